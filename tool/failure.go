@@ -42,6 +42,8 @@ type Failure struct {
 	// Constraint is a short plain sentence on what was violated, such as
 	// "the upstream answers 404 Not Found". Empty: derived from Code.
 	Constraint string
+	// Field is the path of the argument at fault; empty for the call as a whole.
+	Field string
 	// Hint replaces the code's own hint when not empty.
 	Hint string
 	// RetryAfter is how long the upstream asked to wait; 0 when it did not.

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// arguments is what every call of the benchmark carries.
+const arguments = `{"order_id":"A-1","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`
+
+// caller makes one call; n is unique in the run.
+type caller func(ctx context.Context, n int64) error
+
+// sample is what one round of load measured.
+type sample struct {
+	calls    int
+	elapsed  time.Duration
+	p50, p99 time.Duration
+	cpu      time.Duration // of the server process, user and system
+}
+
+func (s sample) perSecond() float64 { return float64(s.calls) / s.elapsed.Seconds() }
+
+func (s sample) cpuPerCall() time.Duration { return s.cpu / time.Duration(max(s.calls, 1)) }
+
+// load keeps a number of calls in flight for a while and measures each.
+func load(ctx context.Context, call caller, inFlight int, d time.Duration, seq *atomic.Int64) (sample, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	latencies := make([][]time.Duration, inFlight)
+	start := time.Now()
+	end := start.Add(d)
+	var wg sync.WaitGroup
+	for i := range inFlight {
+		wg.Go(func() {
+			for {
+				before := time.Now()
+				if before.After(end) || ctx.Err() != nil {
+					return
+				}
+				if err := call(ctx, seq.Add(1)); err != nil {
+					cancel(err)
+					return
+				}
+				latencies[i] = append(latencies[i], time.Since(before))
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(start)
+	if err := context.Cause(ctx); err != nil {
+		return sample{}, err
+	}
+	all := slices.Concat(latencies...)
+	if len(all) == 0 {
+		return sample{}, fmt.Errorf("no call was made in %s", d)
+	}
+	slices.Sort(all)
+	return sample{
+		calls: len(all), elapsed: elapsed,
+		p50: all[len(all)/2], p99: all[len(all)*99/100],
+	}, nil
+}
+
+// grpcCaller calls the tool through a server at addr.
+func grpcCaller(addr, tool, run string) (caller, io.Closer, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		return nil, nil, err
+	}
+	client := sidecallv1.NewToolServiceClient(conn)
+	return func(ctx context.Context, n int64) error {
+		res, err := client.ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{
+			ToolUseId: run + strconv.FormatInt(n, 36), ToolName: tool, ArgumentsJson: arguments,
+			ConversationId: "c" + strconv.FormatInt(n%1000, 10), TurnId: "t",
+		})
+		if err != nil {
+			return err
+		}
+		if res.GetIsError() || res.GetReplayed() {
+			return fmt.Errorf("call %d: %s", n, res.GetContent())
+		}
+		return nil
+	}, conn, nil
+}
+
+// directCaller calls the tool with nothing in between.
+func directCaller(url string) caller {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	return func(ctx context.Context, _ int64) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(arguments)))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close() //nolint:errcheck // read to its end below
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+}

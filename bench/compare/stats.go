@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// counters are read before and after a round.
+type counters struct {
+	cpu      time.Duration
+	commands int64 // processed by Redis, but for our own INFO
+}
+
+var commandCalls = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
+
+func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
+	if c.server == nil {
+		return counters{}, nil
+	}
+	cpu, err := c.server.cpu()
+	if err != nil {
+		return counters{}, err
+	}
+	info, err := b.redis.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return counters{}, err
+	}
+	result := counters{cpu: cpu}
+	for _, match := range commandCalls.FindAllStringSubmatch(info, -1) {
+		switch match[1] {
+		// What a script calls inside the server costs no round trip: only the
+		// commands that clients send are counted.
+		case "evalsha", "eval", "setnx", "set", "get", "fcall":
+			n, err := strconv.ParseInt(match[2], 10, 64)
+			if err != nil {
+				return counters{}, fmt.Errorf("INFO commandstats: %w", err)
+			}
+			result.commands += n
+		default:
+		}
+	}
+	return result, nil
+}
+
+// median returns the round with the median throughput, with the median of
+// each latency.
+func median(samples []sample) sample {
+	mid := func(get func(sample) time.Duration) time.Duration {
+		values := make([]time.Duration, len(samples))
+		for i, s := range samples {
+			values[i] = get(s)
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	sorted := slices.SortedFunc(slices.Values(samples), func(a, b sample) int {
+		return cmp.Compare(a.perSecond(), b.perSecond())
+	})
+	m := sorted[len(sorted)/2]
+	m.p50 = mid(func(s sample) time.Duration { return s.p50 })
+	m.p99 = mid(func(s sample) time.Duration { return s.p99 })
+	m.cpu = mid(sample.cpuPerCall) * time.Duration(m.calls)
+	return m
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+func us(d time.Duration) string { return fmt.Sprintf("%dµs", d.Microseconds()) }

@@ -1,0 +1,58 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+var low = tool.Error{
+	Code:       tool.CodeInvalidArgs,
+	Field:      "priority",
+	Constraint: `enum: ["low","high"]`,
+	Received:   `"hihg <&>"`,
+	Hint:       `Did you mean "high"? Set priority to "high", then call create_ticket again.`,
+}
+
+func TestRenderErrorHasFiveKeysInOrder(t *testing.T) {
+	got := tool.RenderError(low, nil)
+	want := `{"code":"INVALID_ARGS","field":"priority","constraint":"enum: [\"low\",\"high\"]",` +
+		`"received":"\"hihg <&>\"","hint":"Did you mean \"high\"? Set priority to \"high\", then call create_ticket again."}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestRenderErrorKeepsEmptyFields(t *testing.T) {
+	if got := tool.RenderError(tool.Error{}, nil); got != `{"code":"","field":"","constraint":"","received":"","hint":""}` {
+		t.Error(got)
+	}
+}
+
+func TestRenderErrorListsMore(t *testing.T) {
+	got := tool.RenderError(low, []tool.Error{low, low})
+	var decoded struct {
+		tool.Error
+		More []tool.Error `json:"more"`
+	}
+	if err := json.Unmarshal([]byte(got), &decoded); err != nil {
+		t.Fatal(err)
+	}
+	if decoded.Error != low || len(decoded.More) != 2 || decoded.More[1] != low {
+		t.Errorf("%+v", decoded)
+	}
+}
+
+func TestRenderErrorEscapes(t *testing.T) {
+	e := tool.Error{Hint: "a\"b\\c\n\r\t\x00\x1f\xff é \u2028 😀"}
+	got := tool.RenderError(e, nil)
+	var decoded tool.Error
+	if err := json.Unmarshal([]byte(got), &decoded); err != nil {
+		t.Fatalf("%s: %v", got, err)
+	}
+	if want := strings.ToValidUTF8(e.Hint, "\uFFFD"); decoded.Hint != want {
+		t.Errorf("got %q, want %q", decoded.Hint, want)
+	}
+}
