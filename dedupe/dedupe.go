@@ -7,17 +7,42 @@
 //	                   └─lease expired──▶ UNKNOWN, or CLAIMED by the observer
 //	                                      (epoch+1) when the effect may repeat
 //
+// The table is code in one place, Record.Admit, Settle, Renew and Observed:
+// pure functions that every store applies under its own kind of lock (the redis
+// store mirrors them in Lua, and one conformance suite, storetest, holds all
+// stores to the same table).
+//
 // One admission (Store.Admit) and one settlement (Store.Settle) carry all the
 // store work of a call, each in one round trip. What other rooms need of the
 // store at those two moments travels inside the same two requests.
+//
+// Dedupe is the layer above a Store that a server uses. It adds what only a
+// process can know: which calls are in flight right here (a duplicate joins
+// them without a round trip), how long a claim is surely still ours by our own
+// monotonic clock, and who has to renew it.
 package dedupe
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
+)
+
+// Bounds that every store keeps, so that none of them can be made to hold or
+// send something absurd. They are far above what a server lets through.
+const (
+	// MaxKeyBytes bounds the four components of a Key together.
+	MaxKeyBytes = 4 << 10
+	// MaxNameBytes bounds an owner token and a tool name, each.
+	MaxNameBytes = 1 << 10
+	// MaxResultBytes bounds Settlement.Result.
+	MaxResultBytes = 32 << 20
+	// MaxOutputBytes bounds Output.Data.
+	MaxOutputBytes = 64 << 20
 )
 
 // Key identifies a call. Tenant is the verified identity of the caller; the
@@ -45,6 +70,22 @@ const (
 	// Unknown: it may or may not have run.
 	Unknown
 )
+
+var stateNames = [...]string{
+	Absent:  "absent",
+	Claimed: "claimed",
+	Done:    "done",
+	NotRun:  "not_run",
+	Unknown: "unknown",
+}
+
+// String returns absent, claimed, done, not_run or unknown.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
 
 // Record is the record of a call.
 type Record struct {
@@ -74,10 +115,41 @@ type Request struct {
 	// Owner is unique per call of this process. The same Owner asking again
 	// gets its own claim back: a lost reply neither loses nor doubles it.
 	Owner string
-	// Lease is how long the claim holds without renewal.
+	// Lease is how long the claim holds without renewal; at least 1 ms.
 	Lease time.Duration
-	// Retention is how long the record is remembered after its last change.
+	// Retention is how long the record is remembered after its last change;
+	// at least Lease.
 	Retention time.Duration
+}
+
+// Validate reports what no store can accept; the error wraps ErrInvalid.
+func (r Request) Validate() error {
+	if err := r.Key.validate(); err != nil {
+		return err
+	}
+	switch {
+	case r.Owner == "" || len(r.Owner) > MaxNameBytes:
+		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(r.Owner), MaxNameBytes)
+	case len(r.Tool) > MaxNameBytes:
+		return fmt.Errorf("%w: a tool name of %d bytes, want at most %d", ErrInvalid, len(r.Tool), MaxNameBytes)
+	case r.Lease < time.Millisecond:
+		return fmt.Errorf("%w: a lease of %v, want at least 1ms", ErrInvalid, r.Lease)
+	case r.Retention < r.Lease:
+		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
+	default:
+		return nil
+	}
+}
+
+func (k Key) validate() error {
+	switch {
+	case k.ID == "":
+		return fmt.Errorf("%w: the key has no id", ErrInvalid)
+	case len(k.Tenant)+len(k.Conversation)+len(k.Turn)+len(k.ID) > MaxKeyBytes:
+		return fmt.Errorf("%w: a key of more than %d bytes", ErrInvalid, MaxKeyBytes)
+	default:
+		return nil
+	}
 }
 
 // Verdict is the answer to a Request.
@@ -97,6 +169,22 @@ const (
 	Mismatch
 )
 
+var verdictNames = [...]string{
+	Won:       "won",
+	Replay:    "replay",
+	InFlight:  "in_flight",
+	Undecided: "undecided",
+	Mismatch:  "mismatch",
+}
+
+// String returns won, replay, in_flight, undecided or mismatch.
+func (v Verdict) String() string {
+	if v >= Won && int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return fmt.Sprintf("verdict(%d)", uint8(v))
+}
+
 // Admission is the outcome of Admit. Record is the record after the request.
 type Admission struct {
 	Verdict Verdict
@@ -107,6 +195,9 @@ type Admission struct {
 type Settlement struct {
 	Key   Key
 	Owner string
+	// Epoch is the claim's. 0 means whatever epoch the owner holds, and is for
+	// one case only: an owner that never learned whether its Admit was heard,
+	// has sent nothing, and gives a possible claim back as NotRun.
 	Epoch int64
 	// State is Done, NotRun or Unknown.
 	State     State
@@ -117,6 +208,28 @@ type Settlement struct {
 	Output *Output
 }
 
+// Validate reports what no store can accept; the error wraps ErrInvalid.
+func (s Settlement) Validate() error {
+	if err := s.Key.validate(); err != nil {
+		return err
+	}
+	switch {
+	case s.State != Done && s.State != NotRun && s.State != Unknown:
+		return fmt.Errorf("%w: a call cannot be settled as %v", ErrInvalid, s.State)
+	case s.Epoch < 0 || s.Epoch == 0 && s.State != NotRun:
+		return fmt.Errorf("%w: a settlement as %v without the epoch of its claim", ErrInvalid, s.State)
+	case s.Owner == "" || len(s.Owner) > MaxNameBytes:
+		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(s.Owner), MaxNameBytes)
+	case len(s.Result) > MaxResultBytes:
+		return fmt.Errorf("%w: a result of %d bytes, want at most %d", ErrInvalid, len(s.Result), MaxResultBytes)
+	case s.Attempts < 0 || s.Attempts > math.MaxInt32:
+		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
+	case s.Retention < time.Millisecond:
+		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, s.Retention)
+	}
+	return s.Output.validate()
+}
+
 // Output is a full tool output that was cut for the model.
 type Output struct {
 	// Ref is unguessable and unique.
@@ -125,6 +238,21 @@ type Output struct {
 	// Complete is false when Data itself stops at the keep limit.
 	Complete bool
 	TTL      time.Duration
+}
+
+func (o *Output) validate() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.Ref == "" || len(o.Ref) > MaxNameBytes:
+		return fmt.Errorf("%w: an output reference of %d bytes, want 1 to %d", ErrInvalid, len(o.Ref), MaxNameBytes)
+	case len(o.Data) > MaxOutputBytes:
+		return fmt.Errorf("%w: an output of %d bytes, want at most %d", ErrInvalid, len(o.Data), MaxOutputBytes)
+	case o.TTL < time.Millisecond:
+		return fmt.Errorf("%w: an output kept for %v, want at least 1ms", ErrInvalid, o.TTL)
+	default:
+		return nil
+	}
 }
 
 // SettleVerdict is the answer to a Settlement.
@@ -160,6 +288,21 @@ type Store interface {
 	Close() error
 }
 
-// ErrNoOutput is returned by Store.Output for a ref that is not, or no longer,
-// kept for the tenant.
-var ErrNoOutput = errors.New("no such output")
+// The errors that a caller may want to tell apart. Every other error of a store
+// means that it could not be reached or could not do its work just now.
+var (
+	// ErrNoOutput is returned by Store.Output for a ref that is not, or no
+	// longer, kept for the tenant.
+	ErrNoOutput = errors.New("no such output")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("the store is closed")
+	// ErrInvalid is returned for a request that no store can ever accept;
+	// nothing was changed, and asking again is useless.
+	ErrInvalid = errors.New("invalid request to the store")
+	// ErrCorrupt is returned when what a store holds cannot be what was
+	// written to it. It is never repaired or skipped silently.
+	ErrCorrupt = errors.New("the store is corrupt")
+	// ErrFull is returned when a bound of the store is reached; it passes as
+	// records expire.
+	ErrFull = errors.New("the store is full")
+)

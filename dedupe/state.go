@@ -1,0 +1,148 @@
+package dedupe
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Admit applies a request to a record at an instant of the store's clock. It
+// returns the record after it, the answer, and whether the record changed and
+// must be stored before anybody hears the answer.
+//
+//	record                                  request          →
+//	absent                                  anyone           Won, CLAIMED, epoch 1
+//	any                                     other content    Mismatch
+//	CLAIMED                                 its owner        Won, same epoch, lease from now
+//	CLAIMED, lease running                  another          InFlight
+//	CLAIMED, lease out, non_idempotent      another          Undecided, UNKNOWN
+//	CLAIMED, lease out, effect may repeat   another          Won, CLAIMED, epoch+1
+//	NOT_RUN                                 anyone           Won, CLAIMED, epoch+1
+//	UNKNOWN                                 anyone           Undecided
+//	DONE                                    anyone           Replay
+func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
+	if r.State == Absent {
+		return r.claim(req, now), Won, true
+	}
+	if r.Tool != req.Tool || r.Fingerprint != req.Fingerprint {
+		return r, Mismatch, false
+	}
+	switch r.State {
+	case Done:
+		return r, Replay, false
+	case Unknown:
+		return r, Undecided, false
+	case NotRun:
+		return r.claim(req, now), Won, true
+	default:
+		return r.contest(req, now)
+	}
+}
+
+// contest answers a request for a call that is claimed.
+func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
+	switch {
+	case r.Owner == req.Owner:
+		// It asks again because it did not hear the answer; it has started
+		// nothing yet, so its lease may start over even when it has run out.
+		r.LeaseUntil = now.Add(req.Lease)
+		return r, Won, true
+	case now.Before(r.LeaseUntil):
+		return r, InFlight, false
+	case !r.Effect.Repeatable() || !req.Effect.Repeatable():
+		// The tool may have been declared anew since: the stricter of what it
+		// was when it ran and what it is now decides.
+		return r.lost(now), Undecided, true
+	default:
+		return r.claim(req, now), Won, true
+	}
+}
+
+// claim returns the record as claimed by req.
+func (r Record) claim(req Request, now time.Time) Record {
+	return Record{
+		State:       Claimed,
+		Epoch:       r.Epoch + 1,
+		Owner:       req.Owner,
+		Tool:        req.Tool,
+		Effect:      req.Effect,
+		Fingerprint: req.Fingerprint,
+		StartedAt:   now,
+		LeaseUntil:  now.Add(req.Lease),
+	}
+}
+
+// lost returns a claimed record as Unknown. Owner and epoch stay, so that a
+// late owner can still say what became of the call.
+func (r Record) lost(now time.Time) Record {
+	r.State, r.FinishedAt, r.LeaseUntil = Unknown, now, time.Time{}
+	return r
+}
+
+// Settle applies a settlement to a record at an instant of the store's clock.
+// changed is false for a settlement that the record holds already.
+//
+//	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
+//	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
+//	UNKNOWN → DONE             the (late) owner of this epoch
+//	the state it has already   the same owner and epoch; DONE only with the same result
+//	everything else            Superseded
+func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	if r.State == Absent || !r.ownedBy(s) {
+		return r, Superseded, false
+	}
+	if r.State == s.State {
+		if s.State == Done && !bytes.Equal(r.Result, s.Result) {
+			return r, Superseded, false
+		}
+		return r, Settled, false
+	}
+	if !r.mayBecome(s.State) {
+		return r, Superseded, false
+	}
+	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
+	r.Attempts, r.Result = s.Attempts, s.Result
+	return r, Settled, true
+}
+
+func (r Record) ownedBy(s Settlement) bool {
+	return r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)
+}
+
+func (r Record) mayBecome(to State) bool {
+	switch r.State {
+	case Claimed:
+		return to == Done || to == NotRun || to == Unknown && r.Effect == tool.NonIdempotent
+	case Unknown:
+		return to == Done
+	default:
+		return false
+	}
+}
+
+// Renew extends the lease of a claim to lease from now. It asks for owner and
+// epoch alone: as long as no observer has moved the record, even a lease that
+// has run out can be taken up again.
+func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.Time) (next Record, ok bool) {
+	if r.State != Claimed || r.Owner != owner || r.Epoch != epoch {
+		return r, false
+	}
+	r.LeaseUntil = now.Add(lease)
+	return r, true
+}
+
+// Observed returns the record as somebody who only looks should be told of it:
+// a claim whose lease has run out is Unknown, or NotRun when its effect may
+// repeat, for the next request would get it.
+func (r Record) Observed(now time.Time) Record {
+	if r.State != Claimed || now.Before(r.LeaseUntil) {
+		return r
+	}
+	expired := r.LeaseUntil
+	r = r.lost(expired)
+	if r.Effect.Repeatable() {
+		r.State = NotRun
+	}
+	return r
+}
