@@ -1,0 +1,49 @@
+package process
+
+import "sync"
+
+// Tail is a writer that keeps the last bytes written to it. It is safe for
+// concurrent use and never fails.
+type Tail struct {
+	mu    sync.Mutex
+	buf   []byte
+	limit int
+	total int64
+}
+
+// NewTail returns a Tail that keeps the last limit bytes.
+func NewTail(limit int) *Tail { return &Tail{limit: limit} }
+
+// Write keeps the end of p.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	t.total += int64(n)
+	if n >= t.limit {
+		t.buf = append(t.buf[:0], p[n-t.limit:]...)
+		return n, nil
+	}
+	// Twice the limit before moving anything, so that a program that writes
+	// one byte at a time does not cost one move per byte.
+	if len(t.buf)+n > 2*t.limit {
+		keep := t.limit - n
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-keep:]...)
+	}
+	t.buf = append(t.buf, p...)
+	return n, nil
+}
+
+// String returns what was kept, after "…" when that is not all.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.buf
+	if len(kept) > t.limit {
+		kept = kept[len(kept)-t.limit:]
+	}
+	if t.total > int64(len(kept)) {
+		return "…" + string(kept)
+	}
+	return string(kept)
+}
