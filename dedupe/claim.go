@@ -1,0 +1,174 @@
+package dedupe
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How long to wait between two tries to settle.
+const (
+	settleFirst = 20 * time.Millisecond
+	settleMax   = time.Second
+)
+
+// Claim is the right to run one call. It renews its lease by itself for as long
+// as the call may last; whoever got it from Admit must Settle it.
+type Claim struct {
+	dedupe  *Dedupe
+	request Request
+	record  Record
+	flight  *flight
+	sent    time.Time // when the request for it was
+
+	// heldUntil is the end of the lease as far as this process can know, as
+	// time since Dedupe.born: counted from before the request was sent, so it
+	// is never later than the end that the store knows.
+	heldUntil atomic.Int64
+	// giveUpAt is when renewal ends, as time since Dedupe.born: a call that
+	// never settles must not hold its claim for ever.
+	giveUpAt time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // nil once stopped
+}
+
+// newClaim returns the claim that a request sent at an instant has won.
+func (d *Dedupe) newClaim(ctx context.Context, req Request, record Record, f *flight, sent time.Time) *Claim {
+	c := &Claim{dedupe: d, request: req, record: record, flight: f, sent: sent}
+	c.heldUntil.Store(int64(d.elapsed(sent.Add(req.Lease))))
+	// The call's deadline ends it; settling may take a little longer.
+	end, ok := ctx.Deadline()
+	if !ok || end.Sub(sent) > req.Retention {
+		end = sent.Add(req.Retention)
+	}
+	c.giveUpAt = d.elapsed(end.Add(req.Lease))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A timer, not a goroutine: most calls end before it ever fires.
+	c.timer = time.AfterFunc(req.Lease/3, c.renew)
+	return c
+}
+
+// Held reports whether the claim is surely still this process's: less than the
+// lease has passed, by the monotonic clock, since the request for it was sent.
+// Whoever is about to start an effect asks this first; a process that was
+// stopped past its lease learns it here.
+func (c *Claim) Held() bool {
+	return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())
+}
+
+// Epoch counts the claims of this call; 1 for the first.
+func (c *Claim) Epoch() int64 { return c.record.Epoch }
+
+// renew asks for more time, from its timer.
+func (c *Claim) renew() {
+	d := c.dedupe
+	if c.stopped() || !d.begin() {
+		return
+	}
+	defer d.tasks.Done()
+	lease := c.request.Lease
+	if d.elapsed(time.Now()) >= c.giveUpAt {
+		c.abandon()
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.background, lease/3)
+	defer cancel()
+	sent := time.Now()
+	ok, err := d.store.Renew(ctx, c.request.Key, c.request.Owner, c.record.Epoch, lease)
+	switch {
+	case err != nil:
+		// Not heard is not refused: try again, sooner than usual.
+		c.again(lease / 10)
+	case !ok:
+		c.abandon()
+	default:
+		c.heldUntil.Store(int64(d.elapsed(sent.Add(lease))))
+		c.again(lease / 3)
+	}
+}
+
+func (c *Claim) again(after time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Reset(after)
+	}
+}
+
+// abandon ends a claim that is no longer ours: nothing may be started under it,
+// and duplicates have to ask the store.
+func (c *Claim) abandon() {
+	c.heldUntil.Store(0)
+	c.stop()
+	c.dedupe.flights.land(c.request.Key, c.flight, landing{})
+}
+
+func (c *Claim) stopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.timer == nil
+}
+
+func (c *Claim) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}
+
+// Settle ends the claim with what became of the call: State, Attempts, Result
+// and Output of the settlement; the rest is filled in here. An Unknown call
+// whose effect may repeat is recorded as NotRun: it may simply run again.
+//
+// A store that cannot be reached is asked again until ctx ends, one lease at
+// the most: repeating a settlement is harmless. Whatever comes of it, the
+// claim is no longer renewed afterwards, and duplicates that waited here go on.
+// An error means that the settlement may or may not be recorded.
+func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
+	s.Key, s.Owner, s.Epoch = c.request.Key, c.request.Owner, c.record.Epoch
+	s.Retention = c.request.Retention
+	if s.State == Unknown && c.record.Effect.Repeatable() {
+		s.State = NotRun
+	}
+	var ended landing
+	defer func() { // also when the store panics
+		c.stop()
+		c.dedupe.flights.land(c.request.Key, c.flight, ended)
+	}()
+	verdict, err := c.settle(ctx, s)
+	if err == nil && verdict == Settled && s.State != NotRun {
+		ended.admission = &Admission{Record: c.settled(s)}
+	}
+	return verdict, err
+}
+
+func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.request.Lease)
+	defer cancel()
+	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
+		verdict, err := c.dedupe.store.Settle(ctx, s)
+		if err == nil || final(err) {
+			return verdict, err
+		}
+		if stop := c.dedupe.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {
+			return 0, err
+		}
+	}
+}
+
+// final reports errors that asking again cannot change.
+func final(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) }
+
+// settled is the record as the store now holds it, for the duplicates that
+// waited here. Only its FinishedAt is this process's guess.
+func (c *Claim) settled(s Settlement) Record {
+	r, _, _ := c.record.Settle(s, c.record.StartedAt.Add(time.Since(c.sent)))
+	return r
+}

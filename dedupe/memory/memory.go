@@ -1,0 +1,261 @@
+// Package memory is a dedupe.Store that lives in the process and dies with it.
+// It is for tests and for trying things out: after a restart it knows of no
+// call, so that a call which ran before can run again. Whoever offers it to a
+// user logs Warning at start.
+//
+// It applies the state machine of package dedupe under one mutex. Records and
+// outputs expire by time, a few at each request, so that no request pays for
+// many; what is expired is invisible even before it is swept.
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// Warning says what is wrong with this store, in one sentence for the log.
+const Warning = "the memory store forgets everything when the process ends: a call made before a restart can run again after it"
+
+// sweepBatch is how many expired entries one request clears away at the most.
+// More than one, so that sweeping outruns adding.
+const sweepBatch = 4
+
+// Options are the bounds of a Store; zero values mean the defaults.
+type Options struct {
+	// MaxRecords bounds the records; beyond it new calls get ErrFull.
+	// Default 1,000,000.
+	MaxRecords int
+	// MaxOutputBytes bounds the kept outputs together; the ones that expire
+	// first give way. Default 256 MiB.
+	MaxOutputBytes int64
+}
+
+// Store is a dedupe.Store in memory.
+type Store struct {
+	options Options
+
+	mu          sync.Mutex
+	closed      bool
+	records     map[dedupe.Key]record
+	recordQueue deadlines[dedupe.Key]
+	outputs     map[outputKey]output
+	outputQueue deadlines[outputKey]
+	outputBytes int64
+}
+
+type record struct {
+	dedupe.Record
+	expires   time.Time
+	retention time.Duration
+}
+
+type outputKey struct{ tenant, ref string }
+
+type output struct {
+	dedupe.Output
+	expires time.Time
+}
+
+var _ dedupe.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New(options Options) *Store {
+	if options.MaxRecords <= 0 {
+		options.MaxRecords = 1_000_000
+	}
+	if options.MaxOutputBytes <= 0 {
+		options.MaxOutputBytes = 256 << 20
+	}
+	return &Store{
+		options: options,
+		records: map[dedupe.Key]record{},
+		outputs: map[outputKey]output{},
+	}
+}
+
+// begin takes the lock for one request, unless the request is over already.
+func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return time.Time{}, dedupe.ErrClosed
+	}
+	now = time.Now()
+	s.sweep(now)
+	return now, nil
+}
+
+// Admit implements dedupe.Store.
+func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if err := req.Validate(); err != nil {
+		return dedupe.Admission{}, err
+	}
+	now, err := s.begin(ctx)
+	if err != nil {
+		return dedupe.Admission{}, err
+	}
+	defer s.mu.Unlock()
+	current := s.find(req.Key, now)
+	next, verdict, changed := current.Admit(req, now)
+	if changed {
+		if current.State == dedupe.Absent && len(s.records) >= s.options.MaxRecords {
+			return dedupe.Admission{}, fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(s.records))
+		}
+		s.put(req.Key, next, req.Retention, now)
+	}
+	return dedupe.Admission{Verdict: verdict, Record: next}, nil
+}
+
+// Settle implements dedupe.Store.
+func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if err := settlement.Validate(); err != nil {
+		return 0, err
+	}
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	next, verdict, changed := s.find(settlement.Key, now).Settle(settlement, now)
+	if changed {
+		next.Result = bytes.Clone(next.Result)
+		s.put(settlement.Key, next, settlement.Retention, now)
+	}
+	if verdict == dedupe.Settled && settlement.Output != nil {
+		s.keep(settlement.Key.Tenant, *settlement.Output, now)
+	}
+	return verdict, nil
+}
+
+// Renew implements dedupe.Store.
+func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	current := s.find(key, now)
+	next, ok := current.Renew(owner, epoch, lease, now)
+	if ok {
+		s.put(key, next, current.retention, now)
+	}
+	return ok, nil
+}
+
+// Lookup implements dedupe.Store.
+func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return dedupe.Record{}, err
+	}
+	defer s.mu.Unlock()
+	return s.find(key, now).Observed(now), nil
+}
+
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return dedupe.Output{}, err
+	}
+	defer s.mu.Unlock()
+	kept, ok := s.outputs[outputKey{tenant, ref}]
+	if !ok || !now.Before(kept.expires) {
+		return dedupe.Output{}, dedupe.ErrNoOutput
+	}
+	kept.TTL = kept.expires.Sub(now)
+	return kept.Output, nil
+}
+
+// Ping implements dedupe.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.begin(ctx)
+	if err == nil {
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Close implements dedupe.Store. It forgets everything.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.records, s.outputs, s.outputBytes = nil, nil, 0
+	s.recordQueue, s.outputQueue = nil, nil
+	return nil
+}
+
+// find returns the record of key as of now; Absent once its time is over.
+func (s *Store) find(key dedupe.Key, now time.Time) record {
+	r, ok := s.records[key]
+	if !ok || !now.Before(r.expires) {
+		return record{}
+	}
+	return r
+}
+
+func (s *Store) put(key dedupe.Key, next dedupe.Record, retention time.Duration, now time.Time) {
+	expires := now.Add(retention)
+	if _, known := s.records[key]; !known {
+		s.recordQueue.push(expires, key)
+	}
+	s.records[key] = record{Record: next, expires: expires, retention: retention}
+}
+
+func (s *Store) keep(tenant string, kept dedupe.Output, now time.Time) {
+	key := outputKey{tenant, kept.Ref}
+	kept.Data = bytes.Clone(kept.Data)
+	if old, known := s.outputs[key]; known {
+		s.outputBytes -= int64(len(old.Data))
+	} else {
+		s.outputQueue.push(now.Add(kept.TTL), key)
+	}
+	s.outputs[key] = output{Output: kept, expires: now.Add(kept.TTL)}
+	s.outputBytes += int64(len(kept.Data))
+	for s.outputBytes > s.options.MaxOutputBytes {
+		s.dropOutput(s.outputQueue.pop())
+	}
+}
+
+func (s *Store) dropOutput(key outputKey) {
+	s.outputBytes -= int64(len(s.outputs[key].Data))
+	delete(s.outputs, key)
+}
+
+// sweep clears away a few entries whose time is over. An entry that was given
+// more time since it was queued goes back into the queue.
+func (s *Store) sweep(now time.Time) {
+	for range sweepBatch {
+		key, due := s.recordQueue.due(now)
+		if !due {
+			break
+		}
+		s.recordQueue.pop()
+		if r := s.records[key]; now.Before(r.expires) {
+			s.recordQueue.push(r.expires, key)
+		} else {
+			delete(s.records, key)
+		}
+	}
+	for range sweepBatch {
+		key, due := s.outputQueue.due(now)
+		if !due {
+			break
+		}
+		s.outputQueue.pop()
+		if kept := s.outputs[key]; now.Before(kept.expires) {
+			s.outputQueue.push(kept.expires, key)
+		} else {
+			s.dropOutput(key)
+		}
+	}
+}
