@@ -1,0 +1,345 @@
+// Package exectool is the exec backend: a tool is a command on this machine.
+//
+// The arguments of the call arrive as one JSON object on the command's standard
+// input; they never become part of its command line, so no argument can be
+// taken for an option or a second command. There is no shell. The environment
+// holds what the config lists and nothing else. What the command prints is the
+// result; its exit code says whether it failed.
+//
+// What a failure proves:
+//
+//	could not be started              not executed
+//	exit code other than 0            definite, unless Command.ExitCodes says more
+//	ended by a signal, ours or other  ambiguous
+//
+// A command that is cut off is ended as a group: SIGTERM, a short grace,
+// SIGKILL. Whatever it left running in its group when it ended is killed too.
+package exectool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/process"
+	"github.com/sidecall/sidecall/tool"
+)
+
+const (
+	// defaultGrace is how long a command may take to end after SIGTERM.
+	defaultGrace = 2 * time.Second
+	// pipeDelay is how long output is still read after the command has ended
+	// when something that it started holds the pipe open.
+	pipeDelay = 500 * time.Millisecond
+	// endWait is how long an invocation whose context has ended waits for its
+	// command to end. Most end at once on SIGTERM, and then a next attempt
+	// never overlaps with them; the others are left to the grace.
+	endWait = 100 * time.Millisecond
+	// defaultMaxBytes bounds the output of an invocation that sets no bound.
+	defaultMaxBytes = 10 << 20
+	// maxStderr is how much of the end of standard error a failure shows.
+	maxStderr = 4 << 10
+	// KeyVariable is the environment variable that carries the idempotency key
+	// to the command of a keyed tool.
+	KeyVariable = "SIDECALL_IDEMPOTENCY_KEY"
+)
+
+// Config is the exec backend of a config file, with its tools.
+type Config struct {
+	// Name of the backend, for errors.
+	Name string
+	// Dir is the working directory of every command; empty means Sidecall's.
+	Dir string
+	// Env is the whole environment of every command, as NAME=VALUE.
+	Env []string
+	// Grace is the time between SIGTERM and SIGKILL; 0 means 2 s.
+	Grace time.Duration
+	// Tools are the commands by registered tool name.
+	Tools map[string]Command
+}
+
+// Command is what a call of one tool runs.
+type Command struct {
+	// Argv is the program and its fixed arguments.
+	Argv []string
+	// ExitCodes says what exit codes other than 0 mean. One that is not
+	// listed is UNRECOVERABLE, definite.
+	ExitCodes map[int]Exit
+}
+
+// Exit is the meaning of an exit code.
+type Exit struct {
+	// Success makes it no failure at all, as grep's 1 for "nothing found".
+	// The other fields then mean nothing.
+	Success bool
+	// Code of the failure; empty means UNRECOVERABLE.
+	Code tool.Code
+	// Hint says what to do next; empty means the code's own.
+	Hint string
+	// AllowedAlternatives names tools that may be called instead.
+	AllowedAlternatives []string
+	// NotExecuted is the operator's word that the command did nothing before
+	// it ended with this code, as EX_TEMPFAIL (75) often means.
+	NotExecuted bool
+}
+
+// Backend runs commands. It implements backend.Backend.
+type Backend struct {
+	name  string
+	grace time.Duration
+	tools map[string]command
+
+	mu     sync.Mutex
+	closed bool
+	// running counts commands that have not ended; only grows while !closed.
+	running sync.WaitGroup
+	// stop ends every running command.
+	stop    context.Context
+	stopAll context.CancelFunc
+}
+
+type command struct {
+	spec  process.Spec
+	exits map[int]Exit
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New checks the commands. It starts none, and a program that is missing is no
+// error here: its calls fail by themselves until somebody installs it.
+func New(cfg Config) (*Backend, error) {
+	b := &Backend{name: cfg.Name, grace: cfg.Grace, tools: make(map[string]command, len(cfg.Tools))}
+	if b.grace <= 0 {
+		b.grace = defaultGrace
+	}
+	for name, c := range cfg.Tools {
+		spec := process.Spec{Argv: c.Argv, Dir: cfg.Dir, Env: cfg.Env}
+		if err := spec.Validate(); err != nil {
+			return nil, fmt.Errorf("backend %s: tool %s: %w", cfg.Name, name, err)
+		}
+		for code, exit := range c.ExitCodes {
+			if code < 1 || code > 255 {
+				return nil, fmt.Errorf("backend %s: tool %s: exit code %d is not between 1 and 255", cfg.Name, name, code)
+			}
+			if exit.Code != "" && !exit.Code.Valid() {
+				return nil, fmt.Errorf("backend %s: tool %s: exit code %d: there is no code %q", cfg.Name, name, code, exit.Code)
+			}
+		}
+		b.tools[name] = command{spec: spec, exits: c.ExitCodes}
+	}
+	b.stop, b.stopAll = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// Close ends the commands that still run and waits for them.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.stopAll()
+	done := make(chan struct{})
+	go func() {
+		// Ends at the latest after the grace: every command is killed then.
+		b.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("backend %s: commands are still ending: %w", b.name, context.Cause(ctx))
+	}
+}
+
+// enter counts a command as running; false after Close.
+func (b *Backend) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.running.Add(1)
+	return true
+}
+
+// Invoke runs the command of call.Tool once.
+//
+// Output beyond MaxBytes is read and thrown away, so that the command comes to
+// its end; the command of a read-only tool is ended there instead, because
+// nothing can be left half done.
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	c, ok := b.tools[call.Tool]
+	if !ok {
+		return backend.Reply{}, notStarted(tool.CodeInternal, "no_command", fmt.Errorf("backend %s has no command for tool %s", b.name, call.Tool))
+	}
+	if err := ctx.Err(); err != nil {
+		return backend.Reply{}, cutOff(ctx, tool.NotExecuted)
+	}
+	if !b.enter() {
+		return backend.Reply{}, notStarted(tool.CodeDependencyUnavailable, "closed", fmt.Errorf("backend %s is closed", b.name))
+	}
+	r, failure := b.start(c, call)
+	if failure != nil {
+		b.running.Done()
+		return backend.Reply{}, failure
+	}
+	go func() {
+		defer b.running.Done()
+		r.wait()
+	}()
+	cut := context.AfterFunc(ctx, r.end)
+	closing := context.AfterFunc(b.stop, r.end)
+	defer cut()
+	defer closing()
+
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if !r.endedWithin(endWait) {
+			return backend.Reply{Text: r.stdout.snapshot()}, cutOff(ctx, tool.Ambiguous)
+		}
+	}
+	return r.result(ctx, c.exits)
+}
+
+// start starts the command, or says why it did not start: whatever the reason,
+// the program then never ran.
+func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure) {
+	cmd, err := c.spec.Prepare()
+	if err != nil {
+		return nil, spawnFailure(err)
+	}
+	r := &run{cmd: cmd, grace: b.grace, stderr: process.NewTail(maxStderr), done: make(chan struct{})}
+	r.stdout.limit = call.MaxBytes
+	if r.stdout.limit <= 0 {
+		r.stdout.limit = defaultMaxBytes
+	}
+	if call.Effect == tool.ReadOnly {
+		r.stdout.full = r.end
+	}
+	if call.Effect == tool.Keyed && call.IdempotencyKey != "" {
+		cmd.Env = append(cmd.Env, KeyVariable+"="+call.IdempotencyKey)
+	}
+	cmd.Stdin = bytes.NewReader(call.Args)
+	cmd.Stdout = &r.stdout
+	cmd.Stderr = r.stderr
+	cmd.WaitDelay = pipeDelay
+	if err := cmd.Start(); err != nil {
+		return nil, spawnFailure(err)
+	}
+	return r, nil
+}
+
+// run is one running command.
+type run struct {
+	cmd    *exec.Cmd
+	grace  time.Duration
+	stdout output
+	stderr *process.Tail
+
+	// done is closed when the command has ended; err is then set.
+	done chan struct{}
+	err  error
+
+	mu    sync.Mutex
+	cut   bool // end was called while the command ran
+	ended bool
+	kill  *time.Timer
+}
+
+// wait waits for the command and ends what it left in its group.
+func (r *run) wait() {
+	err := r.cmd.Wait()
+	r.mu.Lock()
+	r.ended = true
+	if r.kill != nil {
+		r.kill.Stop()
+	}
+	// At once: while anybody is left the number of the group is taken.
+	process.Kill(r.cmd)
+	r.mu.Unlock()
+	r.err = err
+	close(r.done)
+}
+
+// end asks the command to end and makes it end after the grace.
+func (r *run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.cut {
+		return
+	}
+	r.cut = true
+	process.Terminate(r.cmd)
+	r.kill = time.AfterFunc(r.grace, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.ended {
+			process.Kill(r.cmd)
+		}
+	})
+}
+
+func (r *run) wasCut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cut
+}
+
+func (r *run) endedWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// result reads a command that has ended.
+func (r *run) result(ctx context.Context, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+	reply := r.stdout.reply()
+	state := r.cmd.ProcessState
+	reply.Status = max(state.ExitCode(), 0)
+	wasCut := r.wasCut()
+	stopped := wasCut && reply.Cut && r.stdout.full != nil && ctx.Err() == nil
+
+	switch signal, signalled := process.Signalled(r.cmd); {
+	case stopped:
+		// A read-only command that we ended because it had said enough.
+		reply.Status = 0
+		return reply, nil
+	case state.Success():
+		if r.err != nil && !errors.Is(r.err, exec.ErrWaitDelay) {
+			return reply, unreadable(r.err)
+		}
+		return reply, nil
+	case wasCut && ctx.Err() != nil:
+		return reply, cutOff(ctx, tool.Ambiguous)
+	case wasCut:
+		return reply, shutDown()
+	case signalled:
+		return reply, endedBy(signal, r.stderr.String())
+	default:
+		return r.exited(reply, exits)
+	}
+}
+
+// exited reads a command that ended by itself with a code other than 0.
+func (r *run) exited(reply backend.Reply, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+	exit, listed := exits[reply.Status]
+	if listed && exit.Success {
+		return reply, nil
+	}
+	message := r.stderr.String()
+	if len(bytes.TrimSpace([]byte(message))) == 0 {
+		message = lastBytes(reply.Text, maxStderr)
+	}
+	return reply, exitFailure(reply.Status, exit, message)
+}
