@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, storetest.Harness{
+		Open: func(t testing.TB) dedupe.Store {
+			s := New(Options{})
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return s
+		},
+		In: synctest.Test,
+	})
+}
+
+func call(id int, retention time.Duration) dedupe.Request {
+	return dedupe.Request{
+		Key: dedupe.Key{ID: fmt.Sprint(id)}, Owner: fmt.Sprint("owner-", id), Tool: "t",
+		Lease: time.Second, Retention: retention,
+	}
+}
+
+func admit(t *testing.T, s *Store, req dedupe.Request) {
+	t.Helper()
+	if got, err := s.Admit(context.Background(), req); err != nil || got.Verdict != dedupe.Won {
+		t.Fatalf("%v, %v", got.Verdict, err)
+	}
+}
+
+func TestRecordsAreSwept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		for i := range 1000 {
+			admit(t, s, call(i, time.Minute))
+		}
+		// One of them is given more time, and outlives the others.
+		if ok, err := s.Renew(context.Background(), dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(30 * time.Second)
+		if ok, err := s.Renew(context.Background(), dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(31 * time.Second)
+		for range 1000 / sweepBatch {
+			if err := s.Ping(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(s.records) != 1 || len(s.recordQueue) != 1 {
+			t.Errorf("%d records and %d in the queue are left, want the renewed one", len(s.records), len(s.recordQueue))
+		}
+	})
+}
+
+func TestRecordsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := New(Options{MaxRecords: 2})
+	admit(t, s, call(1, time.Hour))
+	admit(t, s, call(2, time.Hour))
+	if _, err := s.Admit(context.Background(), call(3, time.Hour)); !errors.Is(err, dedupe.ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	if got, err := s.Admit(context.Background(), call(2, time.Hour)); err != nil || got.Verdict != dedupe.Won {
+		t.Errorf("a known call was refused: %v, %v", got, err)
+	}
+}
+
+func TestOutputsAreBounded(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := New(Options{MaxOutputBytes: 100})
+	for i := range 5 {
+		admit(t, s, call(i, time.Hour))
+		_, err := s.Settle(ctx, dedupe.Settlement{
+			Key: dedupe.Key{ID: fmt.Sprint(i)}, Owner: fmt.Sprint("owner-", i), Epoch: 1, State: dedupe.Done, Retention: time.Hour,
+			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 40), TTL: time.Hour},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		_, err := s.Output(ctx, "", fmt.Sprint(i))
+		if kept := err == nil; kept != (i >= 3) {
+			t.Errorf("output %d: kept %v, want only the newest two", i, kept)
+		}
+	}
+	if s.outputBytes != 80 || len(s.outputs) != 2 {
+		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs))
+	}
+}

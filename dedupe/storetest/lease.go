@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+func reentrant(s *suite) {
+	first := s.admit(request("x", "alice", tool.NonIdempotent, long))
+	s.wantVerdict(first, dedupe.Won)
+	for range 3 {
+		again := s.admit(request("x", "alice", tool.NonIdempotent, long))
+		s.wantVerdict(again, dedupe.Won)
+		if diff := sameRecord(first.Record, again.Record); diff != "" {
+			s.Errorf("the claim changed: %s", diff)
+		}
+	}
+	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.InFlight)
+	for range 3 {
+		if got := s.settle(settlement("x", "alice", 1, dedupe.Done)); got != dedupe.Settled {
+			s.Fatalf("settled again: got %v", got)
+		}
+	}
+	replay := s.admit(request("x", "alice", tool.NonIdempotent, long))
+	s.wantVerdict(replay, dedupe.Replay)
+	if string(replay.Record.Result) != "result of alice" || replay.Record.Attempts != 3 {
+		s.Errorf("replayed %+v", replay.Record)
+	}
+}
+
+func lateOwner(s *suite) {
+	s.wantVerdict(s.admit(request("charge", "alice", tool.NonIdempotent, s.lease)), dedupe.Won)
+	s.wantVerdict(s.admit(request("read", "alice", tool.ReadOnly, s.lease)), dedupe.Won)
+	s.awaitState("charge", dedupe.Unknown)
+	s.awaitState("read", dedupe.NotRun)
+
+	// Looking changed nothing: the owner can still take its lease up again.
+	if !s.renew("charge", "alice", 1, s.lease) {
+		s.Fatal("the lease was not taken up again")
+	}
+	s.awaitState("charge", dedupe.Unknown)
+
+	s.wantVerdict(s.admit(request("charge", "bob", tool.NonIdempotent, long)), dedupe.Undecided)
+	if s.renew("charge", "alice", 1, long) {
+		s.Error("a claim found expired was renewed")
+	}
+	taken := s.admit(request("read", "bob", tool.ReadOnly, long))
+	s.wantVerdict(taken, dedupe.Won)
+	if taken.Record.Epoch != 2 {
+		s.Errorf("taken over at epoch %d, want 2", taken.Record.Epoch)
+	}
+
+	// alice wakes up. The charge is still hers to explain, the read is not.
+	if got := s.settle(settlement("charge", "alice", 1, dedupe.Done)); got != dedupe.Settled {
+		s.Errorf("the late owner's word: got %v, want Settled", got)
+	}
+	s.wantVerdict(s.admit(request("charge", "bob", tool.NonIdempotent, long)), dedupe.Replay)
+	if got := s.settle(settlement("read", "alice", 1, dedupe.Done)); got != dedupe.Superseded {
+		s.Errorf("the superseded owner's word: got %v, want Superseded", got)
+	}
+	if got := s.settle(settlement("read", "bob", 2, dedupe.Done)); got != dedupe.Settled {
+		s.Errorf("the new owner's word: got %v, want Settled", got)
+	}
+}
+
+// renewal keeps a claim well beyond the lease and the retention it began with.
+func renewal(s *suite) {
+	claim := request("x", "alice", tool.NonIdempotent, s.lease)
+	claim.Retention = s.lease
+	s.wantVerdict(s.admit(claim), dedupe.Won)
+	for range 12 {
+		time.Sleep(s.lease / 4)
+		if !s.renew("x", "alice", 1, s.lease) {
+			s.Fatal("the claim was lost although it was renewed in time")
+		}
+	}
+	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.InFlight)
+	if s.renew("x", "bob", 1, long) || s.renew("x", "alice", 2, long) || s.renew("y", "alice", 1, long) {
+		s.Error("somebody else's claim was renewed")
+	}
+}
+
+func givenBack(s *suite) {
+	back := settlement("x", "alice", 0, dedupe.NotRun)
+	if got := s.settle(back); got != dedupe.Superseded {
+		s.Errorf("given back before it was claimed: got %v", got)
+	}
+	s.wantVerdict(s.admit(request("x", "alice", tool.NonIdempotent, long)), dedupe.Won)
+	for range 2 {
+		if got := s.settle(back); got != dedupe.Settled {
+			s.Errorf("given back: got %v, want Settled", got)
+		}
+	}
+	next := s.admit(request("x", "bob", tool.NonIdempotent, long))
+	s.wantVerdict(next, dedupe.Won)
+	if next.Record.Epoch != 2 {
+		s.Errorf("epoch %d, want 2", next.Record.Epoch)
+	}
+	if got := s.settle(back); got != dedupe.Superseded {
+		s.Errorf("gave somebody else's claim back: got %v", got)
+	}
+}
+
+// forgotten: a record lives for its retention after its last change, and a
+// forgotten id is new.
+func forgotten(s *suite) {
+	brief := request("x", "alice", tool.NonIdempotent, s.lease/2)
+	brief.Retention = s.lease
+	s.wantVerdict(s.admit(brief), dedupe.Won)
+	end := settlement("x", "alice", 1, dedupe.Done)
+	if got := s.settle(end); got != dedupe.Settled { // from here on for a day
+		s.Fatalf("got %v", got)
+	}
+	s.wantVerdict(s.admit(withID(brief, "y")), dedupe.Won)
+	end = settlement("y", "alice", 1, dedupe.Done)
+	end.Retention = s.lease
+	if got := s.settle(end); got != dedupe.Settled {
+		s.Fatalf("got %v", got)
+	}
+	s.awaitState("y", dedupe.Absent)
+	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.Replay)
+
+	anew := request("y", "bob", tool.NonIdempotent, long)
+	anew.Fingerprint = [32]byte{5}
+	again := s.admit(anew)
+	s.wantVerdict(again, dedupe.Won)
+	if again.Record.Epoch != 1 || again.Record.Result != nil {
+		s.Errorf("a forgotten id is not new: %+v", again.Record)
+	}
+}
+
+func withID(req dedupe.Request, id string) dedupe.Request {
+	req.Key.ID = id
+	return req
+}
+
+func times(s *suite) {
+	claim := s.admit(request("x", "alice", tool.NonIdempotent, long)).Record
+	if got := claim.LeaseUntil.Sub(claim.StartedAt); got != long {
+		s.Errorf("the lease is %v long, want %v", got, long)
+	}
+	if !claim.FinishedAt.IsZero() {
+		s.Errorf("a running call is finished at %v", claim.FinishedAt)
+	}
+	s.settle(settlement("x", "alice", 1, dedupe.Done))
+	done := s.lookup(key("x"))
+	if !done.StartedAt.Equal(claim.StartedAt) || done.FinishedAt.Before(done.StartedAt) || !done.LeaseUntil.IsZero() {
+		s.Errorf("started %v, then %v; finished %v; leased until %v", claim.StartedAt, done.StartedAt, done.FinishedAt, done.LeaseUntil)
+	}
+}

@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+func isInvalid(err error) bool { return errors.Is(err, dedupe.ErrInvalid) }
+func isClosed(err error) bool  { return errors.Is(err, dedupe.ErrClosed) }
+
+var effects = []tool.Effect{tool.NonIdempotent, tool.ReadOnly, tool.Idempotent, tool.Keyed}
+
+// from is a state that a record is brought into, by alice, at epoch 1.
+type from struct {
+	name    string
+	claimed bool
+	settled dedupe.State // Absent: left claimed
+	expired bool
+}
+
+var froms = []from{
+	{name: "absent"},
+	{name: "claimed", claimed: true},
+	{name: "expired", claimed: true, expired: true},
+	{name: "done", claimed: true, settled: dedupe.Done},
+	{name: "not_run", claimed: true, settled: dedupe.NotRun},
+	{name: "unknown", claimed: true, settled: dedupe.Unknown},
+}
+
+// action is something that is then done to it.
+type action struct {
+	name string
+	do   func(s *suite, id string, effect tool.Effect) any
+	// model does the same to a record of the state machine.
+	model func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any)
+}
+
+func actions() []action {
+	var all []action
+	for _, change := range []struct {
+		name, owner string
+		do          func(*dedupe.Request)
+	}{
+		{"asked by its owner", "alice", func(*dedupe.Request) {}},
+		{"asked by another", "bob", func(*dedupe.Request) {}},
+		{"asked with other arguments", "bob", func(r *dedupe.Request) { r.Fingerprint = [32]byte{9} }},
+		{"asked for another tool", "bob", func(r *dedupe.Request) { r.Tool = "charge" }},
+		{"asked as non_idempotent", "bob", func(r *dedupe.Request) { r.Effect = tool.NonIdempotent }},
+		{"asked as idempotent", "bob", func(r *dedupe.Request) { r.Effect = tool.Idempotent }},
+		{"asked by its owner with other arguments", "alice", func(r *dedupe.Request) { r.Fingerprint = [32]byte{9} }},
+	} {
+		all = append(all, asked(change.name, func(id string, effect tool.Effect) dedupe.Request {
+			req := request(id, change.owner, effect, long)
+			change.do(&req)
+			return req
+		}))
+	}
+	for _, owner := range []string{"alice", "bob"} {
+		for _, epoch := range []int64{0, 1, 2} {
+			for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.Unknown} {
+				if epoch > 0 || state == dedupe.NotRun {
+					all = append(all, settledBy(owner, epoch, state))
+				}
+			}
+			all = append(all, renewedBy(owner, epoch))
+		}
+	}
+	return append(all, settledWithAnotherResult())
+}
+
+func asked(name string, make func(id string, effect tool.Effect) dedupe.Request) action {
+	return action{
+		name: name,
+		do: func(s *suite, id string, effect tool.Effect) any {
+			return s.admit(make(id, effect)).Verdict
+		},
+		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
+			next, verdict, _ := r.Admit(make(id, effect), now)
+			return next, verdict
+		},
+	}
+}
+
+func settledBy(owner string, epoch int64, state dedupe.State) action {
+	return settles(fmt.Sprintf("settled %v by %s at epoch %d", state, owner, epoch),
+		func(id string) dedupe.Settlement { return settlement(id, owner, epoch, state) })
+}
+
+func settledWithAnotherResult() action {
+	return settles("settled done with another result", func(id string) dedupe.Settlement {
+		s := settlement(id, "alice", 1, dedupe.Done)
+		s.Result = []byte("another")
+		return s
+	})
+}
+
+func settles(name string, make func(id string) dedupe.Settlement) action {
+	return action{
+		name: name,
+		do:   func(s *suite, id string, _ tool.Effect) any { return s.settle(make(id)) },
+		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
+			next, verdict, _ := r.Settle(make(id), now)
+			return next, verdict
+		},
+	}
+}
+
+func renewedBy(owner string, epoch int64) action {
+	return action{
+		name: fmt.Sprintf("renewed by %s at epoch %d", owner, epoch),
+		do:   func(s *suite, id string, _ tool.Effect) any { return s.renew(id, owner, epoch, long) },
+		model: func(r dedupe.Record, _ string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
+			next, ok := r.Renew(owner, epoch, long, now)
+			return next, ok
+		},
+	}
+}
+
+// everyRow does every action to a record in every state and of every effect,
+// and compares answer and record with the state machine's.
+func everyRow(s *suite) {
+	type trial struct {
+		id     string
+		from   from
+		effect tool.Effect
+		action action
+		record dedupe.Record
+	}
+	begun := time.Now()
+	var trials []trial
+	for _, f := range froms {
+		for _, effect := range effects {
+			for _, a := range actions() {
+				id := fmt.Sprintf("%s, %v, %s", f.name, effect, a.name)
+				trials = append(trials, trial{id, f, effect, a, s.bring(id, f, effect, begun)})
+			}
+		}
+	}
+	s.await("the short leases run out", func() bool {
+		// The last one brought is the last one to run out.
+		for i := len(trials) - 1; i >= 0; i-- {
+			if trials[i].from.expired {
+				return s.lookup(key(trials[i].id)).State != dedupe.Claimed
+			}
+		}
+		return true
+	})
+	now := begun.Add(long / 2) // long leases run, short ones are over
+	for _, tr := range trials {
+		got := tr.action.do(s, tr.id, tr.effect)
+		next, want := tr.action.model(tr.record, tr.id, tr.effect, now)
+		if got != want {
+			s.Errorf("%s: got %v, want %v", tr.id, got, want)
+		}
+		if diff := sameRecord(next.Observed(now), s.lookup(key(tr.id))); diff != "" {
+			s.Errorf("%s: the record differs (-want +got):\n%s", tr.id, diff)
+		}
+	}
+}
+
+// bring brings a record of the store into a state, and returns what it should
+// be.
+func (s *suite) bring(id string, f from, effect tool.Effect, now time.Time) dedupe.Record {
+	s.Helper()
+	var record dedupe.Record
+	if !f.claimed {
+		return record
+	}
+	lease := long
+	if f.expired {
+		lease = s.lease
+	}
+	claim := request(id, "alice", effect, lease)
+	s.wantVerdict(s.admit(claim), dedupe.Won)
+	record, _, _ = record.Admit(claim, now)
+	if f.settled != dedupe.Absent {
+		end := settlement(id, "alice", 1, f.settled)
+		s.settle(end)
+		record, _, _ = record.Settle(end, now)
+	}
+	return record
+}
