@@ -1,0 +1,241 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Check judges the arguments of a call.
+//
+// When they fit, checked is args itself, and there is nothing else to say. An
+// optional property that is null where the schema wants no null is left out of
+// checked (providers' strict modes send such nulls), and with Options.Coerce
+// lossless spellings are taken for what they mean; then checked is a copy, and
+// notes says what was done, one short clause each, without values. Otherwise
+// checked is nil and violations lists what is wrong, the most useful first, at
+// most ten. args is never changed.
+func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
+	if s.explosive && tooMany(s.root, args) {
+		return nil, nil, []tool.Error{s.tooDeep()}
+	}
+	err := s.root.Validate(args)
+	if err == nil {
+		return args, nil, nil
+	}
+	var verdict *jsonschema.ValidationError
+	if !errors.As(err, &verdict) {
+		return nil, nil, []tool.Error{internal(s.name)}
+	}
+	checked, notes = args, nil
+	if verdict, checked, notes = s.dropNulls(args, verdict); verdict == nil {
+		return checked, notes, nil
+	}
+	if s.options.Coerce {
+		var more []string
+		if verdict, checked, more = s.coerce(args, checked, verdict); verdict == nil {
+			return checked, append(notes, more...), nil
+		}
+	}
+	return nil, nil, s.explain(args, checked, verdict)
+}
+
+func (s *Schema) tooDeep() tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInvalidArgs,
+		Constraint: "the arguments are nested deeper than this schema can be checked",
+		Received:   "an object with too many levels",
+		Hint:       "Send the same with fewer levels of nesting, then call " + s.name + " again.",
+	}
+}
+
+// judge is the library's verdict; nil when args fit.
+func (s *Schema) judge(args map[string]any) *jsonschema.ValidationError {
+	var verdict *jsonschema.ValidationError
+	errors.As(s.root.Validate(args), &verdict)
+	return verdict
+}
+
+// dropNulls leaves out the nulls that the verdict complains of, except those of
+// properties that then turn out to be required.
+func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
+	nulls := nullsIn(verdict, args, nil)
+	for len(nulls) > 0 {
+		slim := clone(args).(map[string]any)
+		var notes []string
+		for _, l := range nulls {
+			if parent, ok := l.parent().at(slim); ok {
+				delete(parent.(map[string]any), l.last())
+				notes = append(notes, "left out "+l.field(args)+", which was null")
+			}
+		}
+		after := s.judge(slim)
+		if after == nil {
+			return nil, slim, notes
+		}
+		_, findings := s.examine(args, slim, after)
+		kept := slices.DeleteFunc(slices.Clone(nulls), func(l location) bool {
+			return slices.ContainsFunc(findings, func(f finding) bool { return f.missing() && f.at.equal(l) })
+		})
+		if len(kept) == len(nulls) {
+			return after, slim, notes
+		}
+		nulls = kept
+	}
+	return verdict, args, nil
+}
+
+// nullsIn lists the members that are null where a type, a value or a format is
+// wanted, in the order of the arguments.
+func nullsIn(e *jsonschema.ValidationError, args any, out []location) []location {
+	switch e.ErrorKind.(type) {
+	case *kind.Type, *kind.Enum, *kind.Const:
+		l := location(e.InstanceLocation)
+		if len(l) == 0 {
+			break
+		}
+		v, present := l.at(args)
+		parent, _ := l.parent().at(args)
+		known := slices.ContainsFunc(out, l.equal)
+		if present && v == nil && isObject(parent) && !known {
+			out = append(out, l)
+		}
+	}
+	for _, cause := range e.Causes {
+		out = nullsIn(cause, args, out)
+	}
+	return out
+}
+
+// coerce replaces values by what they spell, where that is what the schema
+// wants and nothing is lost.
+func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
+	x, findings := s.examine(given, args, verdict)
+	out := clone(args).(map[string]any)
+	var notes []string
+	for _, f := range findings {
+		v, present := x.value(f.at)
+		if !present || len(f.at) == 0 {
+			continue
+		}
+		to, from, ok := x.spelled(f, v)
+		if !ok || !replace(out, f.at, to) {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(from), articled(typeName(to))))
+	}
+	if len(notes) == 0 {
+		return verdict, args, nil
+	}
+	return s.judge(out), out, notes
+}
+
+// spelled is the value that v spells, of the first type that f wants.
+func (x *explainer) spelled(f finding, v any) (to any, from string, ok bool) {
+	var want []string
+	switch k := f.kind.(type) {
+	case *kind.Type:
+		want = x.wantedBy(f, k)
+	case *kind.Enum, *kind.Const:
+		return fixedSpelling(f.fixedValues(), v)
+	}
+	for _, t := range want {
+		if to, ok := lossless(v, t); ok {
+			return to, typeName(v), true
+		}
+	}
+	return nil, "", false
+}
+
+// fixedSpelling is the one of values that v spells.
+func fixedSpelling(values []any, v any) (to any, from string, ok bool) {
+	for _, fixed := range values {
+		if to, ok := lossless(v, typeName(fixed)); ok && compact(to) == compact(fixed) {
+			return fixed, typeName(v), true
+		}
+	}
+	return nil, "", false
+}
+
+// lossless takes v for a value of the type, when it is exactly the spelling of
+// one.
+func lossless(v any, typ string) (any, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), typ == "string"
+	case string:
+		switch {
+		case (typ == "number" || typ == "integer") && isNumber(v):
+			r := rational(json.Number(v))
+			return json.Number(v), r != nil && (typ == "number" || r.IsInt())
+		case typ == "boolean" && (v == "true" || v == "false"):
+			return v == "true", true
+		case typ == "null" && v == "null":
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// typeName is the JSON type of v.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return "number"
+	}
+}
+
+// clone copies objects and arrays; scalars are immutable.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for name, child := range out {
+			out[name] = clone(child)
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i, child := range out {
+			out[i] = clone(child)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// replace sets the value at l, which exists and is not the root.
+func replace(root any, l location, to any) bool {
+	parent, _ := l.parent().at(root)
+	switch parent := parent.(type) {
+	case map[string]any:
+		parent[l.last()] = to
+	case []any:
+		for i := range parent {
+			if fmt.Sprint(i) == l.last() {
+				parent[i] = to
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}

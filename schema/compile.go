@@ -1,0 +1,289 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// MaxSchemaBytes bounds the text of one schema.
+const MaxSchemaBytes = 4 << 20
+
+// Options say how the arguments of one tool are checked, beyond its schema.
+type Options struct {
+	// Sensitive names properties, at any depth, whose values are never shown.
+	// Those that the schema marks writeOnly or format: password need no entry.
+	Sensitive []string
+	// Coerce allows a value that is a lossless spelling of what the schema wants
+	// to be taken for it: "5" for 5, "true" for true, 5 for "5".
+	Coerce bool
+}
+
+// Schema checks the arguments of one tool. It is immutable and safe for
+// concurrent use.
+type Schema struct {
+	name    string
+	source  []byte
+	options Options
+	root    *jsonschema.Schema
+	// explosive schemas are recursive in more ways than one: see visits.
+	explosive bool
+
+	index   func() *index         // built at the first violation
+	secrets func() *sensitiveness // likewise
+}
+
+// CompileError says why a schema cannot be used.
+type CompileError struct {
+	// Tool is the name of the tool.
+	Tool string
+	// Pointer is the JSON pointer (RFC 6901) of the place at fault in the
+	// schema; empty for the schema as a whole.
+	Pointer string
+	// Reason is one clause without a full stop.
+	Reason string
+}
+
+func (e *CompileError) Error() string {
+	at := ""
+	if e.Pointer != "" {
+		at = " at " + e.Pointer
+	}
+	return fmt.Sprintf("tool %q: input schema%s: %s", e.Tool, at, e.Reason)
+}
+
+// OutputError is a CompileError of an output schema.
+type OutputError struct{ CompileError }
+
+func (e *OutputError) Error() string {
+	return strings.Replace(e.CompileError.Error(), "input schema", "output schema", 1)
+}
+
+// Compile reads the input schema of a tool: JSON Schema of draft 2020-12, or
+// of the draft that $schema names (04, 06, 07, 2019-09). Formats are asserted.
+// References to other documents are refused, never fetched. The error is a
+// *CompileError.
+func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
+	doc, fail := readSchema(name, inputSchema)
+	if fail != nil {
+		return nil, fail
+	}
+	if fail := wantsObject(name, doc); fail != nil {
+		return nil, fail
+	}
+	root, fail := compile(name, doc, true)
+	if fail != nil {
+		return nil, fail
+	}
+	s := &Schema{name: name, source: inputSchema, options: opts, root: root}
+	s.explosive = explosive(root)
+	s.index = sync.OnceValue(func() *index { return newIndex(s.root, s.source) })
+	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root, s.options.Sensitive, s.index()) })
+	return s, nil
+}
+
+// Name is the name of the tool.
+func (s *Schema) Name() string { return s.name }
+
+func (s *Schema) sensitive() *sensitiveness { return s.secrets() }
+
+// readSchema parses the text of a schema.
+func readSchema(name string, text []byte) (any, *CompileError) {
+	if len(text) > MaxSchemaBytes {
+		return nil, &CompileError{Tool: name, Reason: fmt.Sprintf("is longer than %d bytes", MaxSchemaBytes)}
+	}
+	doc, f := parseValue(text, true)
+	if f == nil {
+		return doc, nil
+	}
+	if f.name != "" {
+		return nil, &CompileError{Tool: name, Reason: fmt.Sprintf("the name %q appears twice in one object (path %s)", f.name, f.field)}
+	}
+	raw := string(text)
+	f.locate(raw)
+	line, column := position(raw, f.offset)
+	return nil, &CompileError{Tool: name, Reason: fmt.Sprintf("is not JSON: expected %s at line %d, column %d", f.expected, line, column)}
+}
+
+// wantsObject refuses a schema that no arguments can fit, as they are always
+// an object.
+func wantsObject(name string, doc any) *CompileError {
+	obj, ok := doc.(map[string]any)
+	if !ok {
+		return &CompileError{Tool: name, Reason: "must be a JSON object"}
+	}
+	switch t := obj["type"].(type) {
+	case string:
+		if t != "object" {
+			return &CompileError{Tool: name, Pointer: "/type", Reason: fmt.Sprintf("must be \"object\", because arguments always are one; it is %q", t)}
+		}
+	case []any:
+		for _, one := range t {
+			if one == "object" {
+				return nil
+			}
+		}
+		return &CompileError{Tool: name, Pointer: "/type", Reason: "must allow \"object\", because arguments always are one"}
+	}
+	return nil
+}
+
+// documentURL is what the library calls the one document it knows.
+const documentURL = "sidecall:///schema.json"
+
+// errRemote is the answer to every request for another document.
+var errRemote = errors.New("references to other documents are never fetched")
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errRemote }
+
+func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileError) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(regexpEngine)
+	if formats {
+		c.AssertFormat()
+	}
+	for _, f := range extraFormats {
+		c.RegisterFormat(f)
+	}
+	if err := c.AddResource(documentURL, doc); err != nil {
+		return nil, &CompileError{Tool: name, Reason: err.Error()}
+	}
+	root, err := c.Compile(documentURL)
+	if err != nil {
+		return nil, explainCompile(name, doc, err)
+	}
+	return root, nil
+}
+
+// explainCompile turns the library's error into a place and a reason.
+func explainCompile(name string, doc any, err error) *CompileError {
+	out := &CompileError{Tool: name}
+	var (
+		meta    *jsonschema.SchemaValidationError
+		pattern *jsonschema.InvalidRegexError
+		load    *jsonschema.LoadURLError
+		pointer *jsonschema.JSONPointerNotFoundError
+		anchor  *jsonschema.AnchorNotFoundError
+	)
+	switch {
+	case errors.As(err, &meta):
+		out.Pointer, out.Reason = explainMeta(meta)
+	case errors.As(err, &pattern):
+		out.Pointer = fragment(pattern.URL)
+		out.Reason = fmt.Sprintf("the regular expression %q cannot be used: %v", pattern.Regex, pattern.Err)
+	case errors.As(err, &load):
+		out.Pointer = findReference(doc, func(ref string) bool {
+			return strings.HasPrefix(ref, load.URL) || strings.HasSuffix(load.URL, strings.TrimPrefix(ref, "./"))
+		})
+		out.Reason = fmt.Sprintf("refers to another document, %s: %v", strings.TrimPrefix(load.URL, "sidecall:///"), errRemote)
+	case errors.As(err, &pointer):
+		target := fragment(pointer.URL)
+		out.Pointer = findReference(doc, func(ref string) bool { return strings.HasSuffix(ref, "#"+target) })
+		out.Reason = "refers to #" + target + ", which is not there"
+	case errors.As(err, &anchor):
+		_, target, _ := strings.Cut(anchor.Reference, "#")
+		out.Pointer = findReference(doc, func(ref string) bool { return strings.HasSuffix(ref, "#"+target) })
+		out.Reason = "refers to #" + target + ", which is not there"
+	default:
+		out.Reason = strings.ReplaceAll(err.Error(), documentURL, "")
+	}
+	return out
+}
+
+// explainMeta finds the deepest complaint of the meta-schema: it is the most
+// specific.
+func explainMeta(err *jsonschema.SchemaValidationError) (pointer, reason string) {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err.Err, &invalid) {
+		return fragment(err.URL), err.Err.Error()
+	}
+	deepest := invalid
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 && (len(deepest.Causes) > 0 || len(e.InstanceLocation) > len(deepest.InstanceLocation)) {
+			deepest = e
+		}
+		for _, cause := range e.Causes {
+			walk(cause)
+		}
+	}
+	walk(invalid)
+	for _, token := range deepest.InstanceLocation {
+		pointer += "/" + escapePointer(token)
+	}
+	return fragment(err.URL) + pointer, complaint(deepest.ErrorKind)
+}
+
+// complaint words what the library found, for an operator.
+func complaint(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be " + articled(strings.Join(k.Want, " or ")) + ", not " + articled(k.Got)
+	case *kind.Enum:
+		return "must be one of " + compact(k.Want) + ", not " + compact(k.Got)
+	case *kind.Format:
+		return "must be of the format " + k.Want
+	default:
+		return strings.ReplaceAll(fmt.Sprint(k.LocalizedString(printer)), "'", `"`)
+	}
+}
+
+// fragment is the JSON pointer in a schema's location.
+func fragment(url string) string {
+	_, f, _ := strings.Cut(url, "#")
+	if plain, err := unescapeURL(f); err == nil {
+		return plain
+	}
+	return f
+}
+
+// findReference is the pointer of the first $ref (or $schema) that matches.
+func findReference(v any, matches func(ref string) bool) string {
+	pointer, _ := searchReference(v, "", matches)
+	return pointer
+}
+
+func searchReference(v any, at string, matches func(ref string) bool) (string, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range sortedNames(v) {
+			child := at + "/" + escapePointer(name)
+			if ref, ok := v[name].(string); ok && strings.HasPrefix(name, "$") && matches(ref) {
+				return child, true
+			}
+			if found, ok := searchReference(v[name], child, matches); ok {
+				return found, true
+			}
+		}
+	case []any:
+		for i, one := range v {
+			if found, ok := searchReference(one, fmt.Sprintf("%s/%d", at, i), matches); ok {
+				return found, true
+			}
+		}
+	}
+	return "", false
+}
+
+func escapePointer(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
+}
+
+// internal is the violation for a fault of ours: the id of the call finds it in
+// the log.
+func internal(name string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInternal,
+		Constraint: "the arguments could not be checked",
+		Hint:       "Do not call " + orTheTool(name) + " again with these arguments.",
+	}
+}

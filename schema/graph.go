@@ -1,0 +1,310 @@
+package schema
+
+import (
+	"net/url"
+	"reflect"
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// edge leads from a schema to one that it applies: to the same value (slot is
+// inPlace), to a member, or to items.
+type edge struct {
+	to   *jsonschema.Schema
+	slot slot
+	// name is the property; index the position in prefixItems.
+	name  string
+	index int
+}
+
+type slot uint8
+
+const (
+	inPlace     slot = iota // $ref, allOf, anyOf, if, then, dependentSchemas, ...
+	property                // properties
+	anyProperty             // patternProperties, additionalProperties, unevaluatedProperties
+	prefixItem              // prefixItems
+	anyItem                 // items, additionalItems, unevaluatedItems, contains
+	memberName              // propertyNames
+)
+
+// edges lists what s applies, in no particular order.
+func edges(s *jsonschema.Schema) []edge {
+	var out []edge
+	add := func(to *jsonschema.Schema, e edge) {
+		if to != nil {
+			e.to = to
+			out = append(out, e)
+		}
+	}
+	for _, to := range inPlaceSchemas(s) {
+		add(to, edge{slot: inPlace})
+	}
+	for name, to := range s.Properties {
+		add(to, edge{slot: property, name: name})
+	}
+	for _, to := range s.PatternProperties {
+		add(to, edge{slot: anyProperty})
+	}
+	add(asSchema(s.AdditionalProperties), edge{slot: anyProperty})
+	add(s.UnevaluatedProperties, edge{slot: anyProperty})
+	add(s.PropertyNames, edge{slot: memberName})
+	for i, to := range s.PrefixItems {
+		add(to, edge{slot: prefixItem, index: i})
+	}
+	if list, ok := s.Items.([]*jsonschema.Schema); ok {
+		for i, to := range list {
+			add(to, edge{slot: prefixItem, index: i})
+		}
+	}
+	add(asSchema(s.Items), edge{slot: anyItem})
+	add(s.Items2020, edge{slot: anyItem})
+	add(asSchema(s.AdditionalItems), edge{slot: anyItem})
+	add(s.UnevaluatedItems, edge{slot: anyItem})
+	add(s.Contains, edge{slot: anyItem})
+	return out
+}
+
+// inPlaceSchemas lists what s applies, or may apply, to the value itself.
+func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
+	if s.DynamicRef != nil {
+		out = append(out, s.DynamicRef.Ref)
+	}
+	out = append(out, s.AllOf...)
+	out = append(out, s.AnyOf...)
+	out = append(out, s.OneOf...)
+	for _, to := range s.DependentSchemas {
+		out = append(out, to)
+	}
+	for _, dep := range s.Dependencies {
+		out = append(out, asSchema(dep))
+	}
+	return out
+}
+
+// asSchema is the schema in a field of the library that may hold other things;
+// nil when it holds one of those.
+func asSchema(v any) *jsonschema.Schema {
+	s, _ := v.(*jsonschema.Schema)
+	return s
+}
+
+// index finds compiled schemas by the location that errors carry, and their
+// source text.
+type index struct {
+	root       *jsonschema.Schema
+	byLocation map[string]*jsonschema.Schema
+	doc        any
+}
+
+func newIndex(root *jsonschema.Schema, source []byte) *index {
+	ix := &index{root: root, byLocation: map[string]*jsonschema.Schema{}}
+	doc, f := parseValue(source, true)
+	if f == nil { // it has been parsed before, when it was compiled
+		ix.doc = doc
+	}
+	ix.add(root)
+	return ix
+}
+
+func (ix *index) add(s *jsonschema.Schema) {
+	if _, known := ix.byLocation[s.Location]; known {
+		return
+	}
+	ix.byLocation[s.Location] = s
+	for _, e := range edges(s) {
+		ix.add(e.to)
+	}
+}
+
+// source is the schema as its author wrote it; nil when it is a boolean or
+// stands in one of the meta-schemas.
+func (ix *index) source(s *jsonschema.Schema) map[string]any {
+	v := ix.doc
+	var l location
+	for _, token := range splitPointer(fragment(s.Location)) {
+		l = append(l, token)
+	}
+	v, _ = l.at(v)
+	obj, _ := v.(map[string]any)
+	return obj
+}
+
+func unescapeURL(s string) (string, error) { return url.PathUnescape(s) }
+
+// explosive reports whether checking a value against s may take exponential
+// time in the depth of the value: it may when a recursive schema meets itself
+// again by more ways than one.
+func explosive(root *jsonschema.Schema) bool {
+	c := components{number: map[*jsonschema.Schema]int{}, low: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
+	c.visit(root)
+	return c.found
+}
+
+// components is Tarjan's search for strongly connected components, looking for
+// one with more edges than a simple cycle has.
+type components struct {
+	number, low map[*jsonschema.Schema]int
+	open        map[*jsonschema.Schema]bool
+	stack       []*jsonschema.Schema
+	found       bool
+}
+
+func (c *components) visit(s *jsonschema.Schema) {
+	c.number[s] = len(c.number)
+	c.low[s] = c.number[s]
+	c.stack = append(c.stack, s)
+	c.open[s] = true
+	for _, e := range edges(s) {
+		if _, seen := c.number[e.to]; !seen {
+			c.visit(e.to)
+			c.low[s] = min(c.low[s], c.low[e.to])
+		} else if c.open[e.to] {
+			c.low[s] = min(c.low[s], c.number[e.to])
+		}
+	}
+	if c.low[s] != c.number[s] {
+		return
+	}
+	inside := map[*jsonschema.Schema]bool{}
+	for {
+		top := c.stack[len(c.stack)-1]
+		c.stack = c.stack[:len(c.stack)-1]
+		c.open[top] = false
+		inside[top] = true
+		if top == s {
+			break
+		}
+	}
+	ways := 0
+	for member := range inside {
+		for _, e := range edges(member) {
+			if inside[e.to] {
+				ways++
+			}
+		}
+	}
+	c.found = c.found || ways > len(inside)
+}
+
+// maxVisits bounds how many pairs of schema and value one check may look at.
+const maxVisits = 2_000_000
+
+// visits counts the pairs of schema and value that the library would look at,
+// without looking at them: what repeats is counted once and multiplied.
+type visits map[visit]int
+
+type visit struct {
+	schema *jsonschema.Schema
+	value  uintptr
+}
+
+// tooMany reports whether checking v costs more than maxVisits.
+func tooMany(root *jsonschema.Schema, v any) bool {
+	return visits{}.count(root, v) > maxVisits
+}
+
+func (m visits) count(s *jsonschema.Schema, v any) int {
+	var key visit
+	switch v := v.(type) {
+	case map[string]any:
+		key = visit{s, reflect.ValueOf(v).Pointer()}
+	case []any:
+		key = visit{s, reflect.ValueOf(v).Pointer()}
+	default:
+		return 1
+	}
+	if n, known := m[key]; known {
+		return n
+	}
+	m[key] = 1 // a cycle in place: the library stops there too
+	total := 1
+	for _, e := range edges(s) {
+		total = min(total+m.through(e, v), maxVisits+1)
+	}
+	m[key] = total
+	return total
+}
+
+// through counts the visits behind one edge.
+func (m visits) through(e edge, v any) int {
+	total := 0
+	switch v := v.(type) {
+	case map[string]any:
+		if e.slot == property {
+			if child, ok := v[e.name]; ok {
+				total += m.count(e.to, child)
+			}
+		}
+		if e.slot == anyProperty {
+			for _, child := range v {
+				total += m.count(e.to, child)
+			}
+		}
+	case []any:
+		if e.slot == prefixItem && e.index < len(v) {
+			total += m.count(e.to, v[e.index])
+		}
+		if e.slot == anyItem {
+			for _, child := range v {
+				total = min(total+m.count(e.to, child), maxVisits+1)
+			}
+		}
+	}
+	if e.slot == inPlace {
+		total += m.count(e.to, v)
+	}
+	return total
+}
+
+// steps lists the schemas that s itself applies to the member or item token of
+// its value parent.
+func steps(s *jsonschema.Schema, token string, parent any) []*jsonschema.Schema {
+	if _, isArray := parent.([]any); isArray {
+		return itemSteps(s, token)
+	}
+	var out []*jsonschema.Schema
+	if to := s.Properties[token]; to != nil {
+		out = append(out, to)
+	}
+	for re, to := range s.PatternProperties {
+		if re.MatchString(token) {
+			out = append(out, to)
+		}
+	}
+	if len(out) == 0 {
+		out = appendSchema(out, asSchema(s.AdditionalProperties))
+	}
+	if len(out) == 0 {
+		out = appendSchema(out, s.UnevaluatedProperties)
+	}
+	return out
+}
+
+func itemSteps(s *jsonschema.Schema, token string) []*jsonschema.Schema {
+	i, err := strconv.Atoi(token)
+	if err != nil {
+		return nil
+	}
+	prefix := s.PrefixItems
+	if list, ok := s.Items.([]*jsonschema.Schema); ok {
+		prefix = list
+	}
+	if i < len(prefix) {
+		return []*jsonschema.Schema{prefix[i]}
+	}
+	var out []*jsonschema.Schema
+	for _, to := range []*jsonschema.Schema{asSchema(s.Items), s.Items2020, asSchema(s.AdditionalItems), s.UnevaluatedItems} {
+		out = appendSchema(out, to)
+	}
+	return out
+}
+
+func appendSchema(list []*jsonschema.Schema, s *jsonschema.Schema) []*jsonschema.Schema {
+	if s == nil {
+		return list
+	}
+	return append(list, s)
+}

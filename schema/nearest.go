@@ -1,0 +1,228 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Nearest returns the names of have that are spelt, or abbreviated, most like
+// want, best first, at most limit. Names that are not alike are not returned.
+func Nearest(want string, have []string, limit int) []string {
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var found []candidate
+	spelt := newSpelling(want)
+	for _, name := range have {
+		if d := distance(spelt, newSpelling(name)); d < tooFar {
+			found = append(found, candidate{name, d})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		if a.distance != b.distance {
+			return a.distance - b.distance
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	var out []string
+	for _, c := range found[:min(limit, len(found))] {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// UnknownTool is the answer to a call of a tool that does not exist. tools are
+// those that the caller may call; at most 20 are listed, the nearest first.
+func UnknownTool(name string, tools []string) tool.Error {
+	const listed = 20
+	near := Nearest(name, tools, 3)
+	rest := slices.DeleteFunc(slices.Sorted(slices.Values(tools)), func(t string) bool { return slices.Contains(near, t) })
+	shownTools := append(slices.Clone(near), rest...)
+	more := ""
+	if len(shownTools) > listed {
+		more = fmt.Sprintf(" and %d more", len(shownTools)-listed)
+		shownTools = shownTools[:listed]
+	}
+	e := tool.Error{
+		Code:       tool.CodeUnknownTool,
+		Field:      "tool_name",
+		Constraint: "must name a registered tool: " + compact(anys(shownTools)) + more,
+		Received:   shown(name, nil),
+	}
+	switch {
+	case len(tools) == 0:
+		e.Constraint = "must name a registered tool; there is none"
+		e.Hint = "Go on without tools."
+	case len(near) == 0:
+		e.Hint = "Call one of the listed tools instead."
+	default:
+		e.Hint = didYouMean(near[0]) + " Call " + near[0] + " instead."
+	}
+	return e
+}
+
+func didYouMean(s string) string { return "Did you mean " + quoted(s) + "?" }
+
+// tooFar is the distance of names that are not alike.
+const tooFar = 1000
+
+// spelling is a name prepared for comparison.
+type spelling struct {
+	exact  string
+	plain  []rune   // lower case, letters and digits only, at most 64
+	tokens []string // the words of snake_case, kebab-case, camelCase, in lower case, singular
+}
+
+func newSpelling(name string) spelling {
+	s := spelling{exact: name}
+	var word []rune
+	flush := func() {
+		if len(word) > 0 {
+			s.tokens = append(s.tokens, singular(string(word)))
+			word = word[:0]
+		}
+	}
+	previousLower := false
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			flush()
+			previousLower = false
+			continue
+		}
+		if unicode.IsUpper(r) && previousLower {
+			flush()
+		}
+		previousLower = unicode.IsLower(r) || unicode.IsDigit(r)
+		lower := unicode.ToLower(r)
+		word = append(word, lower)
+		if s.plain = append(s.plain, lower); len(s.plain) == 64 {
+			break
+		}
+	}
+	flush()
+	return s
+}
+
+func singular(word string) string {
+	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
+		return word[:len(word)-1]
+	}
+	return word
+}
+
+// distance grades how unlike two names are: 0 for equal, then another spelling
+// of the same words, a slip of the keys, words left out, abbreviations.
+func distance(a, b spelling) int {
+	switch {
+	case a.exact == b.exact:
+		return 0
+	case len(a.plain) == 0 || len(b.plain) == 0:
+		return tooFar
+	case string(a.plain) == string(b.plain):
+		return 1
+	}
+	if d := typos(a.plain, b.plain); d < tooFar {
+		return 10 * d
+	}
+	if extra, ok := sameWords(a.tokens, b.tokens); ok {
+		return 40 + extra
+	}
+	short, long := a.plain, b.plain
+	if len(short) > len(long) {
+		short, long = long, short
+	}
+	longer := len(long) - len(short)
+	switch {
+	case len(short) >= 3 && string(long[:len(short)]) == string(short):
+		return 60 + longer
+	case len(short) >= 2 && abbreviates(short, long):
+		return 140 + longer
+	case len(short) == 1 && short[0] == long[0]:
+		return 220 + longer
+	}
+	return tooFar
+}
+
+// sameOrTypo is a stricter likeness: the same words, or a slip of the keys.
+func sameOrTypo(a, b string) bool {
+	x, y := newSpelling(a), newSpelling(b)
+	return a == b || len(x.plain) > 0 && (string(x.plain) == string(y.plain) || typos(x.plain, y.plain) < tooFar)
+}
+
+// typos is the number of keys to blame: insertions, deletions, replacements,
+// and swaps of neighbours. tooFar when there are more than a name of that
+// length suffers by accident.
+func typos(a, b []rune) int {
+	longest := max(len(a), len(b))
+	limit := 3
+	switch {
+	case longest <= 4:
+		limit = 1
+	case longest <= 8:
+		limit = 2
+	}
+	if d := editDistance(a, b); d <= limit && 2*d < longest {
+		return d
+	}
+	return tooFar
+}
+
+// editDistance is the optimal string alignment distance.
+func editDistance(a, b []rune) int {
+	if diff := len(a) - len(b); diff > 3 || diff < -3 {
+		return tooFar
+	}
+	previous2, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				current[j] = min(current[j], previous2[j-2]+1)
+			}
+		}
+		previous2, previous, current = previous, current, previous2
+	}
+	return previous[len(b)]
+}
+
+// sameWords reports whether all words of one name are words of the other, and
+// how many more that one has.
+func sameWords(a, b []string) (extra int, ok bool) {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	for _, word := range a {
+		if len(word) < 2 || !slices.Contains(b, word) {
+			return 0, false
+		}
+	}
+	return len(b) - len(a), true
+}
+
+// abbreviates reports whether short is long with letters left out, beginning
+// with the same one: tz for timezone, msg for message.
+func abbreviates(short, long []rune) bool {
+	if short[0] != long[0] {
+		return false
+	}
+	i := 0
+	for _, r := range long {
+		if i < len(short) && short[i] == r {
+			i++
+		}
+	}
+	return i == len(short)
+}

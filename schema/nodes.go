@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// nodes finds the subschemas that apply at a place of the arguments. Of a union
+// these are the branches that the value fits, and those in chosen.
+type nodes struct {
+	chosen map[*jsonschema.Schema]bool
+}
+
+// at returns every schema that applies at l, in the order of discovery. It works
+// for a missing value too; conditions on the value itself then do not count.
+func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.Schema {
+	current := n.expand(nil, root, args, true)
+	v, present := args, true
+	for _, token := range l {
+		parent := v
+		v, present = location{token}.at(parent)
+		var next []*jsonschema.Schema
+		for _, s := range current {
+			for _, to := range steps(s, token, parent) {
+				next = n.expand(next, to, v, present)
+			}
+		}
+		current = next
+	}
+	return current
+}
+
+// expand adds s and all that it applies in place to list.
+func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v any, present bool) []*jsonschema.Schema {
+	for _, known := range list {
+		if known == s {
+			return list
+		}
+	}
+	list = append(list, s)
+	for _, to := range n.applied(s, v, present) {
+		list = n.expand(list, to, v, present)
+	}
+	return list
+}
+
+// applied lists what s applies to v in place.
+func (n nodes) applied(s *jsonschema.Schema, v any, present bool) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	out = appendSchema(out, s.Ref)
+	out = appendSchema(out, s.RecursiveRef)
+	if s.DynamicRef != nil {
+		out = appendSchema(out, s.DynamicRef.Ref)
+	}
+	out = append(out, s.AllOf...)
+	for _, union := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
+		for _, b := range union {
+			if n.chosen[b] || len(union) == 1 || present && b.Validate(v) == nil {
+				out = append(out, b)
+			}
+		}
+	}
+	if !present {
+		return out
+	}
+	if s.If != nil {
+		if s.If.Validate(v) == nil {
+			out = appendSchema(out, s.Then)
+		} else {
+			out = appendSchema(out, s.Else)
+		}
+	}
+	if obj, ok := v.(map[string]any); ok {
+		for name, to := range s.DependentSchemas {
+			if _, has := obj[name]; has {
+				out = append(out, to)
+			}
+		}
+		for name, dep := range s.Dependencies {
+			if _, has := obj[name]; has {
+				out = appendSchema(out, asSchema(dep))
+			}
+		}
+	}
+	return out
+}
+
+// walk visits every pair of a schema and a value that it applies to.
+func (n nodes) walk(root *jsonschema.Schema, v any, visit func(s *jsonschema.Schema, at location, v any)) {
+	n.walkFrom([]*jsonschema.Schema{root}, nil, v, visit)
+}
+
+func (n nodes) walkFrom(schemas []*jsonschema.Schema, at location, v any, visit func(*jsonschema.Schema, location, any)) {
+	var here []*jsonschema.Schema
+	for _, s := range schemas {
+		here = n.expand(here, s, v, true)
+	}
+	for _, s := range here {
+		visit(s, at, v)
+	}
+	down := func(token string, child any) {
+		var next []*jsonschema.Schema
+		for _, s := range here {
+			next = append(next, steps(s, token, v)...)
+		}
+		if len(next) > 0 {
+			n.walkFrom(next, at.child(token), child, visit)
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range sortedNames(v) {
+			down(name, v[name])
+		}
+	case []any:
+		for i, child := range v {
+			down(strconv.Itoa(i), child)
+		}
+	}
+}
+
+// fits reports whether v satisfies all of list.
+func fits(list []*jsonschema.Schema, v any) bool {
+	for _, s := range list {
+		if s.Validate(v) != nil {
+			return false
+		}
+	}
+	return true
+}

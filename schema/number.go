@@ -1,0 +1,179 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// maxNumberLen bounds the text of one number, in bytes. A double needs 25; the
+// rest is for integers that are kept exact.
+const maxNumberLen = 400
+
+// errNumberRange refuses what no double can hold: RFC 8785 could not write it,
+// and exact arithmetic on 1e999999 would cost megabytes.
+var errNumberRange = errors.New("a number between -1.8e308 and 1.8e308 of at most 400 characters")
+
+// checkNumber refuses numbers that are out of bounds. text is a JSON number.
+func checkNumber(text string) error {
+	if len(text) <= 15 && !strings.ContainsAny(text, "eE") {
+		return nil
+	}
+	if len(text) > maxNumberLen {
+		return errNumberRange
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		if exp, err := strconv.Atoi(text[i+1:]); err != nil || exp > 400 || exp < -400 {
+			return errNumberRange
+		}
+	}
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return errNumberRange
+	}
+	return nil
+}
+
+// appendNumber appends the canonical text of a JSON number: that of RFC 8785
+// (ECMAScript's) where a double says the same, else, for an integer that a
+// double would round, all its digits. So equal numbers have equal texts, and
+// different integers different ones.
+func appendNumber(dst []byte, text string) ([]byte, error) {
+	if shortInteger(text) {
+		return append(dst, text...), nil
+	}
+	if err := checkNumber(text); err != nil {
+		return dst, err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return dst, err
+	}
+	given := parseDecimal(text)
+	if given.integral() && given != parseDecimal(strconv.FormatFloat(f, 'e', -1, 64)) {
+		return given.appendInteger(dst), nil
+	}
+	return appendDouble(dst, f), nil
+}
+
+// shortInteger reports whether text is an integer that is canonical as it
+// stands and that every double holds: up to 15 digits, not -0.
+func shortInteger(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) == 0 || len(digits) > 15 || text == "-0" {
+		return false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendDouble writes f as ECMAScript's Number.prototype.toString does
+// (RFC 8785 section 3.2.2.3). f is finite.
+func appendDouble(dst []byte, f float64) []byte {
+	if f == 0 {
+		return append(dst, '0') // -0 too
+	}
+	if abs := math.Abs(f); abs >= 1e-6 && abs < 1e21 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	text := strconv.FormatFloat(f, 'e', -1, 64) // 1.5e-07, 1e+21
+	mantissa, exp, _ := strings.Cut(text, "e")
+	dst = append(dst, mantissa...)
+	dst = append(dst, 'e', exp[0])
+	return append(dst, strings.TrimLeft(exp[1:], "0")...)
+}
+
+// decimal is a number as 0.digits × 10^point, without zeros at either end of
+// digits, so that == compares values. Zero has no digits.
+type decimal struct {
+	negative bool
+	digits   string
+	point    int
+}
+
+// parseDecimal reads a JSON number whose exponent fits an int.
+func parseDecimal(text string) decimal {
+	var d decimal
+	text, d.negative = strings.CutPrefix(text, "-")
+	exponent := 0
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		exponent, _ = strconv.Atoi(text[i+1:]) // checkNumber has bounded it
+		text = text[:i]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	d.digits = whole + fraction
+	d.point = len(whole) + exponent
+	for len(d.digits) > 0 && d.digits[0] == '0' {
+		d.digits = d.digits[1:]
+		d.point--
+	}
+	d.digits = strings.TrimRight(d.digits, "0")
+	if d.digits == "" {
+		return decimal{}
+	}
+	return d
+}
+
+func (d decimal) integral() bool { return d.point >= len(d.digits) }
+
+func (d decimal) appendInteger(dst []byte) []byte {
+	if d.negative {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, d.digits...)
+	for range d.point - len(d.digits) {
+		dst = append(dst, '0')
+	}
+	return dst
+}
+
+// rational reads a number as the validator's own arithmetic does; nil when v
+// is no number.
+func rational(v any) *big.Rat {
+	var text string
+	switch n := v.(type) {
+	case json.Number:
+		text = n.String()
+	case float64:
+		text = strconv.FormatFloat(n, 'g', -1, 64)
+	case int:
+		text = strconv.Itoa(n)
+	default:
+		return nil
+	}
+	if checkNumber(text) != nil {
+		return nil
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil
+	}
+	return r
+}
+
+// toNumber writes r as a JSON number, exactly when that takes at most 20
+// decimals.
+func toNumber(r *big.Rat) json.Number {
+	if r.IsInt() {
+		return json.Number(r.Num().String())
+	}
+	places, exact := r.FloatPrec()
+	if !exact || places > 20 {
+		places = 20
+	}
+	return json.Number(strings.TrimRight(r.FloatString(places), "0"))
+}
+
+// isNumber reports whether text is a JSON number (RFC 8259) within bounds.
+func isNumber(text string) bool {
+	if text == "" || len(text) > maxNumberLen || (text[0] != '-' && (text[0] < '0' || text[0] > '9')) {
+		return false
+	}
+	return json.Valid([]byte(text)) && checkNumber(text) == nil
+}

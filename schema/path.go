@@ -1,0 +1,147 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// location is the way from the arguments to one value: property names and
+// decimal array indexes, as the validator reports them.
+type location []string
+
+// child returns the location of a member. It never shares memory with l, which
+// several findings may extend.
+func (l location) child(token string) location {
+	out := make(location, len(l)+1)
+	copy(out, l)
+	out[len(l)] = token
+	return out
+}
+
+func (l location) parent() location { return l[:len(l)-1] }
+
+func (l location) last() string {
+	if len(l) == 0 {
+		return ""
+	}
+	return l[len(l)-1]
+}
+
+func (l location) equal(m location) bool {
+	if len(l) != len(m) {
+		return false
+	}
+	for i := range l {
+		if l[i] != m[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// under reports whether l is m or inside m.
+func (l location) under(m location) bool {
+	return len(l) >= len(m) && l[:len(m)].equal(m)
+}
+
+// field writes l as google.rpc.BadRequest writes paths: a.b[2]["x.y"]. Whether
+// a token is an index depends on the value it indexes.
+func (l location) field(root any) string {
+	var b strings.Builder
+	v := root
+	for _, token := range l {
+		if arr, ok := v.([]any); ok {
+			b.WriteByte('[')
+			b.WriteString(token)
+			b.WriteByte(']')
+			v = item(arr, token)
+			continue
+		}
+		writeName(&b, token)
+		v = member(v, token)
+	}
+	return b.String()
+}
+
+func writeName(b *strings.Builder, name string) {
+	if !plainName(name) {
+		b.WriteByte('[')
+		b.WriteString(quoted(name))
+		b.WriteByte(']')
+		return
+	}
+	if b.Len() > 0 {
+		b.WriteByte('.')
+	}
+	b.WriteString(name)
+}
+
+// plainName reports whether a name needs no quotes in a path.
+func plainName(name string) bool {
+	for _, r := range name {
+		if r != '_' && r != '-' && r != '$' && r != '@' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// at returns the value at l.
+func (l location) at(root any) (v any, present bool) {
+	v = root
+	for _, token := range l {
+		switch parent := v.(type) {
+		case map[string]any:
+			next, ok := parent[token]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(parent) {
+				return nil, false
+			}
+			v = parent[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func member(v any, name string) any {
+	if obj, ok := v.(map[string]any); ok {
+		return obj[name]
+	}
+	return nil
+}
+
+func item(arr []any, token string) any {
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(arr) {
+		return arr[i]
+	}
+	return nil
+}
+
+// quoted is s as a JSON string, without the HTML escapes that make a message
+// unreadable. Invalid UTF-8 becomes U+FFFD.
+func quoted(s string) string {
+	b, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) // valid now: cannot fail
+	}
+	return string(b)
+}
+
+// fromPointer splits a JSON pointer (RFC 6901) into its tokens.
+func fromPointer(p jsontext.Pointer) location {
+	var out location
+	for token := range p.Tokens() {
+		out = append(out, token)
+	}
+	return out
+}

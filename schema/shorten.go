@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// constraining are the keywords that say what a value must be, as opposed to
+// what it means.
+var constraining = []string{
+	"type", "enum", "const", "format", "pattern", "default",
+	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	"minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+	"minProperties", "maxProperties",
+}
+
+const (
+	// maxShortSchema bounds a schema in a constraint, in bytes.
+	maxShortSchema = 800
+	// maxShortEnum bounds a list of values in a constraint.
+	maxShortEnum = 50
+)
+
+// shortener writes the schemas that apply at one place as a single small one,
+// references resolved.
+type shortener struct {
+	ix     *index
+	secret bool
+}
+
+// short tries less and less depth until the text is small.
+func (x shortener) short(list []*jsonschema.Schema) string {
+	text := "{}"
+	for depth := 3; depth >= 0; depth-- {
+		if text = compact(x.merge(list, depth)); len(text) <= maxShortSchema {
+			return text
+		}
+	}
+	for _, s := range list {
+		if t, ok := x.ix.source(s)["type"]; ok {
+			return compact(map[string]any{"type": t})
+		}
+	}
+	return "{}"
+}
+
+func (x shortener) merge(list []*jsonschema.Schema, depth int) map[string]any {
+	out := map[string]any{}
+	for _, s := range list {
+		source := x.ix.source(s)
+		for _, keyword := range constraining {
+			v, has := source[keyword]
+			if _, taken := out[keyword]; !has || taken || keyword == "default" && (x.secret || v == nil) {
+				continue
+			}
+			if arr, ok := v.([]any); ok && keyword == "enum" {
+				v = arr[:min(len(arr), maxShortEnum)]
+			}
+			out[keyword] = v
+		}
+	}
+	if depth > 0 {
+		x.nested(out, list, depth-1)
+	}
+	return out
+}
+
+// nested adds the schemas of items, of required members and of the branches of
+// a union that is still open.
+func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth int) {
+	var itemSchemas []*jsonschema.Schema
+	members := map[string]any{}
+	for _, s := range list {
+		for _, to := range itemSteps(s, "0") {
+			itemSchemas = nodes{}.expand(itemSchemas, to, nil, false)
+		}
+		for _, name := range s.Required {
+			members[name] = x.merge(memberSchemas(list, name), depth)
+		}
+	}
+	if len(itemSchemas) > 0 {
+		out["items"] = x.merge(itemSchemas, depth)
+	}
+	if len(members) > 0 {
+		out["properties"] = members
+		out["required"] = anys(sortedNames(members))
+	}
+	if branches := openUnion(list); branches != nil {
+		var short []any
+		for _, b := range branches[:min(len(branches), 10)] {
+			short = append(short, x.merge(nodes{}.expand(nil, b, nil, false), depth))
+		}
+		out["anyOf"] = short
+	}
+}
+
+// memberSchemas lists what list applies to a member of that name.
+func memberSchemas(list []*jsonschema.Schema, name string) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range list {
+		for _, to := range steps(s, name, map[string]any(nil)) {
+			out = nodes{}.expand(out, to, nil, false)
+		}
+	}
+	return out
+}
+
+// describe says in words what list wants: " (string, format date: When it
+// starts)"; empty when there is nothing to say.
+func (x shortener) describe(list []*jsonschema.Schema) string {
+	var types []string
+	text, about := "", ""
+	for _, s := range list {
+		source := x.ix.source(s)
+		if s.Types != nil && types == nil {
+			types = s.Types.ToStrings()
+		}
+		if name, ok := source["format"].(string); ok && text == "" {
+			text = ", format " + oneLine(name, 40)
+		}
+		if d, ok := source["description"].(string); ok && about == "" {
+			about = ": " + oneLine(d, 120)
+		}
+	}
+	types = slices.DeleteFunc(types, func(t string) bool { return t == "null" })
+	said := strings.TrimLeft(joinOr(types)+text+about, ",: ")
+	if said == "" {
+		return ""
+	}
+	return " (" + said + ")"
+}
+
+func joinOr(list []string) string {
+	out := ""
+	for i, s := range list {
+		switch {
+		case i == 0:
+		case i == len(list)-1:
+			out += " or "
+		default:
+			out += ", "
+		}
+		out += s
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// violation puts one finding into the five fields.
+func (x *explainer) violation(f finding) tool.Error {
+	if f.unknown() {
+		return x.unknownProperty(f)
+	}
+	if f.missing() {
+		return x.missingProperty(f)
+	}
+	v := tool.Error{Code: tool.CodeInvalidArgs, Field: f.at.field(x.args), Received: x.received(f.at)}
+	switch k := f.kind.(type) {
+	case *kind.PropertyNames:
+		return x.badName(f)
+	case *kind.Type:
+		v.Constraint = "type: " + compact(oneOrAll(x.wantedBy(f, k)))
+		v.Hint = x.typeHint(f, k)
+	case *kind.Enum:
+		v.Constraint = "enum: " + x.enumText(f, k.Want)
+		v.Hint = x.enumHint(f, k.Want)
+	case *kind.Const:
+		v.Constraint = "const: " + compact(k.Want)
+		v.Hint = x.hint(f, "Set "+x.subject(f)+" to its only allowed value")
+	case *kind.OneOf:
+		v.Constraint = "oneOf: " + x.branchesText(f.schema, k.Subschemas)
+		v.Hint = x.oneOfHint(f, k.Subschemas)
+	case *kind.Not:
+		v.Constraint = "not: " + x.notText(f.schema)
+		v.Hint = x.hint(f, "Change "+x.subject(f)+" so that it does not fit the schema under not")
+	case *kind.FalseSchema:
+		v.Constraint, v.Hint = x.forbidden(f)
+		if len(f.at) > 0 {
+			array := f.at.parent()
+			v.Field, v.Received = array.field(x.args), x.received(array)
+		}
+	default:
+		v.Constraint, v.Hint = x.plain(f)
+	}
+	return v
+}
+
+// received shows the value at l as it was sent, or says why not.
+func (x *explainer) received(l location) string {
+	v, present := l.at(x.given)
+	switch {
+	case x.secrets.covers(l) && present:
+		return tool.ReceivedRedacted
+	case !present:
+		return tool.ReceivedMissing
+	}
+	if s, ok := v.(string); ok && x.secrets.inside(s) {
+		return tool.ReceivedRedacted
+	}
+	return shown(v, x.secrets)
+}
+
+// subject names the value at fault in a sentence.
+func (x *explainer) subject(f finding) string {
+	if len(f.at) == 0 {
+		return "the arguments"
+	}
+	return shorten(f.at.field(x.args), 100)
+}
+
+// again is the end of every hint.
+func (x *explainer) again() string { return ", then call " + x.s.name + " again." }
+
+// hint is a sentence with an example that fits, where there is one.
+func (x *explainer) hint(f finding, what string) string {
+	return what + x.example(f) + x.again()
+}
+
+// maxExample bounds an example in a hint, in bytes.
+const maxExample = 300
+
+// example is ", e.g. X" with a valid value for the place of f; empty when none
+// is known, or none is short enough.
+func (x *explainer) example(f finding) string {
+	v, ok := x.exampleValue(f)
+	if !ok {
+		return ""
+	}
+	return exampleText(v)
+}
+
+func exampleText(v any) string {
+	text := compact(v)
+	if len(text) > maxExample {
+		return ""
+	}
+	return ", e.g. " + text
+}
+
+// exampleValue prefers what the sender may have meant, unless that is secret,
+// to what the schema's author gives and to what fits at all.
+func (x *explainer) exampleValue(f finding) (any, bool) {
+	list := x.schemasFor(f)
+	secret := x.secrets.covers(f.at)
+	m := &maker{ix: x.ix, budget: makerBudget, secret: secret}
+	got, present := x.value(f.at)
+	if present && !secret && !x.secrets.within(got) && small(got) {
+		for _, v := range derived(got, list, m) {
+			if fits(list, v) && len(compact(v)) <= maxExample {
+				return v, true
+			}
+		}
+	}
+	if !keepsContent(f.kind) || !present || small(got) {
+		return m.make(list, 0)
+	}
+	return nil, false
+}
+
+// small reports whether a value is worth rewriting in a hint.
+func small(v any) bool {
+	w := writer{limit: 4 * maxExample}
+	w.value(v)
+	return len(w.b) <= 4*maxExample
+}
+
+// keepsContent: the value is of the right kind, there is only too much or too
+// little of it; an unrelated example would suggest to throw it away.
+func keepsContent(k jsonschema.ErrorKind) bool {
+	switch k.(type) {
+	case *kind.MaxLength, *kind.MaxItems, *kind.UniqueItems, *kind.MaxProperties:
+		return true
+	}
+	return false
+}
+
+// schemasFor lists what applies to the value of f, where it is or where it will
+// be once its property has its right name.
+func (x *explainer) schemasFor(f finding) []*jsonschema.Schema {
+	at := f.at
+	if f.moved != nil {
+		at = f.moved
+	}
+	list := x.schemasAt(at)
+	if f.schema != nil && !slices.Contains(list, f.schema) {
+		list = append(list, f.schema)
+	}
+	return list
+}
+
+// keyword is the value of a keyword as the schema's author wrote it.
+func (x *explainer) keyword(s *jsonschema.Schema, name string, fallback any) any {
+	if s != nil {
+		if v, ok := x.ix.source(s)[name]; ok && !isBool(v) {
+			return v
+		}
+	}
+	return fallback
+}
+
+func isBool(v any) bool {
+	_, ok := v.(bool)
+	return ok
+}
+
+func oneOrAll(list []string) any {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return anys(list)
+}
+
+// wantedBy lists the types of a type finding, in the author's order.
+func (x *explainer) wantedBy(f finding, k *kind.Type) []string {
+	if f.types != nil {
+		return f.types
+	}
+	if arr, ok := x.keyword(f.schema, "type", nil).([]any); ok && len(arr) == len(k.Want) {
+		return stringsOf(arr)
+	}
+	return k.Want
+}
+
+func (x *explainer) typeHint(f finding, k *kind.Type) string {
+	want := slices.DeleteFunc(slices.Clone(x.wantedBy(f, k)), func(t string) bool { return t == "null" })
+	if len(want) == 0 {
+		want = []string{"null"}
+	}
+	for i, t := range want {
+		want[i] = articled(t)
+	}
+	got, _ := x.value(f.at)
+	what := fmt.Sprintf("Send %s as %s", x.subject(f), joinOr(want))
+	switch got := got.(type) {
+	case string:
+		if v, fault := parseValue([]byte(got), true); fault == nil && (isObject(v) || isArray(v)) {
+			what = fmt.Sprintf("Send %s as JSON, not as a string that contains it", x.subject(f))
+		} else {
+			what += ", not as a string"
+		}
+	case []any:
+		what = fmt.Sprintf("Send one value for %s, %s, not an array", x.subject(f), joinOr(want))
+	case nil:
+		what += ", or leave it out if you may"
+		if f.requiredBy(x) {
+			what = fmt.Sprintf("Send %s as %s, not null", x.subject(f), joinOr(want))
+		}
+	}
+	return x.hint(f, what)
+}
+
+func isArray(v any) bool {
+	_, ok := v.([]any)
+	return ok
+}
+
+// requiredBy reports whether the property of f may not be left out.
+func (f finding) requiredBy(x *explainer) bool {
+	if len(f.at) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(x.schemasAt(f.at.parent()), func(s *jsonschema.Schema) bool {
+		return slices.Contains(s.Required, f.at.last())
+	})
+}
+
+// enumText lists the allowed values; of a long list those nearest to the one
+// received, and the first.
+func (x *explainer) enumText(f finding, values []any) string {
+	if len(values) > maxShortEnum {
+		var near []any
+		if got, ok := x.stringAt(f.at); ok {
+			near = anys(Nearest(got, stringsOf(values), 10))
+		}
+		values = append(near, values[:maxShortEnum-len(near)]...)
+	}
+	return compact(unique(values))
+}
+
+// stringAt is the string at l, unless it is secret.
+func (x *explainer) stringAt(l location) (string, bool) {
+	v, _ := x.value(l)
+	s, ok := v.(string)
+	return s, ok && !x.secrets.covers(l)
+}
+
+func (x *explainer) enumHint(f finding, values []any) string {
+	what := "Set " + x.subject(f) + " to one of the " + strconv.Itoa(len(values)) + " allowed values"
+	if got, ok := x.stringAt(f.at); ok && len(got) <= 200 {
+		for _, name := range Nearest(strings.TrimSpace(got), stringsOf(values), 3) {
+			if fits(x.schemasFor(f), name) {
+				return didYouMean(name) + " " + what + x.again()
+			}
+		}
+	}
+	if len(values) == 1 {
+		what = "Set " + x.subject(f) + " to its only allowed value"
+	}
+	for _, v := range values {
+		if f.values != nil && fits(x.schemasFor(f), v) { // of a union: the chosen branch's own
+			return what + exampleText(v) + x.again()
+		}
+	}
+	return x.hint(f, what)
+}
