@@ -1,0 +1,98 @@
+package config
+
+import (
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Backend is a place where tools live: exactly one of HTTP, MCP and Exec is
+// not nil.
+type Backend struct {
+	HTTP *HTTPBackend `yaml:"http" one:"kind" doc:"An HTTP API; its tools are declared under tools."`
+	MCP  *MCPBackend  `yaml:"mcp" one:"kind" doc:"An MCP server; it says itself which tools it has."`
+	Exec *ExecBackend `yaml:"exec" one:"kind" doc:"Local commands; its tools are declared under tools."`
+
+	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing backend."`
+	MaxInFlight int        `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
+	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
+	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for discovered tools, trusted for declared ones." enum:"trusted|untrusted"`
+
+	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools." format:"prefix"`
+	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
+	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
+	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest." keys:"nonempty"`
+	Tools   map[string]Override    `yaml:"tools" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
+}
+
+// Kind is http, mcp or exec.
+func (b Backend) Kind() string {
+	switch {
+	case b.HTTP != nil:
+		return "http"
+	case b.MCP != nil:
+		return "mcp"
+	default:
+		return "exec"
+	}
+}
+
+// Discovers reports whether the backend finds its tools at run time.
+func (b Backend) Discovers() bool { return b.MCP != nil }
+
+// HTTPBackend is an HTTP API.
+type HTTPBackend struct {
+	BaseURL      Text              `yaml:"base_url" doc:"http or https URL before every path; no query, no user." required:"true" format:"base_url"`
+	Headers      map[string]Secret `yaml:"headers" doc:"Headers sent with every request." keys:"header" format:"header_value"`
+	AllowPrivate bool              `yaml:"allow_private" doc:"Allow loopback and private addresses. Link-local and metadata addresses are always refused."`
+	Proxy        Text              `yaml:"proxy" doc:"URL of a forward proxy. Without this key: none, whatever HTTP_PROXY says." format:"proxy_url"`
+	MaxConns     int               `yaml:"max_conns" doc:"Connections at most; 0 for as many as max_in_flight." min:"0" max:"1000000"`
+	HTTP2        bool              `yaml:"http2" doc:"Use HTTP/2 where an https upstream offers it." default:"true"`
+	TLS          *TLS              `yaml:"tls" doc:"How an https upstream is verified, and the client certificate."`
+}
+
+// MCPBackend is an MCP server: a process (Command) or a URL.
+type MCPBackend struct {
+	Command          []Text            `yaml:"command" one:"transport" doc:"Program and arguments of a server that speaks on stdin and stdout. No shell." items:"1"`
+	URL              Text              `yaml:"url" one:"transport" doc:"URL of a streamable HTTP server." format:"url"`
+	Env              Env               `yaml:"env" doc:"Environment of the command: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
+	Dir              Text              `yaml:"dir" doc:"Working directory of the command."`
+	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
+	AllowPrivate     bool              `yaml:"allow_private" doc:"Allow loopback and private addresses for the URL."`
+	TrustAnnotations bool              `yaml:"trust_annotations" doc:"Take effects from the server's own annotations (readOnlyHint, idempotentHint) where effects says nothing."`
+}
+
+// ExecBackend runs local commands.
+type ExecBackend struct {
+	Dir Text `yaml:"dir" doc:"Working directory of the commands."`
+	Env Env  `yaml:"env" doc:"Environment of the commands: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
+}
+
+// Breaker says when calls stop being sent to a failing backend.
+type Breaker struct {
+	Failures int           `yaml:"failures" doc:"Failures within the window that open it." default:"5" min:"1" max:"1000000"`
+	Window   time.Duration `yaml:"window" doc:"How long a failure counts." default:"30s" min:"100ms" max:"24h"`
+	OpenFor  time.Duration `yaml:"open_for" doc:"How long it stays open before a probe." default:"10s" min:"10ms" max:"24h"`
+	PerTool  bool          `yaml:"per_tool" doc:"One breaker for each tool instead of one for the backend."`
+}
+
+// RateLimit is a token bucket.
+type RateLimit struct {
+	PerSecond float64 `yaml:"per_second" doc:"Calls per second in the long run." required:"true" min:"0.001" max:"1000000"`
+	Burst     int     `yaml:"burst" doc:"Calls at once." default:"1" min:"1" max:"1000000"`
+}
+
+// Override is the policy of one discovered tool.
+type Override struct {
+	Description Text `yaml:"description" doc:"Shown to the model instead of the server's own description."`
+	CallRules   `yaml:",inline"`
+}
+
+// Trust says whether output is trusted; empty means that nothing was said.
+type Trust string
+
+// The values of Trust.
+const (
+	Trusted   Trust = "trusted"
+	Untrusted Trust = "untrusted"
+)

@@ -1,0 +1,187 @@
+// Package config reads the one YAML file that says what a sidecar serves.
+//
+// The Go types of this package are the single source of truth. Their struct
+// tags name the keys, defaults, bounds and descriptions; from them come both
+// the strict decoder and the published JSON Schema (schema.json), so the two
+// cannot disagree. A file passes through four steps:
+//
+//	text ──syntax──▶ nodes ──expand──▶ tree ──decode──▶ Config ──check──▶ Config
+//	     tabs, UTF-8,      aliases and       keys, types,      references between
+//	     size, depth       merges, bounded   ranges, secrets   parts of the file
+//
+// The last two steps go on after a problem, so that a user sees all of them in
+// one run, each with line, column, path and what was expected.
+//
+// Three kinds of string keep secrets where they belong. A plain string is taken
+// as it is written and may hold no reference. A Text may hold references such
+// as ${env:HOME} and prints as it was written. A Secret may hold them too and
+// never prints at all.
+//
+// The tags of a field:
+//
+//	yaml     the key; ",inline" merges the keys of an embedded struct
+//	doc      the description in the JSON Schema
+//	default  the value when the key is absent
+//	required the key must be there, and a string must not be empty
+//	one      exactly one field of the struct with this tag must be there
+//	enum     the values allowed, separated by |
+//	min, max bounds, in the notation of the value itself
+//	format   a named rule of the strings in it (formats)
+//	keys     a named rule of the keys of a map
+//	items    the least number of items of a list
+//	later    the key is read but not enforced yet (NotEnforced)
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// MaxFileBytes bounds the config file.
+const MaxFileBytes = 16 << 20
+
+// Config is a whole, checked config file with every default filled in. It is
+// immutable. It keeps the parsed text for Where: let go of it once everything
+// is wired.
+type Config struct {
+	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
+	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz, /readyz and the admin view, or off." default:"127.0.0.1:8471" format:"admin"`
+	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
+	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
+	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
+	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change." default:"24h" min:"1m" max:"8760h"`
+	Defaults       Defaults           `yaml:"defaults" doc:"Policy of every tool that does not say otherwise."`
+	Limits         Limits             `yaml:"limits" doc:"Bounds of the sidecar as a whole."`
+	Backends       map[string]Backend `yaml:"backends" doc:"The places where tools live, by name." keys:"name"`
+	Tools          map[string]Tool    `yaml:"tools" doc:"The tools declared here, by the name that the model calls." keys:"name"`
+	Profiles       Profiles           `yaml:"profiles" doc:"Sets of tools and limits that a request can name. interactive, research and code exist without being declared; declaring one changes only the keys written." keys:"name"`
+	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none." default:"interactive" format:"name"`
+
+	warnings    Problems
+	notEnforced Problems
+	source      *source
+}
+
+// StoreDown says what happens to calls while the store cannot be reached.
+type StoreDown struct {
+	ReadOnly string `yaml:"read_only" doc:"run: read-only calls run, unrecorded. refuse: they are refused too." enum:"run|refuse" default:"run"`
+}
+
+// Defaults are the policy of every tool that does not say otherwise.
+type Defaults struct {
+	AttemptTimeout time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt at the backend." default:"30s" min:"1ms" max:"24h"`
+	Deadline       time.Duration `yaml:"deadline" doc:"Time for the whole call, waits and retries included." default:"60s" min:"1ms" max:"24h"`
+	MaxOutputChars int           `yaml:"max_output_chars" doc:"The most characters (Unicode code points) of a result that the model receives, notices included." default:"8000" min:"1" max:"100000000"`
+	Output         string        `yaml:"output" doc:"How a result that is too long is cut. auto: json for JSON, else head_tail." enum:"auto|json|head|tail|head_tail" default:"auto"`
+	Retry          Retry         `yaml:"retry" doc:"How attempts that may be repeated are repeated."`
+}
+
+// Retry is a whole retry policy: exponential, with full jitter.
+type Retry struct {
+	MaxAttempts int           `yaml:"max_attempts" doc:"Attempts in all, the first included." default:"3" min:"1" max:"100"`
+	Base        time.Duration `yaml:"base" doc:"Ceiling of the first wait; the wait is drawn between 0 and the ceiling." default:"250ms" min:"1ms" max:"1h"`
+	Multiplier  float64       `yaml:"multiplier" doc:"Factor from one ceiling to the next." default:"2" min:"1" max:"100"`
+	Max         time.Duration `yaml:"max" doc:"The highest ceiling." default:"10s" min:"1ms" max:"1h"`
+}
+
+// Limits bound the sidecar as a whole.
+type Limits struct {
+	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read." default:"4MiB" min:"1KiB" max:"1GiB"`
+	MaxInFlight     int           `yaml:"max_in_flight" doc:"Calls in flight in the whole sidecar; more are refused as OVERLOADED." default:"10000" min:"1" max:"1000000"`
+	MaxBatch        int           `yaml:"max_batch" doc:"Calls in one ExecuteTools request." default:"128" min:"1" max:"128"`
+	BatchParallel   int           `yaml:"batch_parallel" doc:"Calls of one ExecuteTools request that run at the same time." default:"16" min:"1" max:"128"`
+	KeepOutputBytes Bytes         `yaml:"keep_output_bytes" doc:"What is read, and kept for ReadOutput, of one output." default:"10MiB" min:"1KiB" max:"1GiB"`
+	OutputTTL       time.Duration `yaml:"output_ttl" doc:"How long a cut output is kept for ReadOutput." default:"1h" min:"1s" max:"8760h"`
+}
+
+// Load reads, parses and checks the file at path, with secrets from this
+// process's environment and files. The error is of type Problems.
+func Load(path string) (*Config, error) {
+	data, err := readBounded(path, MaxFileBytes)
+	if err != nil {
+		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err)}}
+	}
+	return Parse(path, data, System())
+}
+
+// Parse parses and checks data; name stands for the file in messages. The
+// error is of type Problems: everything that is wrong, by position, at most
+// MaxProblems and a last one that says how many more there are.
+func Parse(name string, data []byte, env Environment) (*Config, error) {
+	found := &collector{file: name}
+	root, bad := parseText(name, data)
+	if bad != nil {
+		return nil, Problems{*bad}
+	}
+	tree := expand(root, found)
+	if tree == nil {
+		return nil, found.problems()
+	}
+	c := &Config{source: &source{file: name, root: tree}}
+	d := &decoder{env: env, found: found}
+	d.document(tree, c)
+	c.check(found)
+	if problems := found.problems(); problems != nil {
+		return nil, problems
+	}
+	c.warnings = found.warned()
+	c.notEnforced = d.notEnforced()
+	return c, nil
+}
+
+// Warnings are things that may be mistakes, by position: names that no tool of
+// the file has (a discovered one may), backends that nothing uses.
+func (c *Config) Warnings() []Problem { return c.warnings }
+
+// NotEnforced lists the keys of the file that are read and checked but that
+// this version does not act on yet, by position. Start-up says so.
+func (c *Config) NotEnforced() []Problem { return c.notEnforced }
+
+// String summarizes the config in one line.
+func (c *Config) String() string {
+	return fmt.Sprintf("%s: %d backends, %d tools, %d profiles",
+		c.source.file, len(c.Backends), len(c.Tools), len(c.Profiles))
+}
+
+// source is the parsed text, for positions.
+type source struct {
+	file string
+	root *yaml.Node
+}
+
+// errTooLarge is what readBounded finds when a file is longer than allowed.
+var errTooLarge = errors.New("the file is too large")
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from: nothing can be lost
+	var buf bytes.Buffer
+	n, err := io.Copy(&buf, io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case n > limit:
+		return nil, fmt.Errorf("%w: more than %s", errTooLarge, Bytes(limit))
+	}
+	return buf.Bytes(), nil
+}
+
+// reason is err without the path that the sentence around it already names.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

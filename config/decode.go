@@ -1,0 +1,358 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decoder fills a Config from a tree of nodes by the shapes of its types. It
+// never stops at a problem: what is wrong keeps its zero value, and the checks
+// that follow make no second problem of that.
+type decoder struct {
+	env   Environment
+	found *collector
+	later []Problem // keys that are read but not enforced
+}
+
+// document decodes the root of the file.
+func (d *decoder) document(root *yaml.Node, c *Config) {
+	v := reflect.ValueOf(c).Elem()
+	setDefaults(v)
+	d.value(v, &field{}, spot{node: root})
+}
+
+// notEnforced is the keys seen with a later tag, by position.
+func (d *decoder) notEnforced() Problems {
+	return (&collector{file: d.found.file}).sorted(d.later)
+}
+
+// value decodes one value. f holds the rules of the field it is in, or below.
+func (d *decoder) value(v reflect.Value, f *field, s spot) {
+	if sc := scalars[v.Type()]; sc != nil {
+		d.scalar(v, sc, f, s)
+		return
+	}
+	if v.CanAddr() {
+		if sp, ok := v.Addr().Interface().(special); ok {
+			sp.decode(d, f, s)
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(fresh(v.Type().Elem()).Addr())
+		d.value(v.Elem(), f, s)
+	case reflect.Struct:
+		d.structure(v, s)
+	case reflect.Slice:
+		d.list(v, f, s)
+	case reflect.Map:
+		d.mapping(v, f, s)
+	default:
+		panic(fmt.Sprintf("config: no way to decode a %s", v.Type()))
+	}
+}
+
+// scalar decodes a value that is one YAML scalar.
+func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
+	value, ok := sc.parse(s.node)
+	if !ok {
+		d.found.add(s.at(), "expected %s, found %s%s", f.expected(sc), describe(s.node), advice(sc, f, s.node))
+		return
+	}
+	if sc.number != nil {
+		if bad := f.outOfRange(sc, sc.number(value)); bad != "" {
+			d.found.add(s.at(), "%s, found %s", bad, describe(s.node))
+			return
+		}
+	}
+	if sc.text {
+		if bad := f.wrongString(s.node.Value); bad != "" {
+			d.found.add(s.at(), "%s", bad)
+			return
+		}
+	}
+	v.Set(reflect.ValueOf(value))
+}
+
+// structure decodes a mapping with known keys.
+func (d *decoder) structure(v reflect.Value, s spot) {
+	shape := shapes[v.Type()]
+	if !d.isMapping(s, "a mapping with the keys "+strings.Join(shape.keys, ", ")) {
+		return
+	}
+	seen := map[string]bool{}
+	d.pairs(s, func(key string, at spot) {
+		f := shape.byKey[key]
+		if f == nil {
+			d.found.add(at.atKey(), "unknown key%s", suggestion(key, shape.keys))
+			return
+		}
+		seen[key] = true
+		if f.later {
+			d.later = note(d.later, at.atKey().problem(d.found.file, "read and checked, but not enforced by this version"))
+		}
+		d.value(v.FieldByIndex(f.index), f, at)
+	})
+	for _, f := range shape.fields {
+		if f.required && !seen[f.key] {
+			d.found.add(s.at(), "%s is missing: %s", quote(f.key), f.doc)
+		}
+	}
+	for _, group := range shape.groups {
+		d.exactlyOne(s, group, seen)
+	}
+}
+
+// exactlyOne reports keys that exclude each other.
+func (d *decoder) exactlyOne(s spot, group []string, seen map[string]bool) {
+	var have []string
+	for _, key := range group {
+		if seen[key] {
+			have = append(have, key)
+		}
+	}
+	switch {
+	case len(have) == 0:
+		d.found.add(s.at(), "expected exactly one of %s, found none", strings.Join(group, ", "))
+	case len(have) > 1:
+		d.found.add(s.at(), "expected exactly one of %s, found %s", strings.Join(group, ", "), strings.Join(have, " and "))
+	}
+}
+
+// list decodes a sequence.
+func (d *decoder) list(v reflect.Value, f *field, s spot) {
+	var items []*yaml.Node
+	switch {
+	case s.node.Kind == yaml.SequenceNode:
+		items = s.node.Content
+	case !isNull(s.node):
+		d.found.add(s.at(), "expected a list, found %s%s", describe(s.node), listAdvice(s.node))
+		return
+	}
+	if len(items) < f.items {
+		d.found.add(s.at(), "expected at least %d item in the list", f.items)
+	}
+	out := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		out.Index(i).Set(fresh(out.Type().Elem()))
+		d.value(out.Index(i), f.item(), spot{path: s.path.item(i), node: item})
+	}
+	v.Set(out)
+}
+
+// seeder is a map some of whose keys start from something else than zero.
+type seeder interface{ seed(key string) any }
+
+// mapping decodes a mapping with free keys.
+func (d *decoder) mapping(v reflect.Value, f *field, s spot) {
+	if !d.isMapping(s, "a mapping") {
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	d.pairs(s, func(key string, at spot) {
+		if bad := f.wrongKey(key); bad != "" {
+			d.found.add(at.atKey(), "%s as a key, found %s", bad, quote(key))
+		}
+		item := fresh(v.Type().Elem())
+		if seeds, ok := v.Interface().(seeder); ok {
+			if seed := seeds.seed(key); seed != nil {
+				item.Set(reflect.ValueOf(seed))
+			}
+		}
+		d.value(item, f.item(), at)
+		if k, ok := mapKey(v.Type().Key(), key); ok {
+			out.SetMapIndex(k, item)
+		}
+	})
+	v.Set(out)
+}
+
+// mapKey converts a key to the key type of its map: a string or an int.
+func mapKey(t reflect.Type, key string) (reflect.Value, bool) {
+	if t.Kind() != reflect.Int {
+		return reflect.ValueOf(key).Convert(t), true
+	}
+	i, err := strconv.Atoi(key)
+	return reflect.ValueOf(i), err == nil
+}
+
+// isMapping reports whether the value is a mapping; nothing counts as an empty
+// one, as in "tools:" with every line below it commented out.
+func (d *decoder) isMapping(s spot, expected string) bool {
+	if s.node.Kind == yaml.MappingNode || isNull(s.node) {
+		return true
+	}
+	d.found.add(s.at(), "expected %s, found %s", expected, describe(s.node))
+	return false
+}
+
+// pairs calls visit for each key of a mapping, the first of each name only.
+func (d *decoder) pairs(s spot, visit func(key string, at spot)) {
+	seen := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(s.node.Content); i += 2 {
+		key := s.node.Content[i]
+		at := spot{path: s.path.child(key.Value), key: key, node: s.node.Content[i+1]}
+		if key.Kind != yaml.ScalarNode || isNull(key) {
+			d.found.add(s.at(), "expected a string as a key, found %s", describe(key))
+			continue
+		}
+		if first := seen[key.Value]; first != nil {
+			d.found.add(at.atKey(), "the key %s is already at line %d, column %d", quote(key.Value), first.Line, first.Column)
+			continue
+		}
+		seen[key.Value] = key
+		visit(key.Value, at)
+	}
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// fresh is a new value with its defaults.
+func fresh(t reflect.Type) reflect.Value {
+	v := reflect.New(t).Elem()
+	if shapes[t] != nil {
+		setDefaults(v)
+	}
+	return v
+}
+
+// setDefaults gives every field of a struct its default, and the structs in it
+// theirs. Pointers stay nil: a block that is not there is not there.
+func setDefaults(v reflect.Value) {
+	for _, f := range shapes[v.Type()].fields {
+		field := v.FieldByIndex(f.index)
+		switch {
+		case f.def != "":
+			setDefault(field, f)
+		case shapes[field.Type()] != nil:
+			setDefaults(field)
+		}
+	}
+}
+
+// setDefault decodes the default as if it had been written in the file.
+func setDefault(v reflect.Value, f *field) {
+	n := textNode(f.def)
+	if v.Kind() == reflect.Slice {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
+	found := &collector{}
+	(&decoder{found: found}).value(v, f, spot{node: n})
+	if bad := found.problems(); bad != nil {
+		panic("config: default of " + f.key + ": " + bad.Error())
+	}
+}
+
+// item is the field's rules as they hold for each item of a list or a map.
+func (f *field) item() *field {
+	inner := *f
+	inner.keys, inner.items = nil, 0
+	return &inner
+}
+
+// expected says what a scalar of the field should be.
+func (f *field) expected(sc *scalar) string {
+	if len(f.enum) > 0 {
+		return "one of " + strings.Join(f.enum, ", ")
+	}
+	if f.format != nil && sc.text {
+		return f.format.expect
+	}
+	return sc.expect
+}
+
+// outOfRange compares with min and max.
+func (f *field) outOfRange(sc *scalar, value float64) string {
+	low, hasLow := sc.bound(f.min)
+	high, hasHigh := sc.bound(f.max)
+	switch {
+	case hasLow && hasHigh && (value < low || value > high):
+		return "expected " + f.min + " to " + f.max
+	case hasLow && value < low:
+		return "expected at least " + f.min
+	case hasHigh && value > high:
+		return "expected at most " + f.max
+	default:
+		return ""
+	}
+}
+
+// wrongString checks a plain string, which holds no references.
+func (f *field) wrongString(value string) string {
+	switch {
+	case len(f.enum) > 0 && !slices.Contains(f.enum, value):
+		return fmt.Sprintf("expected one of %s, found %s%s", strings.Join(f.enum, ", "), quote(value), didYouMean(value, f.enum))
+	case f.format != nil && f.format.wrong(value) != "":
+		return f.format.wrong(value) + ", found " + quote(value)
+	case f.required && value == "":
+		return "expected a string that is not empty"
+	case strings.Contains(value, "${env:") || strings.Contains(value, "${file:"):
+		return "references such as ${env:NAME} are not resolved in this key: write the value itself"
+	default:
+		return ""
+	}
+}
+
+// wrongKey checks the key of a map.
+func (f *field) wrongKey(key string) string {
+	if f.keys == nil {
+		return ""
+	}
+	return f.keys.wrong(key)
+}
+
+// advice adds what to do to a wrong scalar.
+func advice(sc *scalar, f *field, n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	switch tag := n.ShortTag(); {
+	case sc.text && (tag == "!!int" || tag == "!!float" || tag == "!!bool"):
+		return ": put it in quotes"
+	case sc.number != nil && tag == "!!str" && strings.Contains(n.Value, "${"):
+		return ": references are resolved in strings only"
+	case sc.schema["enum"] != nil && tag == "!!str":
+		return didYouMean(n.Value, sc.schema["enum"].([]string))
+	case f.enum != nil && tag == "!!str":
+		return didYouMean(n.Value, f.enum)
+	case sc == boolScalar && tag == "!!str":
+		return advise(map[string]string{"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}[strings.ToLower(n.Value)])
+	default:
+		return ""
+	}
+}
+
+func advise(value string) string {
+	if value == "" {
+		return ""
+	}
+	return ": write " + value
+}
+
+// didYouMean names the nearest of the values, if any is near.
+func didYouMean(value string, among []string) string {
+	if name := nearest(value, among); name != "" {
+		return "; did you mean " + quote(name) + "?"
+	}
+	return ""
+}
+
+// listAdvice shows how one value is written as a list.
+func listAdvice(n *yaml.Node) string {
+	if isString(n) {
+		return ": write it in brackets"
+	}
+	return ""
+}
+
+// The scalars that messages make exceptions for.
+var (
+	stringScalar = scalars[reflect.TypeFor[string]()]
+	boolScalar   = scalars[reflect.TypeFor[bool]()]
+)

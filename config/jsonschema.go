@@ -1,0 +1,149 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"strconv"
+)
+
+//go:generate go test -run ^TestPublishedSchema$ -update .
+
+// schemaID is where the schema is published: beside this file.
+const schemaID = "https://github.com/sidecall/sidecall/config/schema.json"
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of the config file, made
+// from the same tags that the decoder reads. Editors use it for completion; it
+// accepts every file that Parse accepts, and says nothing of references
+// between parts of a file. schema.json holds the same bytes.
+func JSONSchema() []byte {
+	defs := map[string]any{}
+	root := structSchema(reflect.TypeFor[Config](), defs)
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$id"] = schemaID
+	root["title"] = "Sidecall configuration"
+	root["$defs"] = defs
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(root); err != nil {
+		panic("config: schema: " + err.Error()) // maps of strings: cannot be
+	}
+	return out.Bytes()
+}
+
+// structSchema describes a mapping with known keys, and adds the structs in it
+// to defs.
+func structSchema(t reflect.Type, defs map[string]any) map[string]any {
+	s := shapes[t]
+	properties := map[string]any{}
+	var required []string
+	for _, f := range s.fields {
+		property := valueSchema(f.typ, f, defs)
+		property["description"] = f.doc
+		if f.def != "" {
+			property["default"] = f.defaultJSON()
+		}
+		properties[f.key] = property
+		if f.required {
+			required = append(required, f.key)
+		}
+	}
+	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if required != nil {
+		out["required"] = required
+	}
+	for _, group := range s.groups {
+		var branches []any
+		for _, key := range group {
+			branches = append(branches, map[string]any{"required": []string{key}})
+		}
+		out["oneOf"] = branches
+	}
+	if required == nil && s.groups == nil {
+		out["type"] = orNull("object")
+	}
+	return out
+}
+
+// orNull lets a key be written without anything after it.
+func orNull(kind string) []string { return []string{kind, "null"} }
+
+// valueSchema describes one value, as decoder.value decodes it.
+func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
+	if sc := scalars[t]; sc != nil {
+		return f.scalarSchema(sc)
+	}
+	if sp, ok := reflect.New(t).Interface().(special); ok {
+		return sp.schema(f)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return valueSchema(t.Elem(), f, defs)
+	case reflect.Slice:
+		out := map[string]any{"type": orNull("array"), "items": valueSchema(t.Elem(), f.item(), defs)}
+		if f.items > 0 {
+			out["type"], out["minItems"] = "array", f.items
+		}
+		return out
+	case reflect.Map:
+		out := map[string]any{"type": orNull("object"), "additionalProperties": valueSchema(t.Elem(), f.item(), defs)}
+		if f.keys != nil {
+			out["propertyNames"] = map[string]any{"pattern": f.keys.pattern}
+		}
+		return out
+	default:
+		name := t.Name()
+		if defs[name] == nil {
+			defs[name] = true // ends the recursion of a type that holds itself
+			defs[name] = structSchema(t, defs)
+		}
+		return map[string]any{"$ref": "#/$defs/" + name}
+	}
+}
+
+// scalarSchema describes a scalar under the rules of its field.
+func (f *field) scalarSchema(sc *scalar) map[string]any {
+	if sc.text {
+		return f.stringSchema()
+	}
+	out := maps.Clone(sc.schema)
+	if kind := out["type"]; kind != "integer" && kind != "number" {
+		return out // bounds of durations and sizes have no place in JSON Schema
+	}
+	if low, ok := sc.bound(f.min); ok {
+		out["minimum"] = low
+	}
+	if high, ok := sc.bound(f.max); ok {
+		out["maximum"] = high
+	}
+	return out
+}
+
+// stringSchema describes text under the rules of its field.
+func (f *field) stringSchema() map[string]any {
+	out := map[string]any{"type": "string"}
+	switch {
+	case f.enum != nil:
+		out["enum"] = f.enum
+	case f.format != nil:
+		out["pattern"] = f.format.pattern
+	case f.required:
+		out["minLength"] = 1
+	}
+	return out
+}
+
+// defaultJSON is the default as JSON has it.
+func (f *field) defaultJSON() any {
+	text, ok := jsonScalar(textNode(f.def))
+	if !ok {
+		text = strconv.Quote(f.def)
+	}
+	if f.typ.Kind() == reflect.Slice {
+		return []any{json.RawMessage(text)}
+	}
+	return json.RawMessage(text)
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// anyObject is the input schema of a tool that declares none.
+const anyObject = `{"type":"object"}`
+
+// Tool returns the declared tool as the registry holds it, every default
+// filled in; false when the file declares no such tool.
+func (c *Config) Tool(name string) (tool.Tool, bool) {
+	t, ok := c.Tools[name]
+	if !ok {
+		return tool.Tool{}, false
+	}
+	out := tool.Tool{
+		Name:        name,
+		Description: t.Description.Reveal(),
+		InputSchema: json.RawMessage(anyObject),
+		Effect:      t.effect(),
+		Backend:     t.Backend,
+		Annotations: maps.Clone(t.Annotations),
+		Policy:      c.Policy(name),
+	}
+	if t.InputSchema != nil {
+		out.InputSchema = json.RawMessage(t.InputSchema)
+	}
+	if t.OutputSchema != nil {
+		out.OutputSchema = json.RawMessage(t.OutputSchema)
+	}
+	return out, true
+}
+
+// effect is the declared effect, else that of the HTTP method, else the most
+// dangerous one.
+func (t Tool) effect() tool.Effect {
+	switch {
+	case t.Effect != nil:
+		return *t.Effect
+	case t.HTTP != nil:
+		return methodEffect(t.HTTP.Method)
+	default:
+		return tool.NonIdempotent
+	}
+}
+
+// Policy returns the policy of a declared tool with defaults applied: the
+// tool's own, else its backend's, else defaults. Of a name that is not
+// declared, the defaults.
+func (c *Config) Policy(toolName string) tool.Policy {
+	t := c.Tools[toolName]
+	trust := cmp.Or(t.Trust, c.Backends[t.Backend].Trust, Trusted)
+	return c.policy(t.CallRules, trust)
+}
+
+// policy fills in what the rules leave unsaid.
+func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
+	retry := c.Defaults.Retry
+	deadline := cmp.Or(r.Deadline, c.Defaults.Deadline)
+	return tool.Policy{
+		// An attempt cannot outlast the call.
+		AttemptTimeout: min(cmp.Or(r.AttemptTimeout, c.Defaults.AttemptTimeout), deadline),
+		Deadline:       deadline,
+		Retry: tool.Retry{
+			MaxAttempts: cmp.Or(r.Retry.MaxAttempts, retry.MaxAttempts),
+			Base:        cmp.Or(r.Retry.Base, retry.Base),
+			Multiplier:  cmp.Or(r.Retry.Multiplier, retry.Multiplier),
+			Max:         cmp.Or(r.Retry.Max, retry.Max),
+		},
+		RejectsBeforeWork: slices.Clone(r.RejectsBeforeWork),
+		MaxOutputChars:    cmp.Or(r.MaxOutputChars, c.Defaults.MaxOutputChars),
+		OutputStrategy:    cmp.Or(r.Output, c.Defaults.Output),
+		Untrusted:         trust == Untrusted,
+		Sequential:        r.Sequential,
+		Coerce:            r.Coerce,
+		VerifyWith:        r.VerifyWith,
+		Polling:           r.Polling,
+		Sensitive:         slices.Clone(r.SensitiveArgs),
+		MaxInFlight:       r.MaxInFlight,
+	}
+}
+
+// Discovered is how a tool that a backend found is registered.
+type Discovered struct {
+	// Name is what the model calls: prefix and name, made to fit the rules of
+	// tool names.
+	Name string
+	// Description replaces the backend's own when not empty.
+	Description string
+	Effect      tool.Effect
+	Policy      tool.Policy
+	// Rules holds the error mapping of the override, if any.
+	Rules CallRules
+}
+
+// Discovered says how the tool that the backend calls toolName is registered,
+// untrusted unless the file says otherwise; false when include and exclude
+// leave it out. claimed is the effect that the backend claims, nil for none: it
+// counts only where the operator trusts the backend's annotations.
+func (c *Config) Discovered(backend, toolName string, claimed *tool.Effect) (Discovered, bool) {
+	b := c.Backends[backend]
+	if b.Include != nil && !anyGlob(b.Include, toolName) || anyGlob(b.Exclude, toolName) {
+		return Discovered{}, false
+	}
+	o := b.Tools[toolName]
+	return Discovered{
+		Name:        fitName(b.Prefix + toolName),
+		Description: o.Description.Reveal(),
+		Effect:      b.discoveredEffect(toolName, claimed),
+		Policy:      c.policy(o.CallRules, cmp.Or(o.Trust, b.Trust, Untrusted)),
+		Rules:       o.CallRules,
+	}, true
+}
+
+// discoveredEffect asks the override, effects by name, the claim where it is
+// trusted, and effects for the rest, in this order.
+func (b Backend) discoveredEffect(name string, claimed *tool.Effect) tool.Effect {
+	if o := b.Tools[name].Effect; o != nil {
+		return *o
+	}
+	if effect, ok := b.Effects[name]; ok {
+		return effect
+	}
+	if claimed != nil && b.MCP != nil && b.MCP.TrustAnnotations {
+		return *claimed
+	}
+	if effect, ok := b.Effects["*"]; ok {
+		return effect
+	}
+	return tool.NonIdempotent
+}
+
+// fitName turns any name into one that every provider accepts: other
+// characters become _, and a long name keeps its start and a hash of the whole.
+// Two names may become one; the registry reports that as any collision.
+func fitName(name string) string {
+	const longest = 64
+	fit := []byte(name)
+	for i, b := range fit {
+		if !isNameByte(b) {
+			fit[i] = '_'
+		}
+	}
+	if len(fit) <= longest {
+		return string(fit)
+	}
+	sum := sha256.Sum256([]byte(name))
+	tail := "_" + hex.EncodeToString(sum[:4])
+	return string(fit[:longest-len(tail)]) + tail
+}
+
+func isNameByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
+}
+
+// Profile returns the profile of a request: the declared one, else the built-in
+// one of that name; the default profile for the empty name. False when there is
+// no such profile.
+func (c *Config) Profile(name string) (Profile, bool) {
+	name = cmp.Or(name, c.DefaultProfile)
+	if p, ok := c.Profiles[name]; ok {
+		return p, true
+	}
+	p, ok := builtinProfiles[name]
+	p.Tools = slices.Clone(p.Tools)
+	return p, ok
+}
+
+// ProfileNames lists the profiles, declared and built in, sorted.
+func (c *Config) ProfileNames() []string {
+	all := maps.Clone(builtinProfiles)
+	maps.Copy(all, c.Profiles)
+	return slices.Sorted(maps.Keys(all))
+}

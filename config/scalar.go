@@ -1,0 +1,249 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Bytes is a size, written as a number of bytes or with a unit: 4MiB.
+type Bytes int64
+
+// byteUnits, largest first.
+var byteUnits = []struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
+
+// String writes the size with the largest binary unit that divides it.
+func (b Bytes) String() string {
+	for _, u := range byteUnits[:3] {
+		if b != 0 && int64(b)%u.size == 0 {
+			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// MarshalText is String.
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// scalar is a type that is written as one YAML scalar.
+type scalar struct {
+	expect string // what to say that was expected
+	text   bool   // holds free text: enum and format apply, and quotes help
+	// parse returns the value; ok is false when the node is not one.
+	parse func(n *yaml.Node) (value any, ok bool)
+	// number is the value for comparison with min and max; nil when it has none.
+	number func(value any) float64
+	schema map[string]any
+}
+
+const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`
+
+const bytesPattern = `^[0-9]+ ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`
+
+// scalars are the scalar types, each with what makes it up.
+var scalars = map[reflect.Type]*scalar{
+	reflect.TypeFor[bool](): {
+		expect: "true or false",
+		parse:  parseBool,
+		schema: map[string]any{"type": "boolean"},
+	},
+	reflect.TypeFor[int](): {
+		expect: "a whole number",
+		parse: func(n *yaml.Node) (any, bool) {
+			i, ok := parseInt(n)
+			return int(i), ok
+		},
+		number: func(v any) float64 { return float64(v.(int)) },
+		schema: map[string]any{"type": "integer"},
+	},
+	reflect.TypeFor[int64](): {
+		expect: "a whole number",
+		parse: func(n *yaml.Node) (any, bool) {
+			i, ok := parseInt(n)
+			return i, ok
+		},
+		number: func(v any) float64 { return float64(v.(int64)) },
+		schema: map[string]any{"type": "integer"},
+	},
+	reflect.TypeFor[float64](): {
+		expect: "a number",
+		parse:  parseFloat,
+		number: func(v any) float64 { return v.(float64) },
+		schema: map[string]any{"type": "number"},
+	},
+	reflect.TypeFor[time.Duration](): {
+		expect: `a duration with a unit (ns, us, ms, s, m or h), such as 30s or 1m30s`,
+		parse:  parseDuration,
+		number: func(v any) float64 { return float64(v.(time.Duration)) },
+		schema: map[string]any{"type": "string", "pattern": durationPattern},
+	},
+	reflect.TypeFor[Bytes](): {
+		expect: `a number of bytes or a size such as 4MiB`,
+		parse:  parseBytes,
+		number: func(v any) float64 { return float64(v.(Bytes)) },
+		schema: map[string]any{"type": []string{"integer", "string"}, "pattern": bytesPattern},
+	},
+	reflect.TypeFor[tool.Effect](): {
+		expect: "one of read_only, idempotent, keyed, non_idempotent",
+		parse: func(n *yaml.Node) (any, bool) {
+			effect, err := tool.ParseEffect(n.Value)
+			return effect, err == nil && isString(n)
+		},
+		schema: map[string]any{"enum": effectNames()},
+	},
+	reflect.TypeFor[tool.Code](): {
+		expect: "one of " + strings.Join(mappableCodes, ", "),
+		parse: func(n *yaml.Node) (any, bool) {
+			for _, code := range mappableCodes {
+				if code == n.Value && isString(n) {
+					return tool.Code(code), true
+				}
+			}
+			return tool.Code(""), false
+		},
+		schema: map[string]any{"enum": mappableCodes},
+	},
+	reflect.TypeFor[string](): {
+		expect: "a string",
+		text:   true,
+		parse:  func(n *yaml.Node) (any, bool) { return n.Value, isString(n) },
+		schema: map[string]any{"type": "string"},
+	},
+	reflect.TypeFor[Trust](): {
+		expect: "a string",
+		text:   true,
+		parse:  func(n *yaml.Node) (any, bool) { return Trust(n.Value), isString(n) },
+		schema: map[string]any{"type": "string"},
+	},
+}
+
+// mappableCodes are the codes that an error mapping may give: those that say
+// something about the tool. The others are Sidecall's own to give.
+var mappableCodes = []string{
+	string(tool.CodeInvalidArgs), string(tool.CodeNotFound), string(tool.CodePermissionDenied),
+	string(tool.CodeUnauthenticated), string(tool.CodeConflict), string(tool.CodeBusinessRule),
+	string(tool.CodeUnrecoverable), string(tool.CodeRateLimited), string(tool.CodeTimeout),
+	string(tool.CodeDependencyUnavailable), string(tool.CodeOverloaded),
+	string(tool.CodeOutcomeUnknown), string(tool.CodeInvalidOutput),
+}
+
+func effectNames() []string {
+	return []string{tool.ReadOnly.String(), tool.Idempotent.String(), tool.Keyed.String(), tool.NonIdempotent.String()}
+}
+
+// isString reports whether the node is text. A plain 2026-11-21 is: YAML 1.2
+// knows no dates.
+func isString(n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode {
+		return false
+	}
+	tag := n.ShortTag()
+	return tag == "!!str" || tag == "!!timestamp" && n.Style&yaml.TaggedStyle == 0
+}
+
+func parseBool(n *yaml.Node) (any, bool) {
+	ok := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool"
+	value, err := strconv.ParseBool(strings.ToLower(n.Value))
+	return value, ok && err == nil
+}
+
+func parseInt(n *yaml.Node) (int64, bool) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(strings.TrimPrefix(n.Value, "+"), 0, 64)
+	return i, err == nil
+}
+
+func parseFloat(n *yaml.Node) (any, bool) {
+	if i, ok := parseInt(n); ok {
+		return float64(i), true
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!float" {
+		return 0.0, false
+	}
+	// Fails on .inf and .nan, which no key here means.
+	f, err := strconv.ParseFloat(n.Value, 64)
+	return f, err == nil
+}
+
+func parseDuration(n *yaml.Node) (any, bool) {
+	if !isString(n) {
+		return time.Duration(0), false
+	}
+	// The sign is legal for Go but no duration here is negative, and a bare 0
+	// has no unit.
+	d, err := time.ParseDuration(n.Value)
+	return d, err == nil && d >= 0 && !strings.ContainsAny(n.Value, "+-") && n.Value != "0"
+}
+
+func parseBytes(n *yaml.Node) (any, bool) {
+	if i, ok := parseInt(n); ok {
+		return Bytes(i), i >= 0
+	}
+	if !isString(n) {
+		return Bytes(0), false
+	}
+	for _, u := range byteUnits {
+		digits, found := strings.CutSuffix(n.Value, u.name)
+		if !found {
+			continue
+		}
+		i, err := strconv.ParseUint(strings.TrimSuffix(digits, " "), 10, 63)
+		if err != nil || i > uint64(1<<62)/uint64(u.size) {
+			return Bytes(0), false
+		}
+		return Bytes(int64(i) * u.size), true
+	}
+	return Bytes(0), false
+}
+
+// describe says what a node is, for "found ...".
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch kind := describeKind(n); kind {
+	case "nothing", "true", "false":
+		return kind
+	case "a string":
+		return "the string " + quote(n.Value)
+	default:
+		return "the" + strings.TrimPrefix(kind, "a") + " " + shorten(n.Value)
+	}
+}
+
+// describeKind is describe without the value, for secrets.
+func describeKind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode, yaml.SequenceNode:
+		return describe(n)
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!bool":
+		return strings.ToLower(n.Value)
+	case "!!int", "!!float":
+		return "a number"
+	case "!!str", "!!timestamp":
+		return "a string"
+	default:
+		return fmt.Sprintf("a value with the tag %s", shorten(n.ShortTag()))
+	}
+}
+
+// quote quotes what a user wrote, shortened, whatever it holds.
+func quote(s string) string { return strconv.Quote(shorten(s)) }

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decode resolves the references of a Text.
+func (t *Text) decode(d *decoder, f *field, s spot) {
+	if !isString(s.node) {
+		d.found.add(s.at(), "expected %s, found %s%s", f.expected(stringScalar), describe(s.node), advice(stringScalar, f, s.node))
+		return
+	}
+	t.p = d.resolve(f, s, ", found "+quote(s.node.Value))
+}
+
+func (*Text) schema(f *field) map[string]any { return f.stringSchema() }
+
+// decode resolves the references of a Secret. Its messages never show it.
+func (t *Secret) decode(d *decoder, f *field, s spot) {
+	if !isString(s.node) {
+		d.found.add(s.at(), "expected a string, found %s%s", describeKind(s.node), advice(stringScalar, f, s.node))
+		return
+	}
+	t.p = d.resolve(f, s, "")
+}
+
+func (*Secret) schema(f *field) map[string]any { return f.stringSchema() }
+
+// resolve returns nil for the empty string and for a problem. found ends the
+// message about a value that breaks the format.
+func (d *decoder) resolve(f *field, s spot, found string) *resolved {
+	if s.node.Value == "" && !f.required && f.format == nil {
+		return nil
+	}
+	r, err := expandRefs(s.node.Value, d.env)
+	if err != nil {
+		d.found.add(s.at(), "%s", err.Error())
+		return nil
+	}
+	if r.value == "" && f.required {
+		d.found.add(s.at(), "expected a string that is not empty%s", r.origin())
+		return nil
+	}
+	if f.format == nil {
+		return r
+	}
+	if bad := f.format.wrong(r.value); bad != "" {
+		d.found.add(s.at(), "%s%s%s", bad, found, r.origin())
+		return nil
+	}
+	return r
+}
+
+// JSON is free YAML, such as a JSON Schema, as one JSON object. Keys keep
+// their order. References in it are not resolved.
+type JSON []byte
+
+// MarshalJSON returns the JSON itself.
+func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJSON() }
+
+func (j *JSON) decode(d *decoder, _ *field, s spot) {
+	if s.node.Kind != yaml.MappingNode {
+		d.found.add(s.at(), "expected a JSON Schema as a mapping, found %s", describe(s.node))
+		return
+	}
+	*j = d.json(nil, s)
+}
+
+func (*JSON) schema(*field) map[string]any { return map[string]any{"type": "object"} }
+
+// Env is the environment of a process: Pass lists variables of the sidecar
+// that it inherits, Set those that it is given. Only one of the two is used.
+type Env struct {
+	Pass []string
+	Set  map[string]Secret
+}
+
+func (e *Env) decode(d *decoder, f *field, s spot) {
+	names := &field{format: formats["env_name"]}
+	switch s.node.Kind {
+	case yaml.SequenceNode:
+		d.value(reflect.ValueOf(&e.Pass).Elem(), names, s)
+	case yaml.MappingNode:
+		d.value(reflect.ValueOf(&e.Set).Elem(), &field{keys: formats["env_name"], format: formats["env_value"]}, s)
+	default:
+		if !isNull(s.node) {
+			d.found.add(s.at(), "expected a list of names to pass on, or a map of names to values, found %s", describeKind(s.node))
+		}
+	}
+}
+
+func (*Env) schema(*field) map[string]any {
+	name := map[string]any{"type": "string", "pattern": formats["env_name"].pattern}
+	return map[string]any{"oneOf": []any{
+		map[string]any{"type": "array", "items": name},
+		map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": formats["env_name"].pattern}, "additionalProperties": map[string]any{"type": "string"}},
+		map[string]any{"type": "null"},
+	}}
+}
+
+// List returns the environment as NAME=value, sorted. lookup finds the
+// variables of the sidecar itself; one that is not set is left out.
+func (e Env) List(lookup func(name string) (string, bool)) []string {
+	var out []string
+	for _, name := range slices.Sorted(slices.Values(e.Pass)) {
+		if value, ok := lookup(name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Set)) {
+		out = append(out, name+"="+e.Set[name].Reveal())
+	}
+	return out
+}
+
+// MarshalJSON writes the environment as it is written in the file.
+func (e Env) MarshalJSON() ([]byte, error) {
+	if e.Pass != nil {
+		return json.Marshal(e.Pass)
+	}
+	return json.Marshal(e.Set)
+}
+
+// Body says what the body of a request is: the value of the argument Arg, or
+// an object whose members are the arguments that Members names.
+type Body struct {
+	Arg     string
+	Members map[string]string
+}
+
+func (b *Body) decode(d *decoder, _ *field, s spot) {
+	rules := &field{format: formats["nonempty"], keys: formats["nonempty"]}
+	switch {
+	case s.node.Kind == yaml.MappingNode:
+		d.value(reflect.ValueOf(&b.Members).Elem(), rules, s)
+	case isString(s.node):
+		d.value(reflect.ValueOf(&b.Arg).Elem(), rules, s)
+	default:
+		d.found.add(s.at(), "expected the name of an argument, or a map of body members to arguments, found %s", describe(s.node))
+	}
+}
+
+func (*Body) schema(*field) map[string]any {
+	name := map[string]any{"type": "string", "pattern": formats["nonempty"].pattern}
+	return map[string]any{"oneOf": []any{
+		name,
+		map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": formats["nonempty"].pattern}, "additionalProperties": name},
+	}}
+}
+
+// MarshalJSON writes the body as it is written in the file.
+func (b Body) MarshalJSON() ([]byte, error) {
+	if b.Members != nil {
+		return json.Marshal(b.Members)
+	}
+	return json.Marshal(b.Arg)
+}
+
+// origin says where a wrong value came from, for values that are not shown.
+func (r *resolved) origin() string {
+	if len(r.refs) == 0 {
+		return ""
+	}
+	return " (the value comes from " + strings.Join(r.refs, ", ") + ")"
+}

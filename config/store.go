@@ -1,0 +1,70 @@
+package config
+
+// Store says where the records of calls are kept: exactly one of its fields is
+// not nil.
+type Store struct {
+	Embedded *Embedded `yaml:"embedded" one:"store" doc:"One local file, written and synced before a tool is called."`
+	Redis    *Redis    `yaml:"redis" one:"store" doc:"Redis: standalone, Sentinel (master_name) or Cluster (cluster)."`
+	Memory   *Memory   `yaml:"memory" one:"store" doc:"Nothing is kept beyond the process: for tests only."`
+}
+
+// Kind is embedded, redis or memory.
+func (s Store) Kind() string {
+	switch {
+	case s.Redis != nil:
+		return "redis"
+	case s.Memory != nil:
+		return "memory"
+	default:
+		return "embedded"
+	}
+}
+
+// Embedded is the store in one local file.
+type Embedded struct {
+	Path Text `yaml:"path" doc:"The file; relative to the working directory." default:"./sidecall.db" format:"nonempty"`
+}
+
+// Memory is the store that forgets.
+type Memory struct{}
+
+// Redis is the store on Redis 7 or later.
+type Redis struct {
+	Addrs        []Text    `yaml:"addrs" doc:"host:port of the server, of the Sentinels or of some Cluster nodes." required:"true" format:"addr" items:"1"`
+	MasterName   Text      `yaml:"master_name" doc:"Name of the master as the Sentinels know it; addrs are then the Sentinels."`
+	Cluster      bool      `yaml:"cluster" doc:"The servers are a Redis Cluster."`
+	Username     Text      `yaml:"username" doc:"ACL user."`
+	Password     Secret    `yaml:"password" doc:"Password; better a reference such as ${env:REDIS_PASSWORD} than the value."`
+	DB           int       `yaml:"db" doc:"Database number; always 0 on a Cluster." min:"0" max:"1000000"`
+	TLS          *RedisTLS `yaml:"tls" doc:"TLS to Redis. Off when absent or empty."`
+	WaitReplicas int       `yaml:"wait_replicas" doc:"Replicas that must have a claim before it counts." min:"0" max:"100"`
+	KeyPrefix    Text      `yaml:"key_prefix" doc:"Prefix of every key." default:"sidecall:"`
+}
+
+// TLS is what a TLS client needs beyond the system's roots.
+type TLS struct {
+	CA                 Text `yaml:"ca" doc:"PEM file of the certificate authorities to trust instead of the system's."`
+	Cert               Text `yaml:"cert" doc:"PEM file of the client certificate; with key."`
+	Key                Text `yaml:"key" doc:"PEM file of the client certificate's key; with cert."`
+	ServerName         Text `yaml:"server_name" doc:"Name to verify in the server's certificate instead of the host's."`
+	InsecureSkipVerify bool `yaml:"insecure_skip_verify" doc:"Do not verify the server's certificate. For tests only."`
+}
+
+// RedisTLS is TLS with a switch: a Redis address does not say whether it is
+// spoken over TLS.
+type RedisTLS struct {
+	Enabled *bool `yaml:"enabled" doc:"Speak TLS. Without this key: when any other key of the block is there."`
+	TLS     `yaml:",inline"`
+}
+
+// On reports whether TLS is spoken.
+func (t *RedisTLS) On() bool {
+	switch {
+	case t == nil:
+		return false
+	case t.Enabled != nil:
+		return *t.Enabled
+	default:
+		return t.TLS != TLS{}
+	}
+}

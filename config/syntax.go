@@ -1,0 +1,130 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+)
+
+// maxDepth bounds nesting, after aliases have been expanded.
+const maxDepth = 100
+
+// parseText turns the text of a file into the node of its one document; an
+// empty file is an empty mapping.
+func parseText(file string, data []byte) (*yaml.Node, *Problem) {
+	if len(data) > MaxFileBytes {
+		return nil, &Problem{File: file, Message: fmt.Sprintf("cannot read the config file: %v: more than %s", errTooLarge, Bytes(MaxFileBytes))}
+	}
+	if bad := checkRunes(file, data); bad != nil {
+		return nil, bad
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	if err != nil {
+		return nil, syntaxProblem(file, data, err)
+	}
+	var doc, second yaml.Node
+	switch err := loader.Load(&doc); {
+	case errors.Is(err, io.EOF):
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}, nil
+	case err != nil:
+		return nil, syntaxProblem(file, data, err)
+	}
+	switch err := loader.Load(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, syntaxProblem(file, data, err)
+	default:
+		return nil, &Problem{
+			File: file, Line: second.Line, Column: second.Column,
+			Message: "a second document starts here; expected one document in the file: remove the --- line or move what follows into a file of its own",
+		}
+	}
+	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
+		return doc.Content[0], nil
+	}
+	return &doc, nil
+}
+
+// checkRunes finds what no YAML file may hold; the parser would report these
+// without a position.
+func checkRunes(file string, data []byte) *Problem {
+	line, column := 1, 1
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		bad := ""
+		switch {
+		case r == utf8.RuneError && size == 1:
+			bad = "a byte that is not UTF-8; save the file as UTF-8"
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r < 0xa0 && r != 0x85, r == 0xfffe, r == 0xffff:
+			bad = fmt.Sprintf("a control character (%U); remove it, or write it as an escape in double quotes", r)
+		}
+		if bad != "" {
+			return &Problem{File: file, Line: line, Column: column, Message: "found " + bad}
+		}
+		i += size
+		column++
+		if r == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return nil
+}
+
+// syntaxProblem gives the parser's error its position and says what to do
+// about the mistakes that people make.
+func syntaxProblem(file string, data []byte, err error) *Problem {
+	var le *yaml.LoadError
+	if !errors.As(err, &le) {
+		return &Problem{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	message := "not YAML: " + le.Message
+	if le.ContextMsg != "" {
+		message += " " + le.ContextMsg
+		if le.ContextMark.Line > 0 && le.ContextMark.Line != le.Mark.Line {
+			message += fmt.Sprintf(" that starts at line %d, column %d", le.ContextMark.Line, le.ContextMark.Column)
+		}
+	}
+	if advice := syntaxAdvice(le, lineAt(data, le.Mark.Line)); advice != "" {
+		message += "; " + advice
+	}
+	return &Problem{File: file, Line: le.Mark.Line, Column: le.Mark.Column, Message: message}
+}
+
+func syntaxAdvice(le *yaml.LoadError, line string) string {
+	here, before := "", line
+	if runes := []rune(line); le.Mark.Column >= 1 && le.Mark.Column <= len(runes) {
+		here, before = string(runes[le.Mark.Column-1]), string(runes[:le.Mark.Column-1])
+	}
+	switch {
+	case here == "\t" || strings.TrimLeft(before, " \t") == "" && strings.Contains(before, "\t"):
+		return "indent with spaces, not with tabs"
+	case here != "" && strings.Contains("@`%", here):
+		return "put a value that starts with " + here + " in quotes"
+	case strings.Contains(le.Message, "mapping values are not allowed"):
+		return `put a value that holds ": " in quotes, and indent keys of one mapping alike`
+	case strings.Contains(line, "${") && strings.Contains(le.ContextMsg, "flow"):
+		return `put a value that holds ${...} in quotes`
+	default:
+		return ""
+	}
+}
+
+// lineAt is one line of data, counted from 1; empty when there is none.
+func lineAt(data []byte, line int) string {
+	for ; line > 1; line-- {
+		i := bytes.IndexByte(data, '\n')
+		if i < 0 {
+			return ""
+		}
+		data = data[i+1:]
+	}
+	text, _, _ := bytes.Cut(data, []byte{'\n'})
+	return string(text)
+}

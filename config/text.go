@@ -1,0 +1,104 @@
+package config
+
+import "log/slog"
+
+// Text is a string of the file that may hold references: ${env:NAME} is the
+// environment variable, ${file:/path} the content of the file without its last
+// line end, and $${ stands for ${ itself.
+type Text struct{ p *resolved }
+
+// Secret is a Text that never shows: it prints as (secret), and as JSON it
+// shows the references in it, or (secret) when there is none.
+type Secret struct{ p *resolved }
+
+// resolved lies behind a pointer, so that not even %+v, which does not call
+// methods of unexported fields, can print it.
+type resolved struct {
+	value  string
+	source string   // as written
+	refs   []string // the references in source
+}
+
+// hidden is what shows of a Secret.
+const hidden = "(secret)"
+
+// NewText returns a Text without references.
+func NewText(value string) Text { return Text{&resolved{value: value, source: value}} }
+
+// NewSecret returns a Secret without references.
+func NewSecret(value string) Secret { return Secret{&resolved{value: value}} }
+
+func (r *resolved) reveal() string {
+	if r == nil {
+		return ""
+	}
+	return r.value
+}
+
+// Reveal returns the text with its references resolved.
+func (t Text) Reveal() string { return t.p.reveal() }
+
+// String returns the text as it was written, references unresolved.
+func (t Text) String() string {
+	if t.p == nil {
+		return ""
+	}
+	return t.p.source
+}
+
+// MarshalText is String.
+func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// LogValue is String.
+func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return s.p.reveal() }
+
+// String returns (secret), or nothing for an empty one.
+func (s Secret) String() string {
+	if s.Reveal() == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString is String, for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText returns the references in the secret, without the text around
+// them; (secret) when there is none, nothing for an empty one.
+func (s Secret) MarshalText() ([]byte, error) {
+	if s.p == nil || len(s.p.refs) == 0 {
+		return []byte(s.String()), nil
+	}
+	var refs []byte
+	for _, ref := range s.p.refs {
+		refs = append(refs, ref...)
+	}
+	return refs, nil
+}
+
+// LogValue is String.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Revealer is a Text or a Secret.
+type Revealer interface{ Reveal() string }
+
+// RevealList resolves every item.
+func RevealList[T Revealer](list []T) []string {
+	out := make([]string, len(list))
+	for i, item := range list {
+		out[i] = item.Reveal()
+	}
+	return out
+}
+
+// RevealMap resolves every value.
+func RevealMap[T Revealer](m map[string]T) map[string]string {
+	out := make(map[string]string, len(m))
+	for key, value := range m {
+		out[key] = value.Reveal()
+	}
+	return out
+}

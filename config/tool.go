@@ -1,0 +1,120 @@
+package config
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Tool is a tool declared in the file. At most one of HTTP, Exec and MCP is
+// not nil, and it is of its backend's kind.
+type Tool struct {
+	Backend      string            `yaml:"backend" doc:"Name of the backend it lives on." required:"true" format:"name"`
+	Description  Text              `yaml:"description" doc:"What it does, for the model."`
+	InputSchema  JSON              `yaml:"input_schema" doc:"JSON Schema of the arguments (draft 2020-12 unless $schema says otherwise). Without this key: any object."`
+	OutputSchema JSON              `yaml:"output_schema" doc:"JSON Schema of the structured result."`
+	Annotations  map[string]string `yaml:"annotations" doc:"Free hints for whoever lists the tools." keys:"nonempty"`
+
+	HTTP *HTTPTool `yaml:"http" doc:"The request, on an http backend."`
+	Exec *ExecTool `yaml:"exec" doc:"The command, on an exec backend."`
+	MCP  *MCPTool  `yaml:"mcp" doc:"The server's tool, on an mcp backend. Without this key: the one of the same name."`
+
+	CallRules `yaml:",inline"`
+}
+
+// HTTPTool is the request that a call becomes. Every map goes from a name in
+// the request to the name of an argument.
+type HTTPTool struct {
+	Method            string            `yaml:"method" doc:"HTTP method." required:"true" enum:"GET|HEAD|POST|PUT|PATCH|DELETE"`
+	Path              string            `yaml:"path" doc:"Path after base_url; {name} is replaced by an argument, escaped." required:"true" format:"url_path"`
+	Query             map[string]string `yaml:"query" doc:"Query parameters: name to argument." keys:"nonempty" format:"nonempty"`
+	Headers           map[string]string `yaml:"headers" doc:"Request headers: name to argument." keys:"header" format:"nonempty"`
+	Body              *Body             `yaml:"body" doc:"The argument that is the whole JSON body, or a map of body members to arguments. Without this key: for POST, PUT and PATCH all arguments not used elsewhere."`
+	IdempotencyHeader string            `yaml:"idempotency_header" doc:"Header that carries the idempotency key, the same for every attempt of a call." format:"header"`
+	Result            string            `yaml:"result" doc:"The part of the JSON reply that is the result: a JSON pointer (/data/items) or a CEL expression over body."`
+	Success           string            `yaml:"success" doc:"CEL condition that a reply must meet to be a success. Without this key: status 2xx."`
+}
+
+// ExecTool is the command that a call becomes; arguments arrive as one JSON
+// object on its stdin.
+type ExecTool struct {
+	Argv      []Text           `yaml:"argv" doc:"Program and arguments. No shell, no placeholders: arguments are JSON on stdin." required:"true" items:"1"`
+	ExitCodes map[int]ExitCode `yaml:"exit_codes" doc:"What exit codes other than 0 mean. Without an entry: UNRECOVERABLE." keys:"exit_code"`
+}
+
+// ExitCode is what an exit code means.
+type ExitCode struct {
+	Code                tool.Code `yaml:"code" doc:"Code of the error." required:"true"`
+	Hint                string    `yaml:"hint" doc:"What the model should do next."`
+	AllowedAlternatives []string  `yaml:"allowed_alternatives" doc:"Tools that may be called instead." format:"name"`
+	NotExecuted         bool      `yaml:"not_executed" doc:"The exit code proves that nothing was done."`
+}
+
+// MCPTool names the server's own tool.
+type MCPTool struct {
+	Name string `yaml:"name" doc:"The tool's name at the server." required:"true"`
+}
+
+// CallRules say how calls of a tool are run and how replies are read. Zero
+// means that nothing was said; Config.Policy fills in what then applies.
+type CallRules struct {
+	Effect            *tool.Effect  `yaml:"effect" doc:"What repeating a call does. Without this key: from the method of an http tool (GET and HEAD read_only, PUT and DELETE idempotent), else non_idempotent."`
+	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened." format:"name"`
+	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses, such as 429 and 503, that prove that this upstream did not start working." min:"400" max:"599"`
+	AttemptTimeout    time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt. Without this key: defaults.attempt_timeout." min:"1ms" max:"24h"`
+	Deadline          time.Duration `yaml:"deadline" doc:"Time for the whole call. Without this key: defaults.deadline." min:"1ms" max:"24h"`
+	Retry             RetryRules    `yaml:"retry" doc:"Retry policy. Keys not written: defaults.retry."`
+	MaxOutputChars    int           `yaml:"max_output_chars" doc:"The most characters of a result. Without this key: defaults.max_output_chars." min:"1" max:"100000000"`
+	Output            string        `yaml:"output" doc:"How a result that is too long is cut. Without this key: defaults.output." enum:"auto|json|head|tail|head_tail"`
+	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted. Without this key: what the backend says." enum:"trusted|untrusted"`
+	Sequential        bool          `yaml:"sequential" doc:"Calls of one batch run one after the other, in request order."`
+	Coerce            bool          `yaml:"coerce" doc:"Turn \"5\" into 5, and the like, where the schema wants it."`
+	Polling           bool          `yaml:"polling" doc:"Calls with the same arguments and outcome are expected: no loop." later:"true"`
+	Sensitive         bool          `yaml:"sensitive" doc:"Refused after untrusted output has entered the conversation, unless the profile allows it." later:"true"`
+	SensitiveArgs     []string      `yaml:"sensitive_args" doc:"Arguments whose values are never shown." format:"nonempty"`
+	MaxInFlight       int           `yaml:"max_in_flight" doc:"Calls of this tool in flight. Without this key: only the backend's bound." min:"1" max:"1000000"`
+	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
+	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
+	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done."`
+}
+
+// RetryRules are the parts of a retry policy that a tool sets itself.
+type RetryRules struct {
+	MaxAttempts int           `yaml:"max_attempts" doc:"Attempts in all, the first included." min:"1" max:"100"`
+	Base        time.Duration `yaml:"base" doc:"Ceiling of the first wait." min:"1ms" max:"1h"`
+	Multiplier  float64       `yaml:"multiplier" doc:"Factor from one ceiling to the next." min:"1" max:"100"`
+	Max         time.Duration `yaml:"max" doc:"The highest ceiling." min:"1ms" max:"1h"`
+}
+
+// ErrorRule turns a reply into an error.
+type ErrorRule struct {
+	When                string    `yaml:"when" doc:"CEL condition over status, headers, body, text, exit_code and args." required:"true"`
+	Code                tool.Code `yaml:"code" doc:"Code of the error." required:"true"`
+	Hint                string    `yaml:"hint" doc:"What the model should do next."`
+	Field               string    `yaml:"field" doc:"Path of the argument at fault."`
+	AllowedAlternatives []string  `yaml:"allowed_alternatives" doc:"Tools that may be called instead." format:"name"`
+	NotExecuted         bool      `yaml:"not_executed" doc:"Such a reply proves that nothing was done."`
+}
+
+// Partial reads the items of a call that was done in part. All are CEL; item
+// stands for one item.
+type Partial struct {
+	Items   string `yaml:"items" doc:"The list of items, over body." required:"true"`
+	OK      string `yaml:"ok" doc:"Whether an item was done, over item." required:"true"`
+	Content string `yaml:"content" doc:"What to show of an item that was done, over item."`
+	Error   string `yaml:"error" doc:"What to show of an item that was not, over item."`
+}
+
+// methodEffect is the effect of an http tool that declares none, as RFC 9110
+// section 9.2 means the methods.
+func methodEffect(method string) tool.Effect {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return tool.ReadOnly
+	case http.MethodPut, http.MethodDelete:
+		return tool.Idempotent
+	default:
+		return tool.NonIdempotent
+	}
+}
