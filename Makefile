@@ -1,0 +1,116 @@
+# Sidecall. `make help` lists what there is to do.
+#
+# `make unit` needs Go and nothing else; `make test` installs what it talks to.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO ?= go
+BUF := $(GO) tool -modfile=tools/buf/go.mod buf
+GOLANGCI := $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
+PYTHON := e2e/.venv/bin/python
+
+# The race detector needs a C compiler. Without one the unit tests still run,
+# and say that they ran without it. `make test` insists on it: RACE=-race.
+RACE ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z0-9-]*:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Build and run
+
+.PHONY: build
+build: ## Build bin/sidecall
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/sidecall ./cmd/sidecall
+
+.PHONY: demo
+demo: ## Watch Sidecall survive the incidents; nothing to install
+	$(GO) run ./cmd/sidecall demo
+
+.PHONY: bench
+bench: build ## Measure against the floor; needs redis-server
+	$(GO) build -trimpath -o bin/floor ./bench/floor
+	$(GO) run ./bench/compare
+
+.PHONY: clean
+clean: ## Remove what was built or installed below this directory
+	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite
+	rm -rf clients/python/build clients/python/src/sidecall.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+## Test
+
+.PHONY: test
+test: ## THE test command: everything, with timings; installs what it needs
+	@GO="$(GO)" MAKE="$(MAKE)" scripts/test.sh
+
+.PHONY: unit
+unit: ## Unit tests: Go and nothing else
+	@test -n "$(RACE)" || echo "unit: no C compiler, so no race detector"
+	$(GO) test $(RACE) -timeout 10m ./...
+
+.PHONY: e2e
+e2e: deps ## End-to-end tests: real servers, real clients, faults
+	scripts/e2e.sh $(RACE)
+
+.PHONY: test-python
+test-python: deps ## The Python client, as packaged
+	scripts/test-python.sh $(PYTHON)
+
+.PHONY: test-node
+test-node: deps ## The Node client, as packaged
+	scripts/test-node.sh
+
+.PHONY: check-readme
+check-readme: ## The README's commands, links and table of codes
+	scripts/check-readme.sh
+
+.PHONY: check-image
+check-image: ## The content of the Docker image, without a Docker engine
+	scripts/check-image.sh
+
+.PHONY: deps
+deps: ## Install what the end-to-end tests need
+	scripts/deps.sh
+
+## Generate and lint
+
+.PHONY: generate
+generate: generate-go generate-python generate-node ## Generate all code from proto/
+
+.PHONY: generate-go
+generate-go: ## Generate the Go code from proto/
+	$(BUF) generate
+
+.PHONY: generate-python
+generate-python: deps ## Generate the Python stubs from proto/
+	scripts/generate-python.sh $(PYTHON) clients/python/src
+
+.PHONY: generate-node
+generate-node: ## Copy the contract into the Node package
+	mkdir -p clients/node/proto/sidecall/v1
+	cp proto/sidecall/v1/*.proto clients/node/proto/sidecall/v1/
+
+.PHONY: lint
+lint: lint-proto lint-generated lint-format lint-go ## Everything that can be said without running it
+
+.PHONY: lint-proto
+lint-proto:
+	$(BUF) lint
+	BUF="$(BUF)" scripts/buf-breaking.sh
+
+.PHONY: lint-generated
+lint-generated:
+	BUF="$(BUF)" scripts/check-generated.sh
+
+.PHONY: lint-format
+lint-format:
+	scripts/check-format.sh
+
+.PHONY: lint-go
+lint-go:
+	$(GOLANGCI) run --timeout 15m ./...

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Installs what the full test run needs: a C compiler for the race detector,
+# what the end-to-end tests talk to, and the Node client's own dependencies.
+# Running it again does nothing when nothing changed.
+set -eu
+cd "$(dirname "$0")/.."
+
+die() { printf 'deps: error: %s\n' "$*" >&2; exit 1; }
+
+cc=$(${GO:-go} env CC)
+if ! command -v "${cc%% *}" >/dev/null 2>&1; then
+	command -v apt-get >/dev/null 2>&1 || die "no C compiler ($cc), which the race detector needs; install one and run this again"
+	sudo=
+	[ "$(id -u)" -eq 0 ] || sudo=sudo
+	$sudo apt-get update -qq
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null
+fi
+
+e2e/install.sh
+
+stamp=clients/node/node_modules/.stamp
+sum=$(cksum <clients/node/package-lock.json)
+if [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ]; then
+	echo "deps: installing the dependencies of clients/node"
+	(cd clients/node && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error) || die "npm ci failed in clients/node"
+	echo "$sum" >"$stamp"
+fi

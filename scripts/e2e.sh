@@ -1,0 +1,12 @@
+#!/bin/sh
+# Runs the end-to-end tests: every package with files tagged e2e. Never from the
+# cache, since they depend on more than this source tree.
+#
+# usage: e2e.sh [flags of go test, such as -race]
+set -eu
+cd "$(dirname "$0")/.."
+
+packages=$(grep -rlE --include='*.go' --exclude-dir=node_modules --exclude-dir='.?*' '^//go:build .*\be2e\b' . | xargs -n 1 dirname | sort -u)
+[ -n "$packages" ] || { echo "e2e: there is no package with end-to-end tests" >&2; exit 1; }
+# shellcheck disable=SC2086 # one argument per package
+exec ${GO:-go} test -tags e2e -count=1 -timeout 15m "$@" $packages

@@ -1,0 +1,45 @@
+#!/bin/sh
+# The whole test run, stage by stage, with the time each one took. A stage that
+# fails does not keep the later ones from running: one run shows everything that
+# is wrong. Exits non-zero when any stage failed.
+set -u
+cd "$(dirname "$0")/.."
+
+MAKE=${MAKE:-make}
+started=$(date +%s)
+summary=
+failed=
+
+# stage NAME COMMAND...
+stage() {
+	name=$1
+	shift
+	printf '\n=== %s: %s\n' "$name" "$*"
+	from=$(date +%s)
+	if "$@" </dev/null; then
+		verdict=ok
+	else
+		verdict=FAILED
+		failed="$failed $name"
+	fi
+	took=$(($(date +%s) - from))
+	printf '=== %s: %s after %d s\n' "$name" "$verdict" "$took"
+	summary="$summary$(printf '  %-8s %-7s %5d s' "$name" "$verdict" "$took")
+"
+}
+
+stage deps   "$MAKE" --no-print-directory deps
+stage unit   "$MAKE" --no-print-directory unit RACE=-race
+stage lint   "$MAKE" --no-print-directory lint
+stage e2e    "$MAKE" --no-print-directory e2e RACE=-race
+stage python "$MAKE" --no-print-directory test-python
+stage node   "$MAKE" --no-print-directory test-node
+stage readme "$MAKE" --no-print-directory check-readme
+stage image  "$MAKE" --no-print-directory check-image
+
+printf '\n=== summary, %d s in all\n%s' $(($(date +%s) - started)) "$summary"
+if [ -n "$failed" ]; then
+	printf 'FAILED:%s\n' "$failed"
+	exit 1
+fi
+printf 'PASSED: every stage\n'
