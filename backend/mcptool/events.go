@@ -1,0 +1,192 @@
+package mcptool
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// events reads a stream of server-sent events and passes on to the SDK the ones
+// that it can use: events that are too large, or no messages, are left out, so
+// that they cannot end the session. With a capture, the answer to its request
+// goes there and ends the stream.
+//
+// The rules for parsing are those of the HTML standard, section 9.2.6.
+type events struct {
+	body  io.ReadCloser
+	lines *lineReader
+	wire  *wire
+
+	// id is the request that the stream answers; cp is nil when it answers
+	// none.
+	id jsonrpc.ID
+	cp *capture
+
+	event
+	// lastID is the id of the last event that had one.
+	lastID string
+	out    bytes.Buffer // what the SDK reads next
+	err    error        // then this
+}
+
+// event is an event that is being read.
+type event struct {
+	data  bytes.Buffer
+	id    string
+	name  string
+	retry string
+	size  int64
+	giant *line // the line that made the event too large
+}
+
+func newEvents(body io.ReadCloser, w *wire, id jsonrpc.ID, cp *capture) *events {
+	return &events{body: body, lines: newLineReader(body, w.limit, 4<<10), wire: w, id: id, cp: cp}
+}
+
+// Read implements io.Reader.
+func (e *events) Read(p []byte) (int, error) {
+	for e.out.Len() == 0 {
+		if e.err != nil {
+			return 0, e.err
+		}
+		e.next()
+	}
+	return e.out.Read(p)
+}
+
+// Close implements io.Closer. It reads the end of a stream that should be over,
+// so that the connection can be used again; the context of the request bounds it.
+func (e *events) Close() error {
+	if e.cp != nil && e.cp.settled() {
+		_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
+	}
+	return e.body.Close()
+}
+
+// next reads one line.
+func (e *events) next() {
+	ln, err := e.lines.next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			e.dispatch() // a last event without its empty line
+		}
+		if e.err == nil {
+			e.err = err
+		}
+		return
+	}
+	if len(ln.text) == 0 {
+		e.dispatch()
+		return
+	}
+	field, value, _ := bytes.Cut(ln.text, []byte{':'})
+	value = bytes.TrimPrefix(value, []byte{' '})
+	switch string(field) {
+	case "data":
+		e.addData(ln, value)
+	case "id":
+		e.event.id = short(value)
+	case "event":
+		e.name = short(value)
+	case "retry":
+		e.retry = short(value)
+	}
+}
+
+func (e *events) addData(ln line, value []byte) {
+	e.size += ln.size
+	if e.giant != nil {
+		return
+	}
+	if ln.giant || e.size > int64(e.lines.limit) {
+		ln.text = value
+		if e.data.Len() > 0 {
+			ln.text = bytes.Clone(e.data.Bytes()[:min(e.data.Len(), keepOfGiant)])
+		}
+		e.giant = &ln
+		e.data = bytes.Buffer{}
+		return
+	}
+	if e.data.Len() > 0 {
+		e.data.WriteByte('\n')
+	}
+	e.data.Write(value)
+}
+
+// short bounds the fields that should be short.
+func short(value []byte) string { return string(value[:min(len(value), 1<<10)]) }
+
+// dispatch ends an event and passes on what the SDK should see of it.
+func (e *events) dispatch() {
+	ev := e.event
+	e.event = event{}
+	if ev.id != "" {
+		e.lastID = ev.id
+	}
+	var data []byte
+	switch {
+	case ev.giant != nil:
+		data = e.tooLarge(ev)
+	case ev.data.Len() > 0 && (ev.name == "" || ev.name == "message"):
+		data = e.message(ev.data.Bytes())
+	}
+	if data == nil && ev.id == "" && ev.retry == "" {
+		return
+	}
+	field := func(name, value string) {
+		if value != "" {
+			e.out.WriteString(name + ": " + value + "\n")
+		}
+	}
+	field("id", ev.id)
+	field("retry", ev.retry)
+	if data != nil {
+		e.out.WriteString("data: ")
+		e.out.Write(data)
+		e.out.WriteByte('\n')
+	}
+	e.out.WriteByte('\n')
+}
+
+// message returns what the SDK gets for a message: nothing for what is no
+// message or not wanted.
+func (e *events) message(data []byte) []byte {
+	msg, err := jsonrpc.DecodeMessage(data)
+	if err != nil {
+		e.wire.log.Debug("an event that is no message was dropped", "bytes", len(data), "error", err)
+		return nil
+	}
+	e.wire.heard()
+	switch msg := msg.(type) {
+	case *jsonrpc.Request:
+		if !wanted(msg) {
+			return nil
+		}
+	case *jsonrpc.Response:
+		if e.cp != nil && msg.ID == e.id {
+			e.err = io.EOF
+			return encode(e.cp.settleResponse(msg, int64(len(data))))
+		}
+	}
+	// On one line, whatever the server did.
+	return bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})
+}
+
+// tooLarge settles the request if the event is its answer.
+func (e *events) tooLarge(ev event) []byte {
+	tail := ev.giant.tail
+	if tail == nil {
+		tail = last(ev.giant.text, keepOfGiant)
+	}
+	id, ok := identify(ev.giant.text, tail)
+	if !ok || e.cp == nil || id != e.id {
+		e.wire.log.Warn("an event that is too large was dropped", "bytes", ev.size)
+		return nil
+	}
+	e.wire.heard()
+	e.cp.settle(answer{outcome: tooLarge, size: ev.size})
+	e.err = io.EOF
+	return encode(stub(e.id))
+}

@@ -1,0 +1,255 @@
+package mcptool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/tool"
+)
+
+const (
+	errorTypeTimeout = "timeout"
+	// maxMessage bounds what a failure repeats of the server's words.
+	maxMessage = 4 << 10
+)
+
+// downFailure is a call while there is no session: nothing was sent.
+func downFailure(reason error) *tool.Failure {
+	return &tool.Failure{
+		Code:       tool.CodeDependencyUnavailable,
+		Evidence:   tool.NotExecuted,
+		Constraint: "the MCP server is not available",
+		ErrorType:  "backend_down",
+		Err:        reason,
+	}
+}
+
+// ended is a call whose context ended.
+func ended(ctx context.Context, evidence tool.Evidence) *tool.Failure {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &tool.Failure{
+			Code:       tool.CodeTimeout,
+			Evidence:   evidence,
+			Constraint: "the tool did not answer in time",
+			ErrorType:  errorTypeTimeout,
+			Err:        context.Cause(ctx),
+		}
+	}
+	return &tool.Failure{
+		Code:        tool.CodeCancelled,
+		Evidence:    evidence,
+		Constraint:  "the call was cancelled",
+		ErrorType:   "cancelled",
+		CallerFault: true,
+		Err:         context.Cause(ctx),
+	}
+}
+
+// unansweredFailure is a call without an answer. Only the transport knows
+// whether anything was sent; the SDK's error says nothing about it.
+func unansweredFailure(ctx context.Context, a answer, sent bool, err error) *tool.Failure {
+	evidence := tool.Ambiguous
+	if !sent {
+		evidence = tool.NotExecuted
+	}
+	if ctx.Err() != nil {
+		return ended(ctx, evidence)
+	}
+	if a.err != nil {
+		err = a.err
+	}
+	if sent {
+		return lost(err)
+	}
+	return &tool.Failure{
+		Code:       tool.CodeDependencyUnavailable,
+		Evidence:   tool.NotExecuted,
+		Constraint: "the MCP server could not be reached",
+		ErrorType:  connectErrorType(err),
+		Err:        err,
+	}
+}
+
+// lost is a call that was sent and whose answer did not come, or not whole.
+func lost(err error) *tool.Failure {
+	return &tool.Failure{
+		Code:       tool.CodeDependencyUnavailable,
+		Evidence:   tool.Ambiguous,
+		Constraint: "the connection to the MCP server was lost before its answer came",
+		ErrorType:  "connection_lost",
+		Err:        err,
+	}
+}
+
+func connectErrorType(err error) string {
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &dns):
+		return "dns"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection_refused"
+	case errors.As(err, &cert), errors.As(err, &record):
+		return "tls"
+	default:
+		return "not_sent"
+	}
+}
+
+// unreadable is an answer that holds no result that can be read.
+func unreadable(evidence tool.Evidence, constraint string, err error) *tool.Failure {
+	return &tool.Failure{
+		Code:       tool.CodeInvalidOutput,
+		Evidence:   evidence,
+		Constraint: constraint,
+		ErrorType:  "invalid_output",
+		Err:        err,
+	}
+}
+
+// inputRequired is a tool that wants to ask the user something in mid-call.
+func inputRequired() *tool.Failure {
+	return &tool.Failure{
+		Code:        tool.CodeUnrecoverable,
+		Evidence:    tool.Definite,
+		Constraint:  "the tool asks for input that nobody here can give",
+		ErrorType:   "input_required",
+		CallerFault: true,
+	}
+}
+
+// toolFailure is a result with isError: the tool's own word that it failed.
+// Servers built with the official SDKs also say in this way that the arguments
+// are wrong or that there is no such tool, in fixed phrases.
+func toolFailure(reply backend.Reply) *tool.Failure {
+	f := &tool.Failure{
+		Code:        tool.CodeUnrecoverable,
+		Evidence:    tool.Definite,
+		Message:     clip(string(reply.Text)),
+		Constraint:  "the tool answers with an error",
+		ErrorType:   "tool_error",
+		CallerFault: true,
+	}
+	text, isRPC := strings.CutPrefix(f.Message, "MCP error -32602: ")
+	switch {
+	case isRPC && unknownTool(text), !isRPC && strings.HasPrefix(text, "Unknown tool: "):
+		f.Code = tool.CodeUnknownTool
+	case isRPC, strings.HasPrefix(text, "Input validation error: "):
+		f.Code = tool.CodeInvalidArgs
+	}
+	return f
+}
+
+// unknownTool recognizes the phrases of the official SDKs for a tool that is
+// not there; JSON-RPC has no code of its own for it.
+func unknownTool(message string) bool {
+	m := strings.ToLower(message)
+	return strings.Contains(m, "unknown tool") ||
+		strings.HasPrefix(m, "tool ") && strings.HasSuffix(m, " not found")
+}
+
+// rpcFailure is a JSON-RPC error in place of a result. The codes that the
+// protocol reserves for requests that were not understood are answers, whatever
+// the tool. Every other one, -32603 and the server's own, may come from a
+// handler that failed half way: for a tool that must not be repeated nothing is
+// known then. A tool that may be repeated has simply failed.
+func rpcFailure(e *jsonrpc.Error, effect tool.Effect) *tool.Failure {
+	f := &tool.Failure{
+		Code:        tool.CodeUnrecoverable,
+		Evidence:    tool.Definite,
+		Message:     clip(e.Message),
+		Constraint:  fmt.Sprintf("the MCP server answers with the JSON-RPC error %d", e.Code),
+		ErrorType:   strconv.FormatInt(e.Code, 10),
+		CallerFault: true,
+	}
+	switch e.Code {
+	case jsonrpc.CodeInvalidParams:
+		f.Code = tool.CodeInvalidArgs
+		if unknownTool(e.Message) {
+			f.Code = tool.CodeUnknownTool
+		}
+	case jsonrpc.CodeMethodNotFound:
+		f.Code = tool.CodeUnknownTool
+	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
+	default:
+		f.CallerFault = false
+		if !effect.Repeatable() {
+			f.Evidence = tool.Ambiguous
+		}
+	}
+	return f
+}
+
+// statusFailure is an HTTP error in place of an MCP answer.
+func statusFailure(a answer, call backend.Invocation) *tool.Failure {
+	if a.rpc != nil && a.status < 500 && a.status != http.StatusTooManyRequests && !a.sessionGone {
+		f := rpcFailure(a.rpc, call.Effect)
+		f.Status = a.status
+		return f
+	}
+	f := &tool.Failure{
+		Code:        tool.CodeUnrecoverable,
+		Evidence:    tool.Definite,
+		Constraint:  fmt.Sprintf("the MCP server answers %d %s", a.status, http.StatusText(a.status)),
+		Status:      a.status,
+		ErrorType:   strconv.Itoa(a.status),
+		CallerFault: a.status < 500,
+		Err:         a.err,
+	}
+	if a.rpc != nil {
+		f.Message = clip(a.rpc.Message)
+	}
+	switch {
+	case a.sessionGone:
+		// The protocol: a request with a session that is unknown is refused.
+		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.NotExecuted
+		f.Constraint = "the MCP session has expired"
+		f.ErrorType, f.CallerFault = "session_expired", true
+	case a.status == http.StatusUnauthorized:
+		f.Code = tool.CodeUnauthenticated
+	case a.status == http.StatusForbidden:
+		f.Code = tool.CodePermissionDenied
+	case a.status == http.StatusTooManyRequests:
+		f.Code, f.Evidence = tool.CodeRateLimited, tool.Ambiguous
+	case a.status == http.StatusRequestTimeout:
+		f.Code, f.Evidence = tool.CodeTimeout, tool.Ambiguous
+	case a.status >= 500:
+		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.Ambiguous
+	}
+	if f.Evidence == tool.Ambiguous {
+		f.RetryAfter = retryAfter(a.header.Get("Retry-After"), time.Now())
+		if slices.Contains(call.RejectsBeforeWork, a.status) {
+			f.Evidence = tool.NotExecuted
+		}
+	}
+	return f
+}
+
+// retryAfter reads the header: seconds or a date (RFC 9110 section 10.2.3); 0
+// when it is neither.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, date.Sub(now))
+	}
+	return 0
+}
+
+func clip(s string) string { return s[:min(len(s), maxMessage)] }
+
+func lower(header string) string { return strings.ToLower(header) }

@@ -1,0 +1,129 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/tool"
+)
+
+const (
+	// readyWait is how long a call waits for a session that is likely to come.
+	readyWait = 2 * time.Second
+	// drainGrace is how long the end of an answered stream may take, so that
+	// its connection can be used again.
+	drainGrace = time.Second
+	// methodCall is the method of a tool call.
+	methodCall = "tools/call"
+	// KeyMeta is the member of _meta that carries the idempotency key of a
+	// keyed tool.
+	KeyMeta = "sidecall/idempotency-key"
+)
+
+// Invoke implements backend.Backend: one tools/call.
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	s, failure := b.acquire(ctx)
+	if failure != nil {
+		return backend.Reply{}, failure
+	}
+	defer s.leave()
+
+	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx, call)}
+	if len(call.Args) == 0 {
+		params.Arguments = json.RawMessage("{}")
+	}
+	if call.Progress != nil {
+		token := "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
+		params.Meta["progressToken"] = token
+		defer s.watch(token, call.Progress)()
+	}
+
+	callCtx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
+	c := &capture{method: methodCall}
+	result, err := s.client.CallTool(c.in(callCtx), params)
+	a, sent, streaming := c.done()
+	stop()
+	if streaming && err == nil {
+		time.AfterFunc(drainGrace, func() { cancel(nil) })
+	} else {
+		defer cancel(nil)
+	}
+
+	if a.outcome == unanswered && err == nil {
+		// The answer came on a stream that answers nothing: it is read from
+		// what the SDK made of it.
+		a = answer{outcome: resulted}
+		if a.result, err = json.Marshal(result); err != nil {
+			a = answer{outcome: notMCP, err: err}
+		}
+	}
+	if a.outcome == unanswered {
+		failure := unansweredFailure(ctx, a, sent, err)
+		if failure.ErrorType == errorTypeTimeout {
+			signal(s.suspect)
+		}
+		return backend.Reply{}, failure
+	}
+	return read(a, call)
+}
+
+// acquire returns the session for one call; the caller must leave it.
+func (b *Backend) acquire(ctx context.Context) (*session, *tool.Failure) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, tool.NotExecuted)
+	}
+	st := b.state.Load()
+	if st.opening != nil {
+		timer := time.NewTimer(readyWait)
+		defer timer.Stop()
+		select {
+		case <-st.opening:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ended(ctx, tool.NotExecuted)
+		}
+		st = b.state.Load()
+	}
+	if st.session != nil && st.session.enter() {
+		return st.session, nil
+	}
+	return nil, downFailure(st.reason)
+}
+
+// meta is the _meta of a request as a carrier of W3C trace context, which MCP
+// puts there without a prefix.
+type meta map[string]any
+
+// Get implements propagation.TextMapCarrier.
+func (m meta) Get(key string) string {
+	value, _ := m[key].(string)
+	return value
+}
+
+// Set implements propagation.TextMapCarrier.
+func (m meta) Set(key, value string) { m[key] = value }
+
+// Keys implements propagation.TextMapCarrier.
+func (m meta) Keys() []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func metaOf(ctx context.Context, call backend.Invocation) mcp.Meta {
+	m := make(meta, 4)
+	propagation.TraceContext{}.Inject(ctx, m)
+	if call.Effect == tool.Keyed && call.IdempotencyKey != "" {
+		m[KeyMeta] = call.IdempotencyKey
+	}
+	return mcp.Meta(m)
+}

@@ -1,0 +1,342 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+const (
+	sessionHeader = "Mcp-Session-Id"
+	// errorBody is how much of an HTTP error's body is read.
+	errorBody = 64 << 10
+	// endTimeout bounds the DELETE that ends a session.
+	endTimeout = 3 * time.Second
+)
+
+// wire is the http.RoundTripper below the SDK's streamable HTTP transport, one
+// per session. It makes every captured request an affair of its own: whatever
+// comes back for it, an error page or a stream that never ends, goes to its
+// capture, while the SDK, which would give up the session and with it all calls
+// in flight, sees a plain answer.
+type wire struct {
+	base    http.RoundTripper
+	headers map[string]string
+	limit   int
+	log     *slog.Logger
+	// heard is called for every message that arrives, expire when the server
+	// says that it does not know the session, background to run what the
+	// backend waits for when it closes.
+	heard      func()
+	expire     func()
+	background func(func())
+}
+
+// client returns an HTTP client on the wire that follows no redirects and has
+// no time limit of its own: contexts bound requests, and streams are long.
+func (w *wire) client() *http.Client {
+	return &http.Client{
+		Transport:     w,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
+	req := orig.Clone(orig.Context())
+	// Without it neither Go's transport nor its client can send a body again.
+	req.GetBody = nil
+	for name, value := range w.headers {
+		if req.Header.Get(name) == "" {
+			req.Header.Set(name, value)
+		}
+	}
+	switch req.Method {
+	case http.MethodPost:
+		id, method := envelope(orig)
+		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
+			return w.captured(req, id, c)
+		}
+		return w.plain(req, id.IsValid() && method != "")
+	case http.MethodGet:
+		if c, ok := req.Context().Value(captureKey{}).(*capture); ok {
+			return w.resume(req, c)
+		}
+		return w.listen(req), nil
+	case http.MethodDelete:
+		return w.end(req), nil
+	default:
+		return w.base.RoundTrip(req)
+	}
+}
+
+// envelope reads the id and the method of the message that a request carries.
+// The SDK writes both before the parameters.
+func envelope(req *http.Request) (id jsonrpc.ID, method string) {
+	if req.GetBody == nil {
+		return jsonrpc.ID{}, ""
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return jsonrpc.ID{}, ""
+	}
+	defer body.Close()
+	dec := json.NewDecoder(body)
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return jsonrpc.ID{}, ""
+	}
+	for {
+		key, err := dec.Token()
+		if err != nil || key == json.Delim('}') {
+			return id, method
+		}
+		var value any
+		if dec.Decode(&value) != nil {
+			return id, method
+		}
+		switch key {
+		case "id":
+			id = makeID(value)
+		case "method":
+			method, _ = value.(string)
+			return id, method
+		}
+	}
+}
+
+// plain sends a message that nobody captures: the handshake, notifications and
+// answers to requests of the server.
+func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	w.heard()
+	switch {
+	case !isCall && !success(resp.StatusCode):
+		// A server that dislikes a notification must not cost the session.
+		w.checkSession(req, resp.StatusCode, nil)
+		discard(resp)
+		return synthetic(req, http.StatusAccepted, "", nil), nil
+	case !success(resp.StatusCode):
+		resp.Body = limited{io.LimitReader(resp.Body, errorBody), resp.Body}
+	case mediaType(resp) == "text/event-stream":
+		resp.Body = newEvents(resp.Body, w, jsonrpc.ID{}, nil)
+	default:
+		resp.Body = limited{io.LimitReader(resp.Body, int64(w.limit)), resp.Body}
+	}
+	return resp, nil
+}
+
+// captured sends a request whose answer goes to a capture.
+func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Response, error) {
+	var sent sending
+	c.sending(id, nil)
+	resp, err := w.base.RoundTrip(req.WithContext(sent.trace(req.Context())))
+	if err != nil {
+		c.failed(err, sent.nothing(req.Context(), err))
+		return nil, err
+	}
+	w.heard()
+	switch {
+	case !success(resp.StatusCode):
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
+		a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body}
+		a.rpc = rpcError(body)
+		a.sessionGone = w.checkSession(req, resp.StatusCode, body)
+		c.settle(a)
+	case mediaType(resp) == "text/event-stream":
+		c.stream()
+		// The session id was settled by the handshake; another one here would
+		// end the SDK's session.
+		resp.Header.Del(sessionHeader)
+		resp.Body = newEvents(resp.Body, w, id, c)
+		return resp, nil
+	case mediaType(resp) == "application/json":
+		if whole := w.readJSON(resp, id, c); whole != nil {
+			discard(resp)
+			return synthetic(req, http.StatusOK, "application/json", whole), nil
+		}
+	default:
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
+		c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: body,
+			err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))})
+	}
+	discard(resp)
+	return synthetic(req, http.StatusOK, "application/json", encode(stub(id))), nil
+}
+
+// readJSON reads an answer that is one JSON document into the capture and
+// returns the message that the SDK gets, nil for a stub.
+func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(w.limit)+1))
+	switch {
+	case len(data) > w.limit:
+		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
+		return nil
+	case err != nil:
+		c.settle(answer{outcome: brokenOff, err: err})
+		return nil
+	}
+	messages := []json.RawMessage{data}
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
+		// A batch, as protocol version 2025-03-26 allows.
+		if json.Unmarshal(data, &messages) != nil {
+			messages = nil
+		}
+	}
+	for _, m := range messages {
+		msg, err := jsonrpc.DecodeMessage(m)
+		if r, ok := msg.(*jsonrpc.Response); err == nil && ok && r.ID == id {
+			return encode(c.settleResponse(r, int64(len(data))))
+		}
+	}
+	c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: data[:min(len(data), errorBody)],
+		err: errors.New("the answer is no JSON-RPC response to the request")})
+	return nil
+}
+
+// resume asks for the rest of a stream that broke off before its answer.
+func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	if err != nil {
+		return nil, err // the SDK asks again, a few times
+	}
+	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
+		resp.Header.Del(sessionHeader)
+		resp.Body = newEvents(resp.Body, w, c.requestID(), c)
+		return resp, nil
+	}
+	// The server cannot go on: this call is lost, the session is not.
+	discard(resp)
+	c.settle(answer{outcome: brokenOff, err: fmt.Errorf("the stream broke off and could not be resumed (HTTP status %d)", resp.StatusCode)})
+	event := append(append([]byte("data: "), encode(stub(c.requestID()))...), "\n\n"...)
+	return synthetic(req, http.StatusOK, "text/event-stream", event), nil
+}
+
+// end ends the session at the server without making the SDK wait for it: it
+// waits with a lock held that calls need.
+func (w *wire) end(req *http.Request) *http.Response {
+	ctx := context.WithoutCancel(req.Context())
+	w.background(func() {
+		ctx, cancel := context.WithTimeout(ctx, endTimeout)
+		defer cancel()
+		resp, err := w.base.RoundTrip(req.WithContext(ctx))
+		if err != nil {
+			w.log.Debug("the MCP session could not be ended at the server", "error", err)
+			return
+		}
+		discard(resp)
+	})
+	return synthetic(req, http.StatusNoContent, "", nil)
+}
+
+// checkSession reports whether an HTTP status says that the server does not
+// know the session, and if so has it replaced. The protocol demands 404; servers
+// written after the official examples answer 400 and name the session.
+func (w *wire) checkSession(req *http.Request, status int, body []byte) bool {
+	if req.Header.Get(sessionHeader) == "" {
+		return false
+	}
+	gone := status == http.StatusNotFound ||
+		status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
+	if gone {
+		w.expire()
+	}
+	return gone
+}
+
+// rpcError returns the JSON-RPC error that a body holds, or nil. Its id is often
+// null, so that the SDK would not read it.
+func rpcError(body []byte) *jsonrpc.Error {
+	var msg struct {
+		Error *jsonrpc.Error `json:"error"`
+	}
+	if json.Unmarshal(body, &msg) != nil || msg.Error == nil || msg.Error.Message == "" {
+		return nil
+	}
+	return msg.Error
+}
+
+// sending watches how far a request gets.
+type sending struct{ connected, wrote atomic.Bool }
+
+func (s *sending) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { s.connected.Store(true) },
+		WroteHeaders: func() { s.wrote.Store(true) },
+	})
+}
+
+// nothing reports whether a request that failed provably reached nobody whole.
+// When its context ended it may still be on its way to the connection, so that
+// only one that never had a connection counts then.
+func (s *sending) nothing(ctx context.Context, err error) bool {
+	if !s.connected.Load() {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	// HTTP/2 says so itself (RFC 9113 section 8.7); net/http wraps these
+	// errors in text.
+	text := err.Error()
+	return !s.wrote.Load() ||
+		strings.Contains(text, "REFUSED_STREAM") ||
+		strings.Contains(text, "received Server's graceful shutdown GOAWAY")
+}
+
+// limited is a body that ends early.
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+func success(status int) bool { return status >= 200 && status < 300 }
+
+func mediaType(resp *http.Response) string {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+// discard gives up a response whose body was read as far as wanted. A short
+// rest is read, so that the connection can be used again.
+func discard(resp *http.Response) {
+	// Errors mean only that the connection is closed instead.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
+
+// synthetic is a response that did not come from the server.
+func synthetic(req *http.Request, status int, contentType string, body []byte) *http.Response {
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		StatusCode:    status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       req,
+	}
+	if contentType != "" {
+		resp.Header.Set("Content-Type", contentType)
+	}
+	return resp
+}
