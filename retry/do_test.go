@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,24 +171,12 @@ func TestDoStopsForAReason(t *testing.T) {
 				if got != test.want {
 					t.Errorf("report %+v, want %+v", got, test.want)
 				}
-				if !equal(up.asked, test.asked) {
+				if !slices.Equal(up.asked, test.asked) {
 					t.Errorf("asked at %v, want %v", up.asked, test.asked)
 				}
 			})
 		})
 	}
-}
-
-func equal(a, b []time.Duration) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestDoWaitsBelowTheCeilings(t *testing.T) {

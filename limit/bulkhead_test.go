@@ -1,0 +1,108 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBulkheadRefusesWhenFull(t *testing.T) {
+	b := NewBulkhead(2)
+	leave, ok := b.Acquire()
+	if !ok {
+		t.Fatal("the first call was refused")
+	}
+	if _, ok := b.Acquire(); !ok {
+		t.Fatal("the second call was refused")
+	}
+	if release, ok := b.Acquire(); ok || release != nil {
+		t.Fatal("a third call got into a bulkhead of two")
+	}
+	if got := b.InFlight(); got != 2 {
+		t.Errorf("%d in flight, want 2", got)
+	}
+	leave()
+	if _, ok := b.Acquire(); !ok {
+		t.Error("refused although a place was given back")
+	}
+}
+
+// A place given back twice would let one call too many in, for good.
+func TestBulkheadTakesAPlaceBackOnce(t *testing.T) {
+	b := NewBulkhead(2)
+	leave, _ := b.Acquire()
+	b.Acquire()
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(leave)
+	}
+	callers.Wait()
+	if got := b.InFlight(); got != 1 {
+		t.Errorf("%d in flight after one place was given back eight times, want 1", got)
+	}
+}
+
+func TestBulkheadHoldsUnderConcurrency(t *testing.T) {
+	const places = 4
+	b := NewBulkhead(places)
+	var inside, highest, entered atomic.Int64
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			for range 2_000 {
+				leave, ok := b.Acquire()
+				if !ok {
+					continue
+				}
+				now := inside.Add(1)
+				for seen := highest.Load(); now > seen && !highest.CompareAndSwap(seen, now); seen = highest.Load() {
+				}
+				entered.Add(1)
+				inside.Add(-1)
+				leave()
+			}
+		})
+	}
+	callers.Wait()
+	if highest.Load() > places || entered.Load() == 0 {
+		t.Errorf("up to %d of %d places in use, %d calls entered", highest.Load(), places, entered.Load())
+	}
+	if got := b.InFlight(); got != 0 {
+		t.Errorf("%d in flight after all have left", got)
+	}
+}
+
+func TestBulkheadWithoutBound(t *testing.T) {
+	for _, b := range []*Bulkhead{nil, NewBulkhead(0), NewBulkhead(-1)} {
+		for range 1_000 {
+			release, ok := b.Acquire()
+			if !ok {
+				t.Fatal("refused without a bound")
+			}
+			release()
+			release()
+		}
+		if b.InFlight() != 0 || b.Max() != 0 {
+			t.Errorf("in flight %d, max %d, want 0 and 0", b.InFlight(), b.Max())
+		}
+	}
+	if got := NewBulkhead(7).Max(); got != 7 {
+		t.Errorf("max %d, want 7", got)
+	}
+}
+
+func BenchmarkBulkhead(b *testing.B) {
+	bulkhead := NewBulkhead(1_000)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if release, ok := bulkhead.Acquire(); ok {
+				release()
+			}
+		}
+	})
+}
