@@ -42,13 +42,15 @@ func (b Backend) Discovers() bool { return b.MCP != nil }
 
 // HTTPBackend is an HTTP API.
 type HTTPBackend struct {
-	BaseURL      Text              `yaml:"base_url" doc:"http or https URL before every path; no query, no user." required:"true" format:"base_url"`
-	Headers      map[string]Secret `yaml:"headers" doc:"Headers sent with every request." keys:"header" format:"header_value"`
-	AllowPrivate bool              `yaml:"allow_private" doc:"Allow loopback and private addresses. Link-local and metadata addresses are always refused."`
-	Proxy        Text              `yaml:"proxy" doc:"URL of a forward proxy. Without this key: none, whatever HTTP_PROXY says." format:"proxy_url"`
-	MaxConns     int               `yaml:"max_conns" doc:"Connections at most; 0 for as many as max_in_flight." min:"0" max:"1000000"`
-	HTTP2        bool              `yaml:"http2" doc:"Use HTTP/2 where an https upstream offers it." default:"true"`
-	TLS          *TLS              `yaml:"tls" doc:"How an https upstream is verified, and the client certificate."`
+	BaseURL        Text              `yaml:"base_url" doc:"http or https URL before every path; no query, no user." required:"true" format:"base_url"`
+	Headers        map[string]Secret `yaml:"headers" doc:"Headers sent with every request." keys:"header" format:"header_value"`
+	AllowPrivate   bool              `yaml:"allow_private" doc:"Allow loopback and private addresses. Link-local and metadata addresses are always refused."`
+	Proxy          Secret            `yaml:"proxy" doc:"URL of a forward proxy. Without this key: none, whatever HTTP_PROXY says." format:"proxy_url"`
+	MaxConns       int               `yaml:"max_conns" doc:"Connections at most; calls beyond wait for one. 0 for no bound but max_in_flight." min:"0" max:"1000000"`
+	ConnectTimeout time.Duration     `yaml:"connect_timeout" doc:"Time to resolve and connect, and once more for the TLS handshake." default:"10s" min:"1ms" max:"1h"`
+	IdleTimeout    time.Duration     `yaml:"idle_timeout" doc:"How long an unused connection is kept. Better shorter than the upstream keeps it: a request that crosses a close may or may not have run." default:"4s" min:"1ms" max:"1h"`
+	HTTP2          bool              `yaml:"http2" doc:"Use HTTP/2 where an https upstream offers it." default:"true"`
+	TLS            *TLS              `yaml:"tls" doc:"How an https upstream is verified, and the client certificate."`
 }
 
 // MCPBackend is an MCP server: a process (Command) or a URL.
@@ -59,6 +61,7 @@ type MCPBackend struct {
 	Dir              Text              `yaml:"dir" doc:"Working directory of the command."`
 	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
 	AllowPrivate     bool              `yaml:"allow_private" doc:"Allow loopback and private addresses for the URL."`
+	ConnectTimeout   time.Duration     `yaml:"connect_timeout" doc:"Time to start or connect, handshake included." default:"60s" min:"1ms" max:"1h"`
 	TrustAnnotations bool              `yaml:"trust_annotations" doc:"Take effects from the server's own annotations (readOnlyHint, idempotentHint) where effects says nothing."`
 }
 

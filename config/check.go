@@ -156,7 +156,7 @@ func (k *checker) mcp(name string, b Backend) {
 	for _, toolName := range slices.Sorted(maps.Keys(b.Effects)) {
 		at := []string{"backends", name, "effects", toolName}
 		if b.Effects[toolName] == tool.Keyed {
-			k.bad(noKey("mcp"), at...)
+			k.bad(noKey, at...)
 		}
 		if b.Tools[toolName].Effect != nil {
 			k.bad("the effect of this tool is also in tools."+toolName+".effect: expected it in one place", at...)
@@ -166,15 +166,15 @@ func (k *checker) mcp(name string, b Backend) {
 		at := []string{"backends", name, "tools", toolName}
 		o := b.Tools[toolName]
 		if o.Effect != nil && *o.Effect == tool.Keyed {
-			k.bad(noKey("mcp"), append(at, "effect")...)
+			k.bad(noKey, append(at, "effect")...)
 		}
 		k.rules(fitName(b.Prefix+toolName), o.CallRules, at)
 	}
 }
 
-func noKey(kind string) string {
-	return "an " + kind + " tool cannot be keyed, as no idempotency key reaches it: expected read_only, idempotent or non_idempotent"
-}
+// noKey: MCP has no place for an idempotency key that servers agree on. An
+// http tool sends it in a header, an exec tool finds it in its environment.
+const noKey = "an mcp tool cannot be keyed, as no idempotency key reaches it: expected read_only, idempotent or non_idempotent"
 
 func (k *checker) tool(name string, t Tool) {
 	at := []string{"tools", name}
@@ -201,7 +201,11 @@ func (k *checker) kind(t Tool, kind string, at []string) {
 	blocks := map[string]bool{"http": t.HTTP != nil, "exec": t.Exec != nil, "mcp": t.MCP != nil}
 	for _, block := range slices.Sorted(maps.Keys(blocks)) {
 		if blocks[block] && block != kind {
-			k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+" here, found "+block, append(at, block)...)
+			optional := ""
+			if kind == "mcp" {
+				optional = " or none"
+			}
+			k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+optional+" here, found "+block, append(at, block)...)
 			return
 		}
 	}
@@ -214,8 +218,8 @@ func (k *checker) kind(t Tool, kind string, at []string) {
 func (k *checker) keyed(t Tool, kind string, at []string) {
 	isKeyed := t.Effect != nil && *t.Effect == tool.Keyed
 	switch {
-	case isKeyed && kind != "http":
-		k.bad(noKey(kind), append(at, "effect")...)
+	case isKeyed && kind == "mcp":
+		k.bad(noKey, append(at, "effect")...)
 	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
 		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
 	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent:

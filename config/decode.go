@@ -199,7 +199,7 @@ func (d *decoder) pairs(s spot, visit func(key string, at spot)) {
 		key := s.node.Content[i]
 		at := spot{path: s.path.child(key.Value), key: key, node: s.node.Content[i+1]}
 		if key.Kind != yaml.ScalarNode || isNull(key) {
-			d.found.add(s.at(), "expected a string as a key, found %s", describe(key))
+			d.found.add(position{line: key.Line, column: key.Column, path: s.path}, "expected a string as a key, found %s", describe(key))
 			continue
 		}
 		if first := seen[key.Value]; first != nil {
@@ -317,6 +317,8 @@ func advice(sc *scalar, f *field, n *yaml.Node) string {
 		return ": put it in quotes"
 	case sc.number != nil && tag == "!!str" && strings.Contains(n.Value, "${"):
 		return ": references are resolved in strings only"
+	case tag == "!!str" && sc.parses(textNode(n.Value)):
+		return ": write it without quotes"
 	case sc.schema["enum"] != nil && tag == "!!str":
 		return didYouMean(n.Value, sc.schema["enum"].([]string))
 	case f.enum != nil && tag == "!!str":

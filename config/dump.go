@@ -59,7 +59,7 @@ func dump(v reflect.Value) any {
 func dumpStruct(v reflect.Value) any {
 	out := map[string]any{}
 	for _, f := range shapes[v.Type()].fields {
-		if field := v.FieldByIndex(f.index); !field.IsZero() {
+		if field := v.FieldByIndex(f.index); f.def != "" || !field.IsZero() {
 			out[f.key] = dump(field)
 		}
 	}

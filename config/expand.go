@@ -26,6 +26,8 @@ type expander struct {
 	open   map[*yaml.Node]bool
 	own    int64 // cost of the text itself
 	merged int   // keys that merges brought
+	// tooLarge and tooDeep are the first values that broke a bound.
+	tooLarge, tooDeep *yaml.Node
 }
 
 // extent is the size of a node written out.
@@ -45,10 +47,10 @@ func expand(root *yaml.Node, found *collector) *yaml.Node {
 	case len(found.found) > before:
 		return nil
 	case size.depth > maxDepth:
-		found.add(position{}, "aliases nest values more than %d deep", maxDepth)
+		found.add(place(e.tooDeep), "aliases nest values more than %d deep", maxDepth)
 		return nil
 	case size.bytes-e.own > maxAliasBytes:
-		found.add(position{}, "aliases expand the file by more than %s", Bytes(maxAliasBytes))
+		found.add(place(e.tooLarge), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
 		return nil
 	}
 	return root
@@ -68,7 +70,7 @@ func (e *expander) visit(n *yaml.Node) extent {
 		return size
 	}
 	if e.open[n] {
-		e.found.add(position{line: n.Line, column: n.Column}, "this value holds an alias of itself")
+		e.found.add(place(n), "this value holds an alias of itself")
 		return extent{}
 	}
 	e.open[n] = true
@@ -79,6 +81,12 @@ func (e *expander) visit(n *yaml.Node) extent {
 		inner := e.visit(n.Content[i])
 		size.bytes = min(size.bytes+inner.bytes, math.MaxInt64/4)
 		size.depth = max(size.depth, inner.depth+1)
+	}
+	if e.tooDeep == nil && size.depth > maxDepth {
+		e.tooDeep = n
+	}
+	if e.tooLarge == nil && size.bytes-e.own > maxAliasBytes {
+		e.tooLarge = n
 	}
 	delete(e.open, n)
 	if n.Kind == yaml.MappingNode {
@@ -105,11 +113,11 @@ func (e *expander) merge(n *yaml.Node) {
 		}
 		for _, source := range sources {
 			if source.Kind != yaml.MappingNode {
-				e.found.add(position{line: key.Line, column: key.Column}, "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
+				e.found.add(place(key), "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
 				continue
 			}
 			if e.merged += len(source.Content) / 2; e.merged > maxMergedKeys {
-				e.found.add(position{line: key.Line, column: key.Column}, "merges (<<) bring more than %d keys into the file", maxMergedKeys)
+				e.found.add(place(key), "merges (<<) bring more than %d keys into the file", maxMergedKeys)
 				return
 			}
 			merged = append(merged, source.Content...)

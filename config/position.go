@@ -60,6 +60,9 @@ func (p *path) String() string {
 	return b.String()
 }
 
+// place is the position of a node whose path does not matter.
+func place(n *yaml.Node) position { return position{line: n.Line, column: n.Column} }
+
 // spot is a value in the file together with how it was reached.
 type spot struct {
 	path *path

@@ -146,3 +146,9 @@ func (sc *scalar) bound(text string) (float64, bool) {
 	}
 	return sc.number(value), true
 }
+
+// parses reports whether the node is a value of the type.
+func (sc *scalar) parses(n *yaml.Node) bool {
+	_, ok := sc.parse(n)
+	return ok
+}

@@ -16,7 +16,11 @@ func (t *Text) decode(d *decoder, f *field, s spot) {
 		d.found.add(s.at(), "expected %s, found %s%s", f.expected(stringScalar), describe(s.node), advice(stringScalar, f, s.node))
 		return
 	}
-	t.p = d.resolve(f, s, ", found "+quote(s.node.Value))
+	found := ", found " + quote(s.node.Value)
+	if strings.Contains(s.node.Value, "@") {
+		found = "" // a URL with a password in it, perhaps
+	}
+	t.p = d.resolve(f, s, found)
 }
 
 func (*Text) schema(f *field) map[string]any { return f.stringSchema() }
@@ -27,7 +31,7 @@ func (t *Secret) decode(d *decoder, f *field, s spot) {
 		d.found.add(s.at(), "expected a string, found %s%s", describeKind(s.node), advice(stringScalar, f, s.node))
 		return
 	}
-	t.p = d.resolve(f, s, "")
+	*t = seal(d.resolve(f, s, ""))
 }
 
 func (*Secret) schema(f *field) map[string]any { return f.stringSchema() }

@@ -9,10 +9,13 @@ type Text struct{ p *resolved }
 
 // Secret is a Text that never shows: it prints as (secret), and as JSON it
 // shows the references in it, or (secret) when there is none.
-type Secret struct{ p *resolved }
+type Secret struct{ p *sealed }
 
-// resolved lies behind a pointer, so that not even %+v, which does not call
-// methods of unexported fields, can print it.
+// sealed keeps a secret from fmt, which calls no methods of what it finds in
+// unexported fields, and which looks through one pointer but not through two.
+type sealed struct{ r *resolved }
+
+// resolved is a string whose references have been looked up.
 type resolved struct {
 	value  string
 	source string   // as written
@@ -26,7 +29,14 @@ const hidden = "(secret)"
 func NewText(value string) Text { return Text{&resolved{value: value, source: value}} }
 
 // NewSecret returns a Secret without references.
-func NewSecret(value string) Secret { return Secret{&resolved{value: value}} }
+func NewSecret(value string) Secret { return seal(&resolved{value: value}) }
+
+func seal(r *resolved) Secret {
+	if r == nil {
+		return Secret{}
+	}
+	return Secret{&sealed{r}}
+}
 
 func (r *resolved) reveal() string {
 	if r == nil {
@@ -53,7 +63,12 @@ func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // Reveal returns the secret itself.
-func (s Secret) Reveal() string { return s.p.reveal() }
+func (s Secret) Reveal() string {
+	if s.p == nil {
+		return ""
+	}
+	return s.p.r.reveal()
+}
 
 // String returns (secret), or nothing for an empty one.
 func (s Secret) String() string {
@@ -69,11 +84,11 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns the references in the secret, without the text around
 // them; (secret) when there is none, nothing for an empty one.
 func (s Secret) MarshalText() ([]byte, error) {
-	if s.p == nil || len(s.p.refs) == 0 {
+	if s.p == nil || len(s.p.r.refs) == 0 {
 		return []byte(s.String()), nil
 	}
 	var refs []byte
-	for _, ref := range s.p.refs {
+	for _, ref := range s.p.r.refs {
 		refs = append(refs, ref...)
 	}
 	return refs, nil

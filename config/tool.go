@@ -27,25 +27,27 @@ type Tool struct {
 // the request to the name of an argument.
 type HTTPTool struct {
 	Method            string            `yaml:"method" doc:"HTTP method." required:"true" enum:"GET|HEAD|POST|PUT|PATCH|DELETE"`
-	Path              string            `yaml:"path" doc:"Path after base_url; {name} is replaced by an argument, escaped." required:"true" format:"url_path"`
-	Query             map[string]string `yaml:"query" doc:"Query parameters: name to argument." keys:"nonempty" format:"nonempty"`
+	Path              string            `yaml:"path" doc:"Path after base_url; {name} is replaced by an argument, escaped. A fixed query may follow after a question mark." required:"true" format:"url_path"`
+	Query             map[string]string `yaml:"query" doc:"Query parameters: name to argument. Without this key: for GET, HEAD and DELETE all arguments not used elsewhere." keys:"nonempty" format:"nonempty"`
 	Headers           map[string]string `yaml:"headers" doc:"Request headers: name to argument." keys:"header" format:"nonempty"`
-	Body              *Body             `yaml:"body" doc:"The argument that is the whole JSON body, or a map of body members to arguments. Without this key: for POST, PUT and PATCH all arguments not used elsewhere."`
+	Body              *Body             `yaml:"body" doc:"The argument that is the whole JSON body, or a map of body members to arguments; {} for no body. Without this key: for POST, PUT and PATCH all arguments not used elsewhere."`
 	IdempotencyHeader string            `yaml:"idempotency_header" doc:"Header that carries the idempotency key, the same for every attempt of a call." format:"header"`
 	Result            string            `yaml:"result" doc:"The part of the JSON reply that is the result: a JSON pointer (/data/items) or a CEL expression over body."`
 	Success           string            `yaml:"success" doc:"CEL condition that a reply must meet to be a success. Without this key: status 2xx."`
 }
 
 // ExecTool is the command that a call becomes; arguments arrive as one JSON
-// object on its stdin.
+// object on its stdin, and the idempotency key of a keyed tool in the variable
+// SIDECALL_IDEMPOTENCY_KEY.
 type ExecTool struct {
 	Argv      []Text           `yaml:"argv" doc:"Program and arguments. No shell, no placeholders: arguments are JSON on stdin." required:"true" items:"1"`
 	ExitCodes map[int]ExitCode `yaml:"exit_codes" doc:"What exit codes other than 0 mean. Without an entry: UNRECOVERABLE." keys:"exit_code"`
 }
 
-// ExitCode is what an exit code means.
+// ExitCode is what an exit code means: Success, or a failure with Code.
 type ExitCode struct {
-	Code                tool.Code `yaml:"code" doc:"Code of the error." required:"true"`
+	Success             bool      `yaml:"success" one:"meaning" doc:"It is no failure, as grep's 1 for nothing found."`
+	Code                tool.Code `yaml:"code" one:"meaning" doc:"It is a failure with this code."`
 	Hint                string    `yaml:"hint" doc:"What the model should do next."`
 	AllowedAlternatives []string  `yaml:"allowed_alternatives" doc:"Tools that may be called instead." format:"name"`
 	NotExecuted         bool      `yaml:"not_executed" doc:"The exit code proves that nothing was done."`

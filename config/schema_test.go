@@ -1,0 +1,123 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// TestPublishedSchema keeps schema.json equal to the types it is made from.
+func TestPublishedSchema(t *testing.T) {
+	golden(t, "schema.json", string(JSONSchema()))
+}
+
+func compiledSchema(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(JSONSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(schemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(schemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// asJSON is a file as an editor sees it: YAML as JSON, nothing resolved. False
+// when it is not even that.
+func asJSON(t testing.TB, data []byte) (any, bool) {
+	t.Helper()
+	root, bad := parseText("test", data)
+	if bad != nil {
+		return nil, false
+	}
+	found := &collector{}
+	tree := expand(root, found)
+	if tree == nil {
+		return nil, false
+	}
+	d := &decoder{found: found}
+	text := d.json(nil, spot{node: tree})
+	for _, p := range found.found {
+		// Keys need no quotes outside of schemas: exit_codes: {1: ...}.
+		if !strings.HasPrefix(p.Message, "expected a string as a key, found the number") {
+			return nil, false
+		}
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("no JSON: %v in %s", err, text)
+	}
+	return value, true
+}
+
+func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
+	schema := compiledSchema(t)
+	for _, file := range testFiles(t, "testdata/good/*.yaml") {
+		value, ok := asJSON(t, read(t, file))
+		if !ok {
+			t.Errorf("%s: not JSON", file)
+			continue
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// beyondSchema are the bad files whose mistake a JSON Schema cannot see:
+// references between parts of the file, secrets, sizes with units.
+var beyondSchema = []string{
+	"backend_discovery_on_http", "duration_out_of_range", "listen_not_loopback",
+	"listen_socket_path_too_long", "listen_twice", "reference_empty_required",
+	"reference_malformed", "reference_unset", "reference_value_not_shown",
+	"store_redis_cluster_db", "tool_keyed_without_header", "tool_unknown_backend",
+	"tool_unknown_backend_none", "tool_verifies_itself", "tool_wrong_kind",
+}
+
+func TestSchemaRefusesWhatItCan(t *testing.T) {
+	schema := compiledSchema(t)
+	var unseen []string
+	for _, file := range testFiles(t, "testdata/bad/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		value, ok := asJSON(t, read(t, file))
+		if ok && schema.Validate(value) == nil {
+			unseen = append(unseen, name)
+		}
+	}
+	if !slices.Equal(unseen, beyondSchema) {
+		t.Errorf("bad files that the schema accepts:\n got %q\nwant %q", unseen, beyondSchema)
+	}
+}
+
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	var schema struct {
+		Properties map[string]struct{ Description string }
+		Defs       map[string]struct {
+			Properties map[string]struct{ Description string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(JSONSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if len(schema.Properties) < 10 || len(schema.Defs) < 15 {
+		t.Fatalf("%d keys and %d blocks: the schema is not whole", len(schema.Properties), len(schema.Defs))
+	}
+	for name, def := range schema.Defs {
+		for key, property := range def.Properties {
+			if !strings.HasSuffix(property.Description, ".") {
+				t.Errorf("%s.%s: description %q is no sentence", name, key, property.Description)
+			}
+		}
+	}
+}
