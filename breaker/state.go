@@ -1,0 +1,80 @@
+package breaker
+
+import "fmt"
+
+// State of a breaker.
+type State uint8
+
+// The states, with gobreaker's own numbers.
+const (
+	// Closed: calls go through.
+	Closed State = iota
+	// HalfOpen: one call at a time goes through, as a probe.
+	HalfOpen
+	// Open: no call goes through.
+	Open
+)
+
+// String returns closed, half-open or open.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case HalfOpen:
+		return "half-open"
+	case Open:
+		return "open"
+	default:
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
+}
+
+// Outcome is what a call says about the health of the backend.
+type Outcome uint8
+
+// The outcomes. The zero value claims nothing.
+const (
+	// Ignored: nothing. The caller cancelled, or made a mistake, or nothing
+	// was sent.
+	Ignored Outcome = iota
+	// Success: the backend is well.
+	Success
+	// Failure: it is not.
+	Failure
+)
+
+// String returns ignored, success or failure.
+func (o Outcome) String() string {
+	switch o {
+	case Ignored:
+		return "ignored"
+	case Success:
+		return "success"
+	case Failure:
+		return "failure"
+	default:
+		return fmt.Sprintf("outcome(%d)", uint8(o))
+	}
+}
+
+// err is how inner is told. An outcome that does not exist claims nothing.
+func (o Outcome) err() error {
+	switch o {
+	case Success:
+		return nil
+	case Failure:
+		return errFailure
+	default:
+		return errIgnored
+	}
+}
+
+// phase is a state and its number in the history of a breaker: two phases are
+// equal only if the state has not changed between them, not even there and back.
+type phase uint64
+
+const stateBits = 2
+
+func (p phase) state() State { return State(p & (1<<stateBits - 1)) }
+
+func (p phase) next(s State) phase { return (p>>stateBits+1)<<stateBits | phase(s) }
