@@ -23,10 +23,14 @@ import (
 // checked is nil and violations lists what is wrong, the most useful first, at
 // most ten. args is never changed.
 func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
-	if s.explosive && tooMany(s.root, args) {
+	c, err := s.compiled()
+	if err != nil {
+		return nil, nil, []tool.Error{internal(s.name)}
+	}
+	if c.explosive && tooMany(c.root, args) {
 		return nil, nil, []tool.Error{s.tooDeep()}
 	}
-	err := s.root.Validate(args)
+	err = c.root.Validate(args)
 	if err == nil {
 		return args, nil, nil
 	}
@@ -59,7 +63,7 @@ func (s *Schema) tooDeep() tool.Error {
 // judge is the library's verdict; nil when args fit.
 func (s *Schema) judge(args map[string]any) *jsonschema.ValidationError {
 	var verdict *jsonschema.ValidationError
-	errors.As(s.root.Validate(args), &verdict)
+	errors.As(s.root().Validate(args), &verdict)
 	return verdict
 }
 

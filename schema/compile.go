@@ -31,12 +31,17 @@ type Schema struct {
 	name    string
 	source  []byte
 	options Options
-	root    *jsonschema.Schema
+
+	compiled func() (checker, error) // once; at the latest at the first Check
+	index    func() *index           // once, at the first violation
+	secrets  func() *sensitiveness   // likewise
+}
+
+// checker is the compiled form of a schema.
+type checker struct {
+	root *jsonschema.Schema
 	// explosive schemas are recursive in more ways than one: see visits.
 	explosive bool
-
-	index   func() *index         // built at the first violation
-	secrets func() *sensitiveness // likewise
 }
 
 // CompileError says why a schema cannot be used.
@@ -69,6 +74,9 @@ func (e *OutputError) Error() string {
 // of the draft that $schema names (04, 06, 07, 2019-09). Formats are asserted.
 // References to other documents are refused, never fetched. The error is a
 // *CompileError.
+//
+// A schema that is evidently in order is only read here, and compiled by the
+// first Check or by Prepare. inputSchema must not be changed afterwards.
 func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 	doc, fail := readSchema(name, inputSchema)
 	if fail != nil {
@@ -77,15 +85,42 @@ func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 	if fail := wantsObject(name, doc); fail != nil {
 		return nil, fail
 	}
-	root, fail := compile(name, doc, true)
-	if fail != nil {
-		return nil, fail
+	s := &Schema{name: name, source: inputSchema, options: opts}
+	s.compiled = sync.OnceValues(s.compile)
+	s.index = sync.OnceValue(func() *index { return newIndex(s.root(), s.source) })
+	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root(), s.options.Sensitive, s.index()) })
+	if sound(doc) {
+		return s, nil
 	}
-	s := &Schema{name: name, source: inputSchema, options: opts, root: root}
-	s.explosive = explosive(root)
-	s.index = sync.OnceValue(func() *index { return newIndex(s.root, s.source) })
-	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root, s.options.Sensitive, s.index()) })
+	if err := s.Prepare(); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// Prepare does now what the first Check would have to do. Whoever registers
+// tools may call it in the background. The error is a *CompileError.
+func (s *Schema) Prepare() error {
+	_, err := s.compiled()
+	return err
+}
+
+func (s *Schema) compile() (checker, error) {
+	doc, fail := readSchema(s.name, s.source)
+	if fail != nil {
+		return checker{}, fail
+	}
+	root, fail := compile(s.name, doc, true)
+	if fail != nil {
+		return checker{}, fail
+	}
+	return checker{root: root, explosive: explosive(root)}, nil
+}
+
+// root is the compiled schema. It may be asked for once Prepare has succeeded.
+func (s *Schema) root() *jsonschema.Schema {
+	c, _ := s.compiled() // see above
+	return c.root
 }
 
 // Name is the name of the tool.

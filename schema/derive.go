@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -149,7 +150,7 @@ func fromArray(arr []any, list []*jsonschema.Schema, m *maker) []any {
 			out = append(out, m.grow(unique(arr), *s.MinItems, list, 0))
 		}
 		if s.Contains != nil {
-			if v, ok := m.make(nodes{}.expand(nil, s.Contains, nil, false), 1); ok {
+			if v, ok := m.make(nodes{}.expand(nil, s.Contains, apparent{}), 1); ok {
 				out = append(out, append(slices.Clone(arr), v))
 			}
 		}
@@ -186,7 +187,15 @@ func fromObject(obj map[string]any, list []*jsonschema.Schema, m *maker) []any {
 			out = append(out, v)
 		}
 	}
-	return append(out, compact(obj))
+	if len(obj) > 10 {
+		return out
+	}
+	for _, name := range slices.Backward(sortedNames(obj)) {
+		less := maps.Clone(obj)
+		delete(less, name)
+		out = append(out, less)
+	}
+	return out
 }
 
 // slimmer is obj without optional members beyond maxProperties.
@@ -214,10 +223,7 @@ func (m *maker) slimmer(obj map[string]any, list []*jsonschema.Schema) map[strin
 
 // fuller is obj with members added up to minProperties.
 func (m *maker) fuller(obj map[string]any, list []*jsonschema.Schema) map[string]any {
-	out := make(map[string]any, len(obj)+1)
-	for name, v := range obj {
-		out[name] = v
-	}
+	out := maps.Clone(obj)
 	for _, s := range list {
 		if s.MinProperties == nil {
 			continue

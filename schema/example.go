@@ -89,8 +89,11 @@ func (m *maker) given(list []*jsonschema.Schema) []any {
 // only, or, when full, with the optional ones too where they go together. ok is
 // false when none could be found.
 func (s *Schema) Example(full bool) (args map[string]any, ok bool) {
+	if s.Prepare() != nil {
+		return nil, false
+	}
 	m := &maker{ix: s.index(), budget: 50 * makerBudget, full: full}
-	list := nodes{}.expand(nil, s.root, nil, false)
+	list := nodes{}.expand(nil, s.root(), apparent{})
 	v, ok := m.make(list, 0)
 	if !ok {
 		return nil, false
@@ -117,7 +120,7 @@ func (m *maker) fromUnion(list, branches []*jsonschema.Schema, depth int) (any, 
 	ordered := slices.Clone(branches)
 	slices.SortStableFunc(ordered, func(a, b *jsonschema.Schema) int { return nullLast(a) - nullLast(b) })
 	for _, b := range ordered {
-		if v, ok := m.make(nodes{}.expand(slices.Clone(list), b, nil, false), depth+1); ok {
+		if v, ok := m.make(nodes{}.expand(slices.Clone(list), b, apparent{}), depth+1); ok {
 			return v, true
 		}
 	}
@@ -253,7 +256,7 @@ func (m *maker) arrays(list []*jsonschema.Schema, depth int) []any {
 	arr := m.grow([]any{}, least, list, depth)
 	out := []any{arr}
 	if contains != nil {
-		if v, ok := m.make(nodes{}.expand(nil, contains, nil, false), depth+1); ok {
+		if v, ok := m.make(nodes{}.expand(nil, contains, apparent{}), depth+1); ok {
 			out = append(out, []any{v}, append(slices.Clone(arr), v))
 		}
 	}
@@ -269,7 +272,7 @@ func (m *maker) grow(arr []any, n int, list []*jsonschema.Schema, depth int) []a
 		var here []*jsonschema.Schema
 		for _, s := range list {
 			for _, to := range steps(s, token, arr) {
-				here = nodes{}.expand(here, to, nil, false)
+				here = nodes{}.expand(here, to, apparent{})
 			}
 		}
 		v, ok := m.make(here, depth+1)
@@ -362,7 +365,7 @@ func (m *maker) put(obj map[string]any, name string, list []*jsonschema.Schema, 
 	var here []*jsonschema.Schema
 	for _, s := range list {
 		for _, to := range steps(s, name, obj) {
-			here = nodes{}.expand(here, to, nil, false)
+			here = nodes{}.expand(here, to, apparent{})
 		}
 	}
 	if v, ok := m.make(here, depth+1); ok {
@@ -385,9 +388,9 @@ func (m *maker) complete(obj map[string]any, list []*jsonschema.Schema, depth in
 		}
 		all := list
 		for _, s := range list {
-			all = nodes{}.expand(all, s, obj, true)
-			for _, to := range (nodes{}).applied(s, obj, true) {
-				all = nodes{}.expand(all, to, obj, true)
+			all = nodes{}.expand(all, s, apparent{value: obj, present: true})
+			for _, to := range (nodes{}).applied(s, apparent{value: obj, present: true}) {
+				all = nodes{}.expand(all, to, apparent{value: obj, present: true})
 			}
 		}
 		for _, name := range missing {

@@ -47,7 +47,7 @@ func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.Validat
 }
 
 func (s *Schema) examine(given, args map[string]any, verdict *jsonschema.ValidationError) (*explainer, []finding) {
-	c := &collector{ix: s.index(), args: args, chosen: map[*jsonschema.Schema]bool{}}
+	c := &collector{ix: s.index(), args: args, chosen: choices{}}
 	findings := c.findings(verdict, nil)
 	return &explainer{
 		s: s, given: given, args: args, ix: c.ix,
@@ -58,7 +58,7 @@ func (s *Schema) examine(given, args map[string]any, verdict *jsonschema.Validat
 
 // schemasAt lists what applies at l.
 func (x *explainer) schemasAt(l location) []*jsonschema.Schema {
-	return x.nodes.at(x.s.root, x.args, l)
+	return x.nodes.at(x.s.root(), x.args, l)
 }
 
 func (x *explainer) value(l location) (any, bool) { return l.at(x.args) }
@@ -102,7 +102,7 @@ func (x *explainer) renameOf(f finding, taken map[string]bool) string {
 // misfits lists what is wrong with the value at from once it moves to target.
 func (x *explainer) misfits(from, target location) []finding {
 	v, _ := x.value(from)
-	c := &collector{ix: x.ix, args: x.args, chosen: x.nodes.chosen}
+	c := &collector{ix: x.ix, args: x.args, chosen: x.nodes.chosen, from: from, to: target}
 	var out []finding
 	for _, s := range x.schemasAt(target) {
 		if err := s.Validate(v); err != nil {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -37,7 +38,18 @@ type collector struct {
 	ix   *index
 	args any
 	// chosen are the branches of unions that the findings are about.
-	chosen map[*jsonschema.Schema]bool
+	chosen choices
+	// from and to: the value judged is at from now, and the choices are for to,
+	// where it belongs.
+	from, to location
+}
+
+// choose remembers a branch for the value at at.
+func (c *collector) choose(branch *jsonschema.Schema, at location) {
+	if c.to != nil {
+		at = append(slices.Clone(c.to), at[len(c.from):]...)
+	}
+	c.chosen.add(branch, at)
 }
 
 func (c *collector) schemaOf(e *jsonschema.ValidationError) *jsonschema.Schema {
@@ -134,7 +146,7 @@ func (c *collector) misnamed(f finding, name string) []finding {
 type branch struct {
 	schema   *jsonschema.Schema
 	findings []finding
-	chosen   map[*jsonschema.Schema]bool
+	chosen   choices
 	// typeMiss: the value is not even of the branch's type.
 	typeMiss bool
 	// tagMiss are findings about a property that wants a fixed value, the mark
@@ -160,14 +172,12 @@ func (c *collector) nearestBranch(e *jsonschema.ValidationError, union finding, 
 	}
 	best := slices.MinFunc(typed, compareBranches)
 	if tag, ok := sharedTag(typed); ok {
-		best = nearestTag(typed, &tag, best)
+		best = nearestTag(typed, tag, best)
 		best.findings = replaceFinding(best.findings, tag)
 	}
 	best.findings = missingTag(best, typed, union.at)
-	c.chosen[best.schema] = true
-	for s := range best.chosen {
-		c.chosen[s] = true
-	}
+	c.choose(best.schema, union.at)
+	maps.Copy(c.chosen, best.chosen)
 	return best.findings
 }
 
@@ -185,7 +195,7 @@ func (c *collector) branches(e *jsonschema.ValidationError, union finding, base 
 		if i >= len(alternatives) {
 			break
 		}
-		own := &collector{ix: c.ix, args: c.args, chosen: map[*jsonschema.Schema]bool{}}
+		own := &collector{ix: c.ix, args: c.args, chosen: choices{}, from: c.from, to: c.to}
 		b := branch{schema: alternatives[i], findings: own.findings(cause, base), chosen: own.chosen}
 		for _, f := range b.findings {
 			if _, ok := f.kind.(*kind.Type); ok && f.at.equal(union.at) {
@@ -322,7 +332,7 @@ func sharedTag(branches []branch) (finding, bool) {
 }
 
 // nearestTag prefers the branch whose tag is spelt most like the one received.
-func nearestTag(branches []branch, tag *finding, fallback branch) branch {
+func nearestTag(branches []branch, tag finding, fallback branch) branch {
 	got, _ := fallback.tagMiss[0].kind.(*kind.Const)
 	if got == nil {
 		return fallback
@@ -333,9 +343,6 @@ func nearestTag(branches []branch, tag *finding, fallback branch) branch {
 	}
 	near := Nearest(received, stringsOf(tag.values), 1)
 	if len(near) == 0 {
-		// No spelling to go by: the branch's own value first, so that the
-		// example and the other findings belong together.
-		tag.values = append(slices.Clone(fallback.tagMiss[0].fixedValues()), tag.values...)
 		return fallback
 	}
 	for _, b := range branches {

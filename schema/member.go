@@ -87,10 +87,10 @@ func (x *explainer) badName(f finding) tool.Error {
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
-		Constraint: "propertyNames: " + short.short(nodes{}.expand(nil, f.schema, nil, false)),
+		Constraint: "propertyNames: " + short.short(nodes{}.expand(nil, f.schema, apparent{})),
 		Received:   shown(f.name, nil),
 	}
-	list := nodes{}.expand(nil, f.schema, f.name, true)
+	list := nodes{}.expand(nil, f.schema, apparent{value: f.name, present: true})
 	obj, _ := x.value(f.at.parent())
 	m := &maker{ix: x.ix, budget: makerBudget}
 	candidates := append(derived(f.name, list, m), anys(Nearest(f.name, stringsOf(m.given(list)), 1))...)
@@ -124,7 +124,7 @@ func (x *explainer) branchesText(s *jsonschema.Schema, fitting []int) string {
 // outline is a schema shortened to its types and required names: enough to
 // tell branches apart.
 func (x *explainer) outline(s *jsonschema.Schema) map[string]any {
-	list := nodes{}.expand(nil, s, nil, false)
+	list := nodes{}.expand(nil, s, apparent{})
 	out := shortener{ix: x.ix}.merge(list, 0)
 	for _, one := range list {
 		if len(one.Required) > 0 {
@@ -166,7 +166,7 @@ func (x *explainer) oneOfHint(f finding, fitting []int) string {
 
 func requiredNames(s *jsonschema.Schema) []string {
 	var out []string
-	for _, one := range (nodes{}).expand(nil, s, nil, false) {
+	for _, one := range (nodes{}).expand(nil, s, apparent{}) {
 		out = append(out, one.Required...)
 	}
 	return out

@@ -127,6 +127,9 @@ func distance(a, b spelling) int {
 		return 1
 	}
 	if d := typos(a.plain, b.plain); d < tooFar {
+		if a.plain[0] != b.plain[0] { // the first letter is seldom wrong
+			return 10*d + 1
+		}
 		return 10 * d
 	}
 	if extra, ok := sameWords(a.tokens, b.tokens); ok {

@@ -9,21 +9,43 @@ import (
 // nodes finds the subschemas that apply at a place of the arguments. Of a union
 // these are the branches that the value fits, and those in chosen.
 type nodes struct {
-	chosen map[*jsonschema.Schema]bool
+	chosen choices
+}
+
+// choices are the branches of unions that findings are about. A recursive
+// schema makes another choice at every place.
+type choices map[choice]bool
+
+type choice struct {
+	branch *jsonschema.Schema
+	at     string
+}
+
+func (c choices) add(branch *jsonschema.Schema, at location) { c[choice{branch, at.key()}] = true }
+
+func (c choices) has(branch *jsonschema.Schema, at location) bool {
+	return len(c) > 0 && c[choice{branch, at.key()}]
+}
+
+// apparent is what is known of a value when its schemas are looked up.
+type apparent struct {
+	value   any
+	present bool
+	at      location
 }
 
 // at returns every schema that applies at l, in the order of discovery. It works
 // for a missing value too; conditions on the value itself then do not count.
 func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.Schema {
-	current := n.expand(nil, root, args, true)
+	current := n.expand(nil, root, apparent{args, true, nil})
 	v, present := args, true
-	for _, token := range l {
+	for i, token := range l {
 		parent := v
 		v, present = location{token}.at(parent)
 		var next []*jsonschema.Schema
 		for _, s := range current {
 			for _, to := range steps(s, token, parent) {
-				next = n.expand(next, to, v, present)
+				next = n.expand(next, to, apparent{v, present, l[:i+1]})
 			}
 		}
 		current = next
@@ -32,21 +54,21 @@ func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.S
 }
 
 // expand adds s and all that it applies in place to list.
-func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v any, present bool) []*jsonschema.Schema {
+func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 	for _, known := range list {
 		if known == s {
 			return list
 		}
 	}
 	list = append(list, s)
-	for _, to := range n.applied(s, v, present) {
-		list = n.expand(list, to, v, present)
+	for _, to := range n.applied(s, v) {
+		list = n.expand(list, to, v)
 	}
 	return list
 }
 
 // applied lists what s applies to v in place.
-func (n nodes) applied(s *jsonschema.Schema, v any, present bool) []*jsonschema.Schema {
+func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 	var out []*jsonschema.Schema
 	out = appendSchema(out, s.Ref)
 	out = appendSchema(out, s.RecursiveRef)
@@ -56,22 +78,22 @@ func (n nodes) applied(s *jsonschema.Schema, v any, present bool) []*jsonschema.
 	out = append(out, s.AllOf...)
 	for _, union := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		for _, b := range union {
-			if n.chosen[b] || len(union) == 1 || present && b.Validate(v) == nil {
+			if n.chosen.has(b, v.at) || len(union) == 1 || v.present && b.Validate(v.value) == nil {
 				out = append(out, b)
 			}
 		}
 	}
-	if !present {
+	if !v.present {
 		return out
 	}
 	if s.If != nil {
-		if s.If.Validate(v) == nil {
+		if s.If.Validate(v.value) == nil {
 			out = appendSchema(out, s.Then)
 		} else {
 			out = appendSchema(out, s.Else)
 		}
 	}
-	if obj, ok := v.(map[string]any); ok {
+	if obj, ok := v.value.(map[string]any); ok {
 		for name, to := range s.DependentSchemas {
 			if _, has := obj[name]; has {
 				out = append(out, to)
@@ -94,7 +116,7 @@ func (n nodes) walk(root *jsonschema.Schema, v any, visit func(s *jsonschema.Sch
 func (n nodes) walkFrom(schemas []*jsonschema.Schema, at location, v any, visit func(*jsonschema.Schema, location, any)) {
 	var here []*jsonschema.Schema
 	for _, s := range schemas {
-		here = n.expand(here, s, v, true)
+		here = n.expand(here, s, apparent{v, true, at})
 	}
 	for _, s := range here {
 		visit(s, at, v)

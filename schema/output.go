@@ -37,7 +37,7 @@ func (o *Output) Validate(v any) string {
 	if !errors.As(o.root.Validate(v), &verdict) {
 		return ""
 	}
-	c := &collector{ix: o.ix, args: v, chosen: map[*jsonschema.Schema]bool{}}
+	c := &collector{ix: o.ix, args: v, chosen: choices{}}
 	findings := c.findings(verdict, nil)
 	f := findings[0]
 	for _, other := range findings[1:] {

@@ -21,6 +21,9 @@ func (l location) child(token string) location {
 	return out
 }
 
+// key is l as a map key.
+func (l location) key() string { return strings.Join(l, "\x00") }
+
 func (l location) parent() location { return l[:len(l)-1] }
 
 func (l location) last() string {

@@ -82,7 +82,7 @@ func (x *explainer) contained(f finding) string {
 	if f.schema == nil || f.schema.Contains == nil {
 		return "{}"
 	}
-	return shortener{ix: x.ix}.short(nodes{}.expand(nil, f.schema.Contains, nil, false))
+	return shortener{ix: x.ix}.short(nodes{}.expand(nil, f.schema.Contains, apparent{}))
 }
 
 // sentence is the library's own sentence, for what no keyword names.

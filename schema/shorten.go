@@ -74,7 +74,7 @@ func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth i
 	members := map[string]any{}
 	for _, s := range list {
 		for _, to := range itemSteps(s, "0") {
-			itemSchemas = nodes{}.expand(itemSchemas, to, nil, false)
+			itemSchemas = nodes{}.expand(itemSchemas, to, apparent{})
 		}
 		for _, name := range s.Required {
 			members[name] = x.merge(memberSchemas(list, name), depth)
@@ -90,7 +90,7 @@ func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth i
 	if branches := openUnion(list); branches != nil {
 		var short []any
 		for _, b := range branches[:min(len(branches), 10)] {
-			short = append(short, x.merge(nodes{}.expand(nil, b, nil, false), depth))
+			short = append(short, x.merge(nodes{}.expand(nil, b, apparent{}), depth))
 		}
 		out["anyOf"] = short
 	}
@@ -101,7 +101,7 @@ func memberSchemas(list []*jsonschema.Schema, name string) []*jsonschema.Schema 
 	var out []*jsonschema.Schema
 	for _, s := range list {
 		for _, to := range steps(s, name, map[string]any(nil)) {
-			out = nodes{}.expand(out, to, nil, false)
+			out = nodes{}.expand(out, to, apparent{})
 		}
 	}
 	return out

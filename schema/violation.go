@@ -104,23 +104,65 @@ func exampleText(v any) string {
 }
 
 // exampleValue prefers what the sender may have meant, unless that is secret,
-// to what the schema's author gives and to what fits at all.
+// to what the schema's author gives and to what fits at all; and of these the
+// first with which the object or array around it fits too.
 func (x *explainer) exampleValue(f finding) (any, bool) {
 	list := x.schemasFor(f)
 	secret := x.secrets.covers(f.at)
 	m := &maker{ix: x.ix, budget: makerBudget, secret: secret}
 	got, present := x.value(f.at)
+	var candidates []any
 	if present && !secret && !x.secrets.within(got) && small(got) {
-		for _, v := range derived(got, list, m) {
-			if fits(list, v) && len(compact(v)) <= maxExample {
-				return v, true
-			}
-		}
+		candidates = derived(got, list, m)
 	}
 	if !keepsContent(f.kind) || !present || small(got) {
-		return m.make(list, 0)
+		if made, ok := m.make(list, 0); ok {
+			candidates = append(append(candidates, made), m.variants(made, list)...)
+		}
 	}
-	return nil, false
+	return x.bestOf(f, list, candidates)
+}
+
+// bestOf takes the first candidate with which its surroundings fit, else the
+// first that fits by itself.
+func (x *explainer) bestOf(f finding, list []*jsonschema.Schema, candidates []any) (any, bool) {
+	candidates = slices.DeleteFunc(unique(candidates), func(v any) bool {
+		return len(compact(v)) > maxExample || !fits(list, v)
+	})
+	if len(candidates) == 0 {
+		return nil, false
+	}
+	around := x.around(f)
+	for _, v := range candidates[:min(len(candidates), 40)] {
+		if around != nil && around(v) {
+			return v, true
+		}
+	}
+	return candidates[0], true
+}
+
+// around returns a test of whether the object or array that holds the value of
+// f fits once that value is another; nil when there is none, or it is large.
+func (x *explainer) around(f finding) func(v any) bool {
+	if len(f.at) == 0 || f.moved != nil {
+		return nil
+	}
+	parent, _ := x.value(f.at.parent())
+	if !small(parent) {
+		return nil
+	}
+	return func(v any) bool {
+		holder := map[string]any{"": clone(parent)}
+		if !replace(holder, location{"", f.at.last()}, v) {
+			return false
+		}
+		for _, s := range (nodes{chosen: x.nodes.chosen}).at(x.s.root(), x.args, f.at.parent()) {
+			if s.Validate(holder[""]) != nil {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // small reports whether a value is worth rewriting in a hint.
@@ -146,6 +188,9 @@ func (x *explainer) schemasFor(f finding) []*jsonschema.Schema {
 	at := f.at
 	if f.moved != nil {
 		at = f.moved
+	}
+	if _, ok := f.kind.(*kind.OneOf); ok && f.schema != nil {
+		return []*jsonschema.Schema{f.schema} // its branches that fit now are too many
 	}
 	list := x.schemasAt(at)
 	if f.schema != nil && !slices.Contains(list, f.schema) {
@@ -253,10 +298,9 @@ func (x *explainer) stringAt(l location) (string, bool) {
 func (x *explainer) enumHint(f finding, values []any) string {
 	what := "Set " + x.subject(f) + " to one of the " + strconv.Itoa(len(values)) + " allowed values"
 	if got, ok := x.stringAt(f.at); ok && len(got) <= 200 {
-		for _, name := range Nearest(strings.TrimSpace(got), stringsOf(values), 3) {
-			if fits(x.schemasFor(f), name) {
-				return didYouMean(name) + " " + what + x.again()
-			}
+		near := Nearest(strings.TrimSpace(got), stringsOf(values), 3)
+		if meant, ok := x.bestOf(f, x.schemasFor(f), anys(near)); ok {
+			return didYouMean(meant.(string)) + " " + what + x.again()
 		}
 	}
 	if len(values) == 1 {
