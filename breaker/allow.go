@@ -27,10 +27,6 @@ func (e *OpenError) Error() string {
 // Is makes errors.Is(err, ErrOpen) true.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// probeWait is what a call is told that finds a probe under way. The probe may be
-// done at any moment, so it is worth asking again soon.
-const probeWait = time.Second
-
 // soon is the least that a refusal tells to wait. What was in the way may be gone
 // by the time that the answer is put together, but "0" would read as "no idea".
 const soon = time.Millisecond
@@ -47,8 +43,8 @@ func (b *Breaker) Allow() (done func(Outcome), err error) {
 		return func(Outcome) {}, nil
 	}
 	if now := phase(b.phase.Load()); now.state() == Closed {
-		t := &ticket{breaker: b, phase: now}
-		return t.done, nil
+		c := &call{breaker: b, phase: now}
+		return c.done, nil
 	}
 	done, err = b.allowProbe()
 	b.changes.deliver()
@@ -67,13 +63,13 @@ func (b *Breaker) allowProbe() (done func(Outcome), err error) {
 		if err == nil {
 			settle(errIgnored) // results are counted when they arrive, not here
 		}
-		t := &ticket{breaker: b, phase: now}
-		return t.done, nil
+		c := &call{breaker: b, phase: now}
+		return c.done, nil
 	case err == nil && now.state() == HalfOpen:
 		// Should the phase be a newer one than that of the grant, then this
-		// ticket is out of date, its place in the new phase is still free,
-		// and whoever takes it replaces the ticket here.
-		b.probe = &ticket{breaker: b, phase: now, settle: settle, expires: time.Now().Add(b.probeTimeout)}
+		// probe is out of date, its place in the new phase is still free, and
+		// whoever takes it replaces the probe here.
+		b.probe = &probe{breaker: b, settle: settle, expires: time.Now().Add(b.probeTimeout)}
 		return b.probe.done, nil
 	case now.state() == HalfOpen:
 		return nil, &OpenError{Name: b.name, State: HalfOpen, RetryAfter: max(soon, b.probe.left(time.Now()))}
@@ -82,60 +78,20 @@ func (b *Breaker) allowProbe() (done func(Outcome), err error) {
 	}
 }
 
-// ticket is a call that was let through.
-type ticket struct {
+// call is a call that was let through while the breaker was closed.
+type call struct {
 	breaker *Breaker
 	phase   phase
-	status  atomic.Uint32
-
-	// settle tells inner about a probe, and is harmless when the phase is
-	// over. nil for other calls.
-	settle  func(error)
-	expires time.Time
+	settled atomic.Bool
 }
 
-// The status of a ticket.
-const (
-	pending uint32 = iota
-	expired        // a probe that has lost its place
-	settled
-)
-
-// done is what Allow gives out.
-func (t *ticket) done(o Outcome) {
-	before := t.status.Swap(settled)
-	if before == settled {
+// done is what Allow gives out for a call.
+func (c *call) done(o Outcome) {
+	if c.settled.Swap(true) {
 		return
 	}
-	switch {
-	case t.settle == nil:
-		t.breaker.count(t.phase, o)
-	case before == expired && o.err() == errIgnored:
-		// The place was handed on already; twice would make two of it.
-	default:
-		// The result of an expired probe is late, but it is a result of this
-		// half-open phase. Without it a backend whose calls take longer than
-		// ProbeTimeout could never close its breaker.
-		t.settle(o.err())
-	}
-	t.breaker.changes.deliver()
-}
-
-// expire takes the place of a probe back when its time is over. That is no
-// failure: nothing was learnt. mu is held.
-func (t *ticket) expire(now time.Time) {
-	if t != nil && !now.Before(t.expires) && t.status.CompareAndSwap(pending, expired) {
-		t.settle(errIgnored)
-	}
-}
-
-// left returns how long to wait for the probe: until it expires, at most
-// probeWait; 0 when its place is free. mu is held.
-func (t *ticket) left(now time.Time) time.Duration {
-	if t == nil || t.status.Load() != pending {
-		return 0
-	}
-	return min(probeWait, max(0, t.expires.Sub(now)))
+	c.breaker.count(c.phase, o)
+	c.breaker.changes.deliver()
 }
 
 // count enters the outcome of a call that was let through in the closed phase

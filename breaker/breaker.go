@@ -61,7 +61,7 @@ type Breaker struct {
 	// mu serializes the calls that come while the breaker is not closed, so
 	// that who gets the probe's place and who is noted as holding it are one.
 	mu    sync.Mutex
-	probe *ticket // the last probe; nil before the first
+	probe *probe // the last probe; nil before the first
 }
 
 // What inner is told about outcomes: nil is a success.

@@ -1,17 +1,18 @@
 // Package breaker stops sending calls to a backend that is failing, and finds
 // out by single probes when it is well again.
 //
-//	           enough failures in the window
-//	┌────────┐ ────────────────────────────▶ ┌──────┐
-//	│ closed │                               │ open │ refuses, says for how long
-//	└────────┘ ◀───────┐            ┌─────── └──────┘
-//	                   │            │ OpenFor is over  ▲
-//	           success │            ▼                  │ failure
-//	                 ┌─┴──────────────┐                │
-//	                 │   half-open    │ ───────────────┘
-//	                 │ one probe at a │
-//	                 │ time           │ ─┐ ignored, or lost for ProbeTimeout:
-//	                 └────────────────┘ ◀┘ the next call is the probe
+//	┌────────────────┐   enough failures   ┌───────────────────────┐
+//	│     closed     │ ──────────────────▶ │         open          │
+//	│ lets all calls │                     │ refuses all calls and │
+//	│ through        │                     │ says for how long     │
+//	└────────────────┘                     └───────────────────────┘
+//	         ▲                                ▲              │
+//	         │ success                failure │              │ OpenFor is over
+//	         │                                │              ▼
+//	┌──────────────────────────────────────────────────────────────┐
+//	│      half-open: lets one call at a time through, a probe     │
+//	└──────────────────────────────────────────────────────────────┘
+//	   ignored, or lost for ProbeTimeout: the next call is the probe
 //
 // The state machine and the rolling window are sony/gobreaker's. What is added:
 //
