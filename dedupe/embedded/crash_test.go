@@ -1,0 +1,4 @@
+package embedded
+
+const crashChild = "SIDECALL_TEST_CRASH_CHILD"
+func runCrashChild(string) {}

@@ -1,0 +1,248 @@
+// Package embedded is the default dedupe.Store: one file, no server, and
+// durable before anybody hears the answer.
+//
+// The file is a bbolt database, locked by one process. Every request that
+// changes something waits in a bounded queue for the committer, a single
+// goroutine that applies whatever waits as one transaction, waits for the disk,
+// and then answers all of them at once. Nothing is delayed to fill a group: the
+// group is what came while the disk was busy with the last one. Requests that
+// change nothing (replays, lookups) read the last durable state themselves.
+//
+//	caller ─┐                  ┌─ apply each request ─┐
+//	caller ─┼─ queue ─ group ──┤  sweep a few expired ├─ commit, fsync ─ answer all
+//	caller ─┘                  └──────────────────────┘
+//
+// Being the only process, it knows at Open that whoever held a claim is dead:
+// claims of calls that must not repeat become Unknown, the others are free to
+// be claimed at once.
+//
+// Open reads the whole file and checks it (structure, checksums, counts), and
+// refuses one that is damaged: a record that silently vanished would be a call
+// made twice.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// Options of a Store; zero values mean the defaults.
+type Options struct {
+	// LockWait is how long Open waits for another process to let go of the
+	// file, as one that is just shutting down does. Default 2 s.
+	LockWait time.Duration
+	// MaxOutputBytes bounds the kept outputs together; the ones that expire
+	// first give way. Default 256 MiB.
+	MaxOutputBytes int64
+	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
+	// until records expire. 0 means no bound but the disk.
+	MaxFileBytes int
+	// Log is told what an operator should know. Default: nobody.
+	Log *slog.Logger
+}
+
+// Store is a dedupe.Store in one file.
+type Store struct {
+	path    string
+	options Options
+	db      *bbolt.DB
+	file    *os.File // bbolt's own, to let go of a database that is wedged
+	clock   clock
+
+	committer *committer
+	// durable is the id of the last transaction that is on the disk.
+	durable atomic.Int64
+	// failure is set, once and for good, when the file can no longer be
+	// trusted to hold what is written to it.
+	failure atomic.Pointer[error]
+	wedged  atomic.Bool // a transaction died inside bbolt, holding its lock
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ dedupe.Store = (*Store)(nil)
+
+// Open opens the store at path and creates it when there is no file. The error
+// names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
+// then left exactly as it is.
+func Open(path string, options Options) (*Store, error) {
+	if options.LockWait <= 0 {
+		options.LockWait = 2 * time.Second
+	}
+	if options.MaxOutputBytes <= 0 {
+		options.MaxOutputBytes = 256 << 20
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := ensure(path); err != nil {
+		return nil, fmt.Errorf("create the store %s: %w", path, err)
+	}
+	if err := inspect(path, options.LockWait); err != nil {
+		return nil, explain(path, err)
+	}
+	s := &Store{path: path, options: options}
+	if err := s.open(); err != nil {
+		return nil, explain(path, err)
+	}
+	if err := s.resume(); err != nil {
+		return nil, explain(path, errors.Join(err, s.release()))
+	}
+	s.committer = newCommitter(s)
+	return s, nil
+}
+
+// explain makes one clear sentence of why a store does not open.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return fmt.Errorf("open the store %s: another process is using it", path)
+	case errors.Is(err, dedupe.ErrCorrupt):
+		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("open the store %s: the file cannot be read and written by this user: %w", path, err)
+	default:
+		return fmt.Errorf("open the store %s: %w", path, err)
+	}
+}
+
+// Admit implements dedupe.Store. It returns when a claim is on the disk.
+func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if err := req.Validate(); err != nil {
+		return dedupe.Admission{}, err
+	}
+	op := &admitOp{pending: newPending(), key: encodeKey(req.Key), req: req}
+	// Most requests that change nothing end here, without waiting for the disk.
+	if changed, err := s.peek(ctx, op); err != nil || !changed {
+		return op.admission, err
+	}
+	if err := s.committer.do(ctx, op); err != nil {
+		return dedupe.Admission{}, err
+	}
+	return op.admission, nil
+}
+
+// peek answers a request from the last durable state if it changes nothing.
+func (s *Store) peek(ctx context.Context, op *admitOp) (changed bool, err error) {
+	if err := s.usable(ctx); err != nil {
+		return false, err
+	}
+	durable, err := s.view(func(t *txn) (err error) {
+		changed, err = op.decide(t)
+		return err
+	})
+	return changed || !durable, err
+}
+
+// Settle implements dedupe.Store. It returns when the settlement is on the disk.
+func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if err := settlement.Validate(); err != nil {
+		return 0, err
+	}
+	op := &settleOp{pending: newPending(), key: encodeKey(settlement.Key), settlement: settlement}
+	if err := s.do(ctx, op); err != nil {
+		return 0, err
+	}
+	return op.verdict, nil
+}
+
+// Renew implements dedupe.Store.
+func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+	op := &renewOp{pending: newPending(), key: encodeKey(key), owner: owner, epoch: epoch, lease: lease}
+	if err := s.do(ctx, op); err != nil {
+		return false, err
+	}
+	return op.ok, nil
+}
+
+// Lookup implements dedupe.Store.
+func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+	var found dedupe.Record
+	encoded := encodeKey(key)
+	err := s.read(ctx, func(t *txn) error {
+		e, err := t.find(encoded)
+		if err == nil {
+			err = t.loadResult(&e)
+		}
+		found = e.Observed(t.now)
+		return err
+	})
+	return found, err
+}
+
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	var kept dedupe.Output
+	err := s.read(ctx, func(t *txn) (err error) {
+		kept, err = t.output(tenant, ref)
+		return err
+	})
+	return kept, err
+}
+
+// Ping implements dedupe.Store.
+func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
+
+// Close implements dedupe.Store: what waits is still committed, then the file
+// is let go.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.committer.stop()
+		s.closeErr = s.release()
+	})
+	return s.closeErr
+}
+
+// release lets go of the file.
+func (s *Store) release() error {
+	if s.wedged.Load() {
+		// bbolt would wait for ever for a lock that its own panic left behind;
+		// closing the file releases the one that matters.
+		return s.file.Close()
+	}
+	return s.db.Close()
+}
+
+func (s *Store) do(ctx context.Context, op operation) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return s.committer.do(ctx, op)
+}
+
+// usable reports why nothing can be done now.
+func (s *Store) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.committer.closing() {
+		return dedupe.ErrClosed
+	}
+	if failure := s.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
+}
+
+// fail makes the store refuse everything from now on. What the disk or the
+// kernel did with data that it failed to write is unknown, and a second try
+// that seems to succeed proves nothing about the first.
+func (s *Store) fail(cause error) error {
+	err := fmt.Errorf("the store %s has failed and must be opened again: %w", s.path, cause)
+	if s.failure.CompareAndSwap(nil, &err) {
+		s.options.Log.Error("the store has failed", "path", s.path, "error", cause)
+	}
+	return err
+}

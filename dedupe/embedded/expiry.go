@@ -1,0 +1,101 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// sweepSlack is how long an expired record stays in the file, unseen. A record
+// is queued for expiry when it is claimed and settled a little later, which
+// gives it a little more time: with some slack it need not be queued again.
+const sweepSlack = time.Minute
+
+// sweepIdle is how much an idle store sweeps in one transaction: little enough
+// that a request arriving meanwhile hardly waits.
+const sweepIdle = 256
+
+// sweepOnce sweeps in a transaction of its own; swept says that there may be
+// more.
+func (s *Store) sweepOnce() (swept bool, err error) {
+	defer damaged(&err)
+	if durable, err := s.view(func(t *txn) error { swept = t.anythingDue(); return nil }); !durable || err != nil || !swept {
+		return false, err
+	}
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return false, closedError(err)
+	}
+	t := newTxn(tx, s)
+	if err := s.sweep(t, sweepIdle); err != nil {
+		return false, errors.Join(s.fail(err), s.rollback(tx))
+	}
+	return true, s.finishTx(t)
+}
+
+func (t *txn) anythingDue() bool {
+	record, _ := due(t.expiry, t.now.Add(-sweepSlack))
+	output, _ := due(t.outputExpiry, t.now)
+	return record != nil || output != nil
+}
+
+// sweep removes at most limit records whose time is over, and a few outputs.
+func (s *Store) sweep(t *txn, limit int) (err error) {
+	defer damaged(&err)
+	for range limit {
+		more, err := t.sweepRecord()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	for range 4 {
+		place, value := due(t.outputExpiry, t.now)
+		if place == nil {
+			return nil
+		}
+		if err := t.dropOutput(place, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepRecord handles the first place in the queue whose time is over: its
+// record is removed, or queued again if it was given more time since.
+func (t *txn) sweepRecord() (more bool, err error) {
+	place, key := due(t.expiry, t.now.Add(-sweepSlack))
+	if place == nil {
+		return false, nil
+	}
+	// What bbolt returns is only valid until the next change.
+	place, key = append([]byte(nil), place...), append([]byte(nil), key...)
+	t.writes++
+	if err := t.expiry.Delete(place); err != nil {
+		return false, err
+	}
+	b := t.records.Get(key)
+	if b == nil {
+		return false, fmt.Errorf("%w: a record that is to expire is missing", dedupe.ErrCorrupt)
+	}
+	e, err := decodeEntry(key, b)
+	if err != nil {
+		return false, err
+	}
+	if t.now.Before(e.expires) {
+		return true, t.queue(t.expiry, e.expires, key)
+	}
+	if e.resultID != 0 {
+		if err := t.results.Delete(bigEndian(e.resultID)); err != nil {
+			return false, err
+		}
+	}
+	if err := t.claims.Delete(key); err != nil {
+		return false, err
+	}
+	return true, t.records.Delete(key)
+}

@@ -1,0 +1,159 @@
+package embedded
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// operation is one request on its way through the committer.
+type operation interface {
+	// apply does its work in a transaction. It may run again, in another
+	// transaction, when the first one came to nothing.
+	apply(t *txn) error
+	// weight is roughly the number of bytes it writes.
+	weight() int
+	wait() *pending
+}
+
+// pending is the part of an operation that its caller waits on.
+type pending struct {
+	phase atomic.Int32
+	done  chan struct{} // closed when err and the operation's results are final
+	err   error
+}
+
+// The phases of an operation. Whoever moves it out of queued, decides: the
+// committer takes it, or its caller withdraws it.
+const (
+	queued = iota
+	taken
+	withdrawn
+)
+
+func newPending() pending { return pending{done: make(chan struct{})} }
+
+func (p *pending) wait() *pending { return p }
+
+// take claims the operation for the committer; false when it was withdrawn.
+func (p *pending) take() bool { return p.phase.CompareAndSwap(queued, taken) }
+
+// withdraw takes the operation back; false when it is too late.
+func (p *pending) withdraw() bool { return p.phase.CompareAndSwap(queued, withdrawn) }
+
+func (p *pending) finish(err error) {
+	p.err = err
+	close(p.done)
+}
+
+type admitOp struct {
+	pending
+	key       []byte
+	req       dedupe.Request
+	admission dedupe.Admission
+}
+
+func (o *admitOp) weight() int { return len(o.key) + headSize }
+
+// decide works out the admission; changed says that it has to be stored.
+func (o *admitOp) decide(t *txn) (changed bool, err error) {
+	_, _, changed, err = o.step(t)
+	return changed, err
+}
+
+func (o *admitOp) step(t *txn) (old, next entry, changed bool, err error) {
+	old, err = t.find(o.key)
+	if err != nil {
+		return old, next, false, err
+	}
+	record, verdict, changed := old.Admit(o.req, t.now)
+	next = entry{Record: record, retention: o.req.Retention, resultID: old.resultID}
+	if !changed { // a replay needs the result
+		if err := t.loadResult(&next); err != nil {
+			return old, next, false, err
+		}
+	}
+	o.admission = dedupe.Admission{Verdict: verdict, Record: next.Record}
+	return old, next, changed, nil
+}
+
+func (o *admitOp) apply(t *txn) error {
+	old, next, changed, err := o.step(t)
+	if err != nil || !changed {
+		return err
+	}
+	return t.put(o.key, old, next)
+}
+
+type settleOp struct {
+	pending
+	key        []byte
+	settlement dedupe.Settlement
+	verdict    dedupe.SettleVerdict
+}
+
+func (o *settleOp) weight() int {
+	n := len(o.key) + headSize + len(o.settlement.Result)
+	if o.settlement.Output != nil {
+		n += len(o.settlement.Output.Data)
+	}
+	return n
+}
+
+func (o *settleOp) apply(t *txn) error {
+	old, err := t.find(o.key)
+	if err != nil {
+		return err
+	}
+	if old.State == dedupe.Done {
+		// Settling it again is fine if the result is the same.
+		if err := t.loadResult(&old); err != nil {
+			return err
+		}
+	}
+	record, verdict, changed := old.Settle(o.settlement, t.now)
+	o.verdict = verdict
+	if changed {
+		next := entry{Record: record, retention: o.settlement.Retention}
+		if err := t.put(o.key, old, next); err != nil {
+			return err
+		}
+	}
+	if verdict == dedupe.Settled && o.settlement.Output != nil {
+		return t.keep(o.settlement.Key.Tenant, o.settlement.Output)
+	}
+	return nil
+}
+
+type renewOp struct {
+	pending
+	key   []byte
+	owner string
+	epoch int64
+	lease time.Duration
+	ok    bool
+}
+
+func (o *renewOp) weight() int { return len(o.key) + headSize }
+
+func (o *renewOp) apply(t *txn) error {
+	old, err := t.find(o.key)
+	if err != nil {
+		return err
+	}
+	var record dedupe.Record
+	if record, o.ok = old.Renew(o.owner, o.epoch, o.lease, t.now); !o.ok {
+		return nil
+	}
+	return t.put(o.key, old, entry{Record: record, retention: old.retention})
+}
+
+// readOp only looks, but after everything before it is on the disk.
+type readOp struct {
+	pending
+	look func(t *txn) error
+}
+
+func (o *readOp) weight() int        { return 0 }
+func (o *readOp) apply(t *txn) error { return o.look(t) }

@@ -1,0 +1,314 @@
+package embedded
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// bbolt keeps no checksum of its pages, trusts what it reads, and crashes, loops
+// or silently misses a key when a page is damaged. So the file is read once at
+// Open by this checker, which knows the layout of the pages and trusts nothing:
+//
+//   - both meta pages are intact, and the file is as long as they say;
+//   - every page of the tree is where it should be, is of a kind that may be
+//     there and is reached once;
+//   - keys are in order and within the range in which a search looks for them;
+//   - every value passes its checksum, which covers its key too;
+//   - as many records expire as there are, and as many results are there as
+//     records have one, so that no page went missing whole.
+
+// The layout of bbolt's file, version 2; numbers are in the machine's order.
+const (
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+
+	pageHead    = 16 // id 8, flags 2, count 2, overflow 4
+	elementSize = 16
+	metaSize    = 64
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	metaPage     = 0x04
+	bucketLeaf   = 0x01 // flag of a leaf element that is a bucket
+	bucketHead   = 16   // root page 8, sequence 8
+	maxTreeDepth = 64
+)
+
+var order = binary.NativeEndian
+
+// verify checks the store at path.
+func verify(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c := &checker{file: f, size: info.Size()}
+	root, err := c.meta()
+	if err != nil {
+		return err
+	}
+	if err := c.tree(root, span{}, 0, c.topBucket); err != nil {
+		return err
+	}
+	return c.totals()
+}
+
+// checker reads a file page by page.
+type checker struct {
+	file     io.ReaderAt
+	size     int64
+	pageSize int
+	pages    uint64 // ids below it are in use or free
+	seen     []uint64
+	counts   [7]int // of the top buckets
+	found    int    // top buckets
+	results  int    // records that have one
+}
+
+// visitor is shown every element of a leaf page.
+type visitor func(key, value []byte, isBucket bool) error
+
+// span is the range of keys that may be on a page: from ≤ key < to; nil means
+// open.
+type span struct{ from, to []byte }
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", dedupe.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// meta reads the two meta pages and returns the root of the newer one.
+func (c *checker) meta() (root uint64, err error) {
+	var first [pageHead + metaSize]byte
+	if _, err := c.file.ReadAt(first[:], 0); err != nil {
+		return 0, corrupt("the file is shorter than its first page")
+	}
+	c.pageSize = int(order.Uint32(first[pageHead+8:]))
+	if c.pageSize < 512 || c.pageSize > 1<<20 {
+		return 0, corrupt("a page size of %d", c.pageSize)
+	}
+	var newest uint64
+	for id := range uint64(2) {
+		page := make([]byte, pageHead+metaSize)
+		if _, err := c.file.ReadAt(page, int64(id)*int64(c.pageSize)); err != nil {
+			return 0, corrupt("the file is shorter than its meta pages")
+		}
+		m := page[pageHead:]
+		sum := fnv.New64a()
+		_, _ = sum.Write(m[:56]) // a hash never fails
+		if order.Uint16(page[8:])&metaPage == 0 || order.Uint32(m) != boltMagic || order.Uint32(m[4:]) != boltVersion ||
+			int(order.Uint32(m[8:])) != c.pageSize || order.Uint64(m[56:]) != sum.Sum64() {
+			return 0, corrupt("meta page %d is damaged", id)
+		}
+		if txid := order.Uint64(m[48:]); txid >= newest {
+			newest, root, c.pages = txid, order.Uint64(m[16:]), order.Uint64(m[40:])
+		}
+	}
+	if need := int64(c.pages) * int64(c.pageSize); c.pages > 1<<40 || c.size < need {
+		return 0, corrupt("the file is cut short: %d of %d bytes", c.size, need)
+	}
+	c.seen = make([]uint64, c.pages/64+1)
+	return root, nil
+}
+
+// page reads a page with what overflows it, once.
+func (c *checker) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= c.pages {
+		return nil, corrupt("a reference to page %d of %d", id, c.pages)
+	}
+	b := make([]byte, c.pageSize)
+	if _, err := c.file.ReadAt(b, int64(id)*int64(c.pageSize)); err != nil {
+		return nil, fmt.Errorf("read page %d: %w", id, err)
+	}
+	overflow := uint64(order.Uint32(b[12:]))
+	if order.Uint64(b) != id || overflow >= c.pages-id {
+		return nil, corrupt("page %d is damaged", id)
+	}
+	for i := id; i <= id+overflow; i++ {
+		if c.seen[i/64]&(1<<(i%64)) != 0 {
+			return nil, corrupt("page %d is used twice", i)
+		}
+		c.seen[i/64] |= 1 << (i % 64)
+	}
+	if overflow > 0 {
+		b = make([]byte, int(overflow+1)*c.pageSize)
+		if _, err := c.file.ReadAt(b, int64(id)*int64(c.pageSize)); err != nil {
+			return nil, fmt.Errorf("read page %d: %w", id, err)
+		}
+	}
+	return b, nil
+}
+
+// tree walks the pages below one, all of whose keys have to be within a span.
+func (c *checker) tree(id uint64, within span, depth int, visit visitor) error {
+	if depth > maxTreeDepth {
+		return corrupt("the tree is too deep")
+	}
+	b, err := c.page(id)
+	if err != nil {
+		return err
+	}
+	if order.Uint16(b[8:]) == branchPage {
+		return c.branch(b, within, depth, visit)
+	}
+	return c.leaf(b, within, visit)
+}
+
+func (c *checker) branch(b []byte, within span, depth int, visit visitor) error {
+	count := int(order.Uint16(b[10:]))
+	if count == 0 || pageHead+count*elementSize > len(b) {
+		return corrupt("branch page %d with %d elements", order.Uint64(b), count)
+	}
+	keys, ids := make([][]byte, count), make([]uint64, count)
+	for i := range count {
+		at := pageHead + i*elementSize
+		key, err := cut(b, at+int(order.Uint32(b[at:])), int(order.Uint32(b[at+4:])))
+		if err != nil {
+			return err
+		}
+		if i > 0 && bytes.Compare(keys[i-1], key) >= 0 {
+			return corrupt("the keys of page %d are out of order", order.Uint64(b))
+		}
+		keys[i], ids[i] = key, order.Uint64(b[at+8:])
+	}
+	for i, id := range ids {
+		child := span{keys[i], within.to}
+		if i == 0 {
+			child.from = within.from // a search takes the first child for all below it
+		}
+		if i+1 < count {
+			child.to = keys[i+1]
+		}
+		if err := c.tree(id, child, depth+1, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) leaf(b []byte, within span, visit visitor) error {
+	id, count := order.Uint64(b), int(order.Uint16(b[10:]))
+	if order.Uint16(b[8:]) != leafPage || pageHead+count*elementSize > len(b) {
+		return corrupt("page %d is damaged", id)
+	}
+	var last []byte
+	for i := range count {
+		at := pageHead + i*elementSize
+		flags, pos := order.Uint32(b[at:]), at+int(order.Uint32(b[at+4:]))
+		keySize, valueSize := int(order.Uint32(b[at+8:])), int(order.Uint32(b[at+12:]))
+		key, err := cut(b, pos, keySize)
+		if err != nil {
+			return err
+		}
+		value, err := cut(b, pos+keySize, valueSize)
+		if err != nil {
+			return err
+		}
+		if i > 0 && bytes.Compare(last, key) >= 0 ||
+			within.from != nil && bytes.Compare(key, within.from) < 0 || within.to != nil && bytes.Compare(key, within.to) >= 0 {
+			return corrupt("the keys of page %d are out of order", id)
+		}
+		last = key
+		if flags&^bucketLeaf != 0 {
+			return corrupt("page %d holds something unknown", id)
+		}
+		if err := visit(key, value, flags == bucketLeaf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut returns size bytes of a page, if it has them.
+func cut(b []byte, pos, size int) ([]byte, error) {
+	if pos < pageHead || size < 0 || pos > len(b) || size > len(b)-pos {
+		return nil, corrupt("page %d points outside itself", order.Uint64(b))
+	}
+	return b[pos : pos+size : pos+size], nil
+}
+
+// bucket walks a bucket: on pages of its own, or within the value if it is
+// small.
+func (c *checker) bucket(value []byte, visit visitor) error {
+	if len(value) < bucketHead {
+		return corrupt("a bucket is cut short")
+	}
+	if root := order.Uint64(value); root != 0 {
+		return c.tree(root, span{}, 0, visit)
+	}
+	if len(value) < bucketHead+pageHead {
+		return corrupt("a bucket is cut short")
+	}
+	return c.leaf(value[bucketHead:], span{}, visit)
+}
+
+// topBucket checks one of the buckets that a store has.
+func (c *checker) topBucket(name, value []byte, isBucket bool) error {
+	for i, want := range topBuckets {
+		if isBucket && bytes.Equal(name, want) {
+			c.found++
+			return c.bucket(value, func(key, value []byte, isBucket bool) error {
+				c.counts[i]++
+				return c.content(want, key, value, isBucket)
+			})
+		}
+	}
+	return corrupt("this is no store of Sidecall: it has %q", name)
+}
+
+// content checks one key of a bucket.
+func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
+	if isBucket != bytes.Equal(bucket, outputsBucket) {
+		return corrupt("a value in %s is damaged", bucket)
+	}
+	switch {
+	case bytes.Equal(bucket, recordsBucket):
+		e, err := decodeEntry(key, value)
+		if e.resultID != 0 {
+			c.results++
+		}
+		return err
+	case bytes.Equal(bucket, resultsBucket), bytes.Equal(bucket, metaBucket):
+		body, err := verified(key, value)
+		if err == nil && bytes.Equal(key, formatKey) && string(body) != format {
+			return fmt.Errorf("its format is %q; this version of Sidecall reads %q", body, format)
+		}
+		return err
+	case bytes.Equal(bucket, outputsBucket):
+		return c.bucket(value, func(piece, value []byte, _ bool) error {
+			_, err := verified(append(key[:len(key):len(key)], piece...), value)
+			return err
+		})
+	case bytes.Equal(bucket, expiryBucket), bytes.Equal(bucket, outputExpiryBucket):
+		if len(key) != 16 {
+			return corrupt("a value in %s is damaged", bucket)
+		}
+	}
+	return nil
+}
+
+// totals compares what belongs together.
+func (c *checker) totals() error {
+	meta, records, results, expiry := c.counts[0], c.counts[1], c.counts[2], c.counts[4]
+	switch {
+	case c.found != len(topBuckets) || meta != 3:
+		return corrupt("this is no store of Sidecall, or parts of it are missing")
+	case records != expiry:
+		return corrupt("it holds %d records, of which %d are to expire", records, expiry)
+	case c.results != results:
+		return corrupt("it holds %d results for %d records that have one", results, c.results)
+	default:
+		return nil
+	}
+}
