@@ -1,4 +1,4 @@
-package httptool
+package backend
 
 import (
 	"bytes"
@@ -10,22 +10,20 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/sidecall/sidecall/backend"
 )
 
 const (
-	// maxMessage bounds what an upstream says about a failure, in bytes.
-	maxMessage = 1 << 10
+	// MaxMessage bounds what an upstream says about a failure, in bytes.
+	MaxMessage = 1 << 10
 	// maxErrorBody is the longest error body that is looked into.
 	maxErrorBody = 256 << 10
 	// maxReasons is how many of a list of errors are shown.
 	maxReasons = 3
 )
 
-// upstreamMessage finds, in the body of a failure, the sentence that somebody
-// wrote for a reader: no stack trace, no page of HTML. It may be long.
-func upstreamMessage(reply *backend.Reply) string {
+// Message finds, in the reply of a failure, the sentence that somebody wrote
+// for a reader: no stack trace, no page of HTML. It may be long; Clip cuts it.
+func Message(reply *Reply) string {
 	if reply.Binary != "" {
 		return ""
 	}
@@ -201,7 +199,7 @@ func htmlMessage(page []byte) string {
 	if title == "" || strings.ContainsAny(title, "<>") {
 		return "an HTML page"
 	}
-	return "an HTML page titled " + strconv.Quote(clip(title, 200))
+	return "an HTML page titled " + strconv.Quote(Clip(title, 200))
 }
 
 // stackLine is a line of a stack trace in one of the common languages.
@@ -227,8 +225,8 @@ func withoutStack(text string) string {
 	return text
 }
 
-// clip cuts text to at most limit bytes, between characters, the cut marked.
-func clip(text string, limit int) string {
+// Clip cuts text to at most limit bytes, between characters, the cut marked.
+func Clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -1,0 +1,261 @@
+package interpret
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// costLimit bounds one evaluation, in CEL's cost units, which stand for steps
+// and for tens of bytes looked at. It is enough to search a reply of 10 MiB and
+// spent in well below a second. Beyond it an expression does not match.
+const costLimit = 5_000_000
+
+// Compile compiles a config. Its errors name the expression by its place in
+// the config (errors[1].when), say in which column it goes wrong and what was
+// expected, and are all reported at once.
+func Compile(cfg Config) (*Program, error) {
+	c := compiler{}
+	p := &Program{
+		success:   c.condition("success", cfg.Success),
+		selection: c.selection(cfg.Result),
+		emptyWhen: c.condition("empty_when", cfg.EmptyWhen),
+		partial:   c.partial(cfg.Partial),
+		check:     cfg.Check,
+	}
+	for i, r := range cfg.Errors {
+		place := fmt.Sprintf("errors[%d]", i)
+		if r.When == "" {
+			c.fail(place+".when", "a condition is missing")
+		}
+		if !r.Code.Valid() {
+			c.fail(place+".code", fmt.Sprintf("there is no code %q", r.Code))
+		}
+		if r.NotExecuted && r.Code == tool.CodeOutcomeUnknown {
+			c.fail(place+".not_executed", "OUTCOME_UNKNOWN says that it may have been executed")
+		}
+		p.rules = append(p.rules, rule{Rule: r, when: c.condition(place+".when", r.When)})
+	}
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	return p, nil
+}
+
+// compiler collects errors.
+type compiler struct{ errs []error }
+
+func (c *compiler) fail(place, what string) {
+	c.errs = append(c.errs, fmt.Errorf("%s: %s", place, what))
+}
+
+// condition compiles an expression that is true or false; nil for an empty one.
+func (c *compiler) condition(place, text string) *expression {
+	return c.compile(place, text, replyScope, cel.BoolType)
+}
+
+func (c *compiler) selection(text string) *selection {
+	switch {
+	case text == "":
+		return nil
+	case strings.HasPrefix(text, "/"):
+		steps, err := parsePointer(text)
+		if err != nil {
+			c.fail("result", err.Error())
+		}
+		return &selection{text: text, steps: steps}
+	default:
+		return &selection{text: text, program: c.compile("result", text, replyScope, nil)}
+	}
+}
+
+func (c *compiler) partial(r *PartialRule) *partial {
+	if r == nil {
+		return nil
+	}
+	if r.Items == "" {
+		c.fail("partial.items", "the list of items is missing")
+	}
+	if r.OK == "" {
+		c.fail("partial.ok", "the condition is missing that tells whether an item was done")
+	}
+	return &partial{
+		items:   c.compile("partial.items", r.Items, replyScope, cel.ListType(cel.DynType)),
+		ok:      c.compile("partial.ok", r.OK, itemScope, cel.BoolType),
+		content: c.compile("partial.content", r.Content, itemScope, nil),
+		problem: c.compile("partial.error", r.Error, itemScope, nil),
+	}
+}
+
+// compile compiles one expression; nil for an empty one. want is the type it
+// must have, where it is known before a reply is; nil for any.
+func (c *compiler) compile(place, text string, in scope, want *cel.Type) *expression {
+	if text == "" {
+		return nil
+	}
+	env, err := in.environment()
+	if err != nil {
+		c.fail(place, err.Error())
+		return nil
+	}
+	ast, issues := env.Compile(text)
+	if err := issues.Err(); err != nil {
+		c.fail(place, explain(issues, text, in))
+		return nil
+	}
+	if got := ast.OutputType(); want != nil && !got.IsExactType(cel.DynType) && got.Kind() != want.Kind() {
+		c.fail(place, fmt.Sprintf("want %s, but %s is %s", typeWords[want.Kind()], quoted(text), typeName(got)))
+		return nil
+	}
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		c.fail(place, fmt.Sprintf("%s: %v", quoted(text), err))
+		return nil
+	}
+	return &expression{program}
+}
+
+var typeWords = map[types.Kind]string{
+	types.BoolKind: "a condition that is true or false",
+	types.ListKind: "a list",
+}
+
+func typeName(t *cel.Type) string {
+	return "of type " + t.String()
+}
+
+// explain says where an expression goes wrong, in one line per mistake.
+func explain(issues *cel.Issues, text string, in scope) string {
+	lines := make([]string, 0, 1)
+	for _, e := range issues.Errors() {
+		place := fmt.Sprintf("column %d", e.Location.Column()+1)
+		if strings.Contains(text, "\n") {
+			place = fmt.Sprintf("line %d, %s", e.Location.Line(), place)
+		}
+		what := strings.TrimSuffix(e.Message, " (in container '')")
+		lines = append(lines, fmt.Sprintf("%s: %s%s", place, what, suggestion(what, in)))
+	}
+	return strings.Join(lines, "; ") + " in " + quoted(text)
+}
+
+func quoted(text string) string { return "`" + text + "`" }
+
+// suggestion names the variable that may have been meant.
+func suggestion(message string, in scope) string {
+	_, after, found := strings.Cut(message, "undeclared reference to '")
+	name, _, ended := strings.Cut(after, "'")
+	if !found || !ended {
+		return ""
+	}
+	names := in.names()
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf(", did you mean %q?", near)
+	}
+	return ", the variables are " + strings.Join(names, ", ")
+}
+
+// expression is a compiled expression.
+type expression struct{ program cel.Program }
+
+// holds reports whether a condition is true. One that cannot be evaluated does
+// not hold.
+func (e *expression) holds(v *view) bool {
+	value, err := e.value(v)
+	return err == nil && value == types.True
+}
+
+func (e *expression) value(v *view) (ref.Val, error) {
+	value, _, err := e.program.Eval(v)
+	return value, err
+}
+
+// scope is a set of variables with the environment that declares them, made
+// when it is first needed.
+type scope struct {
+	variables   []variable
+	environment func() (*cel.Env, error)
+}
+
+type variable struct {
+	name string
+	kind *cel.Type
+}
+
+var (
+	replyVariables = []variable{
+		{"status", cel.IntType},
+		{"exit_code", cel.IntType},
+		{"headers", cel.MapType(cel.StringType, cel.StringType)},
+		{"body", cel.DynType},
+		{"result", cel.DynType},
+		{"text", cel.StringType},
+		{"is_error", cel.BoolType},
+		{"args", cel.MapType(cel.StringType, cel.DynType)},
+	}
+	itemVariables = append(replyVariables[:len(replyVariables):len(replyVariables)],
+		variable{"item", cel.DynType}, variable{"index", cel.IntType})
+
+	replyScope = newScope(replyVariables)
+	itemScope  = newScope(itemVariables)
+)
+
+func newScope(variables []variable) scope {
+	return scope{variables, sync.OnceValues(func() (*cel.Env, error) {
+		options := []cel.EnvOption{
+			cel.OptionalTypes(), ext.Strings(), cel.CrossTypeNumericComparisons(true),
+			cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
+		}
+		for _, v := range variables {
+			options = append(options, cel.Variable(v.name, v.kind))
+		}
+		return cel.NewEnv(options...)
+	})}
+}
+
+func (s scope) names() []string {
+	names := make([]string, len(s.variables))
+	for i, v := range s.variables {
+		names[i] = v.name
+	}
+	return names
+}
+
+// nearest returns the name that differs least from text, by at most a third of
+// its letters; empty when there is none.
+func nearest(text string, names []string) string {
+	best, least := "", max(1, len(text)/3)+1
+	for _, name := range names {
+		if d := distance(text, name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,325 @@
+// Package interpret reads what a backend brought back: whether it is a result,
+// an empty one, one that was done in part, or a failure, and which.
+//
+// A backend classifies by what its transport knows: an HTTP status, an exit
+// code. What a reply means beyond that only the operator knows, who writes it
+// down in CEL expressions. They are compiled and type-checked when the tool is
+// registered, so that a typo is an error at start; at run time an expression
+// that cannot be evaluated, because the reply lacks what it asks for, does not
+// match. Evaluation is bounded by CEL's own cost accounting.
+//
+// The order in which a reply is read:
+//
+//  1. error rules, the first that matches counts;
+//  2. the success condition, when there is one;
+//  3. the selection of the result;
+//  4. partial success;
+//  5. the output schema;
+//  6. emptiness.
+//
+// Variables of every expression:
+//
+//	status     int     HTTP status or exit code
+//	exit_code  int     the same number, for commands
+//	headers    map     response headers by lower-case name
+//	body       any     the reply as JSON; null when it is not JSON
+//	result     any     the selected part of body; body when nothing is selected
+//	text       string  the reply as text
+//	is_error   bool    the backend calls it a failure
+//	args       map     the arguments of the call
+//
+// The reply is parsed only when an expression asks for body or result, and
+// once.
+package interpret
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Config says how the replies of one tool are read. The zero value reads them
+// by the backend's own classification alone.
+type Config struct {
+	// Errors are replies that are errors. The first that matches counts.
+	Errors []Rule
+	// Success is a condition that a reply must meet to be a success. One that
+	// meets it is a success even where the backend says failure (an exit code 1
+	// that means "no match"). Empty: what the backend says.
+	Success string
+	// Result is the part of a JSON reply that is the result: a JSON pointer
+	// (RFC 6901) when it starts with "/", else an expression over body.
+	Result string
+	// EmptyWhen is a condition under which a success found nothing. Empty: a
+	// reply that is blank, null, [], {} or "".
+	EmptyWhen string
+	// Partial reads the items of a call that was done in part; nil for none.
+	Partial *PartialRule
+	// Check checks a result against the output schema; nil for none. Its error
+	// says, in words for a model, what is wrong.
+	Check func(result json.RawMessage) error
+}
+
+// Rule turns a reply into an error.
+type Rule struct {
+	// When is the condition.
+	When string
+	// Code of the error. A code of the hard kind makes the failure definite.
+	// One of the transient kind leaves it ambiguous, unless NotExecuted: the
+	// tool may be called again where repeating is harmless.
+	Code tool.Code
+	// Hint, Field and AllowedAlternatives become those of the error.
+	Hint                string
+	Field               string
+	AllowedAlternatives []string
+	// NotExecuted: such a reply proves that nothing was done.
+	NotExecuted bool
+}
+
+// PartialRule reads a reply that tells item by item what was done. Besides the
+// variables of every expression, all but Items know item and index.
+type PartialRule struct {
+	// Items is the list. A reply without it is read as a whole.
+	Items string
+	// OK is whether an item was done.
+	OK string
+	// Content is what to show of an item that was done; empty: the item.
+	Content string
+	// Error is what to show of one that was not; empty: the item.
+	Error string
+}
+
+// Outcome is what became of a call.
+type Outcome uint8
+
+const (
+	// OK: the tool ran and returned something. The zero value.
+	OK Outcome = iota
+	// Empty: the tool ran and found nothing.
+	Empty
+	// Partial: the tool did some of its items.
+	Partial
+	// Failed: see Reading.Failure.
+	Failed
+)
+
+// String returns ok, empty, partial or failed.
+func (o Outcome) String() string {
+	switch o {
+	case OK:
+		return "ok"
+	case Empty:
+		return "empty"
+	case Partial:
+		return "partial"
+	default:
+		return "failed"
+	}
+}
+
+// Reading is a reply, understood.
+type Reading struct {
+	Outcome Outcome
+	// Failure is set exactly when Outcome is Failed.
+	Failure *tool.Failure
+	// Items of a reply that told item by item; at most maxItems.
+	Items []Item
+	// Reply is the reply, with the result selected.
+	Reply backend.Reply
+}
+
+// Item is one item of a call that was done in part.
+type Item struct {
+	// Index counts from 0 in the order of the reply.
+	Index int
+	OK    bool
+	// Content is set when OK, Error when not.
+	Content string
+	Error   *tool.Error
+}
+
+// Program is a compiled Config. It is immutable and safe for concurrent use.
+type Program struct {
+	rules     []rule
+	success   *expression
+	selection *selection
+	partial   *partial
+	emptyWhen *expression
+	check     func(json.RawMessage) error
+}
+
+type rule struct {
+	Rule
+	when *expression
+}
+
+// Interpret reads one reply. failure is the backend's own classification; nil
+// for a success. args are the arguments of the call, decoded, numbers as
+// json.Number. A nil Program reads by the backend's classification alone.
+func (p *Program) Interpret(reply backend.Reply, failure *tool.Failure, args map[string]any) Reading {
+	if p == nil {
+		p = &plain
+	}
+	v := &view{reply: &reply, failure: failure, args: args, selection: p.selection}
+	if failure == nil || answered(failure) {
+		failure = p.classify(v)
+	}
+	if failure != nil {
+		return Reading{Outcome: Failed, Failure: failure, Reply: reply}
+	}
+	return p.succeed(v)
+}
+
+// plain is the program of a zero Config.
+var plain Program
+
+// answered reports whether a failure is the tool's answer. One without an
+// answer (no connection, no time left) is nothing that a mapping may explain
+// away.
+func answered(failure *tool.Failure) bool {
+	return failure.Evidence == tool.Definite || failure.Status != 0
+}
+
+// classify applies the error rules and the success condition.
+func (p *Program) classify(v *view) *tool.Failure {
+	for i := range p.rules {
+		if p.rules[i].when.holds(v) {
+			return p.rules[i].failure(v)
+		}
+	}
+	if p.success == nil {
+		return v.failure
+	}
+	if p.success.holds(v) {
+		return nil
+	}
+	if v.failure != nil {
+		return v.failure
+	}
+	return &tool.Failure{
+		Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true,
+		Status: v.reply.Status, ErrorType: errorTypeTool,
+		Constraint: "the upstream answered, but its answer is not one of success",
+		Message:    v.message(),
+	}
+}
+
+// errorTypeTool is the error.type of a failure that only the mapping sees.
+const errorTypeTool = "tool_error"
+
+// failure is what the rule makes of a reply.
+func (r *rule) failure(v *view) *tool.Failure {
+	mapped := tool.Failure{ErrorType: errorTypeTool, Status: v.reply.Status}
+	if v.failure != nil {
+		mapped = *v.failure
+	} else {
+		mapped.Message = v.message()
+	}
+	mapped.Code = r.Code
+	mapped.Evidence = tool.Definite
+	mapped.CallerFault = true
+	switch r.Code.Class() {
+	case tool.Transient, tool.Unknown:
+		mapped.Evidence = tool.Ambiguous
+		mapped.CallerFault = false
+	default:
+	}
+	if r.NotExecuted {
+		mapped.Evidence = tool.NotExecuted
+	}
+	mapped.Hint = r.Hint
+	mapped.Field = r.Field
+	mapped.AllowedAlternatives = r.AllowedAlternatives
+	return &mapped
+}
+
+// succeed reads a reply that is a success so far.
+func (p *Program) succeed(v *view) Reading {
+	reading := Reading{Reply: *v.reply}
+	if p.selection != nil && !v.reply.Cut {
+		// Of a reply that was cut nothing can be selected; it is shown as it is.
+		if failure := p.selection.apply(v, &reading.Reply); failure != nil {
+			return Reading{Outcome: Failed, Failure: failure, Reply: *v.reply}
+		}
+	}
+	if p.partial != nil {
+		p.partial.read(v, &reading)
+	}
+	if reading.Failure == nil && p.check != nil {
+		reading.Failure = p.checkOutput(&reading.Reply)
+	}
+	switch {
+	case reading.Failure != nil:
+		reading.Outcome = Failed
+	case reading.Outcome == OK && p.empty(v, &reading.Reply):
+		reading.Outcome = Empty
+	}
+	return reading
+}
+
+// checkOutput checks the result against the output schema. A reply that was
+// cut cannot be checked, and is not wrong for that.
+func (p *Program) checkOutput(reply *backend.Reply) *tool.Failure {
+	if reply.Cut {
+		return nil
+	}
+	result := []byte(reply.Structured)
+	if result == nil {
+		if !isJSON(reply) {
+			return badOutput("the tool declares structured output, but its answer is not JSON", reply, nil)
+		}
+		result = reply.Text
+	}
+	if err := p.check(result); err != nil {
+		return badOutput("the answer breaks the tool's output schema: "+err.Error(), reply, err)
+	}
+	return nil
+}
+
+func badOutput(constraint string, reply *backend.Reply, err error) *tool.Failure {
+	return &tool.Failure{
+		Code: tool.CodeInvalidOutput, Evidence: tool.Definite, CallerFault: true,
+		ErrorType: "invalid_output", Status: reply.Status,
+		Constraint: constraint, Message: backend.Clip(string(reply.Text), backend.MaxMessage), Err: err,
+	}
+}
+
+func (p *Program) empty(v *view, reply *backend.Reply) bool {
+	if p.emptyWhen != nil {
+		return p.emptyWhen.holds(v)
+	}
+	switch {
+	case len(reply.Blocks) > 0, reply.Binary != "" && reply.Size != 0, reply.Cut:
+		return false
+	case reply.Structured != nil && !nothing(reply.Structured):
+		return false
+	default:
+		return nothing(reply.Text)
+	}
+}
+
+// nothing reports whether a text says nothing: blank, or an empty JSON value,
+// which may have a few spaces inside.
+func nothing(text []byte) bool {
+	text = bytes.Trim(text, " \t\r\n")
+	const longest = 16
+	if len(text) > longest {
+		return false
+	}
+	var compact [longest]byte
+	n := 0
+	for _, c := range text {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			compact[n] = c
+			n++
+		}
+	}
+	switch string(compact[:n]) {
+	case "", "null", "[]", "{}", `""`:
+		return true
+	default:
+		return false
+	}
+}
