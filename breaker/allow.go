@@ -97,7 +97,7 @@ func (c *call) done(o Outcome) {
 // count enters the outcome of a call that was let through in the closed phase
 // from. It asks inner only now, for inner dates a result to its Allow.
 func (b *Breaker) count(from phase, o Outcome) {
-	if o.err() == errIgnored || phase(b.phase.Load()) != from {
+	if !o.counts() || phase(b.phase.Load()) != from {
 		return
 	}
 	settle, err := b.inner.Allow()

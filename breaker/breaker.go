@@ -101,7 +101,7 @@ func New(s Settings) *Breaker {
 		// long as it was told gets through.
 		Timeout:       max(s.OpenFor-1, 1),
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return trips(c, s.Failures) },
-		IsExcluded:    func(err error) bool { return err == errIgnored },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errIgnored) },
 		OnStateChange: b.changed,
 	})
 	return b

@@ -31,7 +31,7 @@ func (p *probe) done(o Outcome) {
 	if before == settled {
 		return
 	}
-	if before == expired && o.err() == errIgnored {
+	if before == expired && !o.counts() {
 		return // the place was handed on already; twice would make two of it
 	}
 	// The result of an expired probe is late, but it is a result of this

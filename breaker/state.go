@@ -57,7 +57,11 @@ func (o Outcome) String() string {
 	}
 }
 
-// err is how inner is told. An outcome that does not exist claims nothing.
+// counts reports whether the outcome says anything. One that does not exist says
+// nothing.
+func (o Outcome) counts() bool { return o == Success || o == Failure }
+
+// err is how inner is told.
 func (o Outcome) err() error {
 	switch o {
 	case Success:

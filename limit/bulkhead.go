@@ -9,13 +9,13 @@ type Bulkhead struct {
 	inFlight atomic.Int64
 }
 
-// NewBulkhead returns a bulkhead with max places, or nil, which has no bound,
-// when max is 0 or less.
-func NewBulkhead(max int) *Bulkhead {
-	if max <= 0 {
+// NewBulkhead returns a bulkhead with that many places, or nil, which has no
+// bound, when places is 0 or less.
+func NewBulkhead(places int) *Bulkhead {
+	if places <= 0 {
 		return nil
 	}
-	return &Bulkhead{max: int64(max)}
+	return &Bulkhead{max: int64(places)}
 }
 
 // Acquire takes a place. When there is none, ok is false and release is nil.
