@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+func newCall() *cobra.Command {
+	var addr string
+	var asJSON bool
+	var timeout time.Duration
+	req := &sidecallv1.ExecuteToolRequest{}
+	cmd := &cobra.Command{
+		Use:   "call TOOL [JSON]",
+		Short: "Call a tool through a running sidecar",
+		Long: `Call a tool through a running sidecar and print what the model would see. With
+the same --id (and --conversation and --turn) the call is not made again: its
+first result is printed. The exit code is 1 when the call failed.`,
+		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01`,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.ToolName = args[0]
+			if len(args) > 1 {
+				req.ArgumentsJson = args[1]
+			}
+			if req.GetToolUseId() == "" {
+				req.ToolUseId = "cli_" + uuid.NewString()
+			}
+			if timeout > 0 {
+				req.Timeout = durationpb.New(timeout)
+			}
+			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
+				res, err := client.ExecuteTool(cmd.Context(), req)
+				if err != nil {
+					return rpcError(addr, err)
+				}
+				if err := writeResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, asJSON); err != nil {
+					return err
+				}
+				if res.GetIsError() {
+					return fail(exitFailed, nil)
+				}
+				return nil
+			})
+		},
+	}
+	addrFlag(cmd, &addr)
+	flags := cmd.Flags()
+	flags.StringVar(&req.ToolUseId, "id", "", "tool_use_id; a new one when absent")
+	flags.StringVar(&req.ConversationId, "conversation", "", "conversation_id")
+	flags.StringVar(&req.TurnId, "turn", "", "turn_id")
+	flags.StringVar(&req.Profile, "profile", "", "profile")
+	flags.BoolVar(&req.ValidateOnly, "validate-only", false, "check the arguments, run nothing")
+	flags.Int32Var(&req.MaxOutputChars, "max-output-chars", 0, "shorten the tool's own output limit")
+	flags.DurationVar(&timeout, "timeout", 0, "shorten the tool's own deadline")
+	flags.BoolVar(&asJSON, "json", false, "print the whole response as JSON")
+	return cmd
+}
+
+// writeResult prints content, as the model gets it, to out, and what a person
+// may want to know besides to errOut.
+func writeResult(out, errOut io.Writer, res *sidecallv1.ExecuteToolResponse, asJSON bool) error {
+	if asJSON {
+		encoded, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(res)
+		if err != nil {
+			return fail(exitUnavailable, err)
+		}
+		_, err = fmt.Fprintln(out, string(encoded))
+		return err
+	}
+	if res.GetReplayed() {
+		fmt.Fprintln(errOut, "sidecall: replayed, nothing ran")
+	}
+	if !res.GetRecorded() && !res.GetIsError() {
+		fmt.Fprintln(errOut, "sidecall: the result is not recorded; the same id may run again")
+	}
+	_, err := fmt.Fprintln(out, res.GetContent())
+	return err
+}

@@ -1,0 +1,82 @@
+// Command sidecall runs the sidecar and talks to a running one.
+//
+// Exit codes: 0 it worked; 1 the tool call failed, or a demo promise was not
+// kept, or a check found errors; 2 the command line or the config file is
+// wrong; 3 the sidecar cannot be reached, or could not start.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the command.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnavailable = 3
+)
+
+// exitError carries an exit code. Its message is printed unless it is empty.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func fail(code int, err error) error { return &exitError{code, err} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	os.Exit(report(err))
+}
+
+// report prints the error, if it says anything, and returns the exit code.
+func report(err error) int {
+	if err == nil {
+		return 0
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintln(os.Stderr, "sidecall: "+msg)
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code
+	}
+	return exitUsage // cobra's own errors are about the command line
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sidecall",
+		Short: "The sidecar that every tool call of an LLM agent goes through",
+		Long: `Sidecall validates the arguments of a tool call, runs it at most once per id,
+retries only what is provably safe, cuts output without losing it, and answers
+every failure so that the model can repair its call.
+
+Exit codes: 0 it worked; 1 the call failed, a demo promise was not kept, or a
+check found errors; 2 the command line or the config file is wrong; 3 the
+sidecar cannot be reached or could not start.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newVersion())
+	return root
+}

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/telemetry"
+)
+
+// drainTimeout is how long calls in flight may take to end after SIGTERM; the
+// usual grace of an orchestrator is 30 s.
+const drainTimeout = 25 * time.Second
+
+func newServe() *cobra.Command {
+	var path string
+	var level string
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Run the sidecar",
+		Long: `Run the sidecar that a config file describes, until SIGINT or SIGTERM. Then new
+calls are handed back as UNAVAILABLE, which is safe to send again, and calls in
+flight may end, for 25 s at most.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := newLogger(level)
+			if err != nil {
+				return fail(exitUsage, err)
+			}
+			cfg, err := config.Load(path)
+			if err != nil {
+				return fail(exitUsage, err)
+			}
+			return serve(cmd.Context(), cfg, logger)
+		},
+	}
+	cmd.Flags().StringVarP(&path, "config", "c", "sidecall.yaml", "the config file")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error; info writes one line per call")
+	return cmd
+}
+
+func newLogger(level string) (slog.Handler, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+	}
+	return slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l}), nil
+}
+
+// sidecar is everything that serve has started, in the order in which it was.
+type sidecar struct {
+	config    *config.Config
+	telemetry *telemetry.Telemetry
+	builder   *builder
+	registry  *server.Registry
+	dedupe    *dedupe.Dedupe
+	drain     *server.Drain
+
+	grpc   *grpc.Server
+	health *health.Server
+	admin  *http.Server
+
+	// running ends with what it counts: listeners and discovery.
+	running sync.WaitGroup
+	failed  chan error
+	// stopDiscovery ends the discovery of tools.
+	stopDiscovery context.CancelFunc
+}
+
+// serve runs a sidecar until ctx ends or a part of it fails.
+func serve(ctx context.Context, cfg *config.Config, log slog.Handler) error {
+	began := time.Now()
+	s := &sidecar{config: cfg, registry: server.NewRegistry(), drain: server.NewDrain(), failed: make(chan error, 8)}
+	if err := s.start(ctx, log); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	s.telemetry.Logger.Info("ready", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
+		"store", cfg.Store.Kind(), "tools", len(s.registry.Names()), "start_ms", time.Since(began).Milliseconds())
+	var failure error
+	select {
+	case <-ctx.Done():
+		s.telemetry.Logger.Info("draining")
+	case failure = <-s.failed:
+		s.telemetry.Logger.Error("stopping", "error", failure)
+		failure = fail(exitUnavailable, failure)
+	}
+	return errors.Join(failure, s.stop())
+}
+
+func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
+	var err error
+	if s.telemetry, err = telemetry.Start(ctx, buildVersion().Version, log); err != nil {
+		return fail(exitUnavailable, err)
+	}
+	s.warn()
+	s.builder = newBuilder(s.config, s.telemetry.Logger)
+	routes, err := s.builder.build()
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	store, err := openStore(ctx, s.config, s.telemetry)
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	s.dedupe = dedupe.New(store, dedupe.Options{
+		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(),
+	})
+	builtin, err := s.builder.builtIn(s.dedupe)
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	s.registry.Set(server.ConfigSource, append(routes, builtin))
+	if err := s.observe(); err != nil {
+		return fail(exitUnavailable, err)
+	}
+	s.build()
+	if err := s.listen(); err != nil {
+		return fail(exitUnavailable, err)
+	}
+	s.discover()
+	return nil
+}
+
+// warn says at start what may be a mistake, and what is read but does nothing.
+func (s *sidecar) warn() {
+	for _, p := range s.config.Warnings() {
+		s.telemetry.Logger.Warn("config", "problem", p.Error())
+	}
+	for _, p := range s.config.NotEnforced() {
+		s.telemetry.Logger.Warn("config", "not_enforced", p.Error())
+	}
+}
+
+// incarnation names this process in the records it owns.
+func incarnation() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// build assembles the parts that answer requests.
+func (s *sidecar) build() {
+	limits := s.config.Limits
+	executor := &server.Executor{
+		Registry: s.registry,
+		Profiles: profiles(s.config),
+		Dedupe:   s.dedupe,
+		Recorder: s.telemetry.Recorder,
+		Slots:    limit.NewBulkhead(limits.MaxInFlight),
+		Options: server.Options{
+			KeepOutputBytes:  int64(limits.KeepOutputBytes),
+			OutputTTL:        limits.OutputTTL,
+			BatchParallel:    limits.BatchParallel,
+			RefuseUnrecorded: s.config.StoreDown.ReadOnly == "refuse",
+		},
+	}
+	service := &server.Service{Executor: executor, Drain: s.drain, MaxBatch: limits.MaxBatch}
+	s.grpc, s.health = server.NewGRPC(service, s.telemetry.Logger, server.GRPCOptions{
+		MaxRequestBytes: int(limits.MaxRequestBytes), MaxStreams: uint32(limits.MaxInFlight), //nolint:gosec // the config bounds it
+	})
+	admin := &server.Admin{Metrics: s.telemetry.Metrics, Dedupe: s.dedupe, Registry: s.registry, Drain: s.drain}
+	s.admin = &http.Server{Handler: admin.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+}
+
+func profiles(cfg *config.Config) server.Profiles {
+	all := server.Profiles{Default: cfg.DefaultProfile, ByName: make(map[string]server.Profile)}
+	for _, name := range cfg.ProfileNames() {
+		if p, ok := cfg.Profile(name); ok {
+			all.ByName[name] = server.Profile{Name: name, Tools: p.Tools}
+		}
+	}
+	return all
+}
+
+// listen opens every address before any of them serves: a sidecar that cannot
+// have one of them does not start.
+func (s *sidecar) listen() error {
+	var listeners []net.Listener
+	closeAll := func(err error) error {
+		for _, l := range listeners {
+			err = errors.Join(err, l.Close())
+		}
+		return err
+	}
+	for _, address := range config.RevealList(s.config.Listen) {
+		listener, err := server.Listen(address)
+		if err != nil {
+			return closeAll(err)
+		}
+		listeners = append(listeners, listener)
+	}
+	var admin net.Listener
+	if address := s.config.Admin.Reveal(); address != "off" {
+		var err error
+		if admin, err = server.Listen("tcp://" + address); err != nil {
+			return closeAll(fmt.Errorf("admin: %w", err))
+		}
+	}
+	for _, listener := range listeners {
+		s.running.Go(func() { s.report(s.grpc.Serve(listener)) })
+	}
+	if admin != nil {
+		s.running.Go(func() { s.report(s.admin.Serve(admin)) })
+	}
+	return nil
+}
+
+// report passes on why a listener ended, unless it was asked to.
+func (s *sidecar) report(err error) {
+	if err == nil || errors.Is(err, grpc.ErrServerStopped) || errors.Is(err, http.ErrServerClosed) {
+		return
+	}
+	select {
+	case s.failed <- err:
+	default: // the first failures are enough to stop for
+	}
+}
+
+// discover keeps the connection to every backend that finds its tools itself.
+// None of them delays the start or the others.
+func (s *sidecar) discover() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopDiscovery = cancel
+	for name, h := range s.builder.hosts {
+		discoverer, ok := h.backend.(backend.Discoverer)
+		if !ok {
+			continue
+		}
+		s.running.Go(func() {
+			discoverer.Run(ctx, func(found []backend.Discovered, err error) { s.discovered(name, found, err) })
+		})
+	}
+}
+
+func (s *sidecar) discovered(name string, found []backend.Discovered, err error) {
+	logger := s.telemetry.Logger
+	if err != nil {
+		logger.Warn("backend down", "backend", name, "error", err)
+		s.registry.SetDown(name, err.Error())
+		return
+	}
+	routes, err := s.builder.discoveredRoutes(s.builder.hosts[name], found)
+	if err != nil {
+		logger.Warn("tools that cannot be used", "backend", name, "error", err)
+	}
+	for _, collision := range s.registry.Set(name, routes) {
+		if collision.Kept == name || collision.Dropped == name {
+			logger.Error("name collision", "problem", collision.String())
+		}
+	}
+	logger.Info("backend up", "backend", name, "tools", len(routes))
+}
+
+// observe registers the metrics that are read when they are collected.
+func (s *sidecar) observe() error {
+	return s.telemetry.Gauge("sidecall.breaker.state", "State of each breaker: 0 closed, 1 half-open, 2 open.",
+		func(report func(int64, string, string)) {
+			s.builder.mu.Lock()
+			defer s.builder.mu.Unlock()
+			for name, made := range s.builder.breakers {
+				report(stateNumber(made.State()), "sidecall.breaker", name)
+			}
+		})
+}
+
+func stateNumber(state breaker.State) int64 {
+	switch state {
+	case breaker.Closed:
+		return 0
+	case breaker.HalfOpen:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// stop ends everything in the reverse order of its start: no new calls, calls
+// in flight to their end, then what they stood on. It is safe on a sidecar
+// that started only in part.
+func (s *sidecar) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	var errs []error
+	if s.health != nil {
+		s.health.Shutdown()
+	}
+	if left := s.drain.Start(ctx); left > 0 {
+		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, drainTimeout))
+	}
+	if s.grpc != nil {
+		stopGRPC(ctx, s.grpc)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if s.stopDiscovery != nil {
+		s.stopDiscovery()
+	}
+	if s.admin != nil {
+		errs = append(errs, s.admin.Shutdown(ctx))
+	}
+	if s.builder != nil {
+		errs = append(errs, s.builder.close(ctx))
+	}
+	s.running.Wait()
+	if s.dedupe != nil {
+		errs = append(errs, s.dedupe.Close(ctx))
+	}
+	if s.telemetry != nil {
+		errs = append(errs, s.telemetry.Close(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fail(exitFailed, fmt.Errorf("while stopping: %w", err))
+	}
+	return nil
+}
+
+// stopGRPC lets the last answers out, then closes the connections.
+func stopGRPC(ctx context.Context, s *grpc.Server) {
+	stopped := make(chan struct{})
+	go func() {
+		s.GracefulStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		s.Stop()
+		<-stopped
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sidecall/sidecall/config"
+)
+
+// loadTLS reads the files that a tls block names.
+func loadTLS(cfg config.TLS) (*tls.Config, error) {
+	loaded := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: cfg.ServerName.Reveal(),
+		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // the operator's explicit choice, documented as for tests only
+	}
+	if ca := cfg.CA.Reveal(); ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		loaded.RootCAs = x509.NewCertPool()
+		if !loaded.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca: %s holds no PEM certificate", ca)
+		}
+	}
+	cert, key := cfg.Cert.Reveal(), cfg.Key.Reveal()
+	switch {
+	case cert == "" && key == "":
+	case cert == "" || key == "":
+		return nil, errors.New("cert and key belong together: set both or none")
+	default:
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("cert and key: %w", err)
+		}
+		loaded.Certificates = []tls.Certificate{pair}
+	}
+	return loaded, nil
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// pingTimeout bounds the look at the store that /readyz takes.
+const pingTimeout = 2 * time.Second
+
+// Admin serves what operators and orchestrators ask for: /metrics, /healthz
+// (the process answers) and /readyz (it can take calls, and what is amiss).
+type Admin struct {
+	Metrics  http.Handler
+	Dedupe   *dedupe.Dedupe
+	Registry *Registry
+	Drain    *Drain
+}
+
+// Handler returns the routes.
+func (a *Admin) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.Metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", a.ready)
+	return mux
+}
+
+// Readiness is the body of /readyz.
+type Readiness struct {
+	// Status is ready, degraded (calls are taken, something is amiss), draining
+	// or store_down (only read_only tools run).
+	Status string `json:"status"`
+	Tools  int    `json:"tools"`
+	// Backends that cannot be reached, each with the reason. They fail only
+	// their own tools, so they do not make the sidecar unready.
+	BackendsDown map[string]string `json:"backends_down,omitempty"`
+	// Collisions are tools that are not registered because their name is taken.
+	Collisions []string `json:"collisions,omitempty"`
+}
+
+func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := context.WithTimeout(req.Context(), pingTimeout)
+	defer cancel()
+	body := Readiness{Status: "ready", Tools: len(a.Registry.Names()), BackendsDown: a.Registry.Down()}
+	for _, c := range a.Registry.Collisions() {
+		body.Collisions = append(body.Collisions, c.String())
+	}
+	code := http.StatusOK
+	switch {
+	case a.Drain.Draining():
+		body.Status, code = "draining", http.StatusServiceUnavailable
+	case a.Dedupe.Ping(ctx) != nil:
+		body.Status, code = "store_down", http.StatusServiceUnavailable
+	case len(body.BackendsDown) > 0 || len(body.Collisions) > 0:
+		body.Status = "degraded"
+	}
+	writeJSON(w, code, body)
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// The reader may have gone; there is nobody to tell.
+	_ = json.NewEncoder(w).Encode(body)
+}

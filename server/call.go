@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// call is one request on its way through the pipeline. It belongs to one
+// goroutine; each step fills in what the next ones need.
+type call struct {
+	req    *sidecallv1.ExecuteToolRequest
+	tenant string
+	start  time.Time
+	// record is the span, metrics and log line of the call.
+	record telemetry.Call
+
+	route     *Route         // from resolve
+	args      map[string]any // from validate: checked, numbers as json.Number
+	canonical []byte         // from validate: args in canonical form (RFC 8785)
+	notes     []string       // from validate: what was changed in the arguments
+
+	claim *dedupe.Claim // from admit; nil when the call runs unrecorded
+
+	// sent counts the invocations of the backend. 0 is the proof that nothing
+	// can have happened.
+	sent    int
+	reading interpret.Reading // of the last attempt
+	cause   error             // for the log only
+	stack   string            // of a panic, for the log only
+}
+
+// key is the identity of the call.
+func (c *call) key() dedupe.Key {
+	return dedupe.Key{
+		Tenant:       c.tenant,
+		Conversation: c.req.GetConversationId(),
+		Turn:         c.req.GetTurnId(),
+		ID:           c.req.GetToolUseId(),
+	}
+}
+
+// idempotencyKey derives the key that is forwarded to the upstream from the
+// identity of the call, so that every attempt, in whatever process and after
+// whatever crash, carries the same one.
+func (c *call) idempotencyKey() string {
+	hash := sha256.New()
+	for _, part := range [...]string{c.tenant, c.req.GetConversationId(), c.req.GetTurnId(), c.req.GetToolUseId()} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		hash.Write(size[:])
+		hash.Write([]byte(part))
+	}
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
+}
+
+// answerMargin is kept back from the caller's deadline, so that the result of
+// a call that used all its time still reaches the caller.
+const answerMargin = 50 * time.Millisecond
+
+// withDeadline bounds ctx by the tool's deadline, the request's timeout and the
+// caller's own deadline less a margin for the answer.
+func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := c.route.Tool.Policy.Deadline
+	if t := c.req.GetTimeout(); t != nil && t.AsDuration() > 0 && t.AsDuration() < limit {
+		limit = t.AsDuration()
+	}
+	deadline := c.start.Add(limit)
+	if callers, ok := ctx.Deadline(); ok {
+		margin := min(answerMargin, time.Until(callers)/10)
+		if callers = callers.Add(-margin); callers.Before(deadline) {
+			deadline = callers
+		}
+	}
+	return context.WithDeadlineCause(ctx, deadline, errCallDeadline)
+}
+
+// outputLimit is the most characters that content may have.
+func (c *call) outputLimit() int {
+	limit := c.route.Tool.Policy.MaxOutputChars
+	if asked := int(c.req.GetMaxOutputChars()); asked > 0 && asked < limit {
+		return asked
+	}
+	return limit
+}
+
+// effect is shorthand for the effect of the call's tool.
+func (c *call) effect() tool.Effect { return c.route.Tool.Effect }

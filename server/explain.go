@@ -1,0 +1,279 @@
+package server
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Errors are prompts: every function here answers, for one kind of failure,
+// what was violated and what the model should do next. Nothing of the
+// sidecar's own (Go errors, addresses, secrets) goes into them.
+
+// messageLimit caps what an upstream said, in characters.
+const messageLimit = 400
+
+// explainFailure explains the last failure of a call's attempts.
+func explainFailure(c *call, f *tool.Failure, report retry.Report) tool.Error {
+	name := c.route.Tool.Name
+	explained := tool.Error{
+		Code:       f.Code,
+		Field:      f.Field,
+		Constraint: f.Constraint,
+		Received:   shorten(output.Clean([]byte(f.Message)), messageLimit),
+		Hint:       f.Hint,
+	}
+	if explained.Constraint == "" {
+		explained.Constraint = constraints[f.Code]
+	}
+	if explained.Hint == "" {
+		explained.Hint = hint(c, f)
+	}
+	if c.sent > 1 {
+		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", c.sent, name, round(report.Elapsed))
+	}
+	return explained
+}
+
+// constraints say what was violated when neither the backend nor the tool's
+// error mapping said it.
+var constraints = map[tool.Code]string{
+	tool.CodeNotFound:              "the upstream does not know what the arguments name",
+	tool.CodePermissionDenied:      "the upstream does not allow this",
+	tool.CodeUnauthenticated:       "the upstream does not accept the sidecar's credentials",
+	tool.CodeConflict:              "the state at the upstream does not allow this now",
+	tool.CodeBusinessRule:          "a rule of the upstream forbids this",
+	tool.CodeUnrecoverable:         "the tool failed for good",
+	tool.CodeRateLimited:           "the upstream takes no more requests at the moment",
+	tool.CodeTimeout:               "the tool did not answer in time",
+	tool.CodeDependencyUnavailable: "the upstream cannot be reached or fails",
+	tool.CodeCircuitOpen:           "the upstream has been failing, so nothing is sent to it for a while",
+	tool.CodeInvalidOutput:         "the tool's answer cannot be read",
+	tool.CodeCancelled:             "the caller cancelled the call",
+	tool.CodeStoreUnavailable:      "the call cannot be recorded",
+	tool.CodeInvalidArgs:           "the tool rejects the arguments",
+	tool.CodeUnknownTool:           "the backend does not know this tool any more",
+	tool.CodeInternal:              "the sidecar failed while it ran this call",
+}
+
+// hint says what to do next after a failure that brought no hint of its own.
+func hint(c *call, f *tool.Failure) string {
+	name := c.route.Tool.Name
+	alternatives := ""
+	if len(f.AllowedAlternatives) > 0 {
+		alternatives = " You may call instead: " + strings.Join(f.AllowedAlternatives, ", ") + "."
+	}
+	switch f.Code {
+	case tool.CodeInvalidArgs:
+		return fmt.Sprintf("Correct the arguments as described, then call %s again.", name)
+	case tool.CodeNotFound:
+		return fmt.Sprintf("Look up the right id first, then call %s with it; the same arguments will fail again.", name) + alternatives
+	case tool.CodePermissionDenied:
+		return "Do not repeat this call: it stays forbidden. Use another way, or tell the user." + alternatives
+	case tool.CodeUnauthenticated:
+		return fmt.Sprintf("Do not repeat this call. Tell the user that an operator must renew the credentials of %q.", c.route.Tool.Backend)
+	case tool.CodeConflict:
+		return fmt.Sprintf("Read the current state first, then decide whether to call %s again.", name) + alternatives
+	case tool.CodeBusinessRule:
+		return "Do not repeat this call: the answer will be the same. Choose another way, or tell the user." + alternatives
+	case tool.CodeRateLimited, tool.CodeCircuitOpen, tool.CodeOverloaded, tool.CodeStoreUnavailable:
+		return fmt.Sprintf("%sCall %s again %s, or go on without it.", nothingDone(c), name, after(f.RetryAfter))
+	case tool.CodeTimeout:
+		return fmt.Sprintf("Ask %s for less at a time (a smaller range, fewer items), or call it again later.", name)
+	case tool.CodeDependencyUnavailable:
+		return fmt.Sprintf("Do not call %s again right away: try it %s, go on without it, or tell the user.", name, after(f.RetryAfter))
+	case tool.CodeCancelled:
+		return fmt.Sprintf("Call %s again if it is still wanted.", name)
+	case tool.CodeInvalidOutput:
+		return fmt.Sprintf("The tool ran. Do not repeat the call; tell the user that the answer of %s cannot be read.", name)
+	default:
+		return "Do not repeat this call: it will fail in the same way. Change the approach, or tell the user." + alternatives
+	}
+}
+
+// nothingDone assures the model where that is certain.
+func nothingDone(c *call) string {
+	if c.sent == 0 {
+		return "Nothing was sent. "
+	}
+	return ""
+}
+
+func after(wait time.Duration) string {
+	if wait <= 0 {
+		return "later"
+	}
+	return "after " + round(wait).String()
+}
+
+// explainUnknown explains a call that may or may not have happened.
+func explainUnknown(c *call, f *tool.Failure) tool.Error {
+	constraint := f.Constraint
+	if constraint == "" {
+		constraint = constraints[f.Code]
+	}
+	if constraint == "" {
+		constraint = "the connection to the tool was lost"
+	}
+	name := c.route.Tool.Name
+	hint := fmt.Sprintf("%s may or may not have happened. Do not call it again until you know: ", name)
+	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
+		hint += fmt.Sprintf("call %s to see whether it has.", verify)
+	} else {
+		hint += "check by other means, or ask the user to."
+	}
+	return tool.Error{
+		Code: tool.CodeOutcomeUnknown, Constraint: constraint,
+		Received: shorten(output.Clean([]byte(f.Message)), messageLimit), Hint: hint,
+	}
+}
+
+func explainForbidden(c *call, profile Profile) tool.Error {
+	return tool.Error{
+		Code:       tool.CodePermissionDenied,
+		Constraint: fmt.Sprintf("the profile %q may not call %s", profile.Name, c.route.Tool.Name),
+		Received:   quote(c.route.Tool.Name),
+		Hint:       "Do not repeat this call: it stays forbidden. Use only the tools you were given, or tell the user.",
+	}
+}
+
+func explainOverloaded(what string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeOverloaded,
+		Constraint: what + " has as many calls in flight as it may have",
+		Hint:       "Nothing was sent. Call again after 1s, with fewer calls at the same time.",
+	}
+}
+
+func explainReused(c *call, record dedupe.Record) tool.Error {
+	what := "other arguments"
+	if record.Tool != c.route.Tool.Name {
+		what = "another tool, " + record.Tool
+	}
+	return tool.Error{
+		Code:       tool.CodeIDReused,
+		Constraint: fmt.Sprintf("the id %s was used before with %s", quote(c.req.GetToolUseId()), what),
+		Received:   quote(c.req.GetToolUseId()),
+		Hint: fmt.Sprintf("Nothing was sent. Call %s with a new id; the program must send a turn_id when its ids repeat from turn to turn.",
+			c.route.Tool.Name),
+	}
+}
+
+func explainInProgress(c *call) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInProgress,
+		Constraint: "a call with this id is still running",
+		Received:   quote(c.req.GetToolUseId()),
+		Hint:       "Do not start it a second time: ask for the result again with the same id after 1s.",
+	}
+}
+
+func explainStoreDown(c *call) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeStoreUnavailable,
+		Constraint: "the store that keeps calls from happening twice is down",
+		Hint: fmt.Sprintf("Nothing was sent. Call %s again %s, or go on without it.",
+			c.route.Tool.Name, after(storeRetryAfter)),
+	}
+}
+
+func explainLostResult(c *call) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInvalidOutput,
+		Constraint: "the call was done before, but its result cannot be read any more",
+		Hint:       fmt.Sprintf("%s has happened. Do not call it again; read the current state instead.", c.route.Tool.Name),
+	}
+}
+
+// explainBug gives the model an id that the operator finds in the log beside
+// the stack.
+func explainBug(c *call) tool.Error {
+	id := "err_" + rand.Text()[:12]
+	c.cause = fmt.Errorf("%s: %w", id, c.cause)
+	return tool.Error{
+		Code:       tool.CodeInternal,
+		Constraint: constraints[tool.CodeInternal],
+		Hint:       fmt.Sprintf("Do not repeat this call. Tell the user to report the error id %s.", id),
+	}
+}
+
+// quote shows a string as JSON does, shortened to 200 characters.
+func quote(s string) string { return fmt.Sprintf("%q", shorten(s, 200)) }
+
+// shorten cuts s to at most limit characters, the last one then being an
+// ellipsis.
+func shorten(s string, limit int) string {
+	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n == limit {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// round makes a duration readable.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}
+
+// shapeOf describes arguments by names and types, sorted, for the log. Values
+// never appear.
+func shapeOf(args map[string]any) string {
+	if len(args) == 0 {
+		return "{}"
+	}
+	names := make([]string, 0, len(args))
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for i, name := range names {
+		if i == 32 {
+			fmt.Fprintf(&b, ",…%d more", len(names)-i)
+			break
+		}
+		b.WriteByte("{,"[min(i, 1)])
+		b.WriteString(shorten(name, 64))
+		b.WriteByte(':')
+		b.WriteString(typeOf(args[name]))
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+func typeOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return fmt.Sprintf("array[%d]", len(v))
+	case map[string]any:
+		return "object"
+	default:
+		return "number"
+	}
+}

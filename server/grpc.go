@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// GRPCOptions are the bounds of the gRPC server.
+type GRPCOptions struct {
+	// MaxRequestBytes bounds one request; more is RESOURCE_EXHAUSTED.
+	MaxRequestBytes int
+	// MaxStreams bounds the requests in flight on one connection.
+	MaxStreams uint32
+}
+
+// NewGRPC returns a gRPC server with the service, grpc.health.v1 and server
+// reflection registered. The health server says SERVING until its Shutdown.
+func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(withTraceContext, recovered(logger)),
+		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
+		grpc.MaxConcurrentStreams(options.MaxStreams),
+		grpc.SharedWriteBuffer(true),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	)
+	sidecallv1.RegisterToolServiceServer(server, service)
+	alive := health.NewServer()
+	alive.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, alive)
+	reflection.Register(server)
+	return server, alive
+}
+
+// withTraceContext takes W3C trace context out of the request's metadata, so
+// that a call's span is a child of the agent's.
+func withTraceContext(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md["traceparent"]) > 0 {
+		ctx = propagation.TraceContext{}.Extract(ctx, metadataCarrier(md))
+	}
+	return next(ctx, req)
+}
+
+// metadataCarrier lets the propagator read gRPC metadata.
+type metadataCarrier metadata.MD
+
+func (c metadataCarrier) Get(key string) string {
+	if values := metadata.MD(c).Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (c metadataCarrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
+
+func (c metadataCarrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// recovered keeps a bug in one request from ending the process. Calls have a
+// net of their own, nearer to the claim; this one is for everything else.
+func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				id := "err_" + rand.Text()[:12]
+				logger.ErrorContext(ctx, "panic", "id", id, "method", info.FullMethod,
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = status.Errorf(codes.Internal, "the sidecar failed on this request; the operator finds it in the log as %s", id)
+			}
+		}()
+		return next(ctx, req)
+	}
+}

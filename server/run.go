@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// run takes an admitted call to its end at the backend: guards, attempts,
+// interpretation, shaping. It does not touch the record.
+func (e *Executor) run(ctx context.Context, c *call) ending {
+	leave, ok := c.route.enter()
+	if !ok {
+		return c.notRun(explainOverloaded("the backend "+c.route.Tool.Backend), tool.Failure{
+			Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, RetryAfter: time.Second,
+		})
+	}
+	defer leave()
+
+	key := c.idempotencyKey()
+	policy := retry.Policy(c.route.Tool.Policy.Retry)
+	report := retry.Do(ctx, policy, c.route.Retries, func(ctx context.Context, n int) retry.Verdict {
+		return e.attempt(ctx, c, n, key)
+	})
+	if report.Attempts == 0 {
+		return c.notRun(explainNotStarted(c, ctx))
+	}
+	if failure := c.reading.Failure; failure != nil {
+		return c.afterFailure(failure, report)
+	}
+	return e.succeed(c)
+}
+
+// enter takes a place at the backend and at the tool; leave gives them back.
+func (r *Route) enter() (leave func(), ok bool) {
+	leaveTool, ok := r.ToolSlots.Acquire()
+	if !ok {
+		return nil, false
+	}
+	leaveBackend, ok := r.Slots.Acquire()
+	if !ok {
+		leaveTool()
+		return nil, false
+	}
+	return func() { leaveBackend(); leaveTool() }, true
+}
+
+// attempt makes one attempt, classifies what came of it and says whether there
+// may be another.
+func (e *Executor) attempt(ctx context.Context, c *call, n int, key string) retry.Verdict {
+	failure := e.guardedInvoke(ctx, c, n, key)
+	if failure == nil {
+		return retry.Verdict{}
+	}
+	return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
+}
+
+// mayRepeat is the rule that keeps a call from happening twice: what provably
+// did not run may be sent again; what may have run, only when repeating it is
+// harmless; what ran to an answer, never. An open breaker is terminal: waiting
+// here would only hold the caller.
+func mayRepeat(failure *tool.Failure, effect tool.Effect) bool {
+	if failure.Code.Class() != tool.Transient && failure.Code != tool.CodeInternal {
+		return false
+	}
+	switch failure.Code {
+	case tool.CodeCircuitOpen, tool.CodeCancelled, tool.CodeStoreUnavailable, tool.CodeInternal:
+		return false
+	default:
+	}
+	return failure.Evidence == tool.NotExecuted ||
+		failure.Evidence == tool.Ambiguous && effect.Repeatable()
+}
+
+// guardedInvoke makes one attempt behind the rate limit and the breaker. What
+// they refuse has not been sent and says nothing about the backend.
+func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string) *tool.Failure {
+	c.reading.Failure = nil
+	if c.claim != nil && !c.claim.Held() {
+		return c.refuseAttempt(tool.Failure{Code: tool.CodeStoreUnavailable, ErrorType: "lease_lost",
+			Constraint: "the claim on this call ran out before it was sent"})
+	}
+	if wait, ok := c.route.Rate.Take(); !ok {
+		return c.refuseAttempt(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
+			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", c.route.Tool.Backend)})
+	}
+	done, err := c.route.Breaker.Allow()
+	if err != nil {
+		var open *breaker.OpenError
+		failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
+		if errors.As(err, &open) {
+			failure.RetryAfter = open.RetryAfter
+		}
+		return c.refuseAttempt(failure)
+	}
+	// A panic must not leave the breaker waiting for this attempt.
+	verdict := breaker.Failure
+	defer func() { done(verdict) }()
+
+	ctx, cancel := context.WithTimeoutCause(ctx, c.route.Tool.Policy.AttemptTimeout, errAttemptLimit)
+	defer cancel()
+	if c.route.Tool.Backend == BuiltIn {
+		ctx = context.WithValue(ctx, callerKey{}, caller{tenant: c.tenant, limit: c.outputLimit()})
+	}
+	ctx, end := c.record.StartAttempt(ctx, c.route.Tool.Backend, n)
+	c.sent++
+	reply, failure := c.invoke(ctx, e.invocation(ctx, c, n, key))
+	c.reading = c.route.Program.Interpret(reply, failure, c.args)
+	end(c.reading.Failure)
+	verdict = verdictOf(c.reading.Failure, failure)
+	if c.reading.Failure != nil {
+		c.cause = c.reading.Failure.Err
+	}
+	return c.reading.Failure
+}
+
+// refuseAttempt records an attempt that a guard did not let through.
+func (c *call) refuseAttempt(failure tool.Failure) *tool.Failure {
+	failure.Evidence = tool.NotExecuted
+	c.reading.Failure = &failure
+	return &failure
+}
+
+// invoke calls the backend. A panic of a backend is a failure of which nothing
+// is known, not the end of the call.
+func (c *call) invoke(ctx context.Context, in backend.Invocation) (reply backend.Reply, failure *tool.Failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.stack = string(debug.Stack())
+			reply = backend.Reply{}
+			failure = &tool.Failure{
+				Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic",
+				Err: fmt.Errorf("panic in backend %s: %v", c.route.Tool.Backend, p),
+			}
+		}
+	}()
+	return c.route.Backend.Invoke(ctx, in)
+}
+
+func (e *Executor) invocation(ctx context.Context, c *call, n int, key string) backend.Invocation {
+	deadline, _ := ctx.Deadline()
+	return backend.Invocation{
+		Tool:              c.route.Tool.Name,
+		Target:            c.route.Target,
+		Args:              c.canonical,
+		Parsed:            c.args,
+		IdempotencyKey:    key,
+		Attempt:           n,
+		Effect:            c.effect(),
+		RejectsBeforeWork: c.route.Tool.Policy.RejectsBeforeWork,
+		MaxBytes:          e.Options.KeepOutputBytes,
+		Deadline:          deadline,
+	}
+}
+
+// verdictOf says what an attempt tells the breaker about the backend. read is the
+// failure after the tool's own mapping, raw the one before it: a status that
+// the operator mapped to a business answer says that the backend is well.
+func verdictOf(read, raw *tool.Failure) breaker.Outcome {
+	switch {
+	case read == nil:
+		return breaker.Success
+	case read.Code == tool.CodeCancelled || raw != nil && raw.Code == tool.CodeCancelled,
+		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient:
+		return breaker.Ignored
+	case read.CallerFault || read.Evidence == tool.Definite && read.Code.Class() != tool.Transient:
+		// The backend answered: it is alive, whatever the answer.
+		return breaker.Success
+	default:
+		return breaker.Failure
+	}
+}
+
+// ending is how a call ended at the backend, before it is recorded.
+type ending struct {
+	response *response
+	state    dedupe.State
+	output   *dedupe.Output
+}
