@@ -1,0 +1,200 @@
+// Package sidecall is the Go client of a sidecar: a thin layer over the
+// generated stubs of sidecall.v1.
+//
+// It adds three things to them and hides nothing: the channel options that keep
+// the promise "never twice" (nothing between here and the sidecar sends a
+// request again), a Call in Go's own types, and a check that a batch brought one
+// result for each call, in order.
+//
+//	client, err := sidecall.Dial("")
+//	...
+//	results, err := client.Calls(ctx, turn...)   // one assistant turn
+//	for _, r := range results {
+//		history.AppendToolResult(r.GetToolUseId(), r.GetContent(), r.GetIsError())
+//	}
+//
+// A tool that fails is no Go error: the Result says so (IsError, Error with the
+// five fields, Recovery) and its Content is ready for the model. A Go error is
+// for the program, and is a gRPC status:
+//
+//	InvalidArgument    a bug in the loop: no id or no tool name
+//	ResourceExhausted  the request is larger than the sidecar reads
+//	Unavailable        no sidecar there, or it is draining: start one, send again
+//	DeadlineExceeded   the context ended first: the call may be running
+//
+// After any error the same Call may be sent again with the same ids: what has
+// run already is not run a second time, its result is replayed.
+package sidecall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// DefaultTarget is where a sidecar listens when its config does not say.
+const DefaultTarget = "tcp://127.0.0.1:8470"
+
+// MaxResponseBytes bounds one response. A batch of results can be much larger
+// than gRPC's own default of 4 MiB, and one that is refused after the tools
+// have run would have to be fetched again call by call.
+const MaxResponseBytes = 256 << 20
+
+// ErrBroken is wrapped by the error of a batch whose results do not belong to
+// its calls: what answers is no sidecar of this contract.
+var ErrBroken = errors.New("the answer does not match the calls")
+
+// The generated messages are the contract, so they are the result types too.
+type (
+	// Result is the one result of one call.
+	Result = sidecallv1.ExecuteToolResponse
+	// Error is the five fields of a failed call.
+	Error = sidecallv1.ToolError
+	// Tool is a tool that can be called.
+	Tool = sidecallv1.Tool
+)
+
+// Call is one tool call of an assistant turn.
+type Call struct {
+	// ID is the provider's id of the call (tool_use.id, tool_call.id). Required.
+	ID string
+	// Tool is the name that the model gave. Required.
+	Tool string
+	// Arguments are the JSON text that the model gave, untouched: the sidecar
+	// is the one to find fault with it. Empty means {}.
+	Arguments string
+
+	// Conversation and Turn are part of the call's identity. Some providers
+	// start their ids again in every turn, so Turn should be something stable
+	// such as the turn's index.
+	Conversation, Turn string
+	// Prompt is the user prompt that the call belongs to.
+	Prompt string
+	// Profile chooses tools and limits; empty means the sidecar's default.
+	Profile string
+
+	// ValidateOnly checks the arguments and runs nothing.
+	ValidateOnly bool
+	// Timeout may only shorten the tool's own deadline; 0 means that one.
+	Timeout time.Duration
+	// MaxOutputChars may only shorten the tool's own limit on Content, in
+	// Unicode code points; 0 means that one.
+	MaxOutputChars int32
+	// TokensUsed is what the loop has spent in this prompt so far.
+	TokensUsed int64
+	// Labels go to logs and traces.
+	Labels map[string]string
+}
+
+// request is the call on the wire.
+func (c Call) request() *sidecallv1.ExecuteToolRequest {
+	r := &sidecallv1.ExecuteToolRequest{
+		ToolUseId:      c.ID,
+		ToolName:       c.Tool,
+		ArgumentsJson:  c.Arguments,
+		ConversationId: c.Conversation,
+		TurnId:         c.Turn,
+		PromptId:       c.Prompt,
+		Profile:        c.Profile,
+		ValidateOnly:   c.ValidateOnly,
+		MaxOutputChars: c.MaxOutputChars,
+		TokensUsed:     c.TokensUsed,
+		Labels:         c.Labels,
+	}
+	if c.Timeout > 0 {
+		r.Timeout = durationpb.New(c.Timeout)
+	}
+	return r
+}
+
+// Client speaks to one sidecar. It is safe for concurrent use; one per process
+// is enough.
+type Client struct {
+	conn    *grpc.ClientConn
+	service sidecallv1.ToolServiceClient
+}
+
+// Dial prepares a client for the sidecar at target: tcp://host:port,
+// unix:///path, anything else that gRPC resolves, or empty for DefaultTarget.
+// It connects at the first call, and again by itself whenever the connection
+// was lost. opts come after the client's own and may replace them, credentials
+// for example: without any, the connection is plain text, as on a loopback or
+// unix socket it may be.
+func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
+	if target == "" {
+		target = DefaultTarget
+	}
+	own := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// There is one retry layer, and it is in the sidecar.
+		grpc.WithDisableRetry(),
+		grpc.WithDisableServiceConfig(),
+		// A sidecar is next door: never through HTTP_PROXY.
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxResponseBytes)),
+	}
+	conn, err := grpc.NewClient(strings.TrimPrefix(target, "tcp://"), append(own, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("sidecar at %s: %w", target, err)
+	}
+	return &Client{conn: conn, service: sidecallv1.NewToolServiceClient(conn)}, nil
+}
+
+// Close closes the connection. Calls in flight end with an error; the sidecar
+// finishes and records what it has begun.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Service is the generated client, for what has no method here: GetExecution
+// ("did it run?") and ReadOutput (pages of an output that was cut).
+func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
+
+// Call runs one call, at most once per (Conversation, Turn, ID).
+func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
+	return c.service.ExecuteTool(ctx, call.request())
+}
+
+// Calls runs the calls of one assistant turn, in parallel where the tools allow
+// it, and returns one result per call in the order of the calls. No calls, no
+// results.
+func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	request := &sidecallv1.ExecuteToolsRequest{Calls: make([]*sidecallv1.ExecuteToolRequest, len(calls))}
+	for i, call := range calls {
+		request.Calls[i] = call.request()
+	}
+	response, err := c.service.ExecuteTools(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	results := response.GetResults()
+	if len(results) != len(calls) {
+		return nil, fmt.Errorf("%w: %d results for %d calls", ErrBroken, len(results), len(calls))
+	}
+	for i, r := range results {
+		if r.GetToolUseId() != calls[i].ID {
+			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBroken, i, r.GetToolUseId(), calls[i].ID)
+		}
+	}
+	return results, nil
+}
+
+// Tools lists what a profile may call, sorted by name; an empty profile is the
+// sidecar's default one. Tools of a backend that has never been reached are not
+// among them: Service().ListTools says which backends are down.
+func (c *Client) Tools(ctx context.Context, profile string) ([]*Tool, error) {
+	response, err := c.service.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile})
+	if err != nil {
+		return nil, err
+	}
+	return response.GetTools(), nil
+}

@@ -1,0 +1,265 @@
+package sidecall_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sidecall "github.com/sidecall/sidecall/clients/go"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// fake is a sidecar that answers as it is told to.
+type fake struct {
+	sidecallv1.UnimplementedToolServiceServer
+	tool  func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error)
+	tools func(*sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error)
+	list  func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
+}
+
+func (f fake) ExecuteTool(_ context.Context, r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+	return f.tool(r)
+}
+
+func (f fake) ExecuteTools(_ context.Context, r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+	return f.tools(r)
+}
+
+func (f fake) ListTools(_ context.Context, r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+	return f.list(r)
+}
+
+// serve lets the fake answer on a listener for as long as the test runs.
+func serve(t testing.TB, listener net.Listener, f fake) {
+	t.Helper()
+	server := grpc.NewServer()
+	sidecallv1.RegisterToolServiceServer(server, f)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func dial(t testing.TB, target string, opts ...grpc.DialOption) *sidecall.Client {
+	t.Helper()
+	client, err := sidecall.Dial(target, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// connect returns a client of a fake in this process.
+func connect(t testing.TB, f fake) *sidecall.Client {
+	t.Helper()
+	pipe := bufconn.Listen(1 << 16)
+	serve(t, pipe, f)
+	return dial(t, "passthrough:///fake", grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
+}
+
+func TestEveryPartOfACallArrives(t *testing.T) {
+	var got *sidecallv1.ExecuteToolRequest
+	client := connect(t, fake{tool: func(r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		got = r
+		return &sidecallv1.ExecuteToolResponse{ToolUseId: r.GetToolUseId(), Content: "42", Outcome: sidecallv1.Outcome_OUTCOME_OK}, nil
+	}})
+
+	result, err := client.Call(t.Context(), sidecall.Call{
+		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
+		Conversation: "c", Turn: "t", Prompt: "p", Profile: "research",
+		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
+		Labels: map[string]string{"team": "shop"},
+	})
+	if err != nil || result.GetContent() != "42" {
+		t.Fatalf("result %v, error %v", result, err)
+	}
+	want := &sidecallv1.ExecuteToolRequest{
+		ToolUseId: "toolu_1", ToolName: "answer", ArgumentsJson: `{"q": 1.0}`,
+		ConversationId: "c", TurnId: "t", PromptId: "p", Profile: "research",
+		ValidateOnly: true, Timeout: durationpb.New(1500 * time.Millisecond), MaxOutputChars: 100, TokensUsed: 7,
+		Labels: map[string]string{"team": "shop"},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACallThatSaysLittleSendsLittle(t *testing.T) {
+	client := connect(t, fake{tool: func(r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		if want := (&sidecallv1.ExecuteToolRequest{ToolUseId: "1", ToolName: "now"}); !proto.Equal(want, r) {
+			t.Errorf("sent %v", r)
+		}
+		return &sidecallv1.ExecuteToolResponse{}, nil
+	}})
+	if _, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "now"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFailedToolIsAResultAndNoError(t *testing.T) {
+	client := connect(t, fake{tool: func(r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{
+			ToolUseId: r.GetToolUseId(), Outcome: sidecallv1.Outcome_OUTCOME_ERROR, IsError: true,
+			Error: &sidecallv1.ToolError{Code: "NOT_FOUND"},
+		}, nil
+	}})
+	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "get_order"})
+	if err != nil || !result.GetIsError() || result.GetError().GetCode() != "NOT_FOUND" {
+		t.Errorf("result %v, error %v", result, err)
+	}
+}
+
+func TestNothingIsSentTwice(t *testing.T) {
+	var requests atomic.Int32
+	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		requests.Add(1)
+		return nil, status.Error(codes.Unavailable, "draining")
+	}})
+	_, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "refund"})
+	if status.Code(err) != codes.Unavailable || requests.Load() != 1 {
+		t.Errorf("%d requests, error %v", requests.Load(), err)
+	}
+}
+
+func TestABatch(t *testing.T) {
+	result := func(ids ...string) *sidecallv1.ExecuteToolsResponse {
+		response := &sidecallv1.ExecuteToolsResponse{}
+		for _, id := range ids {
+			response.Results = append(response.Results, &sidecallv1.ExecuteToolResponse{ToolUseId: id})
+		}
+		return response
+	}
+	tests := map[string]struct {
+		response *sidecallv1.ExecuteToolsResponse
+		err      error
+		broken   bool
+		code     codes.Code
+	}{
+		"one result per call, in order": {response: result("a", "b")},
+		"a result is missing":           {response: result("a"), broken: true},
+		"a result too many":             {response: result("a", "b", "b"), broken: true},
+		"another order":                 {response: result("b", "a"), broken: true},
+		"refused as a whole":            {err: status.Error(codes.ResourceExhausted, "too large"), code: codes.ResourceExhausted},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			client := connect(t, fake{tools: func(r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+				if len(r.GetCalls()) != 2 || r.GetCalls()[1].GetToolName() != "second" {
+					t.Errorf("sent %v", r)
+				}
+				return test.response, test.err
+			}})
+			results, err := client.Calls(t.Context(), sidecall.Call{ID: "a", Tool: "first"}, sidecall.Call{ID: "b", Tool: "second"})
+			switch {
+			case errors.Is(err, sidecall.ErrBroken) != test.broken:
+				t.Errorf("error %v", err)
+			case test.err != nil && status.Code(err) != test.code:
+				t.Errorf("error %v", err)
+			case err == nil && (len(results) != 2 || results[0].GetToolUseId() != "a"):
+				t.Errorf("results %v", results)
+			case err != nil && results != nil:
+				t.Errorf("results %v beside the error %v", results, err)
+			}
+		})
+	}
+}
+
+func TestATurnWithoutCallsAsksNobody(t *testing.T) {
+	client := dial(t, "tcp://127.0.0.1:1")
+	if results, err := client.Calls(t.Context()); err != nil || results != nil {
+		t.Errorf("results %v, error %v", results, err)
+	}
+}
+
+func TestAResultMayBeLarge(t *testing.T) {
+	large := strings.Repeat("x", 8<<20)
+	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{Content: large}, nil
+	}})
+	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "dump"})
+	if err != nil || result.GetContent() != large {
+		t.Errorf("%d characters, error %v", len(result.GetContent()), err)
+	}
+}
+
+func TestTools(t *testing.T) {
+	client := connect(t, fake{list: func(r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		if r.GetProfile() == "nobody" {
+			return nil, status.Error(codes.InvalidArgument, "no such profile")
+		}
+		return &sidecallv1.ListToolsResponse{Tools: []*sidecallv1.Tool{{Name: r.GetProfile() + "_tool"}}}, nil
+	}})
+	tools, err := client.Tools(t.Context(), "code")
+	if err != nil || len(tools) != 1 || tools[0].GetName() != "code_tool" {
+		t.Errorf("tools %v, error %v", tools, err)
+	}
+	if _, err := client.Tools(t.Context(), "nobody"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	answer := fake{list: func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		return &sidecallv1.ListToolsResponse{}, nil
+	}}
+	socket := filepath.Join(t.TempDir(), "s")
+	onSocket, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onPort, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, onSocket, answer)
+	serve(t, onPort, answer)
+	// A proxy that is set for the rest of the machine is none of our business.
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	for _, target := range []string{"unix://" + socket, "tcp://" + onPort.Addr().String(), onPort.Addr().String()} {
+		if _, err := dial(t, target).Tools(t.Context(), ""); err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+	if _, err := sidecall.Dial("tcp://127.0.0.1:8470\x00"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:8470") {
+		t.Errorf("error of a target that is none: %v", err)
+	}
+}
+
+func TestASidecarThatIsNotThereIsUnavailable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = dial(t, gone).Call(t.Context(), sidecall.Call{ID: "1", Tool: "now"})
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("error %v", err)
+	}
+}
