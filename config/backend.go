@@ -37,6 +37,17 @@ func (b Backend) Kind() string {
 	}
 }
 
+// hasOneKind reports whether exactly one kind is there, as the decoder demands.
+func (b Backend) hasOneKind() bool {
+	kinds := 0
+	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil} {
+		if there {
+			kinds++
+		}
+	}
+	return kinds == 1
+}
+
 // Discovers reports whether the backend finds its tools at run time.
 func (b Backend) Discovers() bool { return b.MCP != nil }
 

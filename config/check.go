@@ -4,7 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -23,14 +22,14 @@ func (c *Config) check(found *collector) {
 		c.Store.Embedded = new(Embedded)
 		setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
 	}
-	k := &checker{Config: c, found: found}
+	k := newChecker(c, found)
 	k.listen()
 	k.store()
 	k.retryOrder(RetryRules(c.Defaults.Retry), "defaults", "retry")
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
 		k.backend(name, c.Backends[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+	for _, name := range k.toolNames {
 		k.tool(name, c.Tools[name])
 	}
 	k.profiles()
@@ -40,6 +39,26 @@ func (c *Config) check(found *collector) {
 type checker struct {
 	*Config
 	found *collector
+	// discovers: some backend finds its tools at run time, so names that the
+	// file does not declare may exist.
+	discovers bool
+	used      map[string]bool // backends that some tool is on
+	toolNames []string
+	// guesses is how many more times the nearest tool name is looked for: each
+	// time costs a look at every tool, and only so many messages are shown.
+	guesses int
+}
+
+func newChecker(c *Config, found *collector) *checker {
+	k := &checker{Config: c, found: found, used: map[string]bool{}, guesses: MaxProblems}
+	for _, b := range c.Backends {
+		k.discovers = k.discovers || b.Discovers()
+	}
+	k.toolNames = slices.Sorted(maps.Keys(c.Tools))
+	for _, t := range c.Tools {
+		k.used[t.Backend] = true
+	}
+	return k
 }
 
 // bad notes a problem at the value that the path leads to.
@@ -111,13 +130,7 @@ func (k *checker) backend(name string, b Backend) {
 	if name == builtinBackend {
 		k.bad("this name is Sidecall's own: choose another", at...)
 	}
-	kinds := 0
-	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil} {
-		if there {
-			kinds++
-		}
-	}
-	if kinds != 1 {
+	if !b.hasOneKind() {
 		return // reported already
 	}
 	k.onlyIf(b.Discovers(), "acts on discovered tools only, and only an mcp backend discovers tools", at, map[string]bool{
@@ -130,18 +143,9 @@ func (k *checker) backend(name string, b Backend) {
 	if b.MCP != nil {
 		k.mcp(name, b)
 	}
-	if !b.Discovers() && !k.used(name) {
+	if !b.Discovers() && !k.used[name] {
 		k.warn("no tool uses this backend", at...)
 	}
-}
-
-func (k *checker) used(backend string) bool {
-	for _, t := range k.Tools {
-		if t.Backend == backend {
-			return true
-		}
-	}
-	return false
 }
 
 func (k *checker) mcp(name string, b Backend) {
@@ -176,116 +180,6 @@ func (k *checker) mcp(name string, b Backend) {
 // http tool sends it in a header, an exec tool finds it in its environment.
 const noKey = "an mcp tool cannot be keyed, as no idempotency key reaches it: expected read_only, idempotent or non_idempotent"
 
-func (k *checker) tool(name string, t Tool) {
-	at := []string{"tools", name}
-	if name == builtinTool {
-		k.bad("this name is that of a built-in tool: choose another", at...)
-	}
-	k.rules(name, t.CallRules, at)
-	k.sensitiveArgs(t, at)
-	b, ok := k.Backends[t.Backend]
-	switch {
-	case t.Backend == "":
-		return // reported already
-	case !ok:
-		names := slices.Collect(maps.Keys(k.Backends))
-		k.bad("there is no backend "+quote(t.Backend)+suggestion(t.Backend, names), append(at, "backend")...)
-		return
-	}
-	k.kind(t, b.Kind(), at)
-	k.keyed(t, b.Kind(), at)
-}
-
-// kind checks that the tool's block is that of its backend.
-func (k *checker) kind(t Tool, kind string, at []string) {
-	blocks := map[string]bool{"http": t.HTTP != nil, "exec": t.Exec != nil, "mcp": t.MCP != nil}
-	for _, block := range slices.Sorted(maps.Keys(blocks)) {
-		if blocks[block] && block != kind {
-			optional := ""
-			if kind == "mcp" {
-				optional = " or none"
-			}
-			k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+optional+" here, found "+block, append(at, block)...)
-			return
-		}
-	}
-	if !blocks[kind] && kind != "mcp" {
-		k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+" that says how to call the tool", at...)
-	}
-}
-
-// keyed checks that the idempotency key has a way to the upstream.
-func (k *checker) keyed(t Tool, kind string, at []string) {
-	isKeyed := t.Effect != nil && *t.Effect == tool.Keyed
-	switch {
-	case isKeyed && kind == "mcp":
-		k.bad(noKey, append(at, "effect")...)
-	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
-		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
-	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent:
-		k.warn("the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
-	}
-}
-
-// rules checks what declared and discovered tools have in common.
-func (k *checker) rules(name string, r CallRules, at []string) {
-	k.retryOrder(r.Retry, append(slices.Clone(at), "retry")...)
-	if r.AttemptTimeout > r.Deadline && r.Deadline != 0 {
-		k.warn("attempt_timeout is longer than the deadline of the whole call, which ends the attempt", append(at, "attempt_timeout")...)
-	}
-	if r.VerifyWith != "" {
-		k.verifier(name, r.VerifyWith, append(at, "verify_with"))
-	}
-	for i, rule := range r.Errors {
-		for j, other := range rule.AllowedAlternatives {
-			k.known(other, append(at, "errors", index(i), "allowed_alternatives", index(j)))
-		}
-	}
-}
-
-func (k *checker) verifier(name, verifier string, at []string) {
-	t, declared := k.Tools[verifier]
-	switch {
-	case verifier == name:
-		k.bad("a tool cannot verify itself: expected the name of a read-only tool", at...)
-	case declared && t.effect() != tool.ReadOnly:
-		k.warn("the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
-	case !declared:
-		k.known(verifier, at)
-	}
-}
-
-// known warns of a name that no tool of the file has.
-func (k *checker) known(name string, at []string) {
-	if _, ok := k.Tools[name]; ok || name == builtinTool {
-		return
-	}
-	if k.discovers() {
-		k.warn("no tool of this file is called "+quote(name)+"; it has to be a discovered one", at...)
-		return
-	}
-	k.warn("there is no tool "+quote(name)+didYouMean(name, slices.Collect(maps.Keys(k.Tools))), at...)
-}
-
-func (k *checker) discovers() bool {
-	for _, b := range k.Backends {
-		if b.Discovers() {
-			return true
-		}
-	}
-	return false
-}
-
-// sensitiveArgs warns of names that the input schema does not mention: a slip
-// there would show what should be hidden.
-func (k *checker) sensitiveArgs(t Tool, at []string) {
-	for i, arg := range t.SensitiveArgs {
-		if t.InputSchema != nil && !strings.Contains(string(t.InputSchema), string(appendString(nil, arg))+":") {
-			k.warn("the input schema has no property "+quote(arg), append(at, "sensitive_args", index(i))...)
-		}
-	}
-}
-
 func (k *checker) profiles() {
 	if _, ok := k.Profile(k.DefaultProfile); !ok {
 		k.bad("there is no profile "+quote(k.DefaultProfile)+suggestion(k.DefaultProfile, k.ProfileNames()), "default_profile")
@@ -301,7 +195,7 @@ func (k *checker) profiles() {
 
 func (k *checker) globWarning(glob string, at []string) {
 	message := "no tool matches " + quote(glob)
-	if k.discovers() {
+	if k.discovers {
 		message = "no tool of this file matches " + quote(glob) + "; it has to be a discovered one"
 	}
 	k.warn(message, at...)
@@ -313,10 +207,5 @@ func (k *checker) matches(glob string) bool {
 	if glob == "*" || matchGlob(glob, builtinTool) {
 		return true
 	}
-	for name := range k.Tools {
-		if matchGlob(glob, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.toolNames, func(name string) bool { return matchGlob(glob, name) })
 }

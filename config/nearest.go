@@ -5,41 +5,46 @@ import (
 	"strings"
 )
 
+// longestName bounds the names that are compared, which takes the product of
+// their lengths. Names of tools and keys are no longer.
+const longestName = 64
+
 // nearest returns the name closest to want, or "" when none is close enough to
 // be what was meant.
 func nearest(want string, have []string) string {
-	const longest = 64 // names are no longer, and the work is quadratic
-	if len(want) > longest {
+	want = fold(want)
+	if len(want) > longestName {
 		return ""
 	}
-	want = fold(want)
 	best, bestDistance := "", max(1, len(want)/3)+1
 	for _, name := range have {
-		if len(name) > longest {
+		folded := fold(name)
+		if len(folded) > longestName || abs(len(folded)-len(want)) >= bestDistance {
 			continue
 		}
-		if d := distance(want, fold(name)); d < bestDistance {
+		if d := distance(want, folded); d < bestDistance {
 			best, bestDistance = name, d
 		}
 	}
 	return best
 }
 
+func abs(n int) int { return max(n, -n) }
+
 // fold makes names equal that differ only in case and separators.
-func fold(s string) string {
-	return strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(s))
-}
+func fold(s string) string { return separators.Replace(strings.ToLower(s)) }
+
+var separators = strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
 
 // distance is the number of insertions, deletions, replacements and swaps of
-// neighbours between a and b.
+// neighbours between a and b, both at most longestName bytes.
 func distance(a, b string) int {
-	var before []int
-	last := make([]int, len(b)+1)
-	for j := range last {
+	var rows [3][longestName + 1]int
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range len(b) + 1 {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
 			cost := 1
@@ -51,7 +56,7 @@ func distance(a, b string) int {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

@@ -91,7 +91,7 @@ type RetryRules struct {
 
 // ErrorRule turns a reply into an error.
 type ErrorRule struct {
-	When                string    `yaml:"when" doc:"CEL condition over status, headers, body, text, exit_code and args." required:"true"`
+	When                string    `yaml:"when" doc:"CEL condition over status, headers, result, text, is_error, exit_code and args." required:"true"`
 	Code                tool.Code `yaml:"code" doc:"Code of the error." required:"true"`
 	Hint                string    `yaml:"hint" doc:"What the model should do next."`
 	Field               string    `yaml:"field" doc:"Path of the argument at fault."`
@@ -102,7 +102,7 @@ type ErrorRule struct {
 // Partial reads the items of a call that was done in part. All are CEL; item
 // stands for one item.
 type Partial struct {
-	Items   string `yaml:"items" doc:"The list of items, over body." required:"true"`
+	Items   string `yaml:"items" doc:"The list of items, over result." required:"true"`
 	OK      string `yaml:"ok" doc:"Whether an item was done, over item." required:"true"`
 	Content string `yaml:"content" doc:"What to show of an item that was done, over item."`
 	Error   string `yaml:"error" doc:"What to show of an item that was not, over item."`

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+func (k *checker) tool(name string, t Tool) {
+	at := []string{"tools", name}
+	if name == builtinTool {
+		k.bad("this name is that of a built-in tool: choose another", at...)
+	}
+	k.rules(name, t.CallRules, at)
+	k.sensitiveArgs(t, at)
+	b, ok := k.Backends[t.Backend]
+	switch {
+	case t.Backend == "":
+		return // reported already
+	case !ok:
+		names := slices.Collect(maps.Keys(k.Backends))
+		k.bad("there is no backend "+quote(t.Backend)+suggestion(t.Backend, names), append(at, "backend")...)
+		return
+	}
+	if b.hasOneKind() {
+		k.kind(t, b.Kind(), at)
+		k.keyed(t, b.Kind(), at)
+	}
+}
+
+// kind checks that the tool's block is that of its backend.
+func (k *checker) kind(t Tool, kind string, at []string) {
+	blocks := map[string]bool{"http": t.HTTP != nil, "exec": t.Exec != nil, "mcp": t.MCP != nil}
+	for _, block := range slices.Sorted(maps.Keys(blocks)) {
+		if blocks[block] && block != kind {
+			optional := ""
+			if kind == "mcp" {
+				optional = " or none"
+			}
+			k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+optional+" here, found "+block, append(at, block)...)
+			return
+		}
+	}
+	if !blocks[kind] && kind != "mcp" {
+		k.bad("backend "+quote(t.Backend)+" is of kind "+kind+": expected a block "+kind+" that says how to call the tool", at...)
+	}
+}
+
+// keyed checks that the idempotency key has a way to the upstream.
+func (k *checker) keyed(t Tool, kind string, at []string) {
+	isKeyed := t.Effect != nil && *t.Effect == tool.Keyed
+	switch {
+	case isKeyed && kind == "mcp":
+		k.bad(noKey, append(at, "effect")...)
+	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
+		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
+	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent:
+		k.warn("the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
+	}
+}
+
+// rules checks what declared and discovered tools have in common.
+func (k *checker) rules(name string, r CallRules, at []string) {
+	k.retryOrder(r.Retry, append(slices.Clone(at), "retry")...)
+	if r.AttemptTimeout > r.Deadline && r.Deadline != 0 {
+		k.warn("attempt_timeout is longer than the deadline of the whole call, which ends the attempt", append(at, "attempt_timeout")...)
+	}
+	if r.VerifyWith != "" {
+		k.verifier(name, r.VerifyWith, append(at, "verify_with"))
+	}
+	for i, rule := range r.Errors {
+		for j, other := range rule.AllowedAlternatives {
+			k.known(other, append(at, "errors", index(i), "allowed_alternatives", index(j)))
+		}
+	}
+}
+
+func (k *checker) verifier(name, verifier string, at []string) {
+	t, declared := k.Tools[verifier]
+	switch {
+	case verifier == name:
+		k.bad("a tool cannot verify itself: expected the name of a read-only tool", at...)
+	case declared && t.effect() != tool.ReadOnly:
+		k.warn("the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
+	case !declared:
+		k.known(verifier, at)
+	}
+}
+
+// known warns of a name that no tool of the file has.
+func (k *checker) known(name string, at []string) {
+	if _, ok := k.Tools[name]; ok || name == builtinTool {
+		return
+	}
+	if k.discovers {
+		k.warn("no tool of this file is called "+quote(name)+"; it has to be a discovered one", at...)
+		return
+	}
+	guess := ""
+	if k.guesses--; k.guesses >= 0 {
+		guess = didYouMean(name, k.toolNames)
+	}
+	k.warn("there is no tool "+quote(name)+guess, at...)
+}
+
+// sensitiveArgs warns of names that the input schema does not mention: a slip
+// there would show what should be hidden.
+func (k *checker) sensitiveArgs(t Tool, at []string) {
+	for i, arg := range t.SensitiveArgs {
+		if t.InputSchema != nil && !strings.Contains(string(t.InputSchema), string(appendString(nil, arg))+":") {
+			k.warn("the input schema has no property "+quote(arg), append(at, "sensitive_args", index(i))...)
+		}
+	}
+}
