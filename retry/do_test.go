@@ -148,6 +148,11 @@ func TestDoStopsForAReason(t *testing.T) {
 			want:     Report{Attempts: 2, Elapsed: 250 * ms, Stop: StopDeadline}, asked: []time.Duration{0, 250 * ms},
 		},
 		{
+			name: "nor is one that ends with the deadline", policy: usual, deadline: 250 * ms,
+			verdicts: []Verdict{again},
+			want:     Report{Attempts: 1, Stop: StopDeadline}, asked: []time.Duration{0},
+		},
+		{
 			name: "the attempt used the deadline up", policy: usual, deadline: time.Second, took: time.Second,
 			verdicts: []Verdict{again},
 			want:     Report{Attempts: 1, Elapsed: time.Second, Stop: StopDeadline}, asked: []time.Duration{0},
