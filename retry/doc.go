@@ -29,9 +29,8 @@
 //
 // Waits are drawn uniformly between zero and a ceiling that grows
 // exponentially ("full jitter"): callers that failed together must not come
-// back together. Of the usual variants it needs the fewest calls to get a herd
-// through (AWS Architecture Blog, "Exponential Backoff And Jitter"; also the
-// rule of gRPC proposal A6).
+// back together. Of the usual variants it gets a herd through with the fewest
+// calls (AWS Architecture Blog, "Exponential Backoff And Jitter").
 //
 // # One layer
 //
