@@ -71,6 +71,7 @@ func (s *Schema) judge(args map[string]any) *jsonschema.ValidationError {
 // properties that then turn out to be required.
 func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
 	nulls := nullsIn(verdict, args, nil)
+	slices.SortFunc(nulls, func(a, b location) int { return slices.CompareFunc(a, b, compareTokens) })
 	for len(nulls) > 0 {
 		slim := clone(args).(map[string]any)
 		var notes []string
@@ -96,8 +97,7 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 	return verdict, args, nil
 }
 
-// nullsIn lists the members that are null where a type, a value or a format is
-// wanted, in the order of the arguments.
+// nullsIn lists the members that are null where a type or a value is wanted.
 func nullsIn(e *jsonschema.ValidationError, args any, out []location) []location {
 	switch e.ErrorKind.(type) {
 	case *kind.Type, *kind.Enum, *kind.Const:

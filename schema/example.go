@@ -94,12 +94,15 @@ func (s *Schema) Example(full bool) (args map[string]any, ok bool) {
 	}
 	m := &maker{ix: s.index(), budget: 50 * makerBudget, full: full}
 	list := nodes{}.expand(nil, s.root(), apparent{})
-	v, ok := m.make(list, 0)
-	if !ok {
-		return nil, false
+	if v, ok := m.make(list, 0); ok && isObject(v) {
+		return v.(map[string]any), true
 	}
-	args, ok = v.(map[string]any)
-	return args, ok
+	for _, v := range m.objects(list, 0) { // a schema that does not say that it wants an object
+		if fits(list, v) {
+			return v.(map[string]any), true
+		}
+	}
+	return nil, false
 }
 
 // openUnion returns the branches of the first union in list of which none has
@@ -157,7 +160,7 @@ func wanted(list []*jsonschema.Schema) []string {
 		return boolInt(slices.Contains(implied, b)) - boolInt(slices.Contains(implied, a))
 	})
 	if len(out) == len(typeOrder) && len(implied) == 0 { // anything goes
-		return []string{"string"}
+		return append([]string{"string"}, out...)
 	}
 	return out
 }
@@ -373,9 +376,19 @@ func (m *maker) put(obj map[string]any, name string, list []*jsonschema.Schema, 
 	}
 }
 
-// complete adds what conditions (if, dependentRequired) want of obj as it is.
+// complete changes what conditions (if, dependentRequired) want of obj as it
+// is: it adds members and makes others anew.
 func (m *maker) complete(obj map[string]any, list []*jsonschema.Schema, depth int) {
 	for range 4 {
+		if fits(list, obj) {
+			return
+		}
+		all := list
+		for _, s := range list {
+			for _, to := range (nodes{}).applied(s, apparent{value: obj, present: true}) {
+				all = nodes{}.expand(all, to, apparent{value: obj, present: true})
+			}
+		}
 		var missing []string
 		for _, s := range list {
 			var invalid *jsonschema.ValidationError
@@ -383,14 +396,10 @@ func (m *maker) complete(obj map[string]any, list []*jsonschema.Schema, depth in
 				missing = missingMembers(invalid, missing)
 			}
 		}
-		if len(missing) == 0 {
-			return
-		}
-		all := list
-		for _, s := range list {
-			all = nodes{}.expand(all, s, apparent{value: obj, present: true})
-			for _, to := range (nodes{}).applied(s, apparent{value: obj, present: true}) {
-				all = nodes{}.expand(all, to, apparent{value: obj, present: true})
+		for _, name := range sortedNames(obj) {
+			if !fits(memberSchemas(all, name), obj[name]) {
+				delete(obj, name)
+				missing = append(missing, name)
 			}
 		}
 		for _, name := range missing {

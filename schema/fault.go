@@ -58,6 +58,9 @@ func decoderPath(dec *jsontext.Decoder, l location) string {
 	return b.String()
 }
 
+// expectObject is the expectation at the very beginning.
+const expectObject = "a JSON object, beginning with {"
+
 // expectation says what may follow the last good token, and whether a separator
 // already did.
 func expectation(dec *jsontext.Decoder) (expected string, separated bool) {
@@ -82,7 +85,7 @@ func expectation(dec *jsontext.Decoder) (expected string, separated bool) {
 	case kind == jsontext.KindBeginArray:
 		return `"," or "]"`, false
 	default:
-		return "a JSON object, beginning with {", false
+		return expectObject, false
 	}
 }
 

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -57,7 +58,7 @@ func (o *Output) Validate(v any) string {
 func (o *Output) ValidateJSON(text []byte) string {
 	v, f := parseValue(text, false)
 	if f != nil {
-		return "the result is not JSON: expected " + f.expected + "."
+		return "the result is not JSON: expected " + strings.Replace(f.expected, expectObject, "a JSON value", 1) + "."
 	}
 	return o.Validate(v)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -86,13 +87,14 @@ func parseValue(text []byte, strict bool) (any, *fault) {
 	dec.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(!strict))
 	p := parser{dec: dec}
 	v, err := p.value(0)
-	if err == nil {
-		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-			return v, nil
-		}
-		err = errEndOfInput
+	if err != nil {
+		return nil, newFault(dec, err)
 	}
-	return nil, newFault(dec, err)
+	end := int(dec.InputOffset())
+	if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
+		return v, nil
+	}
+	return nil, &fault{err: errEndOfInput, offset: end, found: utf8.RuneError}
 }
 
 type emptyReader struct{}
