@@ -1,0 +1,120 @@
+// The client against a sidecar that answers as it is told to.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+import grpc from '@grpc/grpc-js'
+
+import { BrokenAnswer, Client } from '../index.mjs'
+
+let fake, server, client, port, socket, directory
+
+const bind = (address) =>
+  new Promise((resolve, reject) =>
+    server.bindAsync(address, grpc.ServerCredentials.createInsecure(), (error, p) => (error ? reject(error) : resolve(p))))
+
+beforeEach(async () => {
+  fake = { requests: [], answer: () => ({}), status: undefined }
+  const serve = ({ request }, done) => {
+    fake.requests.push(request)
+    if (fake.status !== undefined) return done({ code: fake.status, details: 'as the test wants it' })
+    const answer = fake.answer(request)
+    if (answer !== undefined) done(null, answer) // undefined: never
+  }
+  server = new grpc.Server({ 'grpc.max_send_message_length': -1 })
+  const { service } = new Client().stub.constructor
+  server.addService(service, { executeTool: serve, executeTools: serve, listTools: serve, getExecution: serve, readOutput: serve })
+  directory = mkdtempSync(path.join(tmpdir(), 'sidecall-'))
+  socket = `unix://${directory}/s`
+  port = await bind('127.0.0.1:0')
+  await bind(socket)
+  client = new Client(`tcp://127.0.0.1:${port}`)
+})
+
+afterEach(() => {
+  client.close()
+  server.forceShutdown()
+  rmSync(directory, { recursive: true })
+})
+
+test('every part of a call arrives', async () => {
+  fake.answer = (r) => ({ toolUseId: r.toolUseId, content: '42', outcome: 'OUTCOME_OK' })
+  const call = { toolUseId: 'toolu_1', toolName: 'answer', argumentsJson: '{"q": 1.0}' }
+  const rest = {
+    conversationId: 'c', turnId: 't', promptId: 'p', profile: 'research', validateOnly: true,
+    timeout: { seconds: 1, nanos: 500_000_000 }, maxOutputChars: 100, tokensUsed: 7, labels: { team: 'shop' },
+  }
+  const result = await client.executeTool(call, rest)
+  assert.equal(result.content, '42')
+  assert.equal(result.outcome, 'OUTCOME_OK')
+  assert.deepEqual(JSON.parse(JSON.stringify(fake.requests)), [{ ...call, ...rest }])
+})
+
+test('a failed tool is a result', async () => {
+  fake.answer = () => ({ isError: true, error: { code: 'NOT_FOUND' }, recovery: { class: 'RECOVERY_CLASS_HARD' } })
+  const result = await client.executeTool({ toolUseId: '1', toolName: 'get_order' })
+  assert.deepEqual(result.error, { code: 'NOT_FOUND', field: '', constraint: '', received: '', hint: '' })
+  assert.equal(result.recovery.class, 'RECOVERY_CLASS_HARD')
+})
+
+test('nothing is sent twice', async () => {
+  fake.status = grpc.status.UNAVAILABLE
+  await assert.rejects(client.executeTool({ toolUseId: '1', toolName: 'refund' }), { code: grpc.status.UNAVAILABLE })
+  assert.equal(fake.requests.length, 1)
+})
+
+test('a batch has one result per call, in order', async () => {
+  fake.answer = ({ calls }) => ({ results: calls.map((c) => ({ toolUseId: c.toolUseId, content: c.turnId })) })
+  const results = await client.executeTools([{ toolUseId: 'b' }, { toolUseId: 'a' }], { turnId: '7' })
+  assert.deepEqual(results.map((r) => [r.toolUseId, r.content]), [['b', '7'], ['a', '7']])
+})
+
+for (const ids of [['a'], ['a', 'b', 'b'], ['b', 'a']]) {
+  test(`a batch of a and b with the results of ${ids} is broken`, async () => {
+    fake.answer = () => ({ results: ids.map((toolUseId) => ({ toolUseId })) })
+    await assert.rejects(client.executeTools([{ toolUseId: 'a' }, { toolUseId: 'b' }]), BrokenAnswer)
+  })
+}
+
+test('a turn without calls asks nobody', async () => {
+  assert.deepEqual(await client.executeTools([]), [])
+  assert.deepEqual(fake.requests, [])
+})
+
+test('a result may be large', async () => {
+  const large = 'x'.repeat(8 << 20)
+  fake.answer = () => ({ content: large })
+  assert.equal((await client.executeTool({ toolUseId: '1' })).content, large)
+})
+
+test('targets', async () => {
+  fake.answer = (r) => ({ tools: [{ name: r.profile }] })
+  // A proxy that is set for the rest of the machine is none of our business.
+  process.env.grpc_proxy = 'http://127.0.0.1:1'
+  try {
+    for (const target of [`tcp://127.0.0.1:${port}`, `127.0.0.1:${port}`, socket]) {
+      const one = new Client(target)
+      assert.equal((await one.listTools('code', { rpcTimeout: 10_000 }))[0].name, 'code', target)
+      one.close()
+    }
+  } finally {
+    delete process.env.grpc_proxy
+  }
+})
+
+test('waiting ends', async () => {
+  fake.answer = () => undefined
+  await assert.rejects(client.executeTool({ toolUseId: '1' }, {}, { rpcTimeout: 50 }), { code: grpc.status.DEADLINE_EXCEEDED })
+})
+
+test('the package holds the contract', () => {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  const [pack] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--loglevel=error'], { cwd: root, encoding: 'utf8' }))
+  const files = pack.files.map((f) => f.path)
+  for (const file of ['index.mjs', 'package.json', 'proto/sidecall/v1/tool_service.proto']) assert.ok(files.includes(file), file)
+  assert.ok(!files.some((f) => f.startsWith('test/')))
+})

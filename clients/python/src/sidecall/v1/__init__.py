@@ -1,0 +1,1 @@
+"""The generated stubs of the contract, sidecall.v1."""

@@ -1,0 +1,341 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
+    OUTCOME_OK: _ClassVar[Outcome]
+    OUTCOME_EMPTY: _ClassVar[Outcome]
+    OUTCOME_PARTIAL: _ClassVar[Outcome]
+    OUTCOME_ERROR: _ClassVar[Outcome]
+
+class RecoveryClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECOVERY_CLASS_UNSPECIFIED: _ClassVar[RecoveryClass]
+    RECOVERY_CLASS_MALFORMED: _ClassVar[RecoveryClass]
+    RECOVERY_CLASS_TRANSIENT: _ClassVar[RecoveryClass]
+    RECOVERY_CLASS_HARD: _ClassVar[RecoveryClass]
+    RECOVERY_CLASS_UNKNOWN: _ClassVar[RecoveryClass]
+    RECOVERY_CLASS_GUARD: _ClassVar[RecoveryClass]
+
+class Effect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EFFECT_UNSPECIFIED: _ClassVar[Effect]
+    EFFECT_READ_ONLY: _ClassVar[Effect]
+    EFFECT_IDEMPOTENT: _ClassVar[Effect]
+    EFFECT_KEYED: _ClassVar[Effect]
+    EFFECT_NON_IDEMPOTENT: _ClassVar[Effect]
+
+class ExecutionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXECUTION_STATE_UNSPECIFIED: _ClassVar[ExecutionState]
+    EXECUTION_STATE_CLAIMED: _ClassVar[ExecutionState]
+    EXECUTION_STATE_DONE: _ClassVar[ExecutionState]
+    EXECUTION_STATE_NOT_RUN: _ClassVar[ExecutionState]
+    EXECUTION_STATE_UNKNOWN: _ClassVar[ExecutionState]
+OUTCOME_UNSPECIFIED: Outcome
+OUTCOME_OK: Outcome
+OUTCOME_EMPTY: Outcome
+OUTCOME_PARTIAL: Outcome
+OUTCOME_ERROR: Outcome
+RECOVERY_CLASS_UNSPECIFIED: RecoveryClass
+RECOVERY_CLASS_MALFORMED: RecoveryClass
+RECOVERY_CLASS_TRANSIENT: RecoveryClass
+RECOVERY_CLASS_HARD: RecoveryClass
+RECOVERY_CLASS_UNKNOWN: RecoveryClass
+RECOVERY_CLASS_GUARD: RecoveryClass
+EFFECT_UNSPECIFIED: Effect
+EFFECT_READ_ONLY: Effect
+EFFECT_IDEMPOTENT: Effect
+EFFECT_KEYED: Effect
+EFFECT_NON_IDEMPOTENT: Effect
+EXECUTION_STATE_UNSPECIFIED: ExecutionState
+EXECUTION_STATE_CLAIMED: ExecutionState
+EXECUTION_STATE_DONE: ExecutionState
+EXECUTION_STATE_NOT_RUN: ExecutionState
+EXECUTION_STATE_UNKNOWN: ExecutionState
+
+class ExecuteToolRequest(_message.Message):
+    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    MAX_OUTPUT_CHARS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_USED_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    tool_use_id: str
+    tool_name: str
+    arguments_json: str
+    conversation_id: str
+    turn_id: str
+    prompt_id: str
+    profile: str
+    validate_only: bool
+    timeout: _duration_pb2.Duration
+    max_output_chars: int
+    tokens_used: int
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ExecuteToolResponse(_message.Message):
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices")
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATION_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURED_CONTENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    DURATION_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    NOTICES_FIELD_NUMBER: _ClassVar[int]
+    tool_use_id: str
+    outcome: Outcome
+    content: str
+    is_error: bool
+    error: ToolError
+    violations: _containers.RepeatedCompositeFieldContainer[ToolError]
+    recovery: Recovery
+    replayed: bool
+    items: _containers.RepeatedCompositeFieldContainer[ItemResult]
+    truncation: Truncation
+    budget: Budget
+    recorded: bool
+    structured_content_json: str
+    duration: _duration_pb2.Duration
+    blocks: _containers.RepeatedCompositeFieldContainer[ContentBlock]
+    notices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ToolError(_message.Message):
+    __slots__ = ("code", "field", "constraint", "received", "hint")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    field: str
+    constraint: str
+    received: str
+    hint: str
+    def __init__(self, code: _Optional[str] = ..., field: _Optional[str] = ..., constraint: _Optional[str] = ..., received: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
+
+class Recovery(_message.Message):
+    __slots__ = ("retryable", "retries_exhausted", "retry_after", "allowed_alternatives", "attempts", "context")
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    retryable: bool
+    retries_exhausted: bool
+    retry_after: _duration_pb2.Duration
+    allowed_alternatives: _containers.RepeatedScalarFieldContainer[str]
+    attempts: int
+    context: str
+    def __init__(self, retryable: _Optional[bool] = ..., retries_exhausted: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., allowed_alternatives: _Optional[_Iterable[str]] = ..., attempts: _Optional[int] = ..., context: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ItemResult(_message.Message):
+    __slots__ = ("index", "ok", "content", "error")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    ok: bool
+    content: str
+    error: ToolError
+    def __init__(self, index: _Optional[int] = ..., ok: _Optional[bool] = ..., content: _Optional[str] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ...) -> None: ...
+
+class Truncation(_message.Message):
+    __slots__ = ("original_chars", "returned_chars", "output_ref", "strategy")
+    ORIGINAL_CHARS_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_CHARS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    original_chars: int
+    returned_chars: int
+    output_ref: str
+    strategy: str
+    def __init__(self, original_chars: _Optional[int] = ..., returned_chars: _Optional[int] = ..., output_ref: _Optional[str] = ..., strategy: _Optional[str] = ...) -> None: ...
+
+class Budget(_message.Message):
+    __slots__ = ("tool_calls_used", "tool_calls_limit", "tokens_used", "tokens_limit", "deadline")
+    TOOL_CALLS_USED_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_USED_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    tool_calls_used: int
+    tool_calls_limit: int
+    tokens_used: int
+    tokens_limit: int
+    deadline: _timestamp_pb2.Timestamp
+    def __init__(self, tool_calls_used: _Optional[int] = ..., tool_calls_limit: _Optional[int] = ..., tokens_used: _Optional[int] = ..., tokens_limit: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ContentBlock(_message.Message):
+    __slots__ = ("type", "mime_type", "data", "text", "uri", "name", "size")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    URI_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    mime_type: str
+    data: bytes
+    text: str
+    uri: str
+    name: str
+    size: int
+    def __init__(self, type: _Optional[str] = ..., mime_type: _Optional[str] = ..., data: _Optional[bytes] = ..., text: _Optional[str] = ..., uri: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class ExecuteToolsRequest(_message.Message):
+    __slots__ = ("calls",)
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[ExecuteToolRequest]
+    def __init__(self, calls: _Optional[_Iterable[_Union[ExecuteToolRequest, _Mapping]]] = ...) -> None: ...
+
+class ExecuteToolsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ExecuteToolResponse]
+    def __init__(self, results: _Optional[_Iterable[_Union[ExecuteToolResponse, _Mapping]]] = ...) -> None: ...
+
+class Tool(_message.Message):
+    __slots__ = ("name", "description", "input_schema_json", "output_schema_json", "effect", "backend", "annotations")
+    class AnnotationsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    input_schema_json: str
+    output_schema_json: str
+    effect: Effect
+    backend: str
+    annotations: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., backend: _Optional[str] = ..., annotations: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ListToolsRequest(_message.Message):
+    __slots__ = ("profile",)
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    profile: str
+    def __init__(self, profile: _Optional[str] = ...) -> None: ...
+
+class ListToolsResponse(_message.Message):
+    __slots__ = ("tools", "unavailable_backends")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_BACKENDS_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[Tool]
+    unavailable_backends: _containers.RepeatedCompositeFieldContainer[UnavailableBackend]
+    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ...) -> None: ...
+
+class UnavailableBackend(_message.Message):
+    __slots__ = ("name", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class GetExecutionRequest(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ...) -> None: ...
+
+class Execution(_message.Message):
+    __slots__ = ("state", "started_at", "finished_at", "attempts", "result", "tool_name", "effect", "epoch", "owner", "lease_until")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    state: ExecutionState
+    started_at: _timestamp_pb2.Timestamp
+    finished_at: _timestamp_pb2.Timestamp
+    attempts: int
+    result: ExecuteToolResponse
+    tool_name: str
+    effect: Effect
+    epoch: int
+    owner: str
+    lease_until: _timestamp_pb2.Timestamp
+    def __init__(self, state: _Optional[_Union[ExecutionState, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., result: _Optional[_Union[ExecuteToolResponse, _Mapping]] = ..., tool_name: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., epoch: _Optional[int] = ..., owner: _Optional[str] = ..., lease_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ReadOutputRequest(_message.Message):
+    __slots__ = ("output_ref", "offset", "limit", "pattern")
+    OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    output_ref: str
+    offset: int
+    limit: int
+    pattern: str
+    def __init__(self, output_ref: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., pattern: _Optional[str] = ...) -> None: ...
+
+class ReadOutputResponse(_message.Message):
+    __slots__ = ("content", "total_chars", "next_offset", "complete")
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_CHARS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    content: str
+    total_chars: int
+    next_offset: int
+    complete: bool
+    def __init__(self, content: _Optional[str] = ..., total_chars: _Optional[int] = ..., next_offset: _Optional[int] = ..., complete: _Optional[bool] = ...) -> None: ...
