@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -129,12 +130,11 @@ func (s *Store) open() error {
 func openBolt(path string, options bbolt.Options) (db *bbolt.DB, err error) {
 	defer damaged(&err)
 	db, err = bbolt.Open(path, 0o600, &options)
-	switch {
-	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrChecksum), errors.Is(err, bbolt.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
-	default:
+	var system syscall.Errno
+	if err == nil || errors.Is(err, bbolt.ErrTimeout) || errors.As(err, &system) {
 		return db, err
 	}
+	return nil, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
 }
 
 // resumeBatch is how many open claims are decided in one transaction.

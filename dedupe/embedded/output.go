@@ -43,6 +43,10 @@ func readHead(key []byte, b *bbolt.Bucket) (outputHead, error) {
 	if err != nil {
 		return outputHead{}, err
 	}
+	return decodeHead(value)
+}
+
+func decodeHead(value []byte) (outputHead, error) {
 	if len(value) != 17 {
 		return outputHead{}, fmt.Errorf("%w: the head of an output", dedupe.ErrCorrupt)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"hash/maphash"
 	"io"
 	"os"
 
@@ -21,8 +22,9 @@ import (
 //     there and is reached once;
 //   - keys are in order and within the range in which a search looks for them;
 //   - every value passes its checksum, which covers its key too;
-//   - as many records expire as there are, and as many results are there as
-//     records have one, so that no page went missing whole.
+//   - the records that are to expire, the results that records have and the
+//     claims that are open are the ones that are there: a page that went missing
+//     whole, or is an older copy of itself, does not fit the others.
 
 // The layout of bbolt's file, version 2; numbers are in the machine's order.
 const (
@@ -54,8 +56,8 @@ func verify(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	c := &checker{file: f, size: info.Size()}
-	root, err := c.meta()
+	c := &checker{file: f, size: info.Size(), seed: maphash.MakeSeed()}
+	root, err := c.root()
 	if err != nil {
 		return err
 	}
@@ -72,9 +74,25 @@ type checker struct {
 	pageSize int
 	pages    uint64 // ids below it are in use or free
 	seen     []uint64
-	counts   [7]int // of the top buckets
-	found    int    // top buckets
-	results  int    // records that have one
+	found    int // top buckets
+
+	seed                     maphash.Seed
+	meta                     set
+	records, expiring        set // keys of records
+	results, referred        set // ids of results
+	claims, claimed          set // keys of claimed records
+	outputs, expiringOutputs int
+}
+
+// set is a fingerprint of a set of keys that does not depend on their order.
+type set struct {
+	count int
+	sum   uint64
+}
+
+func (c *checker) add(s *set, key []byte) {
+	s.count++
+	s.sum += maphash.Bytes(c.seed, key)
 }
 
 // visitor is shown every element of a leaf page.
@@ -88,8 +106,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", dedupe.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// meta reads the two meta pages and returns the root of the newer one.
-func (c *checker) meta() (root uint64, err error) {
+// root reads the two meta pages and returns the root of the newer one.
+func (c *checker) root() (root uint64, err error) {
 	var first [pageHead + metaSize]byte
 	if _, err := c.file.ReadAt(first[:], 0); err != nil {
 		return 0, corrupt("the file is shorter than its first page")
@@ -255,11 +273,10 @@ func (c *checker) bucket(value []byte, visit visitor) error {
 
 // topBucket checks one of the buckets that a store has.
 func (c *checker) topBucket(name, value []byte, isBucket bool) error {
-	for i, want := range topBuckets {
+	for _, want := range topBuckets {
 		if isBucket && bytes.Equal(name, want) {
 			c.found++
 			return c.bucket(value, func(key, value []byte, isBucket bool) error {
-				c.counts[i]++
 				return c.content(want, key, value, isBucket)
 			})
 		}
@@ -272,42 +289,91 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 	if isBucket != bytes.Equal(bucket, outputsBucket) {
 		return corrupt("a value in %s is damaged", bucket)
 	}
-	switch {
-	case bytes.Equal(bucket, recordsBucket):
-		e, err := decodeEntry(key, value)
-		if e.resultID != 0 {
-			c.results++
-		}
-		return err
-	case bytes.Equal(bucket, resultsBucket), bytes.Equal(bucket, metaBucket):
+	switch string(bucket) {
+	case string(metaBucket):
+		c.add(&c.meta, key)
 		body, err := verified(key, value)
 		if err == nil && bytes.Equal(key, formatKey) && string(body) != format {
 			return fmt.Errorf("its format is %q; this version of Sidecall reads %q", body, format)
 		}
 		return err
-	case bytes.Equal(bucket, outputsBucket):
-		return c.bucket(value, func(piece, value []byte, _ bool) error {
-			_, err := verified(append(key[:len(key):len(key)], piece...), value)
-			return err
-		})
-	case bytes.Equal(bucket, expiryBucket), bytes.Equal(bucket, outputExpiryBucket):
-		if len(key) != 16 {
-			return corrupt("a value in %s is damaged", bucket)
-		}
+	case string(recordsBucket):
+		return c.record(key, value)
+	case string(resultsBucket):
+		c.add(&c.results, key)
+		_, err := verified(key, value)
+		return err
+	case string(claimsBucket):
+		c.add(&c.claims, key)
+	case string(expiryBucket):
+		c.add(&c.expiring, value)
+	case string(outputsBucket):
+		return c.output(key, value)
+	case string(outputExpiryBucket):
+		return c.outputPlace(key, value)
 	}
+	return nil
+}
+
+func (c *checker) record(key, value []byte) error {
+	e, err := decodeEntry(key, value)
+	if err != nil {
+		return err
+	}
+	c.add(&c.records, key)
+	if e.resultID != 0 {
+		c.add(&c.referred, bigEndian(e.resultID))
+	}
+	if e.State == dedupe.Claimed {
+		c.add(&c.claimed, key)
+	}
+	return nil
+}
+
+// output checks an output and that all its pieces are there.
+func (c *checker) output(key, value []byte) error {
+	var size, want int64
+	err := c.bucket(value, func(piece, value []byte, _ bool) error {
+		body, err := verified(append(key[:len(key):len(key)], piece...), value)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(piece, outputHeadKey) {
+			size += int64(len(body))
+			return nil
+		}
+		head, err := decodeHead(body)
+		want = head.size
+		c.outputs++
+		return err
+	})
+	if err == nil && size != want {
+		return corrupt("an output of %d bytes has %d", want, size)
+	}
+	return err
+}
+
+func (c *checker) outputPlace(place, value []byte) error {
+	if len(place) != 16 || len(value) < 8 {
+		return corrupt("a place in %s is damaged", outputExpiryBucket)
+	}
+	c.expiringOutputs++
 	return nil
 }
 
 // totals compares what belongs together.
 func (c *checker) totals() error {
-	meta, records, results, expiry := c.counts[0], c.counts[1], c.counts[2], c.counts[4]
 	switch {
-	case c.found != len(topBuckets) || meta != 3:
+	case c.found != len(topBuckets) || c.meta.count != 3:
 		return corrupt("this is no store of Sidecall, or parts of it are missing")
-	case records != expiry:
-		return corrupt("it holds %d records, of which %d are to expire", records, expiry)
-	case c.results != results:
-		return corrupt("it holds %d results for %d records that have one", results, c.results)
+	case c.records != c.expiring:
+		return corrupt("it holds %d records, and %d others are to expire", c.records.count, c.expiring.count)
+	case c.results != c.referred:
+		return corrupt("it holds %d results, and records have %d others", c.results.count, c.referred.count)
+	case c.claims != c.claimed:
+		return corrupt("it notes %d open claims, and %d other records are claimed", c.claims.count, c.claimed.count)
+	case c.expiringOutputs < c.outputs: // a ref kept anew has two places
+		return corrupt("it holds %d outputs, of which %d are to expire", c.outputs, c.expiringOutputs)
 	default:
 		return nil
 	}
