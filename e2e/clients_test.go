@@ -96,8 +96,9 @@ func TestTheClientsExamples(t *testing.T) {
 			}
 			shows(t, string(out),
 				"tools: create_ticket, list_tickets",
-				`call_1 creat_ticket`, `UNKNOWN_TOOL: {"code":"UNKNOWN_TOOL"`,
 				`INVALID_ARGS: {"code":"INVALID_ARGS"`, `Did you mean \"urgent\"?`,
+				"call_1 creat_ticket", `UNKNOWN_TOOL: {"code":"UNKNOWN_TOOL"`,
+				`Did you mean \"priority\"?`, `e.g. 3`,
 				"replayed: ",
 				"done: 2 tickets after ",
 			)
