@@ -19,6 +19,8 @@ const (
 	maxErrorBody = 256 << 10
 	// maxReasons is how many of a list of errors are shown.
 	maxReasons = 3
+	// maxLooked is how many of them are looked at.
+	maxLooked = 100
 )
 
 // Message finds, in the reply of a failure, the sentence that somebody wrote
@@ -80,12 +82,12 @@ func said(value any, depth int) string {
 
 func saidTogether(list []any, depth int) string {
 	var reasons []string
-	for _, item := range list {
+	for _, item := range list[:min(len(list), maxLooked)] {
 		if reason := said(item, depth+1); reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}
-	if more := len(reasons) - maxReasons; more > 0 {
+	if more := len(reasons) - maxReasons + max(0, len(list)-maxLooked); len(reasons) > maxReasons {
 		reasons = append(reasons[:maxReasons], "and "+strconv.Itoa(more)+" more")
 	}
 	return strings.Join(reasons, "; ")
@@ -211,7 +213,7 @@ func withoutStack(text string) string {
 	if before, after, found := strings.Cut(text, "Traceback (most recent call last)"); found {
 		lines := strings.Split(strings.TrimSpace(after), "\n")
 		last := strings.TrimSpace(lines[len(lines)-1])
-		return strings.TrimSpace(before + " " + last)
+		return strings.TrimSpace(strings.TrimSpace(before) + "\n" + last)
 	}
 	if !strings.Contains(text, "\n") {
 		return text

@@ -149,11 +149,12 @@ func decompressed(resp *http.Response) (io.Reader, error) {
 	case "", "identity":
 		return resp.Body, nil
 	case "gzip", "x-gzip":
-		if resp.ContentLength == 0 {
-			return resp.Body, nil
-		}
 		resp.ContentLength = -1
-		return gzip.NewReader(resp.Body)
+		unpacked, err := gzip.NewReader(resp.Body)
+		if err == io.EOF { //nolint:errorlint // no body at all, as after HEAD
+			return http.NoBody, nil
+		}
+		return unpacked, err
 	default:
 		return nil, errEncoding
 	}

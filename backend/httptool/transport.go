@@ -76,7 +76,10 @@ func (c *connections) dialer(dial dialFunc) dialFunc {
 		defer cancel()
 		defer context.AfterFunc(c.done, cancel)()
 		conn, err := dial(ctx, network, address)
-		if err != nil {
+		switch {
+		case err != nil && c.done.Err() != nil:
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errClosed}
+		case err != nil:
 			return nil, err
 		}
 		counted := &countedConn{Conn: conn, owner: c}

@@ -1,0 +1,333 @@
+package httptool_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/backend/httptool"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// executeThenBreak is a server that answers the first request of a connection
+// and breaks the connection at the second, after it has carried it out. That is
+// what makes net/http send a request again.
+type executeThenBreak struct {
+	url        string
+	executions atomic.Int64
+	reset      bool
+}
+
+func startExecuteThenBreak(t *testing.T, reset bool) *executeThenBreak {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &executeThenBreak{url: "http://" + listener.Addr().String(), reset: reset}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(conn)
+		}
+	}()
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return s
+}
+
+func (s *executeThenBreak) serve(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for n := 1; ; n++ {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		if req.URL.Path == "/warm" {
+			if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); err != nil {
+				return
+			}
+			continue
+		}
+		s.executions.Add(1)
+		if s.reset {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		}
+		return
+	}
+}
+
+// warm leaves one connection idle, so that the next call reuses it.
+func (s *executeThenBreak) warm(t *testing.T, b *httptool.Backend) {
+	t.Helper()
+	_, failure := call{spec: httptool.Spec{Method: "GET", Path: "/warm"}, effect: tool.ReadOnly}.on(t, b)
+	noFailure(t, failure)
+}
+
+// requests are all the ways in which a request may look harmless to net/http.
+var requests = map[string]call{
+	"POST with a body":                 {spec: httptool.Spec{Method: "POST", Path: "/do"}, args: `{"a":1}`},
+	"POST with a key":                  {spec: httptool.Spec{Method: "POST", Path: "/do", IdempotencyHeader: "Idempotency-Key"}, args: `{"a":1}`, key: "k", effect: tool.Keyed},
+	"POST with another key":            {spec: httptool.Spec{Method: "POST", Path: "/do", IdempotencyHeader: "X-Idempotency-Key"}, args: `{"a":1}`, key: "k"},
+	"POST without a body":              {spec: httptool.Spec{Method: "POST", Path: "/do", Body: &httptool.Body{}}},
+	"POST without a body, with a key":  {spec: httptool.Spec{Method: "POST", Path: "/do", Body: &httptool.Body{}, IdempotencyHeader: "Idempotency-Key"}, key: "k"},
+	"PATCH with a key":                 {spec: httptool.Spec{Method: "PATCH", Path: "/do", IdempotencyHeader: "Idempotency-Key"}, key: "k"},
+	"PUT":                              {spec: httptool.Spec{Method: "PUT", Path: "/do"}, args: `{"a":1}`, effect: tool.Idempotent},
+	"DELETE":                           {spec: httptool.Spec{Method: "DELETE", Path: "/do"}, effect: tool.Idempotent},
+	"DELETE with a key":                {spec: httptool.Spec{Method: "DELETE", Path: "/do", IdempotencyHeader: "Idempotency-Key"}, key: "k"},
+	"GET that has an effect":           {spec: httptool.Spec{Method: "GET", Path: "/do"}},
+	"GET that has an effect and a key": {spec: httptool.Spec{Method: "GET", Path: "/do", IdempotencyHeader: "Idempotency-Key"}, key: "k"},
+	"GET that reads":                   {spec: httptool.Spec{Method: "GET", Path: "/do"}, effect: tool.ReadOnly},
+	"HEAD":                             {spec: httptool.Spec{Method: "HEAD", Path: "/do"}, effect: tool.ReadOnly},
+}
+
+func TestExecuteThenCloseOnAReusedConnectionExecutesOnce(t *testing.T) {
+	for name, c := range requests {
+		for _, reset := range []bool{false, true} {
+			t.Run(name+map[bool]string{false: ", closed", true: ", reset"}[reset], func(t *testing.T) {
+				s := startExecuteThenBreak(t, reset)
+				b := at(t, s.url)
+				s.warm(t, b)
+				_, failure := c.on(t, b)
+				proves(t, failure, tool.CodeDependencyUnavailable, tool.Ambiguous)
+				if n := s.executions.Load(); n != 1 {
+					t.Errorf("%d executions, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// Without this the test above would prove nothing.
+func TestNetHTTPByItselfExecutesTwice(t *testing.T) {
+	s := startExecuteThenBreak(t, false)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	send := func(path, key string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.Body.Close()
+	}
+	if err := send("/warm", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("/do", "k"); err == nil {
+		t.Fatal("no error")
+	}
+	if n := s.executions.Load(); n != 2 {
+		t.Errorf("%d executions: net/http no longer sends again, and the server here must change", n)
+	}
+}
+
+func TestRedirectsOfEffectfulRequestsAreNotFollowed(t *testing.T) {
+	for name, c := range requests {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
+				var asked, moved atomic.Int64
+				url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/moved" {
+						moved.Add(1)
+						return
+					}
+					asked.Add(1)
+					http.Redirect(w, r, "/moved?token=secret", status)
+				})
+				_, failure := c.on(t, at(t, url))
+				if asked.Load() != 1 {
+					t.Errorf("%d requests, want 1", asked.Load())
+				}
+				if c.effect == tool.ReadOnly {
+					noFailure(t, failure)
+					return
+				}
+				evidence := tool.Definite
+				if status <= 303 {
+					evidence = tool.Ambiguous
+				}
+				proves(t, failure, tool.CodeUnrecoverable, evidence)
+				if moved.Load() != 0 {
+					t.Error("the redirect was followed")
+				}
+				if !strings.Contains(failure.Message, "/moved") || strings.Contains(failure.Message, "secret") {
+					t.Errorf("message = %q, want the path without the query", failure.Message)
+				}
+			})
+		}
+	}
+}
+
+func TestRedirectsOfReadsStayWithinTheOriginAndEnd(t *testing.T) {
+	other := serve(t, func(w http.ResponseWriter, _ *http.Request) { t.Error("another host was asked") })
+	var hops atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/elsewhere":
+			http.Redirect(w, r, other+"/x", http.StatusFound)
+		case "/up":
+			http.Redirect(w, r, "https://"+r.Host+"/x", http.StatusFound)
+		case "/user":
+			http.Redirect(w, r, "http://u:p@"+r.Host+"/x", http.StatusFound)
+		case "/slashes":
+			w.Header().Set("Location", "http://"+r.Host+"//"+strings.TrimPrefix(other, "http://")+"/x")
+			w.WriteHeader(http.StatusFound)
+		case "/loop":
+			hops.Add(1)
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		case "/nowhere":
+			w.WriteHeader(http.StatusFound)
+		case "/relative/a":
+			http.Redirect(w, r, "b?x=1", http.StatusSeeOther)
+		case "/relative/b":
+			if r.Header.Get("Authorization") != "Bearer t" {
+				t.Error("the header got lost")
+			}
+			_, _ = io.WriteString(w, r.URL.String())
+		}
+	})
+	b := open(t, httptool.Config{BaseURL: url, AllowPrivate: true, Headers: map[string]string{"Authorization": "Bearer t"}})
+	read := func(path string) (string, *tool.Failure) {
+		reply, failure := call{spec: httptool.Spec{Path: path}, effect: tool.ReadOnly}.on(t, b)
+		return string(reply.Text), failure
+	}
+	for _, path := range []string{"/elsewhere", "/up", "/user", "/slashes", "/loop", "/nowhere"} {
+		_, failure := read(path)
+		proves(t, failure, tool.CodeUnrecoverable, tool.Definite)
+	}
+	if n := hops.Load(); n != 6 {
+		t.Errorf("%d requests in a loop, want 6", n)
+	}
+	text, failure := read("/relative/a")
+	noFailure(t, failure)
+	if text != "/relative/b?x=1" {
+		t.Errorf("ended at %q, want /relative/b?x=1", text)
+	}
+}
+
+func TestATimeoutAfterSendingIsAmbiguous(t *testing.T) {
+	released := make(chan struct{})
+	arrived := make(chan struct{}, 1)
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(released)
+	b := at(t, url)
+	post := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, failure := post.under(ctx, t, b)
+	proves(t, failure, tool.CodeTimeout, tool.Ambiguous)
+	<-arrived
+
+	// The pipeline gives its contexts causes of their own.
+	ctx, cancel = context.WithTimeoutCause(t.Context(), 50*time.Millisecond, io.ErrNoProgress)
+	defer cancel()
+	_, failure = post.under(ctx, t, b)
+	proves(t, failure, tool.CodeTimeout, tool.Ambiguous)
+	<-arrived
+
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, failure = post.under(ctx, t, b)
+	proves(t, failure, tool.CodeCancelled, tool.Ambiguous)
+	if !failure.CallerFault {
+		t.Error("a cancelled call counts against the backend")
+	}
+}
+
+func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
+	url := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+	b := at(t, url)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, failure := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.under(ctx, t, b)
+	proves(t, failure, tool.CodeCancelled, tool.NotExecuted)
+	ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, failure = call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.under(ctx, t, b)
+	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+}
+
+func TestNoConnectionMeansNotExecuted(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.TrimPrefix(serve(t, func(http.ResponseWriter, *http.Request) {}), "http://")
+	for name, c := range map[string]struct{ url, errorType string }{
+		"refused":                        {"http://" + dead, "connection_refused"},
+		"refused under TLS":              {"https://" + dead, "connection_refused"},
+		"not a TLS server":               {"https://" + plain, "tls"},
+		"a name that cannot be resolved": {"http://no-such-host.invalid", "dns"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, failure := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.on(t, at(t, c.url))
+			proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+			if failure.ErrorType != c.errorType {
+				t.Errorf("error type = %s, want %s: %v", failure.ErrorType, c.errorType, failure.Err)
+			}
+		})
+	}
+}
+
+func TestWaitingForAConnectionIsNotSending(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{}, 2)
+	url := serve(t, func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-release
+	})
+	b := open(t, httptool.Config{BaseURL: url, AllowPrivate: true, MaxConns: 1})
+	c := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}
+	first := make(chan *tool.Failure, 1)
+	go func() {
+		_, failure := c.on(t, b)
+		first <- failure
+	}()
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, failure := c.under(ctx, t, b)
+	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+	close(release)
+	noFailure(t, <-first)
+}
