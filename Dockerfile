@@ -1,0 +1,42 @@
+# syntax=docker/dockerfile:1
+
+# Sidecall as an image: one static binary and the CA certificates, nothing else.
+# There is no shell, no package manager and no /tmp in it, and it runs as a user
+# without a name or rights. `make check-image` proves the content without a
+# Docker engine, from the same two lines that end with COPY --from=build below.
+#
+#   docker build -t sidecall --build-arg VERSION=v0.1.0 .
+#   docker run --rm sidecall demo
+#
+# Beside an agent: the sidecar listens on loopback or on a unix socket, so share
+# one of them. Same network namespace (a pod; --network container:agent), or a
+# volume with the socket (listen: [unix:///var/lib/sidecall/sidecall.sock]).
+#
+#   docker run --network container:agent \
+#     -v $PWD/sidecall.yaml:/etc/sidecall/sidecall.yaml:ro \
+#     -v sidecall:/var/lib/sidecall sidecall
+#
+# No HEALTHCHECK: it would have to run inside, and would say less than what the
+# sidecar tells whoever asks: GET /healthz and /readyz on the admin address, and
+# grpc.health.v1 on every listener.
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=
+RUN scripts/image-root.sh /out "$VERSION"
+
+FROM scratch
+COPY --from=build /out/root/ /
+COPY --from=build --chown=65532:65532 /out/state/ /var/lib/sidecall/
+# The store: ./sidecall.db of a config that does not say otherwise. Calls are
+# remembered for as long as this volume is.
+VOLUME /var/lib/sidecall
+WORKDIR /var/lib/sidecall
+# Whatever needs a temporary file (the demo) makes it in the volume.
+ENV TMPDIR=/var/lib/sidecall
+USER 65532:65532
+ENTRYPOINT ["/usr/bin/sidecall"]
+CMD ["serve", "--config", "/etc/sidecall/sidecall.yaml"]
