@@ -29,6 +29,7 @@ func (c *call) parse() (map[string]any, []tool.Error) {
 	if violation != nil {
 		return nil, []tool.Error{*violation}
 	}
+	c.args = args // what is refused is logged with its shape too
 	args, notes, violations := c.route.Schema.Check(args)
 	c.notes = notes
 	return args, violations

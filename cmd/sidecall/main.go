@@ -42,6 +42,9 @@ func fail(code int, err error) error { return &exitError{code, err} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// The first signal asks for an end; whoever sends a second one does not want
+	// to wait for it, and gets what the system does by itself.
+	context.AfterFunc(ctx, stop)
 	err := newRoot().ExecuteContext(ctx)
 	stop()
 	os.Exit(report(err))
