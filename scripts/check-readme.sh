@@ -1,0 +1,100 @@
+#!/bin/sh
+# Holds the documents to their word: runs the README's commands, with the
+# README's own config, and checks its table of codes and the links of every page.
+set -eu
+cd "$(dirname "$0")/.."
+top=$PWD
+
+say() { printf 'check-readme: %s\n' "$*"; }
+die() { printf 'check-readme: error: %s\n' "$*" >&2; exit 1; }
+
+work=$(mktemp -d)
+pid=
+cleanup() {
+	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+
+# blocks LANGUAGE prints the fenced blocks of that language in the README.
+blocks() { awk -v fence="\`\`\`$1" '$0 == fence {inside = 1; next} /^```/ {inside = 0} inside' README.md; }
+
+# Links to files of this repository.
+pages=$(git ls-files '*.md')
+broken=$(
+	for page in $pages; do
+		[ -f "$page" ] || continue
+		sed -n '/^```/,/^```/!p' "$page" | grep -oE '\]\([^)#]+' | sed 's/^](//' | grep -vE '^[a-z]+:' | while read -r link; do
+			[ -e "$(dirname "$page")/$link" ] || echo "  $page: $link"
+		done
+	done
+)
+[ -z "$broken" ] || die "links to nowhere:
+$broken"
+say "links: ok"
+
+# The table of codes.
+sed -n 's/^| `\([A-Z_]*\)` | \([A-Z]*\) .*/\1 \2/p' README.md | sort >"$work/documented"
+awk '
+	/^\tCode[A-Za-z]+ +Code = "/ {split($0, q, "\""); code[$1] = q[2]}
+	/^\tCode[A-Za-z]+: +\{/ {name = $1; sub(":", "", name); class = $2; gsub(/[{,]/, "", class); print code[name], toupper(class)}
+' tool/code.go | sort >"$work/real"
+[ -s "$work/real" ] || die "no codes found in tool/code.go"
+diff "$work/documented" "$work/real" || die "the README's codes (<) are not those of tool/code.go (>)"
+say "codes: $(wc -l <"$work/real"), all documented"
+
+# The commands. Loopback ports become a socket, so that a sidecar that runs on
+# this machine is not in the way.
+mkdir "$work/bin" "$work/agent"
+go build -o "$work/bin/sidecall" ./cmd/sidecall
+PATH=$work/bin:$PATH
+addr=unix://$work/s
+blocks yaml | sed -e "s#tcp://127.0.0.1:8470#$addr#" -e 's#^admin:.*#admin: "off"#' >"$work/agent/sidecall.yaml"
+grep -q "$addr" "$work/agent/sidecall.yaml" || die "the README's config does not listen on tcp://127.0.0.1:8470"
+
+# ready waits until the sidecar serves.
+ready() {
+	tries=0
+	until sidecall tools --addr "$addr" >/dev/null 2>&1; do
+		kill -0 "$pid" 2>/dev/null || die "the sidecar ended: $(cat "$work/log")"
+		tries=$((tries + 1))
+		[ "$tries" -lt 100 ] || die "the sidecar does not answer: $(cat "$work/log")"
+		sleep 0.1
+	done
+}
+
+# run COMMAND in the agent's directory.
+run() {
+	(cd "$work/agent" && eval "$1") >"$work/out" 2>&1 || die "$1: failed: $(cat "$work/out")"
+	[ -s "$work/out" ] || die "$1: printed nothing"
+	say "ok: $1"
+}
+
+blocks sh | sed 's/ *#.*//' | grep . >"$work/commands" || die "the README has no commands"
+while read -r command <&3; do
+	case $command in
+	"make test") make -n test >/dev/null && say "ok: $command (this run)" ;;
+	"go run ./cmd/sidecall demo")
+		(cd "$top" && eval "$command") </dev/null >"$work/out" 2>&1 || die "$command: failed: $(cat "$work/out")"
+		say "ok: $command"
+		;;
+	"sidecall serve "*)
+		cd "$work/agent"
+		$command >"$work/log" 2>&1 </dev/null &
+		pid=$!
+		cd "$top"
+		ready
+		say "ok: $command"
+		;;
+	"sidecall tools"* | "sidecall call "*) run "$command --addr $addr" ;;
+	"sidecall "*) run "$command" ;;
+	*) die "a command that this check does not know: $command" ;;
+	esac
+done 3<"$work/commands"
+
+[ -n "$pid" ] || die "the README does not say how to serve"
+kill -TERM "$pid"
+wait "$pid" || die "the sidecar did not end well: $(cat "$work/log")"
+pid=
+say "ok"
