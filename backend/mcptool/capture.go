@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -176,16 +177,43 @@ func encode(msg jsonrpc.Message) []byte {
 	return data
 }
 
+// unbatch returns the messages of a batch, which protocol version 2025-03-26
+// allows; data itself when it is none.
+func unbatch(data []byte) []json.RawMessage {
+	var messages []json.RawMessage // fresh: decoding writes into what is there
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
+		if json.Unmarshal(data, &messages) == nil {
+			return messages
+		}
+	}
+	return []json.RawMessage{data}
+}
+
+// watcher is what the transports tell a session.
+type watcher interface {
+	// heard is told of every sign of life.
+	heard()
+	// expire is told that the server does not know the session.
+	expire()
+	// progressed is told of the parameters of every note of progress.
+	progressed(params json.RawMessage)
+}
+
 // wanted reports whether the SDK should see a request or notification of the
-// server. The others (log messages, changes of prompts and resources) are
-// dropped before they can queue up; requests are all answered.
-func wanted(r *jsonrpc.Request) bool {
+// server. Notes of progress are passed on here, so that they come before the
+// answer that follows them; the other notifications (log messages, changes of
+// prompts and resources) are dropped before they can queue up. Requests are all
+// answered.
+func wanted(r *jsonrpc.Request, w watcher) bool {
 	if r.IsCall() {
 		return true
 	}
 	switch r.Method {
-	case "notifications/progress", "notifications/tools/list_changed",
-		"notifications/cancelled", "notifications/subscriptions/acknowledged":
+	case "notifications/progress":
+		w.progressed(r.Params)
+		return false
+	case "notifications/tools/list_changed", "notifications/cancelled",
+		"notifications/subscriptions/acknowledged":
 		return true
 	}
 	return false

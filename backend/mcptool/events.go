@@ -158,10 +158,10 @@ func (e *events) message(data []byte) []byte {
 		e.wire.log.Debug("an event that is no message was dropped", "bytes", len(data), "error", err)
 		return nil
 	}
-	e.wire.heard()
+	e.wire.watch.heard()
 	switch msg := msg.(type) {
 	case *jsonrpc.Request:
-		if !wanted(msg) {
+		if !wanted(msg, e.wire.watch) {
 			return nil
 		}
 	case *jsonrpc.Response:
@@ -185,7 +185,7 @@ func (e *events) tooLarge(ev event) []byte {
 		e.wire.log.Warn("an event that is too large was dropped", "bytes", ev.size)
 		return nil
 	}
-	e.wire.heard()
+	e.wire.watch.heard()
 	e.cp.settle(answer{outcome: tooLarge, size: ev.size})
 	e.err = io.EOF
 	return encode(stub(e.id))

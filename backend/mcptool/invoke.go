@@ -67,7 +67,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if a.outcome == unanswered {
 		failure := unansweredFailure(ctx, a, sent, err)
 		if failure.ErrorType == errorTypeTimeout {
-			signal(s.suspect)
+			notify(s.suspect)
 		}
 		return backend.Reply{}, failure
 	}

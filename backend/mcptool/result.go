@@ -198,7 +198,7 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		return backend.Reply{}, rpcFailure(a.rpc, call.Effect)
 	case tooLarge:
 		return backend.Reply{Size: a.size}, unreadable(tool.Definite,
-			fmt.Sprintf("the tool ran, but its result has more than %d bytes, which is more than is read", a.size-1), nil)
+			fmt.Sprintf("the tool ran, but its result is too large to be read (at least %d bytes)", a.size), nil)
 	case httpError:
 		return statusReply(a), statusFailure(a, call)
 	case notMCP:

@@ -213,7 +213,7 @@ func (b *Backend) relist(ctx context.Context, s *session, tools []backend.Discov
 	defer pause(ctx, relistAfter)
 	if err != nil {
 		b.log.Warn("the MCP server's tool list could not be read again; the last one stays", "error", err)
-		signal(s.changed)
+		notify(s.changed)
 		return tools
 	}
 	if !reflect.DeepEqual(found, tools) {

@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -85,10 +86,9 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, &mcp.ClientOptions{
 		Logger: b.log,
 		// Nothing of the client's is offered: no roots, sampling, elicitation.
-		Capabilities:                &mcp.ClientCapabilities{},
-		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { signal(s.changed) },
-		ProgressNotificationHandler: s.progressed,
+		Capabilities:           &mcp.ClientCapabilities{},
+		MultiRoundTrip:         &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { notify(s.changed) },
 	})
 	version := settledProtocol
 	if b.modern {
@@ -100,11 +100,8 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	}
 	if err != nil {
 		b.background(func() { s.end() })
-		var refusal *jsonrpc.Error
-		if errors.As(err, &refusal) {
-			// It speaks, but not this handshake: the other one next time.
-			b.modern = !b.modern
-		}
+		// One that speaks, but not this handshake, gets the other one next time.
+		b.modern = !b.modern && refusedHandshake(err)
 		return nil, nil, openError(ctx, s, err)
 	}
 	s.client = cs
@@ -116,6 +113,14 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	}
 	s.since = time.Now()
 	return s, tools, nil
+}
+
+// refusedHandshake reports whether the server answered the handshake with an
+// error of its own. The SDK gives its own errors JSON-RPC codes too, from -32005
+// (never sent, as far as it knows) to -32003.
+func refusedHandshake(err error) bool {
+	var refusal *jsonrpc.Error
+	return errors.As(err, &refusal) && (refusal.Code < -32005 || refusal.Code > -32003)
 }
 
 // openError says why a session could not be opened, as well as is known.
@@ -141,7 +146,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 			grace: b.timing.Grace,
 			limit: b.cfg.MaxMessage,
 			log:   b.log,
-			heard: s.heard,
+			watch: s,
 		}
 	}
 	w := &wire{
@@ -149,8 +154,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 		headers:    b.cfg.Headers,
 		limit:      b.cfg.MaxMessage,
 		log:        b.log,
-		heard:      s.heard,
-		expire:     s.expire,
+		watch:      s,
 		background: b.background,
 	}
 	if w.base == nil {
@@ -210,16 +214,18 @@ func (s *session) reason() error {
 	}
 }
 
+// heard implements watcher.
 func (s *session) heard() { s.lastHeard.Store(time.Now().UnixNano()) }
 
 func (s *session) silence() time.Duration {
 	return time.Since(time.Unix(0, s.lastHeard.Load()))
 }
 
+// expire implements watcher.
 func (s *session) expire() { s.expireOnce.Do(func() { close(s.expired) }) }
 
-// signal puts one signal into a channel that holds one.
-func signal(ch chan struct{}) {
+// notify puts one signal into a channel that holds one.
+func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -278,22 +284,26 @@ func (s *session) watch(token string, f func(string)) (stop func()) {
 	}
 }
 
-// progressed is the SDK's handler of notifications/progress.
-func (s *session) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-	token, ok := req.Params.ProgressToken.(string)
-	if !ok {
+// progressed implements watcher.
+func (s *session) progressed(params json.RawMessage) {
+	var p mcp.ProgressNotificationParams
+	if json.Unmarshal(params, &p) != nil {
 		return
+	}
+	token, ok := p.ProgressToken.(string)
+	if !ok {
+		return // ours are strings
 	}
 	s.mu.Lock()
 	f := s.progress[token]
 	s.mu.Unlock()
 	if f != nil {
-		f(progressNote(req.Params))
+		f(progressNote(p))
 	}
 }
 
 // progressNote is the message of the server, else how far it has come.
-func progressNote(p *mcp.ProgressNotificationParams) string {
+func progressNote(p mcp.ProgressNotificationParams) string {
 	if p.Message != "" {
 		return p.Message[:min(len(p.Message), 1<<10)]
 	}

@@ -3,7 +3,6 @@ package mcptool
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,8 +42,7 @@ type pipes struct {
 	grace time.Duration
 	limit int
 	log   *slog.Logger
-	// heard is called for every message that arrives.
-	heard func()
+	watch watcher
 
 	conn *pipeConn // after Connect
 }
@@ -201,7 +199,7 @@ func (c *pipeConn) Read(context.Context) (jsonrpc.Message, error) {
 	}
 	msg := c.queue[0]
 	c.queue = c.queue[1:]
-	c.heard()
+	c.watch.heard()
 	return msg, nil
 }
 
@@ -214,15 +212,8 @@ func (c *pipeConn) decode(ln line) []jsonrpc.Message {
 	if len(text) == 0 {
 		return nil
 	}
-	raw := []json.RawMessage{text}
-	if text[0] == '[' {
-		// A batch, as protocol version 2025-03-26 allows.
-		if json.Unmarshal(text, &raw) != nil {
-			raw = []json.RawMessage{text}
-		}
-	}
 	var msgs []jsonrpc.Message
-	for _, data := range raw {
+	for _, data := range unbatch(text) {
 		msg, err := jsonrpc.DecodeMessage(data)
 		if i := bytes.Index(data, []byte(`{"jsonrpc"`)); err != nil && i > 0 {
 			// A message behind a print without a newline.
@@ -243,7 +234,7 @@ func (c *pipeConn) decode(ln line) []jsonrpc.Message {
 func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
 	switch msg := msg.(type) {
 	case *jsonrpc.Request:
-		if !wanted(msg) {
+		if !wanted(msg, c.watch) {
 			return nil
 		}
 	case *jsonrpc.Response:

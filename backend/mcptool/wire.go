@@ -36,11 +36,8 @@ type wire struct {
 	headers map[string]string
 	limit   int
 	log     *slog.Logger
-	// heard is called for every message that arrives, expire when the server
-	// says that it does not know the session, background to run what the
-	// backend waits for when it closes.
-	heard      func()
-	expire     func()
+	watch   watcher
+	// background runs what the backend waits for when it closes.
 	background func(func())
 }
 
@@ -123,7 +120,7 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.heard()
+	w.watch.heard()
 	switch {
 	case !isCall && !success(resp.StatusCode):
 		// A server that dislikes a notification must not cost the session.
@@ -149,7 +146,7 @@ func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Res
 		c.failed(err, sent.nothing(req.Context(), err))
 		return nil, err
 	}
-	w.heard()
+	w.watch.heard()
 	switch {
 	case !success(resp.StatusCode):
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
@@ -190,14 +187,7 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 		c.settle(answer{outcome: brokenOff, err: err})
 		return nil
 	}
-	messages := []json.RawMessage{data}
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
-		// A batch, as protocol version 2025-03-26 allows.
-		if json.Unmarshal(data, &messages) != nil {
-			messages = nil
-		}
-	}
-	for _, m := range messages {
+	for _, m := range unbatch(data) {
 		msg, err := jsonrpc.DecodeMessage(m)
 		if r, ok := msg.(*jsonrpc.Response); err == nil && ok && r.ID == id {
 			return encode(c.settleResponse(r, int64(len(data))))
@@ -253,7 +243,7 @@ func (w *wire) checkSession(req *http.Request, status int, body []byte) bool {
 	gone := status == http.StatusNotFound ||
 		status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
 	if gone {
-		w.expire()
+		w.watch.expire()
 	}
 	return gone
 }
