@@ -39,9 +39,9 @@ sed -n 's/^| `\([A-Z_]*\)` | \([A-Z]*\) .*/\1 \2/p' README.md | sort >"$work/doc
 awk '
 	/^\tCode[A-Za-z]+ +Code = "/ {split($0, q, "\""); code[$1] = q[2]}
 	/^\tCode[A-Za-z]+: +\{/ {name = $1; sub(":", "", name); class = $2; gsub(/[{,]/, "", class); print code[name], toupper(class)}
-' tool/code.go | sort >"$work/real"
-[ -s "$work/real" ] || die "no codes found in tool/code.go"
-diff "$work/documented" "$work/real" || die "the README's codes (<) are not those of tool/code.go (>)"
+' tool/error.go | sort >"$work/real"
+[ -s "$work/real" ] || die "no codes found in tool/error.go"
+diff "$work/documented" "$work/real" || die "the README's codes (<) are not those of tool/error.go (>)"
 say "codes: $(wc -l <"$work/real"), all documented"
 
 # The commands. Loopback ports become a socket, so that a sidecar that runs on
