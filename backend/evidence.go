@@ -104,8 +104,8 @@ func causeOf(ctx context.Context, err error, wrote bool) cause {
 	if c, ok := unprocessedCause(err); ok {
 		return c
 	}
-	switch ended(ctx, err) { //nolint:errorlint // ended returns exactly these
-	case context.Canceled:
+	switch ended(ctx, err) {
+	case context.Canceled: //nolint:errorlint // ended returns exactly these
 		return cause{code: tool.CodeCancelled, errorType: ErrorTypeCancelled, constraint: "the call was cancelled"}
 	case context.DeadlineExceeded:
 		return timeoutCause(wrote)

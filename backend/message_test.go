@@ -56,7 +56,7 @@ func TestWhatAnUpstreamSays(t *testing.T) {
 
 func TestClipCutsBetweenCharacters(t *testing.T) {
 	for limit := 3; limit < 12; limit++ {
-		got := backend.Clip("日本語日本語", limit)
+		got := backend.Clip(strings.Repeat("\u65e5\u672c\u8a9e", 2), limit)
 		if len(got) > limit || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 			t.Errorf("limit %d: %q", limit, got)
 		}

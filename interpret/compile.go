@@ -3,6 +3,7 @@ package interpret
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -200,7 +201,7 @@ var (
 		{"is_error", cel.BoolType},
 		{"args", cel.MapType(cel.StringType, cel.DynType)},
 	}
-	itemVariables = append(replyVariables[:len(replyVariables):len(replyVariables)],
+	itemVariables = append(slices.Clip(replyVariables),
 		variable{"item", cel.DynType}, variable{"index", cel.IntType})
 
 	replyScope = newScope(replyVariables)

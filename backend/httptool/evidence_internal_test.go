@@ -146,7 +146,7 @@ func TestSecretsAreTakenOutOfMessages(t *testing.T) {
 func TestSlowTextIsJudgedByItsWholeCharacters(t *testing.T) {
 	long := make([]byte, 0, 2048)
 	for len(long) < 1100 {
-		long = append(long, "日"...)
+		long = append(long, "\u65e5"...)
 	}
 	for n := 1020; n < 1030; n++ {
 		if looksBinary(long[:n]) && n%3 == 0 {

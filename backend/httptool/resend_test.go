@@ -245,14 +245,14 @@ func TestATimeoutAfterSendingIsAmbiguous(t *testing.T) {
 	b := at(t, url)
 	post := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, failure := post.under(ctx, t, b)
 	proves(t, failure, tool.CodeTimeout, tool.Ambiguous)
 	<-arrived
 
 	// The pipeline gives its contexts causes of their own.
-	ctx, cancel = context.WithTimeoutCause(t.Context(), 50*time.Millisecond, io.ErrNoProgress)
+	ctx, cancel = context.WithTimeoutCause(t.Context(), 500*time.Millisecond, io.ErrNoProgress)
 	defer cancel()
 	_, failure = post.under(ctx, t, b)
 	proves(t, failure, tool.CodeTimeout, tool.Ambiguous)

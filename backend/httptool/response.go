@@ -196,7 +196,7 @@ func readAll(body io.Reader, declared, limit int64) (text []byte, cut bool, err 
 		switch {
 		case int64(len(buffer)) > limit:
 			return buffer[:limit], true, nil
-		case err == io.EOF: //nolint:errorlint // only the bare one is the end
+		case err == io.EOF: // only the bare one is the end
 			return buffer, false, nil
 		case err != nil:
 			return buffer, false, err

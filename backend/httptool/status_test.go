@@ -118,7 +118,7 @@ func TestAnErrorBodyThatNeverEndsDoesNotHideTheStatus(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, failure := call{spec: httptool.Spec{Path: "/x"}, effect: tool.ReadOnly}.under(ctx, t, at(t, url))
 	proves(t, failure, tool.CodeNotFound, tool.Definite)

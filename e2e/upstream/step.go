@@ -148,8 +148,7 @@ func GiantHeader(size int) Step {
 func Drip(every time.Duration) Step {
 	return Step{true, func(x *exchange) {
 		x.w.Header().Set("Content-Type", "text/plain")
-		for x.chunk([]byte(".")) && x.wait(every) {
-		}
+		x.stream([]byte("."), every)
 	}}
 }
 
@@ -157,9 +156,7 @@ func Drip(every time.Duration) Step {
 func Endless() Step {
 	return Step{true, func(x *exchange) {
 		x.w.Header().Set("Content-Type", "text/plain")
-		block := []byte(strings.Repeat("all work and no play makes jack a dull boy\n", 1000))
-		for x.chunk(block) && x.wait(0) {
-		}
+		x.stream([]byte(strings.Repeat("all work and no play makes jack a dull boy\n", 1000)), 0)
 	}}
 }
 
@@ -244,6 +241,15 @@ func (x *exchange) chunk(text []byte) bool {
 		return false
 	}
 	return http.NewResponseController(x.w).Flush() == nil
+}
+
+// stream sends a part of the body again and again, until nobody reads it.
+func (x *exchange) stream(text []byte, every time.Duration) {
+	for x.chunk(text) {
+		if !x.wait(every) {
+			return
+		}
+	}
 }
 
 func (x *exchange) hang() {
