@@ -15,7 +15,7 @@
 // streams, GOAWAY and even PROTOCOL_ERROR. Sidecall has one retry layer, and it
 // is not this one. So no request here has a nil body or GetBody: where there is
 // nothing to send the body is an empty reader, which both transports treat as
-// not replayable (see request.body). Transports are used without
+// not replayable (see request.build). Transports are used without
 // http.Client, so no redirect is followed unless follow does it.
 //
 // # What a failure proves
