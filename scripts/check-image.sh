@@ -34,6 +34,11 @@ esac
 entrypoint=$(one ENTRYPOINT | tr -d '[]"')
 environment=$(one ENV)
 
+# Every package of the sidecar is in the build context.
+for package in $(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' ./cmd/sidecall | sed "s#^$(go list -m)/##"); do
+	grep -q "^!${package%%/*}\(/\|\$\)" .dockerignore || die ".dockerignore keeps package $package out of the image's build"
+done
+
 scripts/image-root.sh "$work/out" image-check
 
 root=$work/root

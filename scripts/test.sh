@@ -3,7 +3,7 @@
 # fails does not keep the later ones from running: one run shows everything that
 # is wrong. Exits non-zero when any stage failed.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 MAKE=${MAKE:-make}
 started=$(date +%s)
