@@ -1,0 +1,390 @@
+//go:build e2e
+
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
+	"github.com/sidecall/sidecall/tool"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	var n atomic.Int32
+	storetest.Run(t, storetest.Harness{
+		Lease: 400 * time.Millisecond,
+		Open: func(t testing.TB) dedupe.Store {
+			// Each case has its own keys on the one server.
+			return open(t, Options{Addrs: []string{srv.addr}, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
+		},
+	})
+}
+
+// With WAIT in every pipeline the answers are the same.
+func TestConformanceWithReplicas(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	host, port := "127.0.0.1", srv.addr[len("127.0.0.1:"):]
+	startServer(t, "--replicaof", host, port)
+	for srv.do(t, "wait", 1, 100) != int64(1) { // the replica has caught up
+		srv.do(t, "set", "ping", "x")
+	}
+	var n atomic.Int32
+	storetest.Run(t, storetest.Harness{
+		Lease: 400 * time.Millisecond,
+		Open: func(t testing.TB) dedupe.Store {
+			return open(t, Options{Addrs: []string{srv.addr}, WaitReplicas: 1, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
+		},
+	})
+}
+
+func TestTwoRoundTripsPerCallAndOnePerReplay(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	ctx := context.Background()
+	for i := range 10 { // the scripts are known after the first
+		d := s.Stats().RoundTrips
+		id := fmt.Sprint(i)
+		if a, err := s.Admit(ctx, request(id, tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {
+			t.Fatal(a.Verdict, err)
+		}
+		end := settlement(id, "ok")
+		end.Output = &dedupe.Output{Ref: id, Data: []byte("long"), TTL: time.Hour}
+		if v, err := s.Settle(ctx, end); err != nil || v != dedupe.Settled {
+			t.Fatal(v, err)
+		}
+		if got := s.Stats().RoundTrips - d; i > 0 && got != 2 {
+			t.Errorf("%d round trips for a call", got)
+		}
+		d = s.Stats().RoundTrips
+		if a, err := s.Admit(ctx, request(id, tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Replay {
+			t.Fatal(a.Verdict, err)
+		}
+		if got := s.Stats().RoundTrips - d; got != 1 {
+			t.Errorf("%d round trips for a replay", got)
+		}
+	}
+}
+
+// A record is remembered for the retention, whatever happened to its lease.
+func TestTheKeyLivesForTheRetention(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	ctx := context.Background()
+	left := func(id string) time.Duration {
+		ms, _ := srv.do(t, "pttl", recordKey("sidecall:", request(id, 0).Key)).(int64)
+		return time.Duration(ms) * time.Millisecond
+	}
+	check := func(when string) {
+		t.Helper()
+		if got := left("x"); got < 23*time.Hour || got > 24*time.Hour {
+			t.Errorf("%s the key lives for %v, want the retention", when, got)
+		}
+	}
+	for range 2 {
+		if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
+			t.Fatal(err)
+		}
+		check("claimed,")
+	}
+	if ok, err := s.Renew(ctx, request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	check("renewed,")
+	if _, err := s.Settle(ctx, settlement("x", "ok")); err != nil {
+		t.Fatal(err)
+	}
+	check("settled,")
+}
+
+// Replies are lost at any moment: nothing is claimed twice, and nobody is told
+// that his own claim is another's.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	p := startProxy(t, srv.addr)
+	s := open(t, Options{Addrs: []string{p.addr()}})
+	ctx := context.Background()
+	if err := s.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		id := fmt.Sprint(i)
+		p.deaf.Store(int32(i % maxTries)) // one try always gets through
+		a, err := s.Admit(ctx, request(id, tool.NonIdempotent))
+		if err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
+			t.Fatalf("%s: %v at epoch %d, %v", id, a.Verdict, a.Record.Epoch, err)
+		}
+		p.deaf.Store(int32((i / maxTries) % maxTries))
+		if v, err := s.Settle(ctx, settlement(id, "ok")); err != nil || v != dedupe.Settled {
+			t.Fatalf("%s: %v, %v", id, v, err)
+		}
+		p.deaf.Store(0)
+		again := request(id, tool.NonIdempotent)
+		again.Owner = "another"
+		if a, err := s.Admit(ctx, again); err != nil || a.Verdict != dedupe.Replay || string(a.Record.Result) != "ok" {
+			t.Fatalf("%s: %v, %v", id, a.Verdict, err)
+		}
+	}
+}
+
+func TestTheServerForgetsTheScripts(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	var crowd sync.WaitGroup
+	for worker := range 32 {
+		crowd.Go(func() {
+			for i := range 50 {
+				id := fmt.Sprint(worker, " ", i)
+				if worker == 0 {
+					srv.do(t, "script", "flush")
+				}
+				a, err := s.Admit(context.Background(), request(id, tool.NonIdempotent))
+				if err != nil || a.Verdict != dedupe.Won {
+					t.Errorf("%s: %v, %v", id, a.Verdict, err)
+				}
+			}
+		})
+	}
+	crowd.Wait()
+}
+
+// A server that goes away and comes back: errors meanwhile, and then everything
+// works again, with what the append-only file remembers.
+func TestTheServerIsRestarted(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	ctx := context.Background()
+	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
+		t.Fatal(err)
+	}
+	srv.kill()
+	if err := s.Ping(ctx); err == nil {
+		t.Error("Ping while it is down")
+	}
+	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); err == nil {
+		t.Errorf("admitted %v while it is down", a.Verdict)
+	}
+	srv.start(t)
+	if v, err := s.Settle(ctx, settlement("x", "ok")); err != nil || v != dedupe.Settled {
+		t.Errorf("settled after the restart: %v, %v", v, err)
+	}
+	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Replay {
+		t.Errorf("replayed after the restart: %v, %v", a.Verdict, err)
+	}
+}
+
+func TestTheServerComesLate(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	srv.kill()
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	if err := s.Ping(context.Background()); err == nil {
+		t.Error("Ping before there is a server")
+	}
+	srv.start(t)
+	deadline := time.Now().Add(10 * time.Second)
+	for s.Ping(context.Background()) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("it never noticed")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if a, err := s.Admit(context.Background(), request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {
+		t.Errorf("got %v, %v", a.Verdict, err)
+	}
+}
+
+// A server that hangs holds a caller no longer than its context, and a claim
+// made meanwhile is the caller's own.
+func TestTheServerHangs(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	if err := s.Ping(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := srv.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Admit(context.Background(), request("x", tool.NonIdempotent))
+	if err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
+		t.Errorf("got %v at epoch %d, %v", a.Verdict, a.Record.Epoch, err)
+	}
+}
+
+func TestAServerThatEvictsIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, "--maxmemory-policy", "allkeys-lru")
+	ctx := context.Background()
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	if err := s.Ping(ctx); !errors.Is(err, ErrEvicts) {
+		t.Errorf("Ping: %v", err)
+	}
+	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, ErrEvicts) {
+		t.Errorf("Admit: %v", err)
+	}
+	allowed := open(t, Options{Addrs: []string{srv.addr}, AllowEviction: true})
+	if _, err := allowed.Admit(ctx, request("x", tool.ReadOnly)); err != nil {
+		t.Errorf("allowed: %v", err)
+	}
+	// The operator mends it, and the first store works.
+	srv.do(t, "config", "set", "maxmemory-policy", "noeviction")
+	deadline := time.Now().Add(10 * time.Second)
+	for s.Ping(ctx) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("it never noticed")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestCheckWarns(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 1 {
+		t.Errorf("of a server that forgets: %q, %v", warnings, err)
+	}
+	srv.do(t, "config", "set", "appendonly", "yes")
+	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 0 {
+		t.Errorf("of one that remembers: %q, %v", warnings, err)
+	}
+}
+
+func TestAFullServerRefuses(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}})
+	ctx := context.Background()
+	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
+		t.Fatal(err)
+	}
+	srv.do(t, "config", "set", "maxmemory", "1mb")
+	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); err == nil {
+		t.Errorf("admitted %v", a.Verdict)
+	}
+	srv.do(t, "config", "set", "maxmemory", "0")
+	if v, err := s.Settle(ctx, settlement("x", "ok")); err != nil || v != dedupe.Settled {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
+// What fewer replicas have than asked for is no claim.
+func TestReplicasHaveToHaveIt(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := open(t, Options{Addrs: []string{srv.addr}, WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond})
+	ctx := context.Background()
+	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err == nil {
+		t.Fatalf("admitted %v without a replica", a.Verdict)
+	}
+	replica := startServer(t, "--replicaof", "127.0.0.1", srv.addr[len("127.0.0.1:"):])
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		a, err := s.Admit(ctx, request("x", tool.NonIdempotent))
+		if err == nil {
+			if a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
+				t.Errorf("got %v at epoch %d", a.Verdict, a.Record.Epoch)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if got := replica.do(t, "exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
+		t.Error("the replica does not have the claim")
+	}
+}
+
+func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	crash(t, srv, nil)
+}
+
+// The server is killed too; with its append-only file synced at each write it
+// forgets no claim.
+func TestKilledServersNeverRunACallTwice(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	crash(t, srv, func(t *testing.T, _ int) {
+		srv.kill()
+		srv.start(t)
+	})
+}
+
+func crash(t *testing.T, srv *server, between func(*testing.T, int)) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	storetest.Crash{
+		Rounds:  12,
+		Ledger:  ledger,
+		Between: between,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), crashChild+"="+srv.addr+" "+ledger)
+			return cmd
+		},
+		Open: func(t testing.TB) dedupe.Store { return open(t, Options{Addrs: []string{srv.addr}}) },
+	}.Run(t)
+}
+
+// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two
+// processors.
+func BenchmarkAdmitSettle(b *testing.B) {
+	srv := startServer(b)
+	s := open(b, Options{Addrs: []string{srv.addr}})
+	result := make([]byte, 600)
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			req := request(rand.Text(), tool.NonIdempotent)
+			if _, err := s.Admit(ctx, req); err != nil {
+				b.Error(err)
+				return
+			}
+			end := settlement(req.Key.ID, "")
+			end.Result = result
+			if _, err := s.Settle(ctx, end); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	stats := s.Stats()
+	b.ReportMetric(float64(stats.RoundTrips)/float64(stats.Pipelines), "commands/pipeline")
+}

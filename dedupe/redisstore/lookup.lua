@@ -1,0 +1,2 @@
+-- Returns {now, record}; the record is missing when there is none. KEYS: record.
+return {now, stored}

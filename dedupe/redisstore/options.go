@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Options of a Store; zero values mean the defaults.
+type Options struct {
+	// Addrs is host:port of the server; of the Sentinels when MasterName is
+	// set; of some of the nodes when Cluster is.
+	Addrs []string
+	// MasterName is the name under which the Sentinels know the master.
+	MasterName string
+	// Cluster says that the servers are a Redis Cluster.
+	Cluster bool
+
+	Username, Password string
+	// SentinelUsername and SentinelPassword, when the Sentinels want them.
+	SentinelUsername, SentinelPassword string
+	// DB is the database number; always 0 on a Cluster.
+	DB int
+	// TLS, when not nil, is spoken to every server.
+	TLS *tls.Config
+	// Dialer replaces the plain dialling of a connection.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// KeyPrefix begins every key. Default "sidecall:".
+	KeyPrefix string
+	// WaitReplicas is how many replicas must have a claim or a settlement
+	// before it counts. 0 means that a failover may forget the last ones.
+	WaitReplicas int
+	// WaitTimeout bounds the wait for them. Default 1 s.
+	WaitTimeout time.Duration
+	// AllowEviction lets the store work, with a warning, on a server that may
+	// evict keys when its memory is full. It then forgets calls, which can run
+	// again.
+	AllowEviction bool
+	// Timeout bounds dialling, and one pipeline of commands. Default 2 s.
+	Timeout time.Duration
+	// Flushers is how many pipelines are under way at a time. Default 4.
+	Flushers int
+	// Log is told what an operator should know. Default: nobody.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.KeyPrefix == "" {
+		o.KeyPrefix = "sidecall:"
+	}
+	if o.WaitTimeout <= 0 {
+		o.WaitTimeout = time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Second
+	}
+	if o.Flushers <= 0 {
+		o.Flushers = 4
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// validate reports what cannot work, whatever the server says.
+func (o Options) validate() error {
+	switch {
+	case len(o.Addrs) == 0:
+		return errors.New("redis store: no address")
+	case o.Cluster && o.MasterName != "":
+		return errors.New("redis store: cluster and master_name exclude each other")
+	case len(o.Addrs) > 1 && !o.Cluster && o.MasterName == "":
+		return errors.New("redis store: several addresses need master_name (Sentinels) or cluster")
+	case o.Cluster && o.DB != 0:
+		return errors.New("redis store: a Cluster has no database but 0")
+	case strings.ContainsAny(o.KeyPrefix, "{}"):
+		return fmt.Errorf("redis store: the key prefix %q has braces, which decide the slot of a key", o.KeyPrefix)
+	case o.Cluster && o.WaitReplicas > 0:
+		// WAIT has to follow the command on the connection of the very node that
+		// ran it, and the client routes a command without a key anywhere.
+		return errors.New("redis store: wait_replicas is not available on a Cluster")
+	case o.WaitReplicas < 0:
+		return fmt.Errorf("redis store: wait_replicas is %d", o.WaitReplicas)
+	default:
+		return nil
+	}
+}
+
+// silent is the client library's log, which is one for the whole process. What
+// it would say are the errors that the callers get anyway.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
+// client makes the client. It connects when it is first used.
+func (o Options) client() redis.UniversalClient {
+	silence()
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs:            o.Addrs,
+		MasterName:       o.MasterName,
+		IsClusterMode:    o.Cluster,
+		Username:         o.Username,
+		Password:         o.Password,
+		SentinelUsername: o.SentinelUsername,
+		SentinelPassword: o.SentinelPassword,
+		DB:               o.DB,
+		TLSConfig:        o.TLS,
+		Dialer:           o.Dialer,
+		ClientName:       "sidecall",
+		DisableIdentity:  true,
+		Protocol:         2,
+
+		// There is one retry layer, and it is ours: see Store.run.
+		MaxRetries:    -1,
+		DialerRetries: 1,
+		// Without this the deadline of a context bounds no read and no write.
+		ContextTimeoutEnabled: true,
+		DialTimeout:           o.Timeout,
+		ReadTimeout:           o.Timeout + o.WaitTimeout,
+		WriteTimeout:          o.Timeout,
+
+		// One connection per pipeline under way, and a few for checks.
+		PoolSize:         o.Flushers + 4,
+		PipelinePoolSize: -1,
+
+		// Never a replica: a claim is decided by the one server that knows.
+		ReadOnly: false, RouteByLatency: false, RouteRandomly: false,
+
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}

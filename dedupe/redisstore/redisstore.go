@@ -1,0 +1,255 @@
+// Package redisstore is the dedupe.Store on Redis, shared by any number of
+// sidecars: a standalone server, a master found by Sentinels, or a Cluster.
+//
+// Each request is one Lua script on one key, the mirror of the state machine in
+// package dedupe: whoever comes first wins, whatever the number of sidecars.
+// Leases run on the server's clock. The scripts recognise their own owner, so a
+// request whose reply was lost is simply sent again; that is the only retry
+// there is, and the client library's own is off.
+//
+// What Redis can lose, this store can forget. It refuses a server that may
+// evict keys, warns about one that keeps nothing over a restart, and can wait
+// for replicas (Options.WaitReplicas). Even then Redis replication is no
+// consensus: see the guarantees in the documentation.
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// maxTries bounds how often one request is sent.
+const maxTries = 3
+
+// Store is a dedupe.Store on Redis.
+type Store struct {
+	options Options
+	client  redis.UniversalClient
+	pipe    *pipeline
+
+	// checked says that the server has been found fit; until then requests are
+	// preceded by a check, one at a time.
+	checked  atomic.Bool
+	checking chan struct{} // a lock that a context can give up on
+	// lastFailure and failedAt, under that lock, spare the requests that wait
+	// for it a check of their own.
+	lastFailure error
+	failedAt    time.Time
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ dedupe.Store = (*Store)(nil)
+
+// New returns a store. It does not connect: a server that is down makes
+// requests fail, and the store works as soon as it is back. The error names an
+// option that cannot work.
+func New(options Options) (*Store, error) {
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	client := options.client()
+	return &Store{
+		options:  options,
+		client:   client,
+		pipe:     newPipeline(client, options),
+		checking: make(chan struct{}, 1),
+	}, nil
+}
+
+// Admit implements dedupe.Store.
+func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if err := req.Validate(); err != nil {
+		return dedupe.Admission{}, err
+	}
+	words := admitScript.call([]string{recordKey(s.options.KeyPrefix, req.Key)},
+		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds())
+	var admission dedupe.Admission
+	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
+		admission, err = decodeAdmission(req, reply)
+		return admission.Verdict != dedupe.Won, err
+	})
+	if err != nil {
+		return dedupe.Admission{}, err
+	}
+	return admission, nil
+}
+
+// Settle implements dedupe.Store. The output is kept by the same script; on a
+// Cluster, where its slot is another, by a command sent after it.
+func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if err := settlement.Validate(); err != nil {
+		return 0, err
+	}
+	keys := []string{recordKey(s.options.KeyPrefix, settlement.Key)}
+	args := []any{
+		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
+		settlement.Result, settlement.Retention.Milliseconds(),
+	}
+	weight := len(settlement.Result)
+	output := settlement.Output
+	if output != nil && !s.options.Cluster {
+		keys = append(keys, outputKey(s.options.KeyPrefix, settlement.Key.Tenant, output.Ref))
+		args = append(args, encodeOutput(output), output.TTL.Milliseconds())
+		weight += len(output.Data)
+	}
+	var verdict dedupe.SettleVerdict
+	err := s.run(ctx, settleScript, settleScript.call(keys, args...), weight, func(reply any) (durable bool, err error) {
+		n, ok := reply.(int64)
+		if !ok {
+			return false, unexpected(reply)
+		}
+		verdict = dedupe.SettleVerdict(n)
+		return verdict != dedupe.Settled, nil
+	})
+	if err == nil && verdict == dedupe.Settled && output != nil && s.options.Cluster {
+		err = s.keep(ctx, settlement.Key.Tenant, output)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return verdict, nil
+}
+
+// keep stores an output by a command of its own.
+func (s *Store) keep(ctx context.Context, tenant string, output *dedupe.Output) error {
+	words := []any{"set", outputKey(s.options.KeyPrefix, tenant, output.Ref), encodeOutput(output), "px", output.TTL.Milliseconds()}
+	return s.run(ctx, nil, words, len(output.Data), func(any) (bool, error) { return true, nil })
+}
+
+// Renew implements dedupe.Store.
+func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+	words := renewScript.call([]string{recordKey(s.options.KeyPrefix, key)}, owner, epoch, lease.Milliseconds())
+	renewed := false
+	err := s.run(ctx, renewScript, words, 0, func(reply any) (durable bool, err error) {
+		n, ok := reply.(int64)
+		if !ok {
+			return false, unexpected(reply)
+		}
+		renewed = n == 1
+		return !renewed, nil
+	})
+	return renewed && err == nil, err
+}
+
+// Lookup implements dedupe.Store.
+func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+	var record dedupe.Record
+	words := lookupScript.call([]string{recordKey(s.options.KeyPrefix, key)})
+	err := s.run(ctx, lookupScript, words, 0, func(reply any) (durable bool, err error) {
+		record, err = decodeLookup(reply)
+		return true, err
+	})
+	return record, err
+}
+
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	key := outputKey(s.options.KeyPrefix, tenant, ref)
+	var output dedupe.Output
+	err := s.run(ctx, outputScript, outputScript.call([]string{key}), 0, func(reply any) (durable bool, err error) {
+		fields, ok := reply.([]any)
+		if !ok || len(fields) != 2 {
+			return true, dedupe.ErrNoOutput
+		}
+		value, isString := fields[0].(string)
+		left, isNumber := fields[1].(int64)
+		if !isString || !isNumber {
+			return true, unexpected(reply)
+		}
+		output, err = decodeOutput(ref, value, time.Duration(left)*time.Millisecond)
+		return true, err
+	})
+	return output, err
+}
+
+// Ping implements dedupe.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.pipe.closing() {
+		return dedupe.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.checked.Load() {
+		return s.fit(ctx)
+	}
+	return s.client.Ping(ctx).Err()
+}
+
+// Close implements dedupe.Store: what waits is still sent.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.pipe.stop()
+		s.closeErr = s.client.Close()
+	})
+	return s.closeErr
+}
+
+// Stats returns what the store has done since it was made.
+func (s *Store) Stats() Stats {
+	return Stats{RoundTrips: s.pipe.roundTrips.Load(), Pipelines: s.pipe.batches.Load()}
+}
+
+// run sends a command until there is a reply that counts, a few times at the
+// most and never beyond ctx. Sending it again is harmless: the scripts know
+// their owner. read says whether the reply counts without being replicated.
+func (s *Store) run(ctx context.Context, script *script, words []any, weight int, read func(reply any) (durable bool, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.fit(ctx); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		c := &command{words: words, script: script, weight: weight}
+		err := s.pipe.do(ctx, c)
+		if err == nil {
+			var durable bool
+			if durable, err = read(c.reply); err != nil || durable || c.replicated {
+				return err
+			}
+			err = fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
+		}
+		if ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries {
+			return err
+		}
+		pause := pauseBetween(try)
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// worthRepeating reports errors of the way to the server, and of a server that
+// cannot answer just now. What it says about the command itself is final.
+func worthRepeating(err error) bool {
+	if errors.Is(err, dedupe.ErrClosed) || errors.Is(err, redis.ErrClosed) {
+		return false
+	}
+	var said redis.Error
+	if !errors.As(err, &said) {
+		return true
+	}
+	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"} {
+		if redis.HasErrorPrefix(err, passing) {
+			return true
+		}
+	}
+	return false
+}
