@@ -56,7 +56,11 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		defer cancel(nil)
 	}
 
-	if a.outcome == unanswered && err == nil {
+	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
+		// What our own cancellation caused says nothing.
+		a = answer{err: a.err}
+	}
+	if a.outcome == unanswered && err == nil && ctx.Err() == nil {
 		// The answer came on a stream that answers nothing: it is read from
 		// what the SDK made of it.
 		a = answer{outcome: resulted}
