@@ -30,6 +30,7 @@ func openBolt(dir string) (engine, error) {
 func (b bolt) commit(group []*write) error {
 	return b.db.Update(func(tx *bbolt.Tx) error {
 		records, results, claims, expiry := tx.Bucket(buckets[0]), tx.Bucket(buckets[1]), tx.Bucket(buckets[2]), tx.Bucket(buckets[3])
+		results.FillPercent, expiry.FillPercent = 0.95, 0.95 // only ever appended to
 		for _, w := range group {
 			_ = records.Get(w.key) // for the price of it
 			if err := records.Put(w.key, w.record); err != nil {

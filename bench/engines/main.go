@@ -157,7 +157,7 @@ func load(e engine, calls, callers int, syncTime time.Duration) figures {
 				w := write{key: randomKey(), record: make([]byte, 160), done: done}
 				queue <- &w
 				<-done
-				settle := write{settle: true, key: w.key, record: w.record, result: make([]byte, 600), seq: w.seq, done: done}
+				settle := write{settle: true, key: w.key, record: w.record, result: randomResult(), seq: w.seq, done: done}
 				queue <- &settle
 				<-done
 				latencies[i] = append(latencies[i], time.Since(begun))
@@ -215,6 +215,16 @@ func commitGroups(e engine, queue <-chan *write, syncTime time.Duration) {
 // randomKey looks like a tenant, a conversation, a turn and an id.
 func randomKey() []byte {
 	return []byte("tenant\x00" + rand.Text() + "\x003\x00toolu_" + rand.Text()[:20])
+}
+
+// randomResult is text of 600 bytes that compresses about as well as JSON.
+func randomResult() []byte {
+	b := make([]byte, 0, 600)
+	for len(b) < 600 {
+		b = append(b, rand.Text()...)
+		b = append(b, `","description":"`...)
+	}
+	return b[:600]
 }
 
 func bigEndian(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -138,6 +138,7 @@ func (b *builder) buildHTTP(h *host) error {
 	made := httptool.Config{
 		Name: h.name, BaseURL: cfg.BaseURL.Reveal(), Headers: config.RevealMap(cfg.Headers),
 		AllowPrivate: cfg.AllowPrivate, MaxConns: cfg.MaxConns, DisableHTTP2: !cfg.HTTP2,
+		ConnectTimeout: cfg.ConnectTimeout, IdleTimeout: cfg.IdleTimeout,
 	}
 	if proxy := cfg.Proxy.Reveal(); proxy != "" {
 		parsed, err := url.Parse(proxy)
@@ -177,6 +178,7 @@ func (b *builder) buildMCP(h *host) error {
 		Name: h.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv),
 		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
 		MaxMessage: 2 * int(b.config.Limits.KeepOutputBytes), Logger: b.logger, Version: buildVersion().Version,
+		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},
 	})
 	if err != nil {
 		return err
@@ -209,6 +211,7 @@ func (b *builder) buildExec(h *host) error {
 			command.ExitCodes[code] = exectool.Exit{
 				Code: meaning.Code, Hint: meaning.Hint,
 				AllowedAlternatives: meaning.AllowedAlternatives, NotExecuted: meaning.NotExecuted,
+				Success: meaning.Success,
 			}
 		}
 		commands[name] = command

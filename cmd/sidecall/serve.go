@@ -115,7 +115,7 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	store, err := openStore(ctx, s.config, s.telemetry)
+	store, err := openStore(s.config, s.telemetry)
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}

@@ -2,20 +2,79 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/telemetry"
 )
 
-// openStore opens the store that the config names.
-func openStore(ctx context.Context, cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error) {
+// openStore opens the store that the config names. A Redis that cannot be
+// reached is no error: the sidecar starts, says so on /readyz, and takes calls
+// with an effect once Redis is there.
+func openStore(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error) {
 	switch cfg.Store.Kind() {
+	case "redis":
+		return openRedis(cfg.Store.Redis, t)
 	case "memory":
 		t.Logger.Warn("store", "warning", memory.Warning)
 		return memory.New(memory.Options{}), nil
 	default:
-		return nil, ctx.Err()
+		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{Log: t.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		return store, nil
 	}
+}
+
+func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (dedupe.Store, error) {
+	options := redisstore.Options{
+		Addrs: config.RevealList(cfg.Addrs), MasterName: cfg.MasterName.Reveal(), Cluster: cfg.Cluster,
+		Username: cfg.Username.Reveal(), Password: cfg.Password.Reveal(), DB: cfg.DB,
+		KeyPrefix: cfg.KeyPrefix.Reveal(), WaitReplicas: cfg.WaitReplicas, Log: t.Logger,
+	}
+	if cfg.TLS.On() {
+		loaded, err := loadTLS(cfg.TLS.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("store: redis: tls: %w", err)
+		}
+		options.TLS = loaded
+	}
+	store, err := redisstore.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if err := checkRedis(store, t); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if err := t.Counter("sidecall.store.round_trips", "Round trips to the store.",
+		func() int64 { return int64(store.Stats().RoundTrips) }); err != nil { //nolint:gosec // a count
+		return nil, err
+	}
+	return store, nil
+}
+
+// checkRedis refuses a Redis that may forget calls while it runs, and warns of
+// one that forgets them when it restarts. One that does not answer now is
+// looked at by /readyz and by the calls themselves.
+func checkRedis(store *redisstore.Store, t *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	warnings, err := store.Check(ctx)
+	for _, warning := range warnings {
+		t.Logger.Warn("store", "warning", warning)
+	}
+	if errors.Is(err, redisstore.ErrEvicts) {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err != nil {
+		t.Logger.Warn("store", "warning", "Redis does not answer yet: calls with an effect are refused until it does", "error", err)
+	}
+	return nil
 }

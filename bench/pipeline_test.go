@@ -1,0 +1,103 @@
+// Package bench measures what the parts of the hot path cost. The comparison
+// with the floor, which is what counts, is `make bench`.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// instant is a backend that answers at once.
+type instant struct{ reply []byte }
+
+func (b instant) Invoke(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	return backend.Reply{Status: 200, Text: b.reply, JSON: true}, nil
+}
+
+func (instant) Close(context.Context) error { return nil }
+
+const inputSchema = `{"type":"object","properties":{"order_id":{"type":"string","pattern":"^A-[0-9]+$"},"cents":{"type":"integer","minimum":1},
+"note":{"type":"string","maxLength":200},"tags":{"type":"array","items":{"type":"string","enum":["fragile","gift","express"]},"maxItems":5}},
+"required":["order_id","cents"],"additionalProperties":false}`
+
+func newExecutor(b *testing.B) *server.Executor {
+	b.Helper()
+	observed, err := telemetry.Start(b.Context(), "bench", slog.NewJSONHandler(io.Discard, nil))
+	if err != nil {
+		b.Fatal(err)
+	}
+	compiled, err := schema.Compile("refund", []byte(inputSchema), schema.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	program, err := interpret.Compile(interpret.Config{Errors: []interpret.Rule{{When: "status == 404", Code: tool.CodeNotFound}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	registry := server.NewRegistry()
+	registry.Set(server.ConfigSource, []*server.Route{{
+		Tool: tool.Tool{
+			Name: "refund", InputSchema: json.RawMessage(inputSchema), Backend: "shop",
+			Policy: tool.Policy{
+				AttemptTimeout: 30 * time.Second, Deadline: time.Minute, MaxOutputChars: 8000, OutputStrategy: "auto",
+				Retry: tool.Retry{MaxAttempts: 3, Base: time.Second, Multiplier: 2, Max: time.Second},
+			},
+		},
+		Schema: compiled, Program: program, Target: "refund",
+		Backend: instant{[]byte(`{"id":"re_1","order_id":"A-1","status":"refunded","cents":4200,"note":"two mugs"}`)},
+		Breaker: breaker.New(breaker.Settings{Name: "shop"}), Retries: retry.NewBudget(), Slots: limit.NewBulkhead(1000),
+	}})
+	claims := dedupe.New(memory.New(memory.Options{MaxRecords: 1 << 30}), dedupe.Options{})
+	b.Cleanup(func() {
+		if err := claims.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+		if err := observed.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	return &server.Executor{
+		Registry: registry, Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(10_000),
+		Profiles: server.Profiles{Default: "all", ByName: map[string]server.Profile{"all": {Name: "all", Tools: []string{"*"}}}},
+		Options:  server.Options{KeepOutputBytes: 10 << 20, OutputTTL: time.Hour, BatchParallel: 16},
+	}
+}
+
+// BenchmarkPipeline is everything a call costs but the network and the store:
+// validation, claim, guards, interpretation, shaping, record, log line, metrics.
+func BenchmarkPipeline(b *testing.B) {
+	e := newExecutor(b)
+	var n atomic.Int64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := n.Add(1)
+			res := e.Execute(context.Background(), "", &sidecallv1.ExecuteToolRequest{
+				ToolUseId: "toolu_" + strconv.FormatInt(i, 10), ToolName: "refund", ConversationId: "c", TurnId: "t",
+				ArgumentsJson: `{"order_id":"A-1","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
+			})
+			if res.GetIsError() {
+				b.Error(res.GetContent())
+			}
+		}
+	})
+}
