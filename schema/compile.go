@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -197,120 +196,6 @@ func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileEr
 		return nil, explainCompile(name, doc, err)
 	}
 	return root, nil
-}
-
-// explainCompile turns the library's error into a place and a reason.
-func explainCompile(name string, doc any, err error) *CompileError {
-	out := &CompileError{Tool: name}
-	var (
-		meta    *jsonschema.SchemaValidationError
-		pattern *jsonschema.InvalidRegexError
-		load    *jsonschema.LoadURLError
-		pointer *jsonschema.JSONPointerNotFoundError
-		anchor  *jsonschema.AnchorNotFoundError
-	)
-	switch {
-	case errors.As(err, &meta):
-		out.Pointer, out.Reason = explainMeta(meta)
-	case errors.As(err, &pattern):
-		out.Pointer = fragment(pattern.URL)
-		out.Reason = fmt.Sprintf("the regular expression %q cannot be used: %v", pattern.Regex, pattern.Err)
-	case errors.As(err, &load):
-		out.Pointer = findReference(doc, func(ref string) bool {
-			return strings.HasPrefix(ref, load.URL) || strings.HasSuffix(load.URL, strings.TrimPrefix(ref, "./"))
-		})
-		out.Reason = fmt.Sprintf("refers to another document, %s: %v", strings.TrimPrefix(load.URL, "sidecall:///"), errRemote)
-	case errors.As(err, &pointer):
-		target := fragment(pointer.URL)
-		out.Pointer = findReference(doc, func(ref string) bool { return strings.HasSuffix(ref, "#"+target) })
-		out.Reason = "refers to #" + target + ", which is not there"
-	case errors.As(err, &anchor):
-		_, target, _ := strings.Cut(anchor.Reference, "#")
-		out.Pointer = findReference(doc, func(ref string) bool { return strings.HasSuffix(ref, "#"+target) })
-		out.Reason = "refers to #" + target + ", which is not there"
-	default:
-		out.Reason = strings.ReplaceAll(err.Error(), documentURL, "")
-	}
-	return out
-}
-
-// explainMeta finds the deepest complaint of the meta-schema: it is the most
-// specific.
-func explainMeta(err *jsonschema.SchemaValidationError) (pointer, reason string) {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err.Err, &invalid) {
-		return fragment(err.URL), err.Err.Error()
-	}
-	deepest := invalid
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		if len(e.Causes) == 0 && (len(deepest.Causes) > 0 || len(e.InstanceLocation) > len(deepest.InstanceLocation)) {
-			deepest = e
-		}
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-	}
-	walk(invalid)
-	for _, token := range deepest.InstanceLocation {
-		pointer += "/" + escapePointer(token)
-	}
-	return fragment(err.URL) + pointer, complaint(deepest.ErrorKind)
-}
-
-// complaint words what the library found, for an operator.
-func complaint(k jsonschema.ErrorKind) string {
-	switch k := k.(type) {
-	case *kind.Type:
-		return "must be " + articled(strings.Join(k.Want, " or ")) + ", not " + articled(k.Got)
-	case *kind.Enum:
-		return "must be one of " + compact(k.Want) + ", not " + compact(k.Got)
-	case *kind.Format:
-		return "must be of the format " + k.Want
-	default:
-		return strings.ReplaceAll(fmt.Sprint(k.LocalizedString(printer)), "'", `"`)
-	}
-}
-
-// fragment is the JSON pointer in a schema's location.
-func fragment(url string) string {
-	_, f, _ := strings.Cut(url, "#")
-	if plain, err := unescapeURL(f); err == nil {
-		return plain
-	}
-	return f
-}
-
-// findReference is the pointer of the first $ref (or $schema) that matches.
-func findReference(v any, matches func(ref string) bool) string {
-	pointer, _ := searchReference(v, "", matches)
-	return pointer
-}
-
-func searchReference(v any, at string, matches func(ref string) bool) (string, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range sortedNames(v) {
-			child := at + "/" + escapePointer(name)
-			if ref, ok := v[name].(string); ok && strings.HasPrefix(name, "$") && matches(ref) {
-				return child, true
-			}
-			if found, ok := searchReference(v[name], child, matches); ok {
-				return found, true
-			}
-		}
-	case []any:
-		for i, one := range v {
-			if found, ok := searchReference(one, fmt.Sprintf("%s/%d", at, i), matches); ok {
-				return found, true
-			}
-		}
-	}
-	return "", false
-}
-
-func escapePointer(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
 }
 
 // internal is the violation for a fault of ours: the id of the call finds it in

@@ -26,6 +26,10 @@
 //	required: {...}            at the missing property's own path, with its schema
 //	additionalProperties: [..] at the unknown property's own path, with the names allowed there
 //
+// Whatever is one item too many is reported at the array, as maxItems, so that
+// no index moves while a program edits; only maxContains points at the item to
+// remove.
+//
 // X of Did you mean "X"? is a name where the constraint is about names
 // (required, additionalProperties, propertyNames), else the value to send.
 // X of e.g. X is JSON, and always a complete valid value of field: putting it
