@@ -136,12 +136,12 @@ func TestFingerprintTellsNameFromArguments(t *testing.T) {
 	for _, c := range []struct{ name, canonical string }{
 		{"a", `{}`}, {"a{", `}`}, {"", `a{}`}, {"a{}", ``}, {"b", `{}`}, {"a", `{"x":1}`}, {"a", `{"x":9007199254740993}`}, {"a", `{"x":9007199254740992}`},
 	} {
-		print := schema.Fingerprint(c.name, []byte(c.canonical))
-		if other, known := seen[print]; known {
+		hash := schema.Fingerprint(c.name, []byte(c.canonical))
+		if other, known := seen[hash]; known {
 			t.Errorf("%q %q has the fingerprint of %s", c.name, c.canonical, other)
 		}
-		seen[print] = c.name + " " + c.canonical
-		if again := schema.Fingerprint(c.name, bytes.Clone([]byte(c.canonical))); again != print {
+		seen[hash] = c.name + " " + c.canonical
+		if again := schema.Fingerprint(c.name, bytes.Clone([]byte(c.canonical))); again != hash {
 			t.Error("not stable")
 		}
 	}

@@ -38,7 +38,6 @@ func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []str
 	if !errors.As(err, &verdict) {
 		return nil, nil, []tool.Error{internal(s.name)}
 	}
-	checked, notes = args, nil
 	if verdict, checked, notes = s.dropNulls(args, verdict); verdict == nil {
 		return checked, notes, nil
 	}

@@ -35,8 +35,7 @@ func TestCompileErrorNamesToolPlaceAndReason(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := schema.Compile("pay", []byte(c.source), schema.Options{})
-			var compileError *schema.CompileError
-			if !errors.As(err, &compileError) {
+			if _, ok := errors.AsType[*schema.CompileError](err); !ok {
 				t.Fatalf("got %v", err)
 			}
 			if got := err.Error(); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {

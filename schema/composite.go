@@ -167,8 +167,7 @@ func (m *maker) complete(obj map[string]any, list []*jsonschema.Schema, depth in
 		}
 		var missing []string
 		for _, s := range list {
-			var invalid *jsonschema.ValidationError
-			if errors.As(s.Validate(obj), &invalid) {
+			if invalid, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(obj)); ok {
 				missing = missingMembers(invalid, missing)
 			}
 		}

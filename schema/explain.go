@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -105,8 +106,8 @@ func (x *explainer) misfits(from, target location) []finding {
 	c := &collector{ix: x.ix, args: x.args, chosen: x.nodes.chosen, from: from, to: target}
 	var out []finding
 	for _, s := range x.schemasAt(target) {
-		if err := s.Validate(v); err != nil {
-			out = append(out, c.findings(err.(*jsonschema.ValidationError), from)...)
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(v)); ok {
+			out = append(out, c.findings(invalid, from)...)
 		}
 	}
 	for i, f := range out {

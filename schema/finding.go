@@ -28,7 +28,7 @@ type finding struct {
 	// misnamed is the place of the unknown property that was meant to have this
 	// missing name.
 	misnamed location
-	// moved is where the value at at will be once its property is renamed.
+	// moved is where the value will be once its property is renamed.
 	moved location
 }
 

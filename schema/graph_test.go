@@ -61,3 +61,10 @@ func TestManyWrongItemsAreAnsweredInBounds(t *testing.T) {
 		t.Errorf("%d violations, the first %+v", len(violations), violations[0])
 	}
 }
+
+func TestAReferenceToItselfIsAViolationAndNoHang(t *testing.T) {
+	s := mustCompile(t, `{"properties":{"a":{"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]}},"$defs":{"x":{"$ref":"#/$defs/x"},"y":{"$ref":"#/$defs/z"},"z":{"$ref":"#/$defs/y"}}}`, schema.Options{})
+	if _, _, violations := s.Check(map[string]any{"a": map[string]any{"k": "v"}}); len(violations) == 0 {
+		t.Error("was accepted")
+	}
+}

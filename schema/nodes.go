@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -38,10 +39,11 @@ type apparent struct {
 // for a missing value too; conditions on the value itself then do not count.
 func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.Schema {
 	current := n.expand(nil, root, apparent{args, true, nil})
-	v, present := args, true
+	v := args
 	for i, token := range l {
 		parent := v
-		v, present = location{token}.at(parent)
+		child, present := location{token}.at(parent)
+		v = child
 		var next []*jsonschema.Schema
 		for _, s := range current {
 			for _, to := range steps(s, token, parent) {
@@ -55,10 +57,8 @@ func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.S
 
 // expand adds s and all that it applies in place to list.
 func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
-	for _, known := range list {
-		if known == s {
-			return list
-		}
+	if slices.Contains(list, s) {
+		return list
 	}
 	list = append(list, s)
 	for _, to := range n.applied(s, v) {

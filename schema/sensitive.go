@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -79,12 +80,7 @@ func (s *sensitiveness) covers(l location) bool {
 	if s.any() && s.all {
 		return true
 	}
-	for _, token := range l {
-		if s.has(token) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l, s.has)
 }
 
 // inside reports whether a string may carry a secret of its own: an object
@@ -115,11 +111,7 @@ func (s *sensitiveness) within(v any) bool {
 			}
 		}
 	case []any:
-		for _, child := range v {
-			if s.within(child) {
-				return true
-			}
-		}
+		return s.all || slices.ContainsFunc(v, s.within)
 	case string:
 		return s.inside(v)
 	}

@@ -32,9 +32,8 @@ type shortener struct {
 
 // short tries less and less depth until the text is small.
 func (x shortener) short(list []*jsonschema.Schema) string {
-	text := "{}"
 	for depth := 3; depth >= 0; depth-- {
-		if text = compact(x.merge(list, depth)); len(text) <= maxShortSchema {
+		if text := compact(x.merge(list, depth)); len(text) <= maxShortSchema {
 			return text
 		}
 	}
@@ -133,16 +132,9 @@ func (x shortener) describe(list []*jsonschema.Schema) string {
 }
 
 func joinOr(list []string) string {
-	out := ""
-	for i, s := range list {
-		switch {
-		case i == 0:
-		case i == len(list)-1:
-			out += " or "
-		default:
-			out += ", "
-		}
-		out += s
+	last := len(list) - 1
+	if last < 1 {
+		return strings.Join(list, "")
 	}
-	return out
+	return strings.Join(list[:last], ", ") + " or " + list[last]
 }
