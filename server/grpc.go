@@ -29,6 +29,9 @@ type GRPCOptions struct {
 	MaxStreams uint32
 }
 
+// streamWorkers is how many calls find a goroutine with a grown stack.
+const streamWorkers = 64
+
 // NewGRPC returns a gRPC server with the service, grpc.health.v1 and server
 // reflection registered. The health server says SERVING until its Shutdown.
 func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
@@ -37,6 +40,9 @@ func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.SharedWriteBuffer(true),
+		// Workers keep the stacks that a call has grown; calls beyond them get
+		// goroutines of their own.
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)

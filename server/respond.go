@@ -13,7 +13,6 @@ import (
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -25,7 +24,7 @@ const storeRetryAfter = 2 * time.Second
 
 // parse reads and checks the arguments.
 func (c *call) parse() (map[string]any, []tool.Error) {
-	args, violation := schema.ParseArgs(c.route.Tool.Name, c.req.GetArgumentsJson())
+	args, violation := c.route.Schema.ParseArgs(c.req.GetArgumentsJson())
 	if violation != nil {
 		return nil, []tool.Error{*violation}
 	}

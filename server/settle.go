@@ -60,7 +60,7 @@ func (e *Executor) succeed(c *call) ending {
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
-		Keep: c.claim != nil,
+		Keep: c.claim != nil, KeepLimit: e.Options.KeepOutputBytes,
 	})
 	res := c.respond(reading, &shaped)
 	end := ending{response: res, state: dedupe.Done}

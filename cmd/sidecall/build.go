@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,9 @@ func (b *builder) build() ([]*server.Route, error) {
 		}
 	}
 	if len(b.problems) > 0 {
+		slices.SortStableFunc(b.problems, func(p, q config.Problem) int {
+			return cmp.Or(p.Line-q.Line, p.Column-q.Column)
+		})
 		return nil, errors.Join(b.problems, b.close(context.Background()))
 	}
 	return routes, nil

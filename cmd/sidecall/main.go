@@ -45,13 +45,14 @@ func main() {
 	// The first signal asks for an end; whoever sends a second one does not want
 	// to wait for it, and gets what the system does by itself.
 	context.AfterFunc(ctx, stop)
-	err := newRoot().ExecuteContext(ctx)
+	cmd, err := newRoot().ExecuteContextC(ctx)
 	stop()
-	os.Exit(report(err))
+	os.Exit(report(cmd, err))
 }
 
-// report prints the error, if it says anything, and returns the exit code.
-func report(err error) int {
+// report prints the error, if it says anything, and returns the exit code. cmd
+// is the command that was asked for.
+func report(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -62,7 +63,9 @@ func report(err error) int {
 	if errors.As(err, &exit) {
 		return exit.code
 	}
-	return exitUsage // cobra's own errors are about the command line
+	// cobra's own errors are about the command line.
+	fmt.Fprintf(os.Stderr, "usage: %s (more with %s --help)\n", cmd.UseLine(), cmd.CommandPath())
+	return exitUsage
 }
 
 func newRoot() *cobra.Command {
@@ -78,7 +81,6 @@ check found errors; 2 the command line or the config file is wrong; 3 the
 sidecar cannot be reached or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 	}
 	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newVersion())
 	return root

@@ -37,10 +37,13 @@ func (b *builder) declaredRoute(name string) *server.Route {
 	}
 	route := b.newRoute(h, made, target)
 	failed := len(b.problems)
-	b.compileSchema(route, func(err error) { b.wrong(err, "tools", name, "input_schema") })
-	b.compileProgram(route, declared, func(path []string, err error) {
-		b.wrong(err, append([]string{"tools", name}, path...)...)
-	})
+	wrong := func(path []string, err error) {
+		for _, found := range locate(err, append([]string{"tools", name}, path...)) {
+			b.wrong(found.err, found.path...)
+		}
+	}
+	b.compileSchema(route, func(err error) { wrong([]string{"input_schema"}, err) })
+	b.compileProgram(route, declared, wrong)
 	if len(b.problems) > failed {
 		return nil
 	}
