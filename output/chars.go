@@ -79,15 +79,17 @@ func clusterFloor(b []byte, i int) int {
 	if sureBoundary(b, i) {
 		return i
 	}
-	last, at := i, restart(b, i)
-	start, state := at, -1
+	end := window(b, i)
+	start := restart(b, i)
+	last, at, state := i, start, -1
 	for at < i {
 		var cluster []byte
 		last = at
-		cluster, _, _, state = uniseg.FirstGraphemeCluster(b[at:window(b, i)], state)
+		cluster, _, _, state = uniseg.FirstGraphemeCluster(b[at:end], state)
 		at += len(cluster)
 	}
-	if at == i || last == start && start > 0 && !sureBoundary(b, start) {
+	unsure := last == start && !sureBoundary(b, start)
+	if at == i || unsure || countChars(b[last:at]) > maxCluster {
 		return i
 	}
 	return last

@@ -1,0 +1,100 @@
+package output
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+const (
+	// DefaultPage is a page in characters when none is asked for. It fits
+	// DefaultLimit with a boundary and a line about the position around it.
+	DefaultPage = 6_000
+	// MaxPage is the largest page, in characters. It serves programs; what a
+	// model is given at a time is bounded by the output limit of read_output. In
+	// any script it fits the 4 MiB that a gRPC client reads.
+	MaxPage = 500_000
+)
+
+// PageResult is a part of a kept output.
+type PageResult struct {
+	// Content is at most the asked-for number of characters.
+	Content string
+	// TotalChars is the length of the kept output.
+	TotalChars int64
+	// NextOffset is where the next page starts; TotalChars at the end.
+	NextOffset int64
+	// Matches counts the lines in Content when a pattern was searched for.
+	Matches int
+}
+
+// Page returns the characters from offset on, at most limit of them (0 means
+// DefaultPage, more than MaxPage means MaxPage). It ends on a grapheme boundary,
+// unless the page is smaller than the grapheme. Pages read one after the other,
+// each at the NextOffset of the last, are the whole, exactly.
+//
+// With a pattern (RE2) Content holds the lines that match instead: see search.
+//
+// data is what Shape kept. A parameter that cannot be served is answered by an
+// error for the model, with the parameter as field.
+func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.Error) {
+	total := int64(countChars(data))
+	if wrong := checkPage(offset, limit, total); wrong != nil {
+		return PageResult{}, wrong
+	}
+	if limit == 0 {
+		limit = DefaultPage
+	}
+	limit = min(limit, MaxPage)
+	start := indexChar(data, int(offset))
+	if pattern != "" {
+		return search(data, place{index: start, char: offset}, total, int(limit), pattern)
+	}
+	end := start + indexChar(data[start:], int(limit))
+	if at := clusterFloor(data, end); at > start {
+		end = at
+	}
+	page := data[start:end]
+	return PageResult{Content: validText(page), TotalChars: total, NextOffset: offset + int64(countChars(page))}, nil
+}
+
+func checkPage(offset, limit, total int64) *tool.Error {
+	switch {
+	case offset < 0:
+		return wrongArgument("offset", "minimum: 0", strconv.FormatInt(offset, 10),
+			"Set offset to 0 to read from the start, then call read_output again.")
+	case offset > total:
+		return wrongArgument("offset", fmt.Sprintf("maximum: %d", total), strconv.FormatInt(offset, 10),
+			fmt.Sprintf("The output has %d characters. Set offset to a number from 0 to %d, then call read_output again.", total, total))
+	case limit < 0:
+		return wrongArgument("limit", "minimum: 1", strconv.FormatInt(limit, 10),
+			fmt.Sprintf("Set limit to the number of characters to read, e.g. %d, or leave it out.", DefaultPage))
+	default:
+		return nil
+	}
+}
+
+func wrongArgument(field, constraint, received, hint string) *tool.Error {
+	return &tool.Error{Code: tool.CodeInvalidArgs, Field: field, Constraint: constraint, Received: received, Hint: hint}
+}
+
+// quoted writes a received string as JSON, shortened to what an error may show.
+func quoted(s string) string {
+	const most = 200
+	b := append(appendEscaped([]byte{'"'}, clean([]byte(s))), '"')
+	if countChars(b) > most {
+		b = append(b[:clusterFloor(b, indexChar(b, most-1))], "…"...)
+	}
+	return string(b)
+}
+
+// validText is the text as a string. What Shape kept is valid and clean; what is
+// not was damaged on the way.
+func validText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return Clean(b)
+}

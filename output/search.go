@@ -1,0 +1,197 @@
+package output
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+const (
+	// MaxPattern bounds a pattern, in bytes.
+	MaxPattern = 512
+	// longLine is the longest line, in characters, that is shown whole. Of a
+	// longer one (JSON is often a single line) each match is shown with what
+	// stands around it.
+	longLine = 400
+	// around is how much is shown before a match in a long line, in characters.
+	around = 120
+	// breath is how much of a long line is searched at a time, in bytes, and
+	// overlap how much of it again with the next: a match longer than that may
+	// be missed where two meet.
+	breath, overlap = 16 << 10, 1 << 10
+	// maxWork bounds a search, in bytes times instructions of the pattern. A
+	// search that reaches it ends early and can be continued.
+	maxWork = 256 << 20
+	// minScan is read in any case, so that a continued search gets on.
+	minScan = 64 << 10
+)
+
+// place is a position in a text, in bytes and in characters.
+type place struct {
+	index int
+	char  int64
+}
+
+// advance moves to a later index.
+func (p place) advance(data []byte, index int) place {
+	return place{index: index, char: p.char + int64(countChars(data[p.index:index]))}
+}
+
+// finder collects the lines that match.
+type finder struct {
+	data  []byte
+	re    *regexp.Regexp
+	scan  int // bytes that may still be searched
+	limit int // characters of out
+	out   []byte
+	chars int // of out
+	found int
+}
+
+// search returns the lines from a place on that match, each as
+// "<offset>: <text>\n" where offset is the character at which the text starts.
+// Of a line longer than longLine it returns each match with its surroundings,
+// "…" where something is left out; such a line is searched in pieces, and ^ and $
+// match at their ends too. The place counts as the start of a line. NextOffset
+// is where to go on: behind all that was searched.
+func search(data []byte, from place, total int64, limit int, pattern string) (PageResult, *tool.Error) {
+	re, scan, wrong := compile(pattern)
+	if wrong != nil {
+		return PageResult{}, wrong
+	}
+	f := finder{data: data, re: re, scan: scan, limit: limit}
+	for more := true; more && from.index < len(data); {
+		from, more = f.line(from, from.index+lineEnd(data[from.index:]))
+	}
+	return PageResult{Content: validText(f.out), TotalChars: total, NextOffset: from.char, Matches: f.found}, nil
+}
+
+// find looks for the pattern in text, as long as there is work left.
+func (f *finder) find(text []byte) (match []int, ok bool) {
+	if f.scan <= 0 {
+		return nil, false
+	}
+	f.scan -= len(text) + 1
+	return f.re.FindIndex(text), true
+}
+
+// compile returns the pattern and how many bytes it may read.
+func compile(pattern string) (re *regexp.Regexp, scan int, wrong *tool.Error) {
+	if len(pattern) > MaxPattern {
+		return nil, 0, wrongArgument("pattern", fmt.Sprintf("maxLength: %d", MaxPattern), quoted(pattern),
+			fmt.Sprintf("Shorten the pattern to %d bytes at most, then call read_output again.", MaxPattern))
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, 0, wrongArgument("pattern", `format: "regex"`, quoted(pattern),
+			Clean([]byte(err.Error()))+". Correct the pattern (RE2 syntax: no lookaround, no backreferences), then call read_output again.")
+	}
+	size := 1
+	if tree, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+		if program, err := syntax.Compile(tree.Simplify()); err == nil {
+			size = len(program.Inst)
+		}
+	}
+	return re, max(maxWork/size, minScan), nil
+}
+
+// lineEnd returns the index behind the first line, its \n included.
+func lineEnd(b []byte) int {
+	if n := bytes.IndexByte(b, '\n'); n >= 0 {
+		return n + 1
+	}
+	return len(b)
+}
+
+// line searches the line from a place to end. It returns where to go on, and
+// whether there is room for more.
+func (f *finder) line(from place, end int) (next place, more bool) {
+	text := bytes.TrimSuffix(f.data[from.index:end], []byte("\n"))
+	after := from.advance(f.data, end)
+	if after.char-from.char > longLine+1 {
+		return f.longLine(from, from.index+len(text), after)
+	}
+	match, ok := f.find(text)
+	if ok && match != nil {
+		ok = f.add(from, text, false, false)
+	}
+	if !ok {
+		return from, false
+	}
+	return after, true
+}
+
+// longLine shows the matches in a line that is too long to be shown whole.
+func (f *finder) longLine(from place, end int, after place) (next place, more bool) {
+	start := from.index
+	for from.index < end {
+		piece := min(end, from.index+breath)
+		for piece < end && !utf8.RuneStart(f.data[piece]) {
+			piece--
+		}
+		match, ok := f.find(f.data[from.index:piece])
+		switch {
+		case !ok:
+			return from, false
+		case match == nil && piece == end:
+			return after, true
+		case match == nil:
+			piece -= overlap
+			for !utf8.RuneStart(f.data[piece]) {
+				piece--
+			}
+			from = from.advance(f.data, piece)
+			continue
+		}
+		head, tail := f.excerpt(from.index, from.index+match[0], end)
+		if !f.add(from.advance(f.data, head), f.data[head:tail], head > start, tail < end) {
+			return from, false
+		}
+		from = from.advance(f.data, tail)
+	}
+	return after, true
+}
+
+// excerpt returns what is shown of a long line for a match: not what stands
+// before from, which was shown already.
+func (f *finder) excerpt(from, match, end int) (head, tail int) {
+	head = max(from, clusterFloor(f.data, lastChars(f.data[:match], around)))
+	tail = head + indexChar(f.data[head:end], longLine)
+	if at := clusterFloor(f.data, tail); at > match {
+		tail = at
+	}
+	return head, tail
+}
+
+// add appends an entry. It refuses one for which there is no room, unless it is
+// the first: that is cut to fit.
+func (f *finder) add(at place, text []byte, before, after bool) bool {
+	entry := strconv.AppendInt(make([]byte, 0, len(text)+32), at.char, 10)
+	entry = append(entry, ": "...)
+	if before {
+		entry = append(entry, "…"...)
+	}
+	entry = append(entry, text...)
+	if after {
+		entry = append(entry, "…"...)
+	}
+	entry = append(entry, '\n')
+	chars := countChars(entry)
+	if f.chars+chars > f.limit {
+		if f.found > 0 {
+			return false
+		}
+		entry = entry[:clusterFloor(entry, indexChar(entry, f.limit-1))]
+		entry = append(entry, "…"...)
+		chars = countChars(entry)
+	}
+	f.out = append(f.out, entry...)
+	f.chars += chars
+	f.found++
+	return true
+}

@@ -1,0 +1,216 @@
+package output
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// shaping is one result in the making.
+type shaping struct {
+	in       *Input
+	doc      *document
+	out      Shaped
+	boundary *boundary // nil: trusted, or nothing to mark
+	frame    int       // characters of the boundary
+}
+
+// whole shows everything, if there is room for it; for strategy json, without
+// white space if need be.
+func (s *shaping) whole() bool {
+	room := s.in.Limit - s.frame
+	if s.doc.chars <= room {
+		s.out.Content = string(s.framed(s.doc.body))
+		return true
+	}
+	if s.strategy() != JSON {
+		return false
+	}
+	text, chars := s.compacted(room)
+	if chars > room {
+		return false
+	}
+	s.out.Content = string(s.framed(text))
+	return true
+}
+
+// compacted returns the JSON without white space; only its characters when
+// they are more than room.
+func (s *shaping) compacted(room int) ([]byte, int) {
+	src := bytes.TrimSpace(s.doc.tree)
+	if _, chars := measure(src, 0); chars > room {
+		return nil, chars
+	}
+	return compact(src)
+}
+
+// strategy is how the result is cut if it must be.
+func (s *shaping) strategy() string {
+	switch s.in.Strategy {
+	case Head, Tail, HeadTail:
+		return s.in.Strategy
+	default:
+		if s.doc.tree != nil {
+			return JSON
+		}
+		return HeadTail
+	}
+}
+
+// keep sets aside what read_output will serve.
+func (s *shaping) keep() {
+	if !s.in.Keep || len(s.doc.body) == 0 {
+		return
+	}
+	s.out.Ref = NewRef()
+	s.out.Kept = s.doc.body
+	s.out.KeptComplete = !s.doc.cut
+	if most := s.in.KeepLimit; int64(len(s.doc.body)) > most {
+		at := int(most)
+		for at > 0 && !utf8.RuneStart(s.doc.body[at]) {
+			at--
+		}
+		s.out.Kept = s.doc.body[:clusterFloor(s.doc.body, at)]
+		s.out.KeptComplete = false
+	}
+}
+
+// cut shows a part, with the fullest notice that leaves room for one.
+func (s *shaping) cut() {
+	s.out.Truncated = true
+	s.out.Strategy = s.strategy()
+	n := notice{total: s.doc.chars, atLeast: s.doc.cut, ref: s.out.Ref, keptChars: s.doc.chars}
+	if s.out.Ref != "" && len(s.out.Kept) < len(s.doc.body) {
+		n.keptChars = countChars(s.out.Kept)
+	}
+	if s.out.Strategy == JSON {
+		s.cutJSON(n)
+	} else {
+		s.cutText(n)
+	}
+}
+
+func (s *shaping) cutText(n notice) {
+	for level := full; level < levels; level++ {
+		if s.boundary != nil && level > counts {
+			break
+		}
+		room := s.in.Limit - s.frame - n.widest(level) - separator(level)
+		if room < leastBody[level] {
+			continue
+		}
+		c := cutText(s.doc.body, s.doc.chars, room, s.out.Strategy)
+		s.out.Strategy, s.out.ReturnedChars = c.strategy, int64(c.shown)
+		n.shown, n.next = c.shown, c.next
+		text := make([]byte, 0, len(c.head)+len(c.gap)+len(c.tail))
+		text = s.framed(append(append(append(text, c.head...), c.gap...), c.tail...))
+		s.out.Content = s.join(string(text), n.text(level), level)
+		return
+	}
+	s.onlyNotice(n)
+}
+
+// separator is what stands between a result and its notice.
+func separator(level int) int {
+	if level > counts {
+		return 0
+	}
+	return 1
+}
+
+// join puts the notice where the text was cut.
+func (s *shaping) join(text, notice string, level int) string {
+	between := ""
+	if separator(level) > 0 {
+		between = "\n"
+	}
+	if s.out.Strategy == Tail {
+		return notice + between + text
+	}
+	return text + between + notice
+}
+
+// The object around trusted JSON that was cut.
+const (
+	beforeNotice = `{"_truncated":"`
+	beforeResult = `","result":`
+)
+
+func (s *shaping) cutJSON(n notice) {
+	for level := full; level <= word; level++ {
+		room := s.in.Limit - s.frame - n.widest(level)
+		if s.boundary != nil {
+			room -= separator(full)
+		} else {
+			room -= len(beforeNotice) + quotes(n, level) + len(beforeResult) + len(`}`)
+		}
+		if room < max(leastBody[level], minValue) || s.boundary != nil && level > counts {
+			continue
+		}
+		result, shown := cutJSON(s.doc.tree, room)
+		s.out.ReturnedChars = int64(shown)
+		n.shown = shown
+		if s.boundary != nil {
+			s.out.Content = s.join(string(s.framed(result)), n.text(level), full)
+			return
+		}
+		b := appendEscaped([]byte(beforeNotice), []byte(n.text(level)))
+		b = append(append(append(b, beforeResult...), result...), '}')
+		s.out.Content = string(b)
+		return
+	}
+	if s.boundary == nil {
+		s.onlyNoticeJSON(n)
+		return
+	}
+	s.onlyNotice(n)
+}
+
+// quotes is how many characters escaping adds to a notice in JSON.
+func quotes(n notice, level int) int {
+	count := 0
+	for _, c := range []byte(n.text(level)) {
+		count += escapedLen(c) - 1
+	}
+	return count
+}
+
+// onlyNotice is for limits that leave no room for anything else.
+func (s *shaping) onlyNotice(n notice) {
+	for level := full; level < levels; level++ {
+		if text := n.text(level); utf8.RuneCountInString(text) <= s.in.Limit {
+			s.out.Content = text
+			return
+		}
+	}
+}
+
+// onlyNoticeJSON keeps to JSON as long as there is room for its quotes.
+func (s *shaping) onlyNoticeJSON(n notice) {
+	for level := full; level < levels; level++ {
+		text := n.text(level)
+		escaped := appendEscaped(nil, []byte(text))
+		if countChars(escaped)+len(beforeNotice)+len(`"}`) <= s.in.Limit {
+			s.out.Content = beforeNotice + string(escaped) + `"}`
+			return
+		}
+	}
+	for level := brief; level < levels; level++ {
+		escaped := appendEscaped([]byte{'"'}, []byte(n.text(level)))
+		if countChars(escaped)+1 <= s.in.Limit {
+			s.out.Content = string(append(escaped, '"'))
+			return
+		}
+	}
+	s.out.Content = n.text(sign)
+}
+
+// framed puts untrusted text into its boundary.
+func (s *shaping) framed(text []byte) []byte {
+	if s.boundary == nil {
+		return text
+	}
+	text = disarm(text)
+	b := make([]byte, 0, len(s.boundary.opening)+len(text)+len(s.boundary.closing))
+	b = append(append(b, s.boundary.opening...), text...)
+	return append(b, s.boundary.closing...)
+}
