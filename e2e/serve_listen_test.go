@@ -160,7 +160,7 @@ func TestServeRefusesAddressesItCannotHave(t *testing.T) {
 			"unix:///no/such/directory/s.sock", 3, []string{"/no/such/directory does not exist", "create it"},
 		},
 		"a file that is no socket": {"unix://" + file, 3, []string{file, "is no socket", "choose another path"}},
-		"not loopback":             {"tcp://0.0.0.0:0", 2, []string{"sidecall.yaml:1:", "listen[1]", "loopback"}},
+		"not loopback":             {"tcp://0.0.0.0:0", 2, []string{"sidecall.yaml:1:", "listen[1]", "other machines"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			says(t, refusedStart(t, newListening(t, c.listen), c.exit), c.says...)
