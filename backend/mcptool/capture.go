@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -65,6 +67,10 @@ type capture struct {
 	// after the answer itself.
 	streaming bool
 	release   func()
+	// The end of a stream may outlive the answer: see linger.
+	closed bool
+	cancel func()
+	timer  *time.Timer
 }
 
 type captureKey struct{}
@@ -141,6 +147,30 @@ func (c *capture) done() (a answer, sent, streaming bool) {
 	return a, sent, streaming
 }
 
+// linger has the context of an answered stream cancelled once the stream is
+// closed, at the latest after d: its end, read meanwhile, lets the connection be
+// used again.
+func (c *capture) linger(d time.Duration, cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		cancel()
+		return
+	}
+	c.cancel = cancel
+	c.timer = time.AfterFunc(d, cancel)
+}
+
+// streamClosed notes that the stream is closed.
+func (c *capture) streamClosed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil && c.timer.Stop() {
+		c.cancel()
+	}
+}
+
 // settleResponse notes a JSON-RPC response and returns what the SDK gets of it.
 func (c *capture) settleResponse(r *jsonrpc.Response, size int64) *jsonrpc.Response {
 	a := answer{outcome: resulted, result: r.Result, size: size}
@@ -162,9 +192,44 @@ func asRPC(err error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 }
 
-// stub is an answer that every method of the SDK can read. Nobody looks at it.
+// errCaptured is what the SDK gets in place of an answer that went to a capture.
+// An error, because the SDK reads results at great expense.
+var errCaptured = &jsonrpc.Error{Code: -32000, Message: "captured"}
+
+// stub is the answer for the SDK. Nobody looks at it.
 func stub(id jsonrpc.ID) *jsonrpc.Response {
-	return &jsonrpc.Response{ID: id, Result: json.RawMessage(`{"content":[]}`)}
+	return &jsonrpc.Response{ID: id, Error: errCaptured}
+}
+
+// decode reads one JSON-RPC message. It is the SDK's decoder without its buffer
+// of 32 KiB per message.
+func decode(data []byte) (jsonrpc.Message, error) {
+	var m struct {
+		Version string          `json:"jsonrpc"`
+		ID      any             `json:"id"`
+		Method  *string         `json:"method"`
+		Params  json.RawMessage `json:"params"`
+		Result  json.RawMessage `json:"result"`
+		Error   *jsonrpc.Error  `json:"error"`
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	if m.Version != "2.0" {
+		return nil, fmt.Errorf("the version of the message is %q", m.Version)
+	}
+	id, err := jsonrpc.MakeID(m.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Method != nil:
+		return &jsonrpc.Request{ID: id, Method: *m.Method, Params: m.Params}, nil
+	case !id.IsValid():
+		return nil, errors.New("the message has neither a method nor an id")
+	case m.Error != nil:
+		return &jsonrpc.Response{ID: id, Error: m.Error}, nil
+	}
+	return &jsonrpc.Response{ID: id, Result: m.Result}, nil
 }
 
 // encode renders a message that was made by this package or decoded by the SDK.

@@ -107,7 +107,7 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
-			return page{}, err
+			return page{}, withoutURL(err)
 		}
 		// From the SDK's cache.
 		if a.result, err = json.Marshal(result); err != nil {

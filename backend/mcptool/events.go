@@ -59,10 +59,13 @@ func (e *events) Read(p []byte) (int, error) {
 // Close implements io.Closer. It reads the end of a stream that should be over,
 // so that the connection can be used again; the context of the request bounds it.
 func (e *events) Close() error {
-	if e.cp != nil && e.cp.settled() {
-		_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
+	if e.cp == nil || !e.cp.settled() {
+		return e.body.Close()
 	}
-	return e.body.Close()
+	_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
+	err := e.body.Close()
+	e.cp.streamClosed()
+	return err
 }
 
 // next reads one line.
@@ -153,7 +156,7 @@ func (e *events) dispatch() {
 // message returns what the SDK gets for a message: nothing for what is no
 // message or not wanted.
 func (e *events) message(data []byte) []byte {
-	msg, err := jsonrpc.DecodeMessage(data)
+	msg, err := decode(data)
 	if err != nil {
 		e.wire.log.Debug("an event that is no message was dropped", "bytes", len(data), "error", err)
 		return nil

@@ -27,7 +27,7 @@ func TestEventsThatReachTheSDK(t *testing.T) {
 		other   = `{"jsonrpc":"2.0","id":8,"result":{}}`
 		changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 		ping    = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-		stub7   = `{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`
+		stub7   = `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"captured"}}`
 	)
 	big := strings.Repeat("x", 2000)
 	for name, tt := range map[string]struct {

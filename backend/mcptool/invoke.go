@@ -50,8 +50,8 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	result, err := s.client.CallTool(c.in(callCtx), params)
 	a, sent, streaming := c.done()
 	stop()
-	if streaming && err == nil {
-		time.AfterFunc(drainGrace, func() { cancel(nil) })
+	if streaming && ctx.Err() == nil {
+		c.linger(drainGrace, func() { cancel(nil) })
 	} else {
 		defer cancel(nil)
 	}

@@ -249,11 +249,11 @@ type update struct {
 // running is a backend whose Run runs until the end of the test.
 type running struct {
 	*Backend
-	t       *testing.T
+	t       testing.TB
 	updates chan update
 }
 
-func run(t *testing.T, cfg Config) *running {
+func run(t testing.TB, cfg Config) *running {
 	t.Helper()
 	if cfg.Name == "" {
 		cfg.Name = "test"

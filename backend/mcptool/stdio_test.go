@@ -18,7 +18,7 @@ import (
 )
 
 // stdio is the test binary as a server in some mode.
-func stdio(t *testing.T, mode string, l ledger) Config {
+func stdio(t testing.TB, mode string, l ledger) Config {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

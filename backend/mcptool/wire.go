@@ -8,11 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
-	"net/http/httptrace"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -147,6 +143,15 @@ func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Res
 		return nil, err
 	}
 	w.watch.heard()
+	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
+		c.stream()
+		// The session id was settled by the handshake; another one here would
+		// end the SDK's session.
+		resp.Header.Del(sessionHeader)
+		resp.Body = newEvents(resp.Body, w, id, c)
+		return resp, nil
+	}
+	defer discard(resp)
 	switch {
 	case !success(resp.StatusCode):
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
@@ -154,29 +159,22 @@ func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Res
 		a.rpc = rpcError(body)
 		a.sessionGone = w.checkSession(req, resp.StatusCode, body)
 		c.settle(a)
-	case mediaType(resp) == "text/event-stream":
-		c.stream()
-		// The session id was settled by the handshake; another one here would
-		// end the SDK's session.
-		resp.Header.Del(sessionHeader)
-		resp.Body = newEvents(resp.Body, w, id, c)
-		return resp, nil
 	case mediaType(resp) == "application/json":
-		if whole := w.readJSON(resp, id, c); whole != nil {
-			discard(resp)
-			return synthetic(req, http.StatusOK, "application/json", whole), nil
+		if original := w.readJSON(resp, id, c); original != nil && c.whole {
+			return synthetic(req, http.StatusOK, "application/json", original), nil
 		}
 	default:
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
 		c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: body,
 			err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))})
 	}
-	discard(resp)
-	return synthetic(req, http.StatusOK, "application/json", encode(stub(id))), nil
+	// An error of the HTTP client is the cheapest end of a request for the SDK,
+	// and one that leaves the session alone.
+	return nil, errCaptured
 }
 
-// readJSON reads an answer that is one JSON document into the capture and
-// returns the message that the SDK gets, nil for a stub.
+// readJSON reads an answer that is one JSON document, and returns the message in
+// it that answers the request, or nil.
 func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(w.limit)+1))
 	switch {
@@ -188,9 +186,10 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 		return nil
 	}
 	for _, m := range unbatch(data) {
-		msg, err := jsonrpc.DecodeMessage(m)
+		msg, err := decode(m)
 		if r, ok := msg.(*jsonrpc.Response); err == nil && ok && r.ID == id {
-			return encode(c.settleResponse(r, int64(len(data))))
+			c.settleResponse(r, int64(len(data)))
+			return m
 		}
 	}
 	c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: data[:min(len(data), errorBody)],
@@ -258,75 +257,4 @@ func rpcError(body []byte) *jsonrpc.Error {
 		return nil
 	}
 	return msg.Error
-}
-
-// sending watches how far a request gets.
-type sending struct{ connected, wrote atomic.Bool }
-
-func (s *sending) trace(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { s.connected.Store(true) },
-		WroteHeaders: func() { s.wrote.Store(true) },
-	})
-}
-
-// nothing reports whether a request that failed provably reached nobody whole.
-// When its context ended it may still be on its way to the connection, so that
-// only one that never had a connection counts then.
-func (s *sending) nothing(ctx context.Context, err error) bool {
-	if !s.connected.Load() {
-		return true
-	}
-	if ctx.Err() != nil {
-		return false
-	}
-	// HTTP/2 says so itself (RFC 9113 section 8.7); net/http wraps these
-	// errors in text.
-	text := err.Error()
-	return !s.wrote.Load() ||
-		strings.Contains(text, "REFUSED_STREAM") ||
-		strings.Contains(text, "received Server's graceful shutdown GOAWAY")
-}
-
-// limited is a body that ends early.
-type limited struct {
-	io.Reader
-	io.Closer
-}
-
-func success(status int) bool { return status >= 200 && status < 300 }
-
-func mediaType(resp *http.Response) string {
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return media
-}
-
-// discard gives up a response whose body was read as far as wanted. A short
-// rest is read, so that the connection can be used again.
-func discard(resp *http.Response) {
-	// Errors mean only that the connection is closed instead.
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-	_ = resp.Body.Close()
-}
-
-// synthetic is a response that did not come from the server.
-func synthetic(req *http.Request, status int, contentType string, body []byte) *http.Response {
-	resp := &http.Response{
-		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
-		StatusCode:    status,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        make(http.Header),
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)),
-		Request:       req,
-	}
-	if contentType != "" {
-		resp.Header.Set("Content-Type", contentType)
-	}
-	return resp
 }

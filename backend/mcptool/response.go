@@ -1,0 +1,84 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+)
+
+// sending watches how far a request gets.
+type sending struct{ connected, wrote atomic.Bool }
+
+func (s *sending) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { s.connected.Store(true) },
+		WroteHeaders: func() { s.wrote.Store(true) },
+	})
+}
+
+// nothing reports whether a request that failed provably reached nobody whole.
+// When its context ended it may still be on its way to the connection, so that
+// only one that never had a connection counts then.
+func (s *sending) nothing(ctx context.Context, err error) bool {
+	if !s.connected.Load() {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	// HTTP/2 says so itself (RFC 9113 section 8.7); net/http wraps these
+	// errors in text.
+	text := err.Error()
+	return !s.wrote.Load() ||
+		strings.Contains(text, "REFUSED_STREAM") ||
+		strings.Contains(text, "received Server's graceful shutdown GOAWAY")
+}
+
+// limited is a body that ends early.
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+func success(status int) bool { return status >= 200 && status < 300 }
+
+func mediaType(resp *http.Response) string {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+// discard gives up a response whose body was read as far as wanted. A short
+// rest is read, so that the connection can be used again.
+func discard(resp *http.Response) {
+	// Errors mean only that the connection is closed instead.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
+
+// synthetic is a response that did not come from the server.
+func synthetic(req *http.Request, status int, contentType string, body []byte) *http.Response {
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		StatusCode:    status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       req,
+	}
+	if contentType != "" {
+		resp.Header.Set("Content-Type", contentType)
+	}
+	return resp
+}
