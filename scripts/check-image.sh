@@ -2,7 +2,7 @@
 # Proves the content of the Docker image without a Docker engine: makes the
 # files as the Dockerfile does, puts them where its COPY lines say into an empty
 # directory, and runs the sidecar in there as the image's user, with nothing else
-# to see: no shell, no libraries, no /proc, no /tmp.
+# to see: no shell, no libraries, no /tmp.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -125,4 +125,20 @@ kill -TERM "$pid"
 wait "$pid" || die "the sidecar did not end well: $(cat "$work/log")"
 pid=
 say "served its tools as user $user, kept its store in $home, ended on SIGTERM"
+
+# The demo kills and restarts a sidecar of its own, and for that wants /proc and
+# /dev/null, as every container engine provides them.
+if [ "$(id -u)" -eq 0 ] && unshare --mount --fork mount -t proc proc /proc 2>/dev/null; then
+	mkdir "$root/proc" "$root/dev"
+	: >"$root/dev/null"
+	unshare --mount --fork sh -ec '
+		mount -t proc proc "$1/proc"
+		mount --bind /dev/null "$1/dev/null"
+		exec env -i "$2" "$3" --userspec="$4" "$1" "$5" demo
+	' sh "$root" "$environment" "$(tool chroot)" "$user" "$entrypoint" >"$work/demo" 2>&1 </dev/null ||
+		die "the demo failed: $(cat "$work/demo")"
+	say "demo: $(grep . "$work/demo" | tail -n 1)"
+else
+	say "demo: not run, since this user may mount nothing here"
+fi
 say "ok"
