@@ -64,7 +64,7 @@ func protoItems(items []interpret.Item) []*sidecallv1.ItemResult {
 	}
 	converted := make([]*sidecallv1.ItemResult, len(items))
 	for i, item := range items {
-		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: item.Content} //nolint:gosec // a position in a bounded list
+		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: item.Content}
 		if item.Error != nil {
 			converted[i].Error = protoError(*item.Error)
 		}
@@ -100,7 +100,7 @@ func protoExecution(record dedupe.Record) *sidecallv1.Execution {
 		State:     protoState(record.State),
 		StartedAt: protoTime(record.StartedAt), FinishedAt: protoTime(record.FinishedAt),
 		LeaseUntil: protoTime(record.LeaseUntil),
-		Attempts:   int32(min(record.Attempts, 1<<20)), //nolint:gosec // bounded
+		Attempts:   int32(min(record.Attempts, 1<<20)),
 		ToolName:   record.Tool, Effect: protoEffect(record.Effect),
 		Epoch: record.Epoch, Owner: record.Owner,
 	}

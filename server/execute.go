@@ -183,7 +183,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *sideca
 	c.cause = err
 	switch {
 	case ctx.Err() != nil:
-		return c.failed(explainNotStarted(c, ctx))
+		return c.failed(explainNotStarted(ctx, c))
 	case c.effect() == tool.ReadOnly && !e.Options.RefuseUnrecorded:
 		return nil
 	default:

@@ -39,7 +39,6 @@ func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.
 		grpc.ChainUnaryInterceptor(withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
-		grpc.SharedWriteBuffer(true),
 		// Workers keep the stacks that a call has grown; calls beyond them get
 		// goroutines of their own.
 		grpc.NumStreamWorkers(streamWorkers),

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,6 @@ import (
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
@@ -87,7 +85,7 @@ func newSidecar(t *testing.T, routes ...*Route) *sidecar {
 
 func newSidecarOn(t *testing.T, store dedupe.Store, routes ...*Route) *sidecar {
 	t.Helper()
-	observed, err := telemetry.Start(t.Context(), "test", slog.NewJSONHandler(io.Discard, nil))
+	observed, err := telemetry.Start(t.Context(), "test", slog.DiscardHandler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +149,6 @@ func withBreaker(failures uint32) func(*Route) {
 		r.Breaker = breaker.New(breaker.Settings{Name: "shop", Failures: failures, Window: time.Minute, OpenFor: time.Minute})
 	}
 }
-
-func withRetries(b *retry.Budget) func(*Route) { return func(r *Route) { r.Retries = b } }
 
 // request is a valid call of a tool.
 func request(id, toolName string) *sidecallv1.ExecuteToolRequest {

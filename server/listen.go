@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +27,7 @@ func Listen(address string) (net.Listener, error) {
 }
 
 func listenTCP(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on tcp://%s: the port is in use: stop what listens there, or choose another port", address)
 	}
@@ -43,7 +44,9 @@ func listenUnix(path string) (net.Listener, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("listen on unix://%s: the directory %s does not exist: create it, or choose another path", path, dir)
 	}
-	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
 		return nil, errors.Join(
 			fmt.Errorf("listen on unix://%s: another process listens there: stop it, or choose another path", path), conn.Close())
 	}
@@ -58,7 +61,7 @@ func listenUnix(path string) (net.Listener, error) {
 	// The socket is born with these permissions: there is no moment in which
 	// others could connect.
 	old := syscall.Umask(0o177)
-	listener, err := net.Listen("unix", path)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
 	syscall.Umask(old)
 	if err != nil {
 		return nil, fmt.Errorf("listen on unix://%s: %w", path, err)

@@ -1,3 +1,7 @@
+// Package server is the sidecar itself: the registry of tools, the pipeline that
+// a call goes through, and the gRPC services and pages in front of it.
+//
+// execute.go is the pipeline and the page to read first.
 package server
 
 import (

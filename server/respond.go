@@ -93,7 +93,7 @@ func (c *call) failed(explained tool.Error, failure tool.Failure) *response {
 		Class:               protoClass(explained.Code.Class()),
 		Retryable:           explained.Code.Retryable(),
 		AllowedAlternatives: failure.AllowedAlternatives,
-		Attempts:            int32(min(c.sent, 1<<20)), //nolint:gosec // bounded
+		Attempts:            int32(min(c.sent, 1<<20)),
 	}
 	if failure.RetryAfter > 0 {
 		recovery.RetryAfter = durationpb.New(failure.RetryAfter)
@@ -175,7 +175,7 @@ func (c *call) ending(res *response) telemetry.CallEnd {
 
 // explainNotStarted says why a call ended before anything was sent: its time
 // ran out, or its caller left.
-func explainNotStarted(c *call, ctx context.Context) (tool.Error, tool.Failure) {
+func explainNotStarted(ctx context.Context, c *call) (tool.Error, tool.Failure) {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return tool.Error{
 			Code: tool.CodeCancelled, Constraint: "the caller cancelled before anything was sent",

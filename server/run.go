@@ -31,7 +31,7 @@ func (e *Executor) run(ctx context.Context, c *call) ending {
 		return e.attempt(ctx, c, n, key)
 	})
 	if report.Attempts == 0 {
-		return c.notRun(explainNotStarted(c, ctx))
+		return c.notRun(explainNotStarted(ctx, c))
 	}
 	if failure := c.reading.Failure; failure != nil {
 		return c.afterFailure(failure, report)
@@ -94,9 +94,8 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	}
 	done, err := c.route.Breaker.Allow()
 	if err != nil {
-		var open *breaker.OpenError
 		failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
-		if errors.As(err, &open) {
+		if open, ok := errors.AsType[*breaker.OpenError](err); ok {
 			failure.RetryAfter = open.RetryAfter
 		}
 		return c.refuseAttempt(failure)

@@ -136,7 +136,7 @@ func (s *Service) GetExecution(ctx context.Context, req *sidecallv1.GetExecution
 	execution := protoExecution(record)
 	if len(record.Result) > 0 {
 		execution.Result = &sidecallv1.ExecuteToolResponse{}
-		if err := proto.Unmarshal(record.Result, execution.Result); err != nil {
+		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
 			return nil, status.Errorf(codes.DataLoss, "the recorded result cannot be read: %v", err)
 		}
 	}

@@ -95,8 +95,10 @@ func (r *Recorder) StartCall(ctx context.Context, info CallInfo, start time.Time
 	}
 	r.inFlight.Add(ctx, 1)
 	call := Call{recorder: r, info: info, start: start, name: name}
-	if ctx, call.span = r.tracer.Start(ctx, "execute_tool "+name,
-		trace.WithSpanKind(trace.SpanKindInternal), trace.WithTimestamp(start)); call.span.IsRecording() {
+	ctx, span := r.tracer.Start(ctx, "execute_tool "+name,
+		trace.WithSpanKind(trace.SpanKindInternal), trace.WithTimestamp(start))
+	call.span = span
+	if span.IsRecording() {
 		call.span.SetAttributes(
 			attribute.String("gen_ai.operation.name", "execute_tool"),
 			attribute.String("gen_ai.tool.name", info.Tool),

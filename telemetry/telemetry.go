@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
@@ -81,10 +83,8 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 	if err != nil {
 		return err
 	}
-	var tracers = otel.GetTracerProvider()
-	if !exports("TRACES") {
-		tracers = noop.NewTracerProvider()
-	} else {
+	var tracers oteltrace.TracerProvider = noop.NewTracerProvider()
+	if exports("TRACES") {
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return fmt.Errorf("trace exporter: %w", err)
@@ -151,8 +151,8 @@ func exports(signal string) bool {
 // Close flushes and ends the exporters, at most until ctx ends.
 func (t *Telemetry) Close(ctx context.Context) error {
 	var errs []error
-	for i := len(t.shutdown) - 1; i >= 0; i-- {
-		errs = append(errs, t.shutdown[i](ctx))
+	for _, end := range slices.Backward(t.shutdown) {
+		errs = append(errs, end(ctx))
 	}
 	t.shutdown = nil
 	return errors.Join(errs...)

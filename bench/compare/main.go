@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -47,8 +48,9 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o, os.Stdout); err != nil {
+	err := run(ctx, o, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -115,8 +117,8 @@ func (b *bench) stop() {
 			_ = c.closer.Close() // the process ends here
 		}
 	}
-	for i := len(b.processes) - 1; i >= 0; i-- {
-		b.processes[i].stop()
+	for _, p := range slices.Backward(b.processes) {
+		p.stop()
 	}
 }
 

@@ -121,7 +121,7 @@ func (b *builder) buildHost(name string) {
 
 func (b *builder) newBreaker(name string, cfg config.Breaker) *breaker.Breaker {
 	made := breaker.New(breaker.Settings{
-		Name: name, Failures: uint32(cfg.Failures), //nolint:gosec // the config bounds it
+		Name: name, Failures: uint32(cfg.Failures),
 		Window: cfg.Window, OpenFor: cfg.OpenFor, OnChange: b.onBreaker,
 	})
 	b.mu.Lock()

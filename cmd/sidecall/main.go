@@ -59,8 +59,7 @@ func report(cmd *cobra.Command, err error) int {
 	if msg := err.Error(); msg != "" {
 		fmt.Fprintln(os.Stderr, "sidecall: "+msg)
 	}
-	var exit *exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
 	}
 	// cobra's own errors are about the command line.

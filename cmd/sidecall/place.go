@@ -19,7 +19,7 @@ type located struct {
 // locate takes an error apart that says several things, and finds the place
 // that each of them names. path is where the whole was read from.
 func locate(err error, path []string) []located {
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost is taken apart
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []located
 		for _, one := range several.Unwrap() {
 			all = append(all, locate(one, path)...)

@@ -175,7 +175,7 @@ func (s *sidecar) build() {
 	}
 	service := &server.Service{Executor: executor, Drain: s.drain, MaxBatch: limits.MaxBatch}
 	s.grpc, s.health = server.NewGRPC(service, s.telemetry.Logger, server.GRPCOptions{
-		MaxRequestBytes: int(limits.MaxRequestBytes), MaxStreams: uint32(limits.MaxInFlight), //nolint:gosec // the config bounds it
+		MaxRequestBytes: int(limits.MaxRequestBytes), MaxStreams: uint32(limits.MaxInFlight),
 	})
 	admin := &server.Admin{Metrics: s.telemetry.Metrics, Dedupe: s.dedupe, Registry: s.registry, Drain: s.drain}
 	s.admin = &http.Server{Handler: admin.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}

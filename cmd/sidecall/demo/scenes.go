@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -130,7 +129,9 @@ func hugeOutput(ctx context.Context, s *stage) error {
 			break
 		}
 	}
-	var export struct{ Orders []json.RawMessage }
+	var export struct {
+		Orders []json.RawMessage `json:"orders"`
+	}
 	err = json.Unmarshal([]byte(whole.String()), &export)
 	s.promise(err == nil && len(export.Orders) == exported, "nothing is lost: %d pages hold all %d orders", pages+1, len(export.Orders))
 	found, err := s.call(ctx, "toolu_page", "read_output", `{"output_ref":"`+cut.GetOutputRef()+`","pattern":"A-31337\\b","limit":200}`)
@@ -161,7 +162,7 @@ func deadUpstream(ctx context.Context, s *stage) error {
 	s.promise(last.GetError().GetCode() == "CIRCUIT_OPEN" && attempts <= 6,
 		"20 calls made %d attempts at the dead upstream: %v", attempts, codes)
 
-	listener, err := net.Listen("tcp", s.dead)
+	listener, err := listen(s.dead)
 	if err != nil {
 		return err
 	}

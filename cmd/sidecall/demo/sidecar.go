@@ -55,7 +55,7 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.cmd = exec.Command(self, "serve", "--config", c.config) //nolint:gosec // this same binary
+	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, "serve", "--config", c.config)
 	c.cmd.Stderr = log
 	if err := c.cmd.Start(); err != nil {
 		return errors.Join(err, log.Close())
@@ -107,9 +107,15 @@ func (c *child) stop() error {
 	return errors.Join(errs...)
 }
 
+// listen opens a loopback address.
+func listen(addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(context.Background(), "tcp", addr)
+}
+
 // freePort returns a loopback address that nothing listens on.
 func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listen("127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

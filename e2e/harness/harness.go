@@ -1,0 +1,329 @@
+// Package harness runs the real sidecar, and what it needs around it, for the
+// end-to-end tests: the built binary in a process of its own, on loopback ports
+// that nobody else uses, with its own directory.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// startTimeout bounds the start of a process on a machine that is busy.
+const startTimeout = 30 * time.Second
+
+// Root is the directory of the module.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // the only way to the file of this function
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+var build struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Binary builds the sidecar once per test process and returns its path.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	build.once.Do(func() {
+		dir, err := os.MkdirTemp("", "sidecall-e2e-") //nolint:usetesting // it outlives the test that happens to build
+		if err != nil {
+			build.err = err
+			return
+		}
+		build.path = filepath.Join(dir, "sidecall")
+		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", build.path, "./cmd/sidecall")
+		cmd.Dir = Root()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			build.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if build.err != nil {
+		tb.Fatal(build.err)
+	}
+	return build.path
+}
+
+// FreePort returns a loopback address that nothing listens on now.
+func FreePort(tb testing.TB) string {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		if err := listener.Close(); err != nil {
+			tb.Error(err)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Sidecar is a running sidecar.
+type Sidecar struct {
+	// Addr serves gRPC, Admin the admin page, both host:port.
+	Addr, Admin string
+	// Config is the path of the config file, Dir its directory.
+	Config, Dir string
+	Conn        *grpc.ClientConn
+	Client      sidecallv1.ToolServiceClient
+
+	t   testing.TB
+	env []string
+	cmd *exec.Cmd
+	log *buffer
+}
+
+// Start runs a sidecar with the given rest of a config file (store, backends,
+// tools, ...): listen and admin are filled in here. It is stopped at the end of
+// the test; a sidecar that does not stop properly fails the test.
+func Start(tb testing.TB, config string, env ...string) *Sidecar {
+	tb.Helper()
+	s := New(tb, config, env...)
+	s.Run()
+	return s
+}
+
+// New prepares a sidecar and does not run it.
+func New(tb testing.TB, config string, env ...string) *Sidecar {
+	tb.Helper()
+	dir := tb.TempDir()
+	s := &Sidecar{
+		Addr: FreePort(tb), Admin: FreePort(tb), Dir: dir, Config: filepath.Join(dir, "sidecall.yaml"),
+		t: tb, env: env, log: &buffer{},
+	}
+	text := fmt.Sprintf("listen: [tcp://%s]\nadmin: %s\n%s", s.Addr, s.Admin, config)
+	if err := os.WriteFile(s.Config, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+s.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.Conn, s.Client = conn, sidecallv1.NewToolServiceClient(conn)
+	tb.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			tb.Error(err)
+		}
+		s.Stop()
+	})
+	return s
+}
+
+// Run starts the process and waits until it takes calls.
+func (s *Sidecar) Run() {
+	s.t.Helper()
+	s.cmd = exec.CommandContext(context.Background(), Binary(s.t), "serve", "--config", s.Config)
+	s.cmd.Dir = s.Dir
+	s.cmd.Env = append(os.Environ(), s.env...)
+	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if _, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true)); err != nil {
+		s.t.Fatalf("the sidecar did not start: %v\n%s", err, s.Log())
+	}
+}
+
+// Kill ends the process with SIGKILL.
+func (s *Sidecar) Kill() {
+	s.t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); !errors.As(err, &exit) {
+		s.t.Fatalf("killed, but: %v", err)
+	}
+	s.cmd = nil
+}
+
+// Signal sends a signal to the process.
+func (s *Sidecar) Signal(sig os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Wait waits for the process to end by itself and returns its exit code.
+func (s *Sidecar) Wait() int {
+	s.t.Helper()
+	cmd := s.cmd
+	s.cmd = nil
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			s.t.Fatal(err)
+		}
+	case <-time.After(startTimeout):
+		s.t.Fatalf("the sidecar did not end\n%s", s.Log())
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// Stop ends the process with SIGTERM and checks that it ends well. It does
+// nothing when the process is not running.
+func (s *Sidecar) Stop() {
+	s.t.Helper()
+	if s.cmd == nil {
+		return
+	}
+	s.Signal(syscall.SIGTERM)
+	if code := s.Wait(); code != 0 {
+		s.t.Errorf("the sidecar ended with exit code %d\n%s", code, s.Log())
+	}
+}
+
+// Log returns what the process has written.
+func (s *Sidecar) Log() string { return s.log.String() }
+
+// Get fetches a page of the admin address.
+func (s *Sidecar) Get(path string) (status int, body string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var b bytes.Buffer
+	_, err = b.ReadFrom(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, b.String()
+}
+
+// Call makes one call; the context of the test bounds it.
+func (s *Sidecar) Call(req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	res, err := s.Client.ExecuteTool(ctx, req)
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s", req.GetToolName(), err, s.Log())
+	}
+	return res
+}
+
+// WaitFor waits until a condition holds, and fails the test when it does not in
+// time.
+func WaitFor(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !condition() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks at the condition
+	}
+}
+
+// Tools returns the names of the tools that can be called now.
+func (s *Sidecar) Tools() []string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	res, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	names := make([]string, len(res.GetTools()))
+	for i, t := range res.GetTools() {
+		names[i] = t.GetName()
+	}
+	return names
+}
+
+// CLI runs a command of the binary to its end.
+func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
+	tb.Helper()
+	cmd := exec.CommandContext(context.Background(), Binary(tb), args...)
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		tb.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
+}
+
+// Redis starts a real redis-server on a free port; it ends with the test. The
+// test fails when there is no redis-server.
+func Redis(tb testing.TB, args ...string) (addr string) {
+	tb.Helper()
+	addr = FreePort(tb)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.Background(), "redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--maxmemory-policy", "noeviction", "--dir", tb.TempDir()}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		tb.Fatalf("redis-server: %v (Debian: apt-get install redis-server; make test does it)", err)
+	}
+	tb.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			tb.Error(err)
+		}
+		_ = cmd.Wait() // it was killed, so it reports that
+	})
+	WaitFor(tb, "redis-server", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		return err == nil && conn.Close() == nil
+	})
+	return addr
+}
+
+// buffer is a bytes.Buffer for a process to write while a test reads.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
