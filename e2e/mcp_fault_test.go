@@ -29,8 +29,13 @@ type victim struct {
 	kill, comeBack func()
 }
 
-// patient are rules under which no call ends by its own time.
-var patient = map[string]any{fetch: map[string]any{"attempt_timeout": "10m", "deadline": "10m"}}
+// patient lets no call end by its own time, and the breaker hardly be in the way
+// of a server that is back.
+func patient(backend map[string]any) map[string]any {
+	return with(backend,
+		"tools", map[string]any{fetch: map[string]any{"attempt_timeout": "10m", "deadline": "10m"}},
+		"breaker", map[string]any{"open_for": "100ms"})
+}
 
 func onStdio(t *testing.T) *victim {
 	t.Helper()
@@ -39,7 +44,7 @@ func onStdio(t *testing.T) *victim {
 	server.Env = append(server.Env, mark)
 	return &victim{
 		t: t, gate: startGate(t), Sidecar: harness.Start(t, inYAML(t, map[string]any{"backends": map[string]any{
-			"every": with(stdio(t)(server, err), "tools", patient),
+			"every": patient(stdio(t)(server, err)),
 		}})),
 		kill: func() {
 			pid := processWith(t, mark)
@@ -59,7 +64,7 @@ func overHTTP(t *testing.T) *victim {
 	server := startHTTPServer(t, freePort(t))
 	return &victim{
 		t: t, gate: startGate(t), Sidecar: harness.Start(t, inYAML(t, map[string]any{"backends": map[string]any{
-			"every": with(server.backend(), "tools", patient),
+			"every": patient(server.backend()),
 		}})),
 		kill:     server.kill,
 		comeBack: func() { startHTTPServer(t, server.port) },
@@ -119,7 +124,8 @@ func TestMCPServerKilledInMidCall(t *testing.T) {
 // calls fail at once, provably unexecuted.
 func (v *victim) waitUntilWell() {
 	v.t.Helper()
-	n := 0
+	n, began := 0, time.Now()
+	defer func() { v.t.Logf("well again after %v and %d calls", time.Since(began).Round(time.Millisecond), n) }()
 	harness.WaitFor(v.t, "the server to come back", func() bool {
 		n++
 		res := v.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: fmt.Sprint("echo", n), ToolName: "echo", ArgumentsJson: `{"message":"well?"}`})

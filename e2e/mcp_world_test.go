@@ -53,7 +53,7 @@ func startWorld(t *testing.T) *world {
 		"remote": with(remote.backend(), "prefix", "remote_"),
 		"memory": with(trusting(stdio(t)(mcpservers.Memory(filepath.Join(dir, "memory.jsonl")))), "prefix", "memory_"),
 		"git": with(trusting(stdio(t)(mcpservers.Git(w.repo))),
-			"effects", map[string]string{"git_commit": "keyed", "*": "read_only"}),
+			"effects", map[string]string{"git_commit": "idempotent", "*": "read_only"}),
 		"time": with(stdio(t)(mcpservers.Time()), "prefix", "time_", "trust", "trusted",
 			"effects", map[string]string{"*": "read_only"}),
 		"sqlite": with(stdio(t)(mcpservers.SQLite(filepath.Join(dir, "shop.db"))), "prefix", "sqlite_"),
