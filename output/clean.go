@@ -124,7 +124,7 @@ func (c *cleaner) step(i int) int {
 		return i
 	}
 	c.keep(r)
-	if f == flag {
+	if f == flagBase {
 		i = c.flagTags(i)
 	}
 	return i

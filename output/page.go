@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -40,6 +41,9 @@ type PageResult struct {
 // data is what Shape kept. A parameter that cannot be served is answered by an
 // error for the model, with the parameter as field.
 func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.Error) {
+	if !utf8.Valid(data) { // not as Shape kept it: damaged on the way
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
 	total := int64(countChars(data))
 	if wrong := checkPage(offset, limit, total); wrong != nil {
 		return PageResult{}, wrong
@@ -57,7 +61,7 @@ func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.E
 		end = at
 	}
 	page := data[start:end]
-	return PageResult{Content: validText(page), TotalChars: total, NextOffset: offset + int64(countChars(page))}, nil
+	return PageResult{Content: string(page), TotalChars: total, NextOffset: offset + int64(countChars(page))}, nil
 }
 
 func checkPage(offset, limit, total int64) *tool.Error {
@@ -88,13 +92,4 @@ func quoted(s string) string {
 		b = append(b[:clusterFloor(b, indexChar(b, most-1))], "…"...)
 	}
 	return string(b)
-}
-
-// validText is the text as a string. What Shape kept is valid and clean; what is
-// not was damaged on the way.
-func validText(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return Clean(b)
 }

@@ -19,7 +19,7 @@ const (
 	joiner   // ZWJ, ZWNJ
 	emojiVS  // variation selectors 15 and 16
 	mongolVS // Mongolian variation selectors and vowel separator
-	flag     // the black flag, which tags may follow
+	flagBase // the black flag, which tags may follow
 )
 
 const (
@@ -114,7 +114,7 @@ func fateOfSpecials(r rune) fate {
 func fateOfSupplementary(r rune) fate {
 	switch {
 	case r == blackFlag:
-		return flag
+		return flagBase
 	case r >= 0x1BCA0 && r <= 0x1BCA3, // shorthand format controls
 		r >= 0x1D173 && r <= 0x1D17A, // musical format controls
 		r >= 0xE0000 && r <= 0xE0FFF, // tags, variation selectors supplement

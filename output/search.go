@@ -68,7 +68,7 @@ func search(data []byte, from place, total int64, limit int, pattern string) (Pa
 	for more := true; more && from.index < len(data); {
 		from, more = f.line(from, from.index+lineEnd(data[from.index:]))
 	}
-	return PageResult{Content: validText(f.out), TotalChars: total, NextOffset: from.char, Matches: f.found}, nil
+	return PageResult{Content: string(f.out), TotalChars: total, NextOffset: from.char, Matches: f.found}, nil
 }
 
 // find looks for the pattern in text, as long as there is work left.
