@@ -186,7 +186,7 @@ func (c *capture) settleResponse(r *jsonrpc.Response, size int64) *jsonrpc.Respo
 }
 
 func asRPC(err error) *jsonrpc.Error {
-	if rpc, ok := err.(*jsonrpc.Error); ok {
+	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return rpc
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
@@ -219,17 +219,20 @@ func decode(data []byte) (jsonrpc.Message, error) {
 		return nil, fmt.Errorf("the version of the message is %q", m.Version)
 	}
 	id, err := jsonrpc.MakeID(m.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	switch {
 	case m.Method != nil:
 		return &jsonrpc.Request{ID: id, Method: *m.Method, Params: m.Params}, nil
 	case !id.IsValid():
 		return nil, errors.New("the message has neither a method nor an id")
-	case m.Error != nil:
-		return &jsonrpc.Response{ID: id, Error: m.Error}, nil
 	}
-	return &jsonrpc.Response{ID: id, Result: m.Result}, nil
+	response := &jsonrpc.Response{ID: id, Result: m.Result}
+	if m.Error != nil {
+		response.Error = m.Error
+	}
+	return response, nil
 }
 
 // encode renders a message that was made by this package or decoded by the SDK.

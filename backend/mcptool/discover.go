@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -183,10 +184,8 @@ func inputSchema(raw json.RawMessage) (schema json.RawMessage, repaired bool) {
 			return raw, false
 		}
 	case json.Unmarshal(s.Type, &many) == nil:
-		for _, t := range many {
-			if t == "object" {
-				return raw, false
-			}
+		if slices.Contains(many, "object") {
+			return raw, false
 		}
 	}
 	return anyObject, true

@@ -68,8 +68,8 @@ func (ln *line) add(chunk []byte, limit int) {
 	if !ln.giant {
 		ln.giant = true
 		ln.tail = bytes.Clone(last(ln.text, keepOfGiant))
-		head := append(ln.text, chunk[:min(len(chunk), keepOfGiant)]...)
-		ln.text = bytes.Clone(head[:min(len(head), keepOfGiant)])
+		ln.text = bytes.Clone(ln.text[:min(len(ln.text), keepOfGiant)])
+		ln.text = append(ln.text, chunk[:min(len(chunk), keepOfGiant-len(ln.text))]...)
 	}
 	ln.tail = append(ln.tail, chunk...)
 	if len(ln.tail) > 2*keepOfGiant {

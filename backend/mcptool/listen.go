@@ -56,7 +56,7 @@ func (l *listener) Read(p []byte) (int, error) {
 		if id := l.cur.lastID; id != "" {
 			l.last = id
 		}
-		l.Close()
+		_ = l.Close() // never fails
 		if err := l.pause(); err != nil {
 			return 0, err
 		}

@@ -190,7 +190,8 @@ func (cfg Config) validate() error {
 	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("url %q is not an http or https URL", cfg.URL)
+		// Not shown: it may hold a secret.
+		return errors.New("the url is not an http or https URL")
 	}
 	if cfg.HTTPClient == nil {
 		return errors.New("an mcp backend with a url needs an HTTP client")
@@ -245,9 +246,5 @@ func (b *Backend) enter() bool {
 // Only what Run started, directly or not, may call it: Run's own count then
 // keeps Close waiting meanwhile.
 func (b *Backend) background(f func()) {
-	b.running.Add(1)
-	go func() {
-		defer b.running.Done()
-		f()
-	}()
+	b.running.Go(f)
 }

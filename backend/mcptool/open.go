@@ -91,8 +91,7 @@ func openError(ctx context.Context, s *session, err error) error {
 // withoutURL takes the URL out of an error of an HTTP client: it may hold a
 // secret.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

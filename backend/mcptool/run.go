@@ -177,12 +177,14 @@ func (b *Backend) keep(ctx context.Context, s *session, tools []backend.Discover
 
 // alive pings the server and returns an error when it hangs.
 func (b *Backend) alive(ctx context.Context, s *session) error {
-	var err error
+	var missed error
 	for range missedPings {
-		if err = s.ping(ctx, b.timing.Ping); err == nil || ctx.Err() != nil {
+		if missed = s.ping(ctx, b.timing.Ping); missed == nil {
 			return nil
 		}
 		select {
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-s.lost:
 			return s.reason()
 		case <-s.expired:
@@ -190,7 +192,7 @@ func (b *Backend) alive(ctx context.Context, s *session) error {
 		default:
 		}
 	}
-	return fmt.Errorf("the server does not answer pings: %w", err)
+	return fmt.Errorf("the server does not answer pings: %w", missed)
 }
 
 // relist reads the tool list again, tells update when it has changed, and

@@ -212,16 +212,14 @@ func (s *session) ping(ctx context.Context, timeout time.Duration) error {
 	c := &capture{method: "ping"}
 	err := s.client.Ping(c.in(ctx), nil)
 	a, _, _ := c.done()
-	switch a.outcome {
-	case resulted, refused, tooLarge:
+	switch {
+	case a.outcome == resulted, a.outcome == refused, a.outcome == tooLarge:
 		return nil
-	case httpError:
-		if a.status < 500 {
-			return nil
-		}
+	case a.outcome == httpError && a.status < 500:
+		return nil
+	case a.outcome == httpError:
 		return fmt.Errorf("the server answers with HTTP status %d", a.status)
-	}
-	if a.err != nil {
+	case a.err != nil:
 		return a.err
 	}
 	return err

@@ -17,7 +17,7 @@ const (
 // logLines logs what a server writes to its standard error, within bounds,
 // until the file ends, and closes it.
 func logLines(f *os.File, log *slog.Logger) {
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	lines := newLineReader(f, stderrLine, 4<<10)
 	var (
 		window  time.Time

@@ -50,7 +50,7 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 	fail := func(err error) (mcp.Connection, error) {
 		for _, f := range append(child[:], parent[:]...) {
 			if f != nil {
-				f.Close()
+				_ = f.Close() // nothing was written
 			}
 		}
 		return nil, fmt.Errorf("starting the server: %w", err)
@@ -72,7 +72,7 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 		return fail(err)
 	}
 	for _, f := range child {
-		f.Close()
+		_ = f.Close() // the process has its own
 	}
 	c := &pipeConn{
 		pipes:   p,

@@ -85,7 +85,7 @@ func envelope(req *http.Request) (id jsonrpc.ID, method string) {
 	if err != nil {
 		return jsonrpc.ID{}, ""
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }() // bytes in memory
 	dec := json.NewDecoder(body)
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
 		return jsonrpc.ID{}, ""
@@ -253,8 +253,8 @@ func rpcError(body []byte) *jsonrpc.Error {
 	var msg struct {
 		Error *jsonrpc.Error `json:"error"`
 	}
-	if json.Unmarshal(body, &msg) != nil || msg.Error == nil || msg.Error.Message == "" {
-		return nil
+	if json.Unmarshal(body, &msg) == nil && msg.Error != nil && msg.Error.Message != "" {
+		return msg.Error
 	}
-	return msg.Error
+	return nil
 }
