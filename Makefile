@@ -98,6 +98,11 @@ generate-node: ## Copy the contract into the Node package
 .PHONY: lint
 lint: lint-proto lint-generated lint-format lint-go ## Everything that can be said without running it
 
+.PHONY: fix
+fix: ## Format, and let the linters mend what they can
+	$(GO) fmt ./...
+	$(GOLANGCI) run --fix ./...
+
 .PHONY: lint-proto
 lint-proto:
 	$(BUF) lint
