@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -40,7 +42,9 @@ flight may end, for 25 s at most. A second signal ends the process at once: what
 became of the calls in flight is then decided at the next start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := newLogger(level)
+			lines := telemetry.NewLines(os.Stderr)
+			defer func() { _ = lines.Close() }() // a log that cannot be written has nobody to tell
+			logger, err := newLogger(lines, level)
 			if err != nil {
 				return fail(exitUsage, err)
 			}
@@ -48,6 +52,7 @@ became of the calls in flight is then decided at the next start.`,
 			if err != nil {
 				return fail(exitUsage, err)
 			}
+			tuneGC()
 			return serve(cmd.Context(), cfg, logger)
 		},
 	}
@@ -56,12 +61,23 @@ became of the calls in flight is then decided at the next start.`,
 	return cmd
 }
 
-func newLogger(level string) (slog.Handler, error) {
+// gcPercent trades memory for processor time: what is alive in a sidecar is a
+// few MiB, and at Go's default of 100 collecting it takes a sixth of a loaded
+// sidecar's time. GOGC in the environment wins.
+const gcPercent = 300
+
+func tuneGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
+func newLogger(out io.Writer, level string) (slog.Handler, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
 	}
-	return slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l}), nil
+	return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: l}), nil
 }
 
 // sidecar is everything that serve has started, in the order in which it was.
