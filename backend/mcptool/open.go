@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -19,7 +20,11 @@ import (
 // no progress. Each is a GET: none can start anything.
 const resumes = 5
 
-// protocol versions that are asked for. Servers know the handshake of the first
+// exitWait is how long a process that closed its output may take to end before
+// its exit status is given up on.
+const exitWait = time.Second
+
+// Protocol versions that are asked for. Servers know the handshake of the first
 // for years to come; the second is stateless and for servers that know only it.
 const (
 	settledProtocol = "2025-11-25"
@@ -49,7 +54,7 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 		s.conn = p.conn
 	}
 	if err != nil {
-		b.background(func() { s.end() })
+		defer b.background(s.end)
 		// One that speaks, but not this handshake, gets the other one next time.
 		b.modern = !b.modern && refusedHandshake(err)
 		return nil, nil, openError(ctx, s, err)
@@ -58,7 +63,7 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	b.background(func() { s.wait(b.timing.Grace) })
 	tools, err := b.discover(ctx, s)
 	if err != nil {
-		b.background(func() { s.end() })
+		defer b.background(s.end)
 		return nil, nil, openError(ctx, s, fmt.Errorf("listing the tools: %w", err))
 	}
 	s.since = time.Now()
@@ -78,11 +83,13 @@ func openError(ctx context.Context, s *session, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if s.conn != nil {
+	if s.conn != nil && (errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed)) {
+		timer := time.NewTimer(exitWait)
+		defer timer.Stop()
 		select {
 		case <-s.conn.gone:
 			return s.conn.reason()
-		case <-time.After(lastWords):
+		case <-timer.C:
 		}
 	}
 	return withoutURL(err)
