@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,19 +65,30 @@ func Binary(tb testing.TB) string {
 	return build.path
 }
 
-// FreePort returns a loopback address that nothing listens on now.
+// Ports below those that systems give to outgoing connections (RFC 6335: from
+// 49152; Linux: from 32768). A port from that range may be free now and belong
+// to some connection when the process that is to listen there starts.
+const firstPort, lastPort = 10_000, 32_767
+
+// FreePort returns a loopback address that nothing listens on now, and that no
+// connection takes before, or between two lives of, the process that it is for.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() {
-		if err := listener.Close(); err != nil {
-			tb.Error(err)
+	var last error
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1)))
+		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+		if err != nil {
+			last = err
+			continue
 		}
-	}()
-	return listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			tb.Fatal(err)
+		}
+		return addr
+	}
+	tb.Fatalf("no free port: %v", last)
+	return ""
 }
 
 // Sidecar is a running sidecar.

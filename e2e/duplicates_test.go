@@ -1,0 +1,296 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/e2e/upstream"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+const (
+	stateClaimed = sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED
+	stateDone    = sidecallv1.ExecutionState_EXECUTION_STATE_DONE
+	stateNotRun  = sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN
+	stateUnknown = sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
+)
+
+// number reads a number from the environment, for runs longer than CI's.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q: want a number from 1", name, text)
+	}
+	return n
+}
+
+// flood sends every one of many ids several times at once, spread over all
+// sidecars, and checks that each was executed once and that all its duplicates
+// got the same answer.
+type flood struct {
+	sidecars []*harness.Sidecar
+	ledger   *upstream.Ledger
+	prefix   string
+	ids      int
+	copies   int
+	// width is how many ids are under way at the same time.
+	width int
+}
+
+func (f flood) run(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	var group errgroup.Group
+	group.SetLimit(f.width)
+	for i := range f.ids {
+		group.Go(func() error { return f.one(t.Context(), fmt.Sprint(f.prefix, i)) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	executions := 0
+	for id, n := range f.ledger.Counts() {
+		if !strings.HasPrefix(id, f.prefix) {
+			continue
+		}
+		executions += n
+		if n != 1 {
+			t.Errorf("%s was executed %d times", id, n)
+		}
+	}
+	if executions != f.ids {
+		t.Errorf("%d executions of %d ids", executions, f.ids)
+	}
+	t.Logf("%d ids × %d duplicates over %d sidecars: %d calls, %d executions, %.0f calls/s",
+		f.ids, f.copies, len(f.sidecars), f.ids*f.copies, executions, float64(f.ids*f.copies)/took.Seconds())
+}
+
+// one sends all duplicates of one id.
+func (f flood) one(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	answers := make([]*sidecallv1.ExecuteToolResponse, f.copies)
+	var group errgroup.Group
+	for i := range answers {
+		group.Go(func() (err error) {
+			answers[i], err = f.sidecars[i%len(f.sidecars)].Client.ExecuteTool(ctx, callOf(id))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	ran := 0
+	for _, answer := range answers {
+		if !answer.GetReplayed() {
+			ran++
+		}
+		if answer.GetIsError() || !answer.GetRecorded() || answer.GetContent() != answers[0].GetContent() {
+			return fmt.Errorf("%s: one duplicate got %v, another %v", id, answers[0], answer)
+		}
+	}
+	if ran != 1 {
+		return fmt.Errorf("%s: %d of its duplicates are said to have run", id, ran)
+	}
+	return nil
+}
+
+// callOf is a call of the tool act whose execution the ledger counts under id.
+func callOf(id string) *sidecallv1.ExecuteToolRequest {
+	return &sidecallv1.ExecuteToolRequest{ToolUseId: id, ToolName: "act", ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id)}
+}
+
+func TestConcurrentDuplicatesInOneSidecar(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	// Long enough for the duplicates to come while the first is running.
+	up.Script("/act", upstream.Echo().After(5*time.Millisecond))
+	s := harness.Start(t, oneTool(up.URL))
+	flood{sidecars: []*harness.Sidecar{s}, ledger: up.Ledger, prefix: "id", ids: 500, copies: 16, width: 32}.run(t)
+	lives(t, s)
+}
+
+// executionOf asks for the record of a call.
+func executionOf(t *testing.T, s *harness.Sidecar, id string) *sidecallv1.Execution {
+	t.Helper()
+	execution, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: id})
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	if execution.GetToolName() != "act" || execution.GetOwner() == "" || execution.GetStartedAt() == nil ||
+		execution.GetEffect() != nonIdempotent {
+		t.Errorf("the record of %s lacks something: %v", id, execution)
+	}
+	return execution
+}
+
+// The record of a call answers "did it run?" from the claim to the end.
+func TestGetExecutionInEveryState(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	s := harness.Start(t, oneTool(up.URL))
+
+	_, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: "never"})
+	wantCode(t, err, codes.NotFound)
+	_, err = s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{})
+	wantCode(t, err, codes.InvalidArgument, "tool_use_id")
+	// What is refused before it is claimed leaves no record.
+	s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "malformed", ToolName: "act", ArgumentsJson: `{"key":`})
+	_, err = s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: "malformed"})
+	wantCode(t, err, codes.NotFound)
+
+	done := s.Call(callOf("done"))
+	if e := executionOf(t, s, "done"); e.GetState() != stateDone || e.GetAttempts() != 1 || e.GetEpoch() != 1 ||
+		e.GetFinishedAt() == nil || e.GetResult().GetContent() != done.GetContent() {
+		t.Errorf("done: %v", e)
+	}
+
+	up.Script("/act", upstream.StatusBody(404, `{"error":"no such order"}`))
+	s.Call(callOf("failed"))
+	if e := executionOf(t, s, "failed"); e.GetState() != stateDone || e.GetResult().GetError().GetCode() != "NOT_FOUND" {
+		t.Errorf("a definite failure: %v", e)
+	}
+
+	up.Script("/act", upstream.CloseAfter())
+	wantError(t, s.Call(callOf("unknown")), "OUTCOME_UNKNOWN")
+	if e := executionOf(t, s, "unknown"); e.GetState() != stateUnknown || e.GetAttempts() != 1 ||
+		e.GetResult().GetError().GetCode() != "OUTCOME_UNKNOWN" {
+		t.Errorf("unknown: %v", e)
+	}
+
+	// Another turn is another call.
+	_, err = s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: "done", TurnId: "2"})
+	wantCode(t, err, codes.NotFound)
+}
+
+// While the first call runs, its record says so, and its duplicates wait for it
+// or are told to come back.
+func TestDuplicatesOfARunningCall(t *testing.T) {
+	t.Parallel()
+	g := startGate(t)
+	s := harness.Start(t, oneTool(g.URL))
+	var running sync.WaitGroup
+	defer running.Wait()
+	answers := make(chan *sidecallv1.ExecuteToolResponse, 3)
+	send := func() {
+		running.Go(func() {
+			res, err := execute(t, s, callOf("slow"))
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- res
+		})
+	}
+	send()
+	<-g.arrived
+	if e := executionOf(t, s, "slow"); e.GetState() != stateClaimed || e.GetFinishedAt() != nil || e.GetLeaseUntil() == nil || e.GetResult() != nil {
+		t.Errorf("while it runs: %v", e)
+	}
+	hasty := callOf("slow")
+	hasty.Timeout = durationpb.New(100 * time.Millisecond)
+	wantError(t, s.Call(hasty), "IN_PROGRESS")
+	other := callOf("slow")
+	other.ArgumentsJson = `{"key":"another"}`
+	wantError(t, s.Call(other), "ID_REUSED") // at once, although the first one still runs
+	send()
+	send()
+	close(g.open)
+	first := <-answers
+	for range 2 {
+		if res := <-answers; res.GetIsError() || res.GetContent() != first.GetContent() {
+			t.Errorf("two duplicates got %v and %v", first, res)
+		}
+	}
+	if n := g.effects.Load(); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+// What provably did not run may be sent again under the same id, and then runs.
+func TestNotRunMayBeSentAgain(t *testing.T) {
+	t.Parallel()
+	addr := harness.FreePort(t)
+	s := harness.Start(t, oneTool("http://"+addr)+"defaults: {retry: {max_attempts: 2, base: 1ms}}\n")
+	wantError(t, s.Call(callOf("t1")), "DEPENDENCY_UNAVAILABLE")
+	if e := executionOf(t, s, "t1"); e.GetState() != stateNotRun || e.GetAttempts() != 2 || e.GetEpoch() != 1 {
+		t.Errorf("with nobody listening: %v", e)
+	}
+	up, err := upstream.Start(upstream.New(upstream.NewLedger()), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := up.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	if res := s.Call(callOf("t1")); res.GetIsError() || res.GetReplayed() {
+		t.Errorf("sent again: %v", res)
+	}
+	if e := executionOf(t, s, "t1"); e.GetState() != stateDone || e.GetEpoch() != 2 {
+		t.Errorf("sent again: %v", e)
+	}
+	if n := up.Ledger.Total(); n != 1 {
+		t.Errorf("%d executions, want 1", n)
+	}
+}
+
+func TestAnIDIsForOneToolAndOneSetOfArguments(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	s := harness.Start(t, oneTool(up.URL)+"  pay: {backend: up, http: {method: POST, path: /pay}}\n")
+	first := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t1", ToolName: "act", ArgumentsJson: `{"a":1,"b":[1.0,"é"]}`})
+	before := executionOf(t, s, "t1")
+	for what, req := range map[string]*sidecallv1.ExecuteToolRequest{
+		"other arguments": {ToolName: "act", ArgumentsJson: `{"a":2,"b":[1,"é"]}`},
+		"fewer arguments": {ToolName: "act", ArgumentsJson: `{"a":1}`},
+		"another order":   {ToolName: "act", ArgumentsJson: `{"a":1,"b":["é",1]}`},
+		"another tool":    {ToolName: "pay", ArgumentsJson: `{"a":1,"b":[1,"é"]}`},
+	} {
+		req.ToolUseId = "t1"
+		res := s.Call(req)
+		wantError(t, res, "ID_REUSED")
+		if res.GetReplayed() || res.GetRecovery().GetAttempts() != 0 || !strings.Contains(res.GetError().GetHint(), "new id") {
+			t.Errorf("%s: %v", what, res)
+		}
+	}
+	if after := executionOf(t, s, "t1"); after.GetState() != stateDone || after.String() != before.String() {
+		t.Errorf("the record has changed: %v, before: %v", after, before)
+	}
+	// The same arguments, written differently, are the same call.
+	same := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t1", ToolName: "act", ArgumentsJson: ` {"b":[1,"\u00e9"], "a":1e0}`})
+	if !same.GetReplayed() || same.GetContent() != first.GetContent() {
+		t.Errorf("the same arguments, written differently: %v", same)
+	}
+	// The same id in another turn or conversation is another call.
+	for _, req := range []*sidecallv1.ExecuteToolRequest{{TurnId: "2"}, {ConversationId: "c"}} {
+		req.ToolUseId, req.ToolName, req.ArgumentsJson = "t1", "act", `{"a":3}`
+		if res := s.Call(req); res.GetIsError() || res.GetReplayed() {
+			t.Errorf("turn %q of conversation %q: %v", req.GetTurnId(), req.GetConversationId(), res)
+		}
+	}
+	if n := up.Ledger.Total(); n != 3 {
+		t.Errorf("%d executions, want 3", n)
+	}
+}
