@@ -248,6 +248,7 @@ func (s *Store) finishTx(t *txn) (err error) {
 	err = t.tx.Commit()
 	switch {
 	case err == nil:
+		s.index.apply(t.moved)
 		s.durable.Store(id)
 		return nil
 	case errors.Is(err, berrors.ErrMaxSizeReached):

@@ -1,8 +1,6 @@
 package embedded
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // crashChild is set, to the path of the store, for a process that is to be
@@ -46,29 +43,4 @@ func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
 		},
 		Open: func(t testing.TB) dedupe.Store { return open(t, path, Options{}) },
 	}.Run(t)
-}
-
-// BenchmarkAdmitSettle makes one call per iteration: a claim and a settlement,
-// each on the disk before it returns, 32 in flight on two processors.
-func BenchmarkAdmitSettle(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "store.db"), Options{})
-	result := make([]byte, 600)
-	b.SetParallelism(16)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		ctx := context.Background()
-		for pb.Next() {
-			req := request(rand.Text(), tool.NonIdempotent)
-			if _, err := s.Admit(ctx, req); err != nil {
-				b.Error(err)
-				return
-			}
-			end := settlement(req.Key.ID, "")
-			end.Result = result
-			if _, err := s.Settle(ctx, end); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
 }

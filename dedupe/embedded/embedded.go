@@ -16,9 +16,10 @@
 // claims of calls that must not repeat become Unknown, the others are free to
 // be claimed at once.
 //
-// Open reads the whole file and checks it (structure, checksums, counts), and
-// refuses one that is damaged: a record that silently vanished would be a call
-// made twice.
+// Open reads the whole file. It checks it (structure, checksums, what belongs
+// together) and refuses one that is damaged, for a record that silently vanished
+// would be a call made twice; and it makes the index, in memory, by which records
+// are found.
 package embedded
 
 import (
@@ -59,6 +60,7 @@ type Store struct {
 	db      *bbolt.DB
 	file    *os.File // bbolt's own, to let go of a database that is wedged
 	clock   clock
+	index   *index
 
 	committer *committer
 	// durable is the id of the last transaction that is on the disk.
@@ -89,9 +91,6 @@ func Open(path string, options Options) (*Store, error) {
 	}
 	if err := ensure(path); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
-	}
-	if err := inspect(path, options.LockWait); err != nil {
-		return nil, explain(path, err)
 	}
 	s := &Store{path: path, options: options}
 	if err := s.open(); err != nil {
@@ -140,7 +139,7 @@ func (s *Store) peek(ctx context.Context, op *admitOp) (changed bool, err error)
 		return false, err
 	}
 	durable, err := s.view(func(t *txn) (err error) {
-		changed, err = op.decide(t)
+		_, changed, err = op.decide(t)
 		return err
 	})
 	return changed || !durable, err

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -14,77 +15,89 @@ import (
 // only the store does.
 type entry struct {
 	dedupe.Record
-	stored    bool // it is in the file, forgotten or not
+	// id is its place in the file, given out in the order of first claims; 0
+	// when it is not there. A forgotten record still has its place until it is
+	// swept.
+	id        uint64
+	key       []byte // encoded
 	expires   time.Time
 	retention time.Duration
-	resultID  uint64 // of its result in the results bucket; 0 when it has none
+	hasResult bool // it has one in the results bucket, under the same id
 }
 
-// The layout of an entry, in big-endian: a fixed head, owner and tool each with
-// its length in two bytes, and a CRC-32C of key and entry.
+// The layout of an entry, in big-endian: a fixed head, then key, owner and tool,
+// each with its length in two bytes. A CRC-32C ends it, see sealed.
 const (
 	entryVersion = 1
-	headSize     = 3 + 4 + 8*7 + 32
+	headSize     = 4 + 4 + 8*6 + 32
 	crcSize      = 4
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func encodeEntry(key []byte, e entry) []byte {
-	b := make([]byte, 0, headSize+4+len(e.Owner)+len(e.Tool)+crcSize)
-	b = append(b, entryVersion, byte(e.State), byte(e.Effect))
+func encodeEntry(e entry) []byte {
+	b := make([]byte, 0, headSize+6+len(e.key)+len(e.Owner)+len(e.Tool)+crcSize)
+	b = append(b, entryVersion, byte(e.State), byte(e.Effect), asByte(e.hasResult))
 	b = binary.BigEndian.AppendUint32(b, uint32(e.Attempts))
 	for _, n := range [...]int64{
 		e.Epoch, millis(e.StartedAt), millis(e.FinishedAt), millis(e.LeaseUntil),
-		millis(e.expires), e.retention.Milliseconds(), int64(e.resultID),
+		millis(e.expires), e.retention.Milliseconds(),
 	} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	b = append(b, e.Fingerprint[:]...)
-	for _, s := range [...]string{e.Owner, e.Tool} {
-		b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
-		b = append(b, s...)
-	}
-	return binary.BigEndian.AppendUint32(b, checksum(key, b))
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.key))), e.key...)
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.Owner))), e.Owner...)
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.Tool))), e.Tool...)
+	return binary.BigEndian.AppendUint32(b, checksum(bigEndian(e.id), b))
 }
 
-func decodeEntry(key, b []byte) (entry, error) {
-	body, err := verified(key, b)
+func decodeEntry(place, b []byte) (entry, error) {
+	body, err := verified(place, b)
 	if err != nil {
-		return entry{}, fmt.Errorf("%w: the record of a call fails its checksum", err)
+		return entry{}, fmt.Errorf("%w: the record of a call", err)
 	}
-	if len(body) < headSize || body[0] != entryVersion {
+	if len(place) != 8 || len(body) < headSize || body[0] != entryVersion {
 		return entry{}, fmt.Errorf("%w: a record of an unknown layout", dedupe.ErrCorrupt)
 	}
-	var n [7]int64
+	var n [6]int64
 	for i := range n {
-		n[i] = int64(binary.BigEndian.Uint64(body[7+8*i:]))
+		n[i] = int64(binary.BigEndian.Uint64(body[8+8*i:]))
 	}
 	e := entry{
 		Record: dedupe.Record{
 			State:       dedupe.State(body[1]),
 			Effect:      tool.Effect(body[2]),
-			Attempts:    int(binary.BigEndian.Uint32(body[3:])),
+			Attempts:    int(binary.BigEndian.Uint32(body[4:])),
 			Epoch:       n[0],
 			StartedAt:   instant(n[1]),
 			FinishedAt:  instant(n[2]),
 			LeaseUntil:  instant(n[3]),
 			Fingerprint: [32]byte(body[headSize-32:]),
 		},
-		stored:    true,
+		id:        binary.BigEndian.Uint64(place),
 		expires:   instant(n[4]),
 		retention: time.Duration(n[5]) * time.Millisecond,
-		resultID:  uint64(n[6]),
+		hasResult: body[3] == 1,
 	}
+	var texts [3][]byte
 	rest := body[headSize:]
-	for _, s := range [...]*string{&e.Owner, &e.Tool} {
+	for i := range texts {
 		if len(rest) < 2 || len(rest) < 2+int(binary.BigEndian.Uint16(rest)) {
 			return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
 		}
 		size := 2 + int(binary.BigEndian.Uint16(rest))
-		*s, rest = string(rest[2:size]), rest[size:]
+		texts[i], rest = rest[2:size], rest[size:]
 	}
+	e.key, e.Owner, e.Tool = bytes.Clone(texts[0]), string(texts[1]), string(texts[2])
 	return e, nil
+}
+
+func asByte(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // sealed appends to a value the checksum that verified checks. The key is in

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -68,34 +69,26 @@ func (s *Store) sweep(t *txn, limit int) (err error) {
 // sweepRecord handles the first place in the queue whose time is over: its
 // record is removed, or queued again if it was given more time since.
 func (t *txn) sweepRecord() (more bool, err error) {
-	place, key := due(t.expiry, t.now.Add(-sweepSlack))
+	place, value := due(t.expiry, t.now.Add(-sweepSlack))
 	if place == nil {
 		return false, nil
 	}
 	// What bbolt returns is only valid until the next change.
-	place, key = append([]byte(nil), place...), append([]byte(nil), key...)
+	place, id := bytes.Clone(place), bytes.Clone(value)
 	t.writes++
 	if err := t.expiry.Delete(place); err != nil {
 		return false, err
 	}
-	b := t.records.Get(key)
+	b := t.records.Get(id)
 	if b == nil {
 		return false, fmt.Errorf("%w: a record that is to expire is missing", dedupe.ErrCorrupt)
 	}
-	e, err := decodeEntry(key, b)
+	e, err := decodeEntry(id, b)
 	if err != nil {
 		return false, err
 	}
 	if t.now.Before(e.expires) {
-		return true, t.queue(t.expiry, e.expires, key)
+		return true, t.queue(t.expiry, e.expires, id)
 	}
-	if e.resultID != 0 {
-		if err := t.results.Delete(bigEndian(e.resultID)); err != nil {
-			return false, err
-		}
-	}
-	if err := t.claims.Delete(key); err != nil {
-		return false, err
-	}
-	return true, t.records.Delete(key)
+	return true, t.remove(e)
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,28 +74,59 @@ func syncDir(dir string) error {
 }
 
 // inspect checks the file while nobody can write to it, before the engine sees
-// it: the engine trusts what it reads.
-func inspect(path string, wait time.Duration) error {
+// it: the engine trusts what it reads. It returns the index of the records and
+// the transaction that they are the state after.
+func inspect(path string, wait time.Duration) (*index, int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is not a regular file")
+		return nil, 0, errors.New("it is not a regular file")
 	}
 	if info.Size() == 0 {
 		// bbolt would make a new database of it, and every record be forgotten.
-		return fmt.Errorf("%w: the file is empty", dedupe.ErrCorrupt)
+		return nil, 0, fmt.Errorf("%w: the file is empty", dedupe.ErrCorrupt)
 	}
 	lock, err := openBolt(path, bbolt.Options{Timeout: wait, ReadOnly: true})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	return errors.Join(verify(path), lock.Close())
+	index, newest, err := verify(path)
+	return index, newest, errors.Join(err, lock.Close())
 }
 
-// open opens the file for writing, locked.
+// open inspects the file and opens it for writing, locked. The engine cannot
+// make one lock of the other, so another process may come between; then the
+// file is inspected again.
 func (s *Store) open() error {
+	for range 3 {
+		index, inspected, err := inspect(s.path, s.options.LockWait)
+		if err != nil {
+			return err
+		}
+		if err := s.lock(); err != nil {
+			return err
+		}
+		s.index = index
+		tx, err := s.db.Begin(false)
+		if err != nil {
+			return errors.Join(err, s.db.Close())
+		}
+		opened := int64(tx.ID())
+		s.durable.Store(opened)
+		if err := tx.Rollback(); err != nil || opened == inspected {
+			return err
+		}
+		if err := s.db.Close(); err != nil {
+			return err
+		}
+	}
+	return errors.New("other processes keep writing to it")
+}
+
+// lock opens the file for writing.
+func (s *Store) lock() error {
 	db, err := openBolt(s.path, bbolt.Options{
 		Timeout: s.options.LockWait,
 		MaxSize: s.options.MaxFileBytes,
@@ -114,11 +146,12 @@ func (s *Store) open() error {
 	}
 	s.db = db
 	here, err := s.file.Stat()
-	if err == nil {
-		var there os.FileInfo
-		if there, err = os.Stat(s.path); err == nil && !os.SameFile(here, there) {
-			err = errors.New("the file was replaced while it was opened")
-		}
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	there, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(here, there) {
+		err = errors.New("the file was replaced while it was opened")
 	}
 	if err != nil {
 		return errors.Join(err, db.Close())
@@ -147,7 +180,6 @@ func (s *Store) resume() error {
 	s.clock = newClock(time.Time{})
 	if _, err := s.view(func(t *txn) (err error) {
 		highWater, err = t.number(clockKey)
-		s.durable.Store(int64(t.tx.ID()))
 		return err
 	}); err != nil {
 		return err
@@ -174,8 +206,8 @@ func (s *Store) resume() error {
 	}
 }
 
-// decideClaims decides a batch of open claims, beginning after a key. It
-// returns the last key it decided, nil when there are no more.
+// decideClaims decides a batch of open claims, beginning after an id. It returns
+// the last one it decided, nil when there are no more.
 func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err error) {
 	defer damaged(&err)
 	tx, err := s.db.Begin(true)
@@ -183,9 +215,9 @@ func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err
 		return nil, err
 	}
 	t := newTxn(tx, s)
-	keys := openClaims(t, after)
-	for _, key := range keys {
-		e, err := decodeEntry(key, t.records.Get(key))
+	ids := openClaims(t, after)
+	for _, id := range ids {
+		e, err := decodeEntry(id, t.records.Get(id))
 		if err != nil {
 			return nil, errors.Join(err, s.rollback(tx))
 		}
@@ -193,35 +225,35 @@ func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err
 		// final for a call that must not repeat; any other stays claimed with
 		// its lease out, free for the next request and still its owner's to
 		// settle should a journal of settlements be replayed.
-		next := e
+		next := e.Record
 		next.LeaseUntil = t.now
 		if observed := next.Observed(t.now); observed.State == dedupe.Unknown {
-			next.Record = observed
+			next = observed
 			*unknown++
 		} else {
 			*free++
 		}
-		if err := t.put(key, e, next); err != nil {
+		if err := t.put(e, next, e.retention); err != nil {
 			return nil, errors.Join(err, s.rollback(tx))
 		}
 	}
-	if len(keys) == 0 {
+	if len(ids) == 0 {
 		return nil, s.rollback(tx)
 	}
-	return keys[len(keys)-1], s.finishTx(t)
+	return ids[len(ids)-1], s.finishTx(t)
 }
 
-// openClaims returns the next keys of claimed records after a key.
-func openClaims(t *txn, after []byte) (keys [][]byte) {
+// openClaims returns the next ids of claimed records after one.
+func openClaims(t *txn, after []byte) (ids [][]byte) {
 	c := t.claims.Cursor()
-	key, _ := c.First()
+	id, _ := c.First()
 	if after != nil {
-		if key, _ = c.Seek(after); string(key) == string(after) {
-			key, _ = c.Next()
+		if id, _ = c.Seek(after); bytes.Equal(id, after) {
+			id, _ = c.Next()
 		}
 	}
-	for ; key != nil && len(keys) < resumeBatch; key, _ = c.Next() {
-		keys = append(keys, append([]byte(nil), key...))
+	for ; id != nil && len(ids) < resumeBatch; id, _ = c.Next() {
+		ids = append(ids, bytes.Clone(id))
 	}
-	return keys
+	return ids
 }

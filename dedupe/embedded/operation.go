@@ -57,33 +57,26 @@ type admitOp struct {
 func (o *admitOp) weight() int { return len(o.key) + headSize }
 
 // decide works out the admission; changed says that it has to be stored.
-func (o *admitOp) decide(t *txn) (changed bool, err error) {
-	_, _, changed, err = o.step(t)
-	return changed, err
-}
-
-func (o *admitOp) step(t *txn) (old, next entry, changed bool, err error) {
+func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
 	old, err = t.find(o.key)
 	if err != nil {
-		return old, next, false, err
+		return old, false, err
 	}
 	record, verdict, changed := old.Admit(o.req, t.now)
-	next = entry{Record: record, retention: o.req.Retention, resultID: old.resultID}
+	o.admission = dedupe.Admission{Verdict: verdict, Record: record}
 	if !changed { // a replay needs the result
-		if err := t.loadResult(&next); err != nil {
-			return old, next, false, err
-		}
+		err = t.loadResult(&old)
+		o.admission.Record.Result = old.Result
 	}
-	o.admission = dedupe.Admission{Verdict: verdict, Record: next.Record}
-	return old, next, changed, nil
+	return old, changed, err
 }
 
 func (o *admitOp) apply(t *txn) error {
-	old, next, changed, err := o.step(t)
+	old, changed, err := o.decide(t)
 	if err != nil || !changed {
 		return err
 	}
-	return t.put(o.key, old, next)
+	return t.put(old, o.admission.Record, o.req.Retention)
 }
 
 type settleOp struct {
@@ -115,8 +108,7 @@ func (o *settleOp) apply(t *txn) error {
 	record, verdict, changed := old.Settle(o.settlement, t.now)
 	o.verdict = verdict
 	if changed {
-		next := entry{Record: record, retention: o.settlement.Retention}
-		if err := t.put(o.key, old, next); err != nil {
+		if err := t.put(old, record, o.settlement.Retention); err != nil {
 			return err
 		}
 	}
@@ -146,7 +138,7 @@ func (o *renewOp) apply(t *txn) error {
 	if record, o.ok = old.Renew(o.owner, o.epoch, o.lease, t.now); !o.ok {
 		return nil
 	}
-	return t.put(o.key, old, entry{Record: record, retention: old.retention})
+	return t.put(old, record, old.retention)
 }
 
 // readOp only looks, but after everything before it is on the disk.

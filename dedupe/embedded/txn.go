@@ -17,14 +17,14 @@ import (
 var (
 	// metaBucket holds what there is one of.
 	metaBucket = []byte("meta")
-	// recordsBucket: key → entry.
+	// recordsBucket: id, counting up → entry. The index finds the id of a key.
 	recordsBucket = []byte("records")
-	// resultsBucket: id, counting up → result. Apart from the records, so that
-	// many of those fit on a page, and in order, so that new ones are appended.
+	// resultsBucket: id of the record → result. Apart from the records, so that
+	// many of those fit on a page.
 	resultsBucket = []byte("results")
-	// claimsBucket: key of a claimed record → nothing. What Open has to decide.
+	// claimsBucket: id of a claimed record → nothing. What Open has to decide.
 	claimsBucket = []byte("claims")
-	// expiryBucket: when, and a number → key. Exactly one per record.
+	// expiryBucket: when, and a number → id. Exactly one per record.
 	expiryBucket = []byte("expiry")
 	// outputsBucket: tenant and ref → bucket of one output.
 	outputsBucket = []byte("outputs")
@@ -43,8 +43,9 @@ var (
 	outputBytesKey = []byte("output_bytes")
 )
 
-// fullPages is how full pages are made on which keys are only ever appended.
-const fullPages = 0.95
+// fullPages is how full pages are made whose keys come in order: there is no need
+// to leave much room for more between them.
+const fullPages = 0.9
 
 // txn is one transaction at one instant of the store's clock.
 type txn struct {
@@ -52,6 +53,10 @@ type txn struct {
 	now time.Time
 	// writes counts the changes made in it.
 	writes int
+	// index is the one of the committed state, moved what this transaction
+	// changes of it.
+	index *index
+	moved changes
 	// bound is Options.MaxOutputBytes.
 	bound int64
 
@@ -60,7 +65,7 @@ type txn struct {
 
 func newTxn(tx *bbolt.Tx, s *Store) *txn {
 	return &txn{
-		tx: tx, now: s.clock.now(), bound: s.options.MaxOutputBytes,
+		tx: tx, now: s.clock.now(), bound: s.options.MaxOutputBytes, index: s.index,
 		meta: tx.Bucket(metaBucket), records: tx.Bucket(recordsBucket), results: tx.Bucket(resultsBucket),
 		claims: tx.Bucket(claimsBucket), expiry: tx.Bucket(expiryBucket),
 		outputs: tx.Bucket(outputsBucket), outputExpiry: tx.Bucket(outputExpiryBucket),
@@ -98,33 +103,51 @@ func closedError(err error) error {
 }
 
 // find returns the entry of a key as of now, without its result. A forgotten
-// record is Absent, though still stored.
+// record is Absent, though it still has its place.
 func (t *txn) find(key []byte) (entry, error) {
-	b := t.records.Get(key)
-	if b == nil {
-		return entry{}, nil
+	d := t.index.digest(key)
+	id, moved := t.moved[d]
+	if !moved {
+		id = t.index.find(d)
 	}
-	e, err := decodeEntry(key, b)
+	if id == 0 {
+		return entry{key: key}, nil
+	}
+	place := bigEndian(id)
+	b := t.records.Get(place)
+	switch {
+	case b != nil:
+	case t.tx.Writable():
+		return entry{}, fmt.Errorf("%w: the record of a call is missing", dedupe.ErrCorrupt)
+	default:
+		// Committed after this transaction began to look, or swept since: a
+		// moment ago, or now, there is none.
+		return entry{key: key}, nil
+	}
+	e, err := decodeEntry(place, b)
 	if err != nil {
 		return entry{}, err
 	}
+	if !bytes.Equal(e.key, key) {
+		return entry{}, fmt.Errorf("%w: the record found for a call is another's", dedupe.ErrCorrupt)
+	}
 	if !t.now.Before(e.expires) {
-		return entry{stored: true, resultID: e.resultID}, nil
+		return entry{id: id, key: key, hasResult: e.hasResult}, nil
 	}
 	return e, nil
 }
 
 // loadResult fetches the result that belongs to an entry.
 func (t *txn) loadResult(e *entry) error {
-	if e.resultID == 0 || e.State == dedupe.Absent {
+	if !e.hasResult || e.State == dedupe.Absent {
 		return nil
 	}
-	id := bigEndian(e.resultID)
-	b := t.results.Get(id)
+	place := bigEndian(e.id)
+	b := t.results.Get(place)
 	if b == nil {
 		return fmt.Errorf("%w: the result of a call is missing", dedupe.ErrCorrupt)
 	}
-	result, err := verified(id, b)
+	result, err := verified(place, b)
 	if err != nil {
 		return err
 	}
@@ -133,52 +156,78 @@ func (t *txn) loadResult(e *entry) error {
 }
 
 // put stores what a record has become, in place of old.
-func (t *txn) put(key []byte, old, next entry) error {
+func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error {
 	t.writes++
-	next.expires = t.now.Add(next.retention)
-	if err := t.replaceResult(old, &next); err != nil {
+	e := entry{
+		Record: next, id: old.id, key: old.key, retention: retention,
+		expires: t.now.Add(retention), hasResult: len(next.Result) > 0,
+	}
+	if old.id == 0 {
+		id, err := t.records.NextSequence()
+		if err != nil {
+			return err
+		}
+		e.id = id
+		if err := t.queue(t.expiry, e.expires, bigEndian(id)); err != nil {
+			return err
+		}
+		t.move(e.key, id)
+	} // else its place in the expiry bucket is corrected when it is due
+	place := bigEndian(e.id)
+	if err := t.replaceResult(place, old.hasResult, next.Result); err != nil {
 		return err
 	}
-	if err := t.records.Put(key, encodeEntry(key, next)); err != nil {
+	t.records.FillPercent = fullPages
+	if err := t.records.Put(place, encodeEntry(e)); err != nil {
 		return err
 	}
-	if err := t.noteClaim(key, old.State, next.State); err != nil {
-		return err
-	}
-	if old.stored {
-		return nil // its place in the expiry bucket is corrected when it is due
-	}
-	return t.queue(t.expiry, next.expires, key)
+	return t.noteClaim(place, old.State, next.State)
 }
 
-// replaceResult stores the result of next, if it has one, for that of old.
-func (t *txn) replaceResult(old entry, next *entry) error {
-	if old.resultID != 0 {
-		if err := t.results.Delete(bigEndian(old.resultID)); err != nil {
+// remove takes a record out of the file.
+func (t *txn) remove(e entry) error {
+	t.writes++
+	place := bigEndian(e.id)
+	if e.hasResult {
+		if err := t.results.Delete(place); err != nil {
 			return err
 		}
 	}
-	next.resultID = 0
-	if len(next.Result) == 0 {
-		return nil
-	}
-	id, err := t.results.NextSequence()
-	if err != nil {
+	if err := t.claims.Delete(place); err != nil {
 		return err
 	}
-	next.resultID = id
-	// Ids count up: fill the pages rather than leave room on them.
-	t.results.FillPercent = fullPages
-	return t.results.Put(bigEndian(id), sealed(bigEndian(id), next.Result))
+	t.move(e.key, 0)
+	return t.records.Delete(place)
+}
+
+// move notes that a key has another place from now on.
+func (t *txn) move(key []byte, id uint64) {
+	if t.moved == nil {
+		t.moved = changes{}
+	}
+	t.moved[t.index.digest(key)] = id
+}
+
+// replaceResult stores the result of a record, if it has one, for the one that
+// it may have had.
+func (t *txn) replaceResult(place []byte, had bool, result []byte) error {
+	if len(result) > 0 {
+		t.results.FillPercent = fullPages
+		return t.results.Put(place, sealed(place, result))
+	}
+	if had {
+		return t.results.Delete(place)
+	}
+	return nil
 }
 
 // noteClaim keeps the claims bucket equal to the set of claimed records.
-func (t *txn) noteClaim(key []byte, from, to dedupe.State) error {
+func (t *txn) noteClaim(place []byte, from, to dedupe.State) error {
 	switch {
-	case to == dedupe.Claimed && from != dedupe.Claimed:
-		return t.claims.Put(key, nil)
-	case to != dedupe.Claimed && from == dedupe.Claimed:
-		return t.claims.Delete(key)
+	case to == dedupe.Claimed:
+		return t.claims.Put(place, nil)
+	case from == dedupe.Claimed:
+		return t.claims.Delete(place)
 	default:
 		return nil
 	}

@@ -45,26 +45,27 @@ const (
 
 var order = binary.NativeEndian
 
-// verify checks the store at path.
-func verify(path string) (err error) {
+// verify checks the store at path. It returns the index of its records, and the
+// transaction that they are the state after.
+func verify(path string) (found *index, newest int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	c := &checker{file: f, size: info.Size(), seed: maphash.MakeSeed()}
+	c := &checker{file: f, size: info.Size(), seed: maphash.MakeSeed(), index: newIndex()}
 	root, err := c.root()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	if err := c.tree(root, span{}, 0, c.topBucket); err != nil {
-		return err
+		return nil, 0, err
 	}
-	return c.totals()
+	return c.index, c.newest, c.totals()
 }
 
 // checker reads a file page by page.
@@ -74,13 +75,17 @@ type checker struct {
 	pageSize int
 	pages    uint64 // ids below it are in use or free
 	seen     []uint64
-	found    int // top buckets
+	newest   int64 // transaction
+	found    int   // top buckets
 
-	seed                     maphash.Seed
-	meta                     set
-	records, expiring        set // keys of records
-	results, referred        set // ids of results
-	claims, claimed          set // keys of claimed records
+	index *index
+	seed  maphash.Seed
+	meta  set
+	// Ids of records: as they are there, and as the other buckets have them.
+	records, expiring set
+	results, referred set
+	claims, claimed   set
+
 	outputs, expiringOutputs int
 }
 
@@ -116,7 +121,6 @@ func (c *checker) root() (root uint64, err error) {
 	if c.pageSize < 512 || c.pageSize > 1<<20 {
 		return 0, corrupt("a page size of %d", c.pageSize)
 	}
-	var newest uint64
 	for id := range uint64(2) {
 		page := make([]byte, pageHead+metaSize)
 		if _, err := c.file.ReadAt(page, int64(id)*int64(c.pageSize)); err != nil {
@@ -129,8 +133,8 @@ func (c *checker) root() (root uint64, err error) {
 			int(order.Uint32(m[8:])) != c.pageSize || order.Uint64(m[56:]) != sum.Sum64() {
 			return 0, corrupt("meta page %d is damaged", id)
 		}
-		if txid := order.Uint64(m[48:]); txid >= newest {
-			newest, root, c.pages = txid, order.Uint64(m[16:]), order.Uint64(m[40:])
+		if txid := int64(order.Uint64(m[48:])); txid >= c.newest {
+			c.newest, root, c.pages = txid, order.Uint64(m[16:]), order.Uint64(m[40:])
 		}
 	}
 	if need := int64(c.pages) * int64(c.pageSize); c.pages > 1<<40 || c.size < need {
@@ -321,13 +325,13 @@ func (c *checker) record(key, value []byte) error {
 		return err
 	}
 	c.add(&c.records, key)
-	if e.resultID != 0 {
-		c.add(&c.referred, bigEndian(e.resultID))
+	if e.hasResult {
+		c.add(&c.referred, key)
 	}
 	if e.State == dedupe.Claimed {
 		c.add(&c.claimed, key)
 	}
-	return nil
+	return c.index.add(e.key, e.id)
 }
 
 // output checks an output and that all its pieces are there.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +49,8 @@ type Options struct {
 	AllowEviction bool
 	// Timeout bounds dialling, and one pipeline of commands. Default 2 s.
 	Timeout time.Duration
-	// Flushers is how many pipelines are under way at a time. Default 4.
+	// Flushers is how many pipelines are under way at a time. Default one per
+	// processor, at least 2 and at most 4: more of them only make each shorter.
 	Flushers int
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
@@ -65,7 +67,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = 2 * time.Second
 	}
 	if o.Flushers <= 0 {
-		o.Flushers = 4
+		o.Flushers = min(max(runtime.GOMAXPROCS(0), 2), 4)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
