@@ -1,0 +1,255 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/e2e/upstream"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// redisServer is a real redis-server that can be killed and started again. It
+// writes everything to its append-only file before it answers.
+type redisServer struct {
+	t    *testing.T
+	addr string
+	dir  string
+	cmd  *exec.Cmd
+}
+
+// newRedis prepares a server and does not start it.
+func newRedis(t *testing.T) *redisServer {
+	t.Helper()
+	r := &redisServer{t: t, addr: harness.FreePort(t), dir: t.TempDir()}
+	t.Cleanup(func() {
+		if r.cmd != nil {
+			r.kill()
+		}
+	})
+	return r
+}
+
+// start starts it and waits until it answers.
+func (r *redisServer) start() {
+	r.t.Helper()
+	host, port, err := net.SplitHostPort(r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.cmd = exec.Command("redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "",
+		"--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatalf("redis-server: %v (e2e/install.sh installs it)", err)
+	}
+	harness.WaitFor(r.t, "redis-server", r.answers)
+}
+
+// answers tells whether it has read its file and takes commands.
+func (r *redisServer) answers() bool {
+	conn, err := net.DialTimeout("tcp", r.addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }() // nothing can be lost
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		r.t.Fatal(err)
+	}
+	reply := make([]byte, len("+PONG"))
+	_, err = conn.Write([]byte("PING\r\n"))
+	if err == nil {
+		_, err = conn.Read(reply)
+	}
+	return err == nil && string(reply) == "+PONG"
+}
+
+// kill ends it with SIGKILL.
+func (r *redisServer) kill() {
+	r.t.Helper()
+	if err := r.cmd.Process.Kill(); err != nil {
+		r.t.Fatal(err)
+	}
+	_ = r.cmd.Wait() // it was killed, so it reports that
+	r.cmd = nil
+}
+
+// onRedis is a config with the tools act (POST), look (GET) and put (PUT).
+func onRedis(addr, url string) string {
+	return fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", addr) + oneTool(url) +
+		"  look: {backend: up, http: {method: GET, path: /look}}\n" +
+		"  put: {backend: up, http: {method: PUT, path: /put}}\n"
+}
+
+// Many sidecars, one Redis: as many executions as ids, however the duplicates
+// are spread.
+func TestDuplicatesAcrossSidecarsOnOneRedis(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	up.Script("/act", upstream.Echo().After(2*time.Millisecond))
+	addr := harness.Redis(t)
+	f := flood{ledger: up.Ledger, prefix: "id", ids: number(t, "SIDECALL_SHARED_IDS", 2000), copies: 16, width: 64}
+	for range 4 {
+		f.sidecars = append(f.sidecars, harness.Start(t, onRedis(addr, up.URL)))
+	}
+	f.run(t)
+
+	// What one of them has done, every one of them knows.
+	for _, s := range f.sidecars {
+		if e := executionOf(t, s, "id0"); e.GetState() != stateDone || e.GetEpoch() != 1 || e.GetAttempts() != 1 {
+			t.Errorf("the record of id0, seen from %s: %v", s.Addr, e)
+		}
+		reused := callOf("id0")
+		reused.ArgumentsJson = `{"key":"another"}`
+		wantError(t, s.Call(reused), "ID_REUSED")
+		lives(t, s)
+	}
+}
+
+// A call that runs in one sidecar is waited for in another.
+func TestDuplicateOfACallInAnotherSidecar(t *testing.T) {
+	t.Parallel()
+	g := startGate(t)
+	addr := harness.Redis(t)
+	first, second := harness.Start(t, onRedis(addr, g.URL)), harness.Start(t, onRedis(addr, g.URL))
+	answers := make(chan *sidecallv1.ExecuteToolResponse, 2)
+	send := func(s *harness.Sidecar) {
+		res, err := execute(t, s, callOf("slow"))
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- res
+	}
+	go send(first)
+	<-g.arrived
+	if e := executionOf(t, second, "slow"); e.GetState() != stateClaimed || e.GetLeaseUntil() == nil {
+		t.Errorf("seen from the other sidecar: %v", e)
+	}
+	go send(second)
+	close(g.open)
+	a, b := <-answers, <-answers
+	if a.GetIsError() || a.GetContent() != b.GetContent() || a.GetReplayed() == b.GetReplayed() {
+		t.Errorf("the two answers are %v and %v", a, b)
+	}
+	if n := g.effects.Load(); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+}
+
+// Without its store the sidecar sends nothing that has an effect, still reads,
+// says so, and recovers by itself.
+func TestRedisKilledAndBack(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	redis := newRedis(t)
+	redis.start()
+	s := harness.Start(t, onRedis(redis.addr, up.URL))
+	before := s.Call(callOf("before"))
+	if before.GetIsError() || !before.GetRecorded() {
+		t.Fatalf("with the store up: %v", before)
+	}
+
+	redis.kill()
+	withoutStore(t, s, up, "down")
+
+	redis.start()
+	recovers(t, s, up, "down")
+	if again := s.Call(callOf("before")); !again.GetReplayed() || again.GetContent() != before.GetContent() {
+		t.Errorf("what was done before the outage is now %v, and was %v", again, before)
+	}
+	if n := up.Ledger.Executions("before"); n != 1 {
+		t.Errorf("before was executed %d times", n)
+	}
+}
+
+func TestStartWithoutRedis(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	redis := newRedis(t)
+	s := harness.Start(t, onRedis(redis.addr, up.URL))
+	withoutStore(t, s, up, "early")
+	redis.start()
+	recovers(t, s, up, "early")
+}
+
+// withoutStore checks what a sidecar does while its store is down. Ids begin
+// with prefix.
+func withoutStore(t *testing.T, s *harness.Sidecar, up *upstream.Server, prefix string) {
+	t.Helper()
+	harness.WaitFor(t, "/readyz to say store_down", func() bool {
+		code, body := readyz(t, s)
+		return code == http.StatusServiceUnavailable && body.Status == "store_down"
+	})
+	sent := up.Ledger.Total()
+	for _, name := range []string{"act", "put"} {
+		req := callOf(prefix + name)
+		req.ToolName = name
+		res := s.Call(req)
+		wantError(t, res, "STORE_UNAVAILABLE")
+		if res.GetRecorded() || res.GetRecovery().GetAttempts() != 0 || !res.GetRecovery().GetRetryable() || res.GetRecovery().GetRetryAfter() == nil {
+			t.Errorf("%s without the store: %v", name, res)
+		}
+	}
+	if n := up.Ledger.Total() - sent; n != 0 {
+		t.Errorf("%d executions without the store", n)
+	}
+	look := callOf(prefix + "look")
+	look.ToolName = "look"
+	if res := s.Call(look); res.GetIsError() || res.GetRecorded() || res.GetReplayed() {
+		t.Errorf("a read_only tool without the store: %v", res)
+	}
+	_, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: prefix + "act"})
+	wantCode(t, err, codes.Unavailable)
+	lives(t, s)
+}
+
+// recovers checks that calls run again once the store is back, those that were
+// refused too, and each of them once.
+func recovers(t *testing.T, s *harness.Sidecar, up *upstream.Server, prefix string) {
+	t.Helper()
+	harness.WaitFor(t, "/readyz to say ready", func() bool {
+		code, body := readyz(t, s)
+		return code == http.StatusOK && body.Status == "ready"
+	})
+	for _, name := range []string{"act", "put"} {
+		req := callOf(prefix + name)
+		req.ToolName = name
+		if res := s.Call(req); res.GetIsError() || !res.GetRecorded() || res.GetReplayed() {
+			t.Errorf("%s with the store back: %v", name, res)
+		}
+		if res := s.Call(req); !res.GetReplayed() {
+			t.Errorf("%s with the store back, a second time: %v", name, res)
+		}
+		if n := up.Ledger.Executions(prefix + name); n != 1 {
+			t.Errorf("%s was executed %d times", name, n)
+		}
+	}
+	lives(t, s)
+}
+
+// A Redis that may forget calls is refused at start, in one clear sentence.
+func TestRedisThatEvictsIsRefused(t *testing.T) {
+	t.Parallel()
+	addr := harness.Redis(t, "--maxmemory-policy", "allkeys-lru")
+	s := harness.New(t, onRedis(addr, "http://127.0.0.1:1"))
+	says(t, refusedStart(t, s, 3), "noeviction", "allkeys-lru")
+}
+
+// Redis without a memory of its own is used, and warned about.
+func TestRedisThatForgetsIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, onRedis(harness.Redis(t), "http://127.0.0.1:1"))
+	if log := s.Log(); !strings.Contains(log, `"level":"WARN"`) || !strings.Contains(log, "append-only") {
+		t.Errorf("no warning that a restart of Redis forgets:\n%s", log)
+	}
+}
