@@ -33,15 +33,17 @@ func clean(b []byte) []byte {
 	if i == len(b) {
 		return b
 	}
-	c := cleaner{src: b, out: make([]byte, 0, len(b)+utf8.UTFMax)}
+	return cleanFrom(make([]byte, 0, len(b)+utf8.UTFMax), b, i)
+}
+
+// cleanFrom appends b to dst, cleaned; it is clean before i.
+func cleanFrom(dst, b []byte, i int) []byte {
 	// Start over where no context is needed.
 	for i > 0 && b[i-1] >= utf8.RuneSelf {
 		i--
 	}
-	if i > 0 {
-		i--
-	}
-	c.out = append(c.out, b[:i]...)
+	i = max(i-1, 0)
+	c := cleaner{src: b, out: append(dst, b[:i]...)}
 	for i < len(b) {
 		i = c.step(i)
 	}

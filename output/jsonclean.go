@@ -22,35 +22,40 @@ func withoutBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\uFEFF")) 
 
 // cleanStrings cleans what is known to be JSON.
 func cleanStrings(b []byte) []byte {
-	out := make([]byte, 0, len(b)+utf8.UTFMax)
-	var text []byte
+	c := stringCleaner{out: make([]byte, 0, len(b)+utf8.UTFMax)}
 	for i := 0; i < len(b); {
 		switch b[i] {
 		case '"':
 			end := skipString(b, i)
-			out, text = appendClean(out, b[i:end], text)
+			c.str(b[i:end])
 			i = end
 		case '\r':
 			if i++; i == len(b) || b[i] != '\n' {
-				out = append(out, '\n')
+				c.out = append(c.out, '\n')
 			}
 		default:
-			out = append(out, b[i])
+			c.out = append(c.out, b[i])
 			i++
 		}
 	}
-	return out
+	return c.out
 }
 
-// appendClean appends a JSON string, cleaned. One that is clean already keeps
-// its spelling. buf is scratch memory.
-func appendClean(dst, quoted, buf []byte) (out, scratch []byte) {
+// stringCleaner cleans JSON strings one by one, with two buffers for all.
+type stringCleaner struct {
+	out, text, cleaned []byte
+}
+
+// str appends a string, cleaned. One that is clean already keeps its spelling.
+func (c *stringCleaner) str(quoted []byte) {
 	s := scanner{b: quoted}
 	if s.str() && !s.dirty {
-		return append(dst, quoted...), buf
+		c.out = append(c.out, quoted...)
+		return
 	}
-	buf = appendUnquoted(buf[:0], quoted[1:len(quoted)-1])
-	return append(appendEscaped(append(dst, '"'), clean(buf)), '"'), buf
+	c.text = appendUnquoted(c.text[:0], quoted[1:len(quoted)-1])
+	c.cleaned = cleanFrom(c.cleaned[:0], c.text, firstTrouble(c.text))
+	c.out = append(appendEscaped(append(c.out, '"'), c.cleaned), '"')
 }
 
 // skipString returns the index behind the string whose opening quote is at i.

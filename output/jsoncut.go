@@ -15,8 +15,10 @@ const (
 	// marker in its place.
 	minValue = 40
 	// maxDepth is how deep a value that does not fit is opened to show a part
-	// of it. Each level reads it once more, so this bounds the work.
-	maxDepth = 32
+	// of it. Each level reads it once more, so maxReads bounds the work of all,
+	// in bytes, and for a large text in times its length.
+	maxDepth           = 32
+	maxReads, maxTimes = 16 << 20, 8
 	// sharers is how many leading items of an array have a claim to a fair
 	// share, when they are too large to be shown whole.
 	sharers = 4
@@ -42,17 +44,31 @@ func (p part) overhead() int {
 	return p.keyChars + 2
 }
 
+// least is the room in which a part can be shown in some way.
+func (p part) least() int { return p.overhead() + min(p.chars, minValue) }
+
+func least(parts []part) (room int) {
+	for _, p := range parts {
+		room += p.least()
+	}
+	return room
+}
+
 // jsonCutter writes as much of a JSON value as fits.
 type jsonCutter struct {
 	out     []byte
 	markers int // characters of out that are ours
+	reads   int // bytes that may still be read
 }
 
 // cutJSON returns valid JSON of at most room characters, at least minValue, and
 // how many characters of the source it shows. src is valid JSON, and clean.
 func cutJSON(src []byte, room int) (out []byte, shown int) {
-	c := jsonCutter{out: make([]byte, 0, min(len(src), room+room/4)+minValue)}
 	src = bytes.TrimSpace(src)
+	c := jsonCutter{
+		out:   make([]byte, 0, min(len(src), room+room/4)+minValue),
+		reads: max(maxReads, maxTimes*len(src)),
+	}
 	_, chars := measure(src, 0)
 	c.value(src, chars, room, 0)
 	return c.out, countChars(c.out) - c.markers
@@ -90,19 +106,31 @@ func (c *jsonCutter) marker(format string, args ...any) {
 	c.markers += countChars(c.out[before:])
 }
 
+// open lists the parts of a value that might be shown, and counts all.
+func (c *jsonCutter) open(src []byte, room, depth int) (parts []part, total int) {
+	c.reads -= len(src)
+	if depth >= maxDepth || c.reads < 0 {
+		room = 0
+	}
+	return split(src, room)
+}
+
 // array shows the leading items whole, or, when they are large, the first few
 // at a fair share each, and says how many follow.
 func (c *jsonCutter) array(src []byte, room, depth int) {
-	parts, total := split(src, room)
-	const widest = len(`["[ of  items left out]"]`) + 1
-	avail := room - widest - 2*decimals(total)
+	parts, total := c.open(src, room, depth)
+	const widest = len(`,"[ of  items left out]"`)
+	avail := room - len("[]")
+	if total > sharers || least(parts) > avail {
+		avail -= widest + 2*decimals(total)
+	}
 	share := fairShare(parts[:min(len(parts), sharers)], avail)
 	c.out = append(c.out, '[')
 	n := 0
-	for depth < maxDepth && n < len(parts) {
+	for n < len(parts) {
 		p := parts[n]
 		size := min(p.chars, share)
-		if size+1 > avail {
+		if size+p.overhead() > avail {
 			break
 		}
 		if n > 0 {
@@ -110,7 +138,7 @@ func (c *jsonCutter) array(src []byte, room, depth int) {
 		}
 		before := len(c.out)
 		c.value(p.value, p.chars, size, depth+1)
-		avail -= countChars(c.out[before:]) + 1
+		avail -= countChars(c.out[before:]) + p.overhead()
 		n++
 	}
 	switch {
@@ -125,13 +153,13 @@ func (c *jsonCutter) array(src []byte, room, depth int) {
 // object shrinks the largest members, or drops them when there are too many,
 // and says how many it dropped.
 func (c *jsonCutter) object(src []byte, room, depth int) {
-	parts, total := split(src, room)
-	const widest = len(`{"_left_out__":" of  members",}`)
-	avail := room - widest - 2*decimals(total)
-	if depth >= maxDepth {
-		parts = nil
+	parts, total := c.open(src, room, depth)
+	const widest = len(`,"_left_out__":" of  members"`)
+	avail := room - len("{}")
+	if len(parts) < total || least(parts) > avail {
+		avail -= widest + 2*decimals(total)
+		parts = smallest(parts, avail)
 	}
-	parts = smallest(parts, avail)
 	share := fairShare(parts, avail)
 	c.out = append(c.out, '{')
 	for i, p := range parts {
@@ -200,14 +228,6 @@ func escapedTail(text []byte, room int) int {
 // minValue at the least, in their order; the largest are not among them, and of
 // equals the later ones.
 func smallest(parts []part, avail int) []part {
-	least := func(p part) int { return p.overhead() + min(p.chars, minValue) }
-	need := 0
-	for _, p := range parts {
-		need += least(p)
-	}
-	if need <= avail {
-		return parts
-	}
 	bySize := make([]int, len(parts))
 	for i := range bySize {
 		bySize[i] = i
@@ -217,7 +237,7 @@ func smallest(parts []part, avail int) []part {
 	})
 	n := 0
 	for ; n < len(bySize); n++ {
-		if avail -= least(parts[bySize[n]]); avail < 0 {
+		if avail -= parts[bySize[n]].least(); avail < 0 {
 			break
 		}
 	}

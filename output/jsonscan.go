@@ -32,12 +32,11 @@ type scanner struct {
 	dirty     bool
 	safe      int
 	safeDepth int
-	room      [32]byte
 }
 
 func scanJSON(b []byte) jsonScan {
-	s := scanner{b: b}
-	s.due = s.room[:0]
+	var room [32]byte
+	s := scanner{b: b, due: room[:0]}
 	valid := s.value()
 	for valid && len(s.due) > 0 {
 		valid = s.next()

@@ -3,36 +3,53 @@ package output
 // Walking through JSON that is known to be valid. There is no tree: a result of
 // 10 MiB may hold millions of values, of which some hundreds are shown.
 
+// kinds of bytes outside of strings.
+const (
+	plainByte = iota
+	spaceByte
+	quoteByte
+	openByte
+	closeByte
+)
+
+var kinds = [256]uint8{
+	' ': spaceByte, '\n': spaceByte, '\t': spaceByte, '\r': spaceByte,
+	'"': quoteByte, '{': openByte, '[': openByte, '}': closeByte, ']': closeByte,
+}
+
 // measure returns the end of the value at i, and how many characters it has
 // without the white space outside of strings.
 func measure(b []byte, i int) (end, chars int) {
-	depth := 0
-	for i < len(b) {
-		start := i
-		switch c := b[i]; c {
-		case ' ', '\n', '\t', '\r':
+	switch kinds[b[i]] {
+	case quoteByte:
+		end = skipString(b, i)
+		return end, countChars(b[i:end])
+	case plainByte:
+		end = skipWord(b, i)
+		return end, end - i
+	}
+	for depth := 0; i < len(b); {
+		switch kinds[b[i]] {
+		case plainByte:
+			chars++
 			i++
-			continue
-		case '"':
+		case spaceByte:
+			i++
+		case quoteByte:
+			start := i
 			i = skipString(b, i)
 			chars += countChars(b[start:i])
-		case '{', '[':
+		case openByte:
 			depth++
-			i++
 			chars++
-		case '}', ']':
+			i++
+		case closeByte:
 			depth--
-			i++
 			chars++
-		case ',', ':':
 			i++
-			chars++
-		default:
-			i = skipWord(b, i)
-			chars += i - start
-		}
-		if depth == 0 {
-			break
+			if depth == 0 {
+				return i, chars
+			}
 		}
 	}
 	return i, chars
@@ -40,18 +57,14 @@ func measure(b []byte, i int) (end, chars int) {
 
 // skipWord returns the index behind a number, true, false or null.
 func skipWord(b []byte, i int) int {
-	for i < len(b) {
-		switch b[i] {
-		case ',', ':', ']', '}', ' ', '\n', '\t', '\r':
-			return i
-		}
+	for i < len(b) && b[i] != ',' && kinds[b[i]] == plainByte {
 		i++
 	}
 	return i
 }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+	for i < len(b) && kinds[b[i]] == spaceByte {
 		i++
 	}
 	return i
@@ -87,18 +100,18 @@ func split(b []byte, room int) (parts []part, total int) {
 
 // appendCompact appends a value without the white space outside of strings.
 func appendCompact(dst, b []byte) []byte {
+	start := 0
 	for i := 0; i < len(b); {
-		start := i
-		switch b[i] {
-		case ' ', '\n', '\t', '\r':
-			i++
-			continue
-		case '"':
+		switch kinds[b[i]] {
+		case quoteByte:
 			i = skipString(b, i)
+		case spaceByte:
+			dst = append(dst, b[start:i]...)
+			i = skipSpace(b, i)
+			start = i
 		default:
 			i++
 		}
-		dst = append(dst, b[start:i]...)
 	}
-	return dst
+	return append(dst, b[start:]...)
 }

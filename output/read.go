@@ -10,8 +10,8 @@ import (
 const (
 	// firstRead is the size of the pooled buffers: most bodies fit in one.
 	firstRead = 32 << 10
-	// growth is the factor by which a buffer grows. What is copied and thrown
-	// away on the way is a third of the final size at most.
+	// growth is the factor by which a buffer grows, in steps that end exactly
+	// at the limit: what is thrown away on the way is a third of it at most.
 	growth = 4
 	// maxEmptyReads is how many reads in a row may bring nothing.
 	maxEmptyReads = 100
@@ -35,7 +35,11 @@ func ReadBounded(r io.Reader, limit int64) (data []byte, cut bool, err error) {
 	buf := pooled[:min(firstRead, limit)]
 	n, err := fill(r, buf)
 	for err == nil && int64(len(buf)) < limit {
-		grown := make([]byte, min(int64(len(buf))*growth, limit))
+		size := limit
+		for size/growth >= 2*int64(len(buf)) {
+			size /= growth
+		}
+		grown := make([]byte, size)
 		copy(grown, buf)
 		buf = grown
 		var more int

@@ -26,7 +26,7 @@ const (
 	breath, overlap = 16 << 10, 1 << 10
 	// maxWork bounds a search, in bytes times instructions of the pattern. A
 	// search that reaches it ends early and can be continued.
-	maxWork = 256 << 20
+	maxWork = 128 << 20
 	// minScan is read in any case, so that a continued search gets on.
 	minScan = 64 << 10
 )

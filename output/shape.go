@@ -82,20 +82,10 @@ func NewRef() string { return "out_" + rand.Text() }
 func Shape(in Input) Shaped {
 	in.fill()
 	d := compose(&in)
-	s := shaping{in: &in, doc: &d, out: Shaped{Blocks: d.blocks, OriginalChars: int64(d.chars)}}
-	if in.Untrusted && len(d.body) > 0 {
-		b := newBoundary(in.ToolName)
-		s.boundary = &b
-		s.frame = b.chars()
+	if !in.Untrusted && !d.cut && d.chars <= in.Limit {
+		return d.shown(string(d.body), in.CarryLimit)
 	}
-	if !d.cut && s.whole() {
-		s.out.ReturnedChars = s.out.OriginalChars
-		s.structured()
-		return s.out
-	}
-	s.keep()
-	s.cut()
-	return s.out
+	return shape(in, d)
 }
 
 func (in *Input) fill() {
@@ -197,21 +187,20 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-// structured fills StructuredJSON of a result that is shown whole.
-func (s *shaping) structured() {
-	d := s.doc
-	room := s.in.CarryLimit
-	for _, b := range s.out.Blocks {
+// shown is the result when content shows the whole document.
+func (d *document) shown(content string, room int64) Shaped {
+	s := Shaped{Content: content, OriginalChars: int64(d.chars), ReturnedChars: int64(d.chars), Blocks: d.blocks}
+	for _, b := range d.blocks {
 		room -= int64(len(b.Data) + len(b.Text))
 	}
-	if len(d.structured) == 0 || int64(len(d.structured)) > room {
-		return
+	switch {
+	case len(d.structured) == 0 || int64(len(d.structured)) > room:
+	case len(content) == len(d.structured) && len(d.tree) > 0 && &d.structured[0] == &d.tree[0]:
+		s.StructuredJSON = strings.TrimSpace(content) // shares its memory
+	default:
+		if c, ok := CleanJSON(d.structured); ok {
+			s.StructuredJSON = string(bytes.TrimSpace(c))
+		}
 	}
-	if len(d.tree) > 0 && len(s.out.Content) == len(d.structured) && &d.structured[0] == &d.tree[0] {
-		s.out.StructuredJSON = strings.TrimSpace(s.out.Content) // shares its memory
-		return
-	}
-	if c, ok := CleanJSON(d.structured); ok {
-		s.out.StructuredJSON = string(bytes.TrimSpace(c))
-	}
+	return s
 }

@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -14,23 +15,40 @@ type shaping struct {
 	frame    int       // characters of the boundary
 }
 
+// shape is Shape for all that needs more than cleaning.
+func shape(in Input, d document) Shaped {
+	s := shaping{in: &in, doc: &d}
+	if in.Untrusted && len(d.body) > 0 {
+		b := newBoundary(in.ToolName)
+		s.boundary = &b
+		s.frame = b.chars()
+	}
+	if !d.cut {
+		if content, ok := s.whole(); ok {
+			return d.shown(content, in.CarryLimit)
+		}
+	}
+	s.out = Shaped{Blocks: d.blocks, OriginalChars: int64(d.chars), Truncated: true}
+	s.keep()
+	s.cut()
+	return s.out
+}
+
 // whole shows everything, if there is room for it; for strategy json, without
 // white space if need be.
-func (s *shaping) whole() bool {
+func (s *shaping) whole() (content string, ok bool) {
 	room := s.in.Limit - s.frame
 	if s.doc.chars <= room {
-		s.out.Content = string(s.framed(s.doc.body))
-		return true
+		return s.framed("", s.doc.body, ""), true
 	}
 	if s.strategy() != JSON {
-		return false
+		return "", false
 	}
 	text, chars := s.compacted(room)
 	if chars > room {
-		return false
+		return "", false
 	}
-	s.out.Content = string(s.framed(text))
-	return true
+	return s.framed("", text, ""), true
 }
 
 // compacted returns the JSON without white space; only its characters when
@@ -76,7 +94,6 @@ func (s *shaping) keep() {
 
 // cut shows a part, with the fullest notice that leaves room for one.
 func (s *shaping) cut() {
-	s.out.Truncated = true
 	s.out.Strategy = s.strategy()
 	n := notice{total: s.doc.chars, atLeast: s.doc.cut, ref: s.out.Ref, keptChars: s.doc.chars}
 	if s.out.Ref != "" && len(s.out.Kept) < len(s.doc.body) {
@@ -102,8 +119,8 @@ func (s *shaping) cutText(n notice) {
 		s.out.Strategy, s.out.ReturnedChars = c.strategy, int64(c.shown)
 		n.shown, n.next = c.shown, c.next
 		text := make([]byte, 0, len(c.head)+len(c.gap)+len(c.tail))
-		text = s.framed(append(append(append(text, c.head...), c.gap...), c.tail...))
-		s.out.Content = s.join(string(text), n.text(level), level)
+		text = append(append(append(text, c.head...), c.gap...), c.tail...)
+		s.out.Content = s.join(text, n.text(level), level)
 		return
 	}
 	s.onlyNotice(n)
@@ -118,15 +135,12 @@ func separator(level int) int {
 }
 
 // join puts the notice where the text was cut.
-func (s *shaping) join(text, notice string, level int) string {
-	between := ""
-	if separator(level) > 0 {
-		between = "\n"
-	}
+func (s *shaping) join(text []byte, notice string, level int) string {
+	between := "\n"[:separator(level)]
 	if s.out.Strategy == Tail {
-		return notice + between + text
+		return s.framed(notice+between, text, "")
 	}
-	return text + between + notice
+	return s.framed("", text, between+notice)
 }
 
 // The object around trusted JSON that was cut.
@@ -150,7 +164,7 @@ func (s *shaping) cutJSON(n notice) {
 		s.out.ReturnedChars = int64(shown)
 		n.shown = shown
 		if s.boundary != nil {
-			s.out.Content = s.join(string(s.framed(result)), n.text(level), full)
+			s.out.Content = s.join(result, n.text(level), full)
 			return
 		}
 		b := appendEscaped([]byte(beforeNotice), []byte(n.text(level)))
@@ -204,13 +218,16 @@ func (s *shaping) onlyNoticeJSON(n notice) {
 	s.out.Content = n.text(sign)
 }
 
-// framed puts untrusted text into its boundary.
-func (s *shaping) framed(text []byte) []byte {
+// framed puts untrusted text into its boundary, between before and after.
+func (s *shaping) framed(before string, text []byte, after string) string {
+	var out strings.Builder
+	out.Grow(len(before) + len(text) + s.frame + len(after))
+	out.WriteString(before)
 	if s.boundary == nil {
-		return text
+		out.Write(text)
+	} else {
+		s.boundary.write(&out, text)
 	}
-	text = disarm(text)
-	b := make([]byte, 0, len(s.boundary.opening)+len(text)+len(s.boundary.closing))
-	b = append(append(b, s.boundary.opening...), text...)
-	return append(b, s.boundary.closing...)
+	out.WriteString(after)
+	return out.String()
 }
