@@ -57,10 +57,11 @@ backends:
 tools:
   ok: {backend: up, http: {method: POST, path: /ok}}
   post: {backend: up, http: {method: POST, path: /post}}
+  mapped: {backend: up, errors: [{when: 'text.contains("denied")', code: CONFLICT}], http: {method: POST, path: /ok}}
   get: {backend: up, http: {method: GET, path: "/get/{pin}"}}
   cut: {backend: up, http: {method: DELETE, path: "/cut/{pin}"}}
   unreached: {backend: gone, http: {method: GET, path: "/get/{pin}"}}
-  script: {backend: scripts, exec: {argv: [sh, -c, "cat >&2; exit 3"]}}
+  script: {backend: scripts, exec: {argv: [sh, -c, "cat >&2; echo $TOKEN >&2; exit 3"]}}
   strict:
     backend: up
     sensitive_args: [pin]
@@ -77,6 +78,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 	calls := map[string]struct{ tool, args, shape string }{
 		"success":           {"ok", pin, "{deep:object,n:number,pin:string}"},
 		"failure":           {"post", pin, "{deep:object,n:number,pin:string}"},
+		"failure, mapped":   {"mapped", pin, "{deep:object,n:number,pin:string}"},
 		"failure, retried":  {"get", pin, "{deep:object,n:number,pin:string}"},
 		"connection broken": {"cut", pin, "{deep:object,n:number,pin:string}"},
 		"not reached":       {"unreached", pin, "{deep:object,n:number,pin:string}"},

@@ -28,7 +28,7 @@ func explainFailure(c *call, f *tool.Failure, report retry.Report) tool.Error {
 		Code:       f.Code,
 		Field:      f.Field,
 		Constraint: f.Constraint,
-		Received:   shorten(output.Clean([]byte(f.Message)), messageLimit),
+		Received:   c.said(f),
 		Hint:       f.Hint,
 	}
 	if explained.Constraint == "" {
@@ -41,6 +41,15 @@ func explainFailure(c *call, f *tool.Failure, report retry.Report) tool.Error {
 		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", c.sent, name, round(report.Elapsed))
 	}
 	return explained
+}
+
+// said is what the upstream said about a failure, fit to be shown.
+func (c *call) said(f *tool.Failure) string {
+	text := f.Message
+	if secrets := c.route.Secrets; secrets != nil {
+		text = secrets.Replace(text)
+	}
+	return shorten(output.Clean([]byte(text)), messageLimit)
 }
 
 // constraints say what was violated when neither the backend nor the tool's
@@ -132,7 +141,7 @@ func explainUnknown(c *call, f *tool.Failure) tool.Error {
 	}
 	return tool.Error{
 		Code: tool.CodeOutcomeUnknown, Constraint: constraint,
-		Received: shorten(output.Clean([]byte(f.Message)), messageLimit), Hint: hint,
+		Received: c.said(f), Hint: hint,
 	}
 }
 

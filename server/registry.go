@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -39,6 +40,10 @@ type Route struct {
 	Slots   *limit.Bulkhead
 	// ToolSlots bounds the calls of this tool alone.
 	ToolSlots *limit.Bulkhead
+
+	// Secrets takes the secrets of the backend out of what it says in its
+	// errors; nil when it has none.
+	Secrets *strings.Replacer
 }
 
 // Registry holds the tools that can be called. Readers take a snapshot without

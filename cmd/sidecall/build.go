@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ type host struct {
 	slots   *limit.Bulkhead
 	rate    *limit.Rate
 	retries *retry.Budget
+	// secrets takes what the backend was entrusted with out of its errors.
+	secrets *strings.Replacer
 	// breaker is shared; nil when every tool has one of its own.
 	breaker *breaker.Breaker
 }
@@ -96,7 +99,7 @@ func (b *builder) wrong(err error, path ...string) {
 
 func (b *builder) buildHost(name string) {
 	cfg := b.config.Backends[name]
-	h := &host{name: name, config: cfg, slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget()}
+	h := &host{name: name, config: cfg, slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(), secrets: secretsOf(cfg)}
 	if cfg.RateLimit != nil {
 		h.rate = limit.NewRate(cfg.RateLimit.PerSecond, cfg.RateLimit.Burst)
 	}
