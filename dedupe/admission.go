@@ -133,6 +133,7 @@ func (d *Dedupe) newOwner() string {
 // there is an answer other than InFlight or ctx ends.
 func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Time) (Admission, *Claim, error) {
 	var ended landing
+	var last Admission // what the store said before
 	claimed := false
 	defer func() {
 		if !claimed { // also when the store panics
@@ -147,6 +148,8 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 			d.giveBack(req, err)
 			if ctx.Err() == nil {
 				ended.err = err
+			} else if last.Verdict == InFlight {
+				return last, nil, nil // it was, until there was no time left
 			}
 			return Admission{}, nil, err
 		case admission.Verdict == Won:
@@ -157,6 +160,7 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 			ended.admission = &admission
 			return admission, nil, nil
 		}
+		last = admission
 		d.flights.confirm(f, admission.Record)
 		// Between half and the whole of the pause, so that the processes
 		// waiting for one call do not all ask at once.

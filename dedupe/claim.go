@@ -39,7 +39,7 @@ type Claim struct {
 // newClaim returns the claim that a request sent at an instant has won.
 func (d *Dedupe) newClaim(ctx context.Context, req Request, record Record, f *flight, sent time.Time) *Claim {
 	c := &Claim{dedupe: d, request: req, record: record, flight: f, sent: sent}
-	c.heldUntil.Store(int64(d.elapsed(sent.Add(req.Lease))))
+	c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(req.Lease)))))
 	// The call's deadline ends it; settling may take a little longer.
 	end, ok := ctx.Deadline()
 	if !ok || end.Sub(sent) > req.Retention {
@@ -51,6 +51,12 @@ func (d *Dedupe) newClaim(ctx context.Context, req Request, record Record, f *fl
 	// A timer, not a goroutine: most calls end before it ever fires.
 	c.timer = time.AfterFunc(req.Lease/3, c.renew)
 	return c
+}
+
+// surely is how much of a lease can be counted on: the store's clock may tick
+// slightly faster than ours, and counts whole milliseconds.
+func surely(lease time.Duration) time.Duration {
+	return lease - max(lease/100, 2*time.Millisecond)
 }
 
 // Held reports whether the claim is surely still this process's: less than the
@@ -87,7 +93,7 @@ func (c *Claim) renew() {
 	case !ok:
 		c.abandon()
 	default:
-		c.heldUntil.Store(int64(d.elapsed(sent.Add(lease))))
+		c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(lease)))))
 		c.again(lease / 3)
 	}
 }

@@ -30,10 +30,15 @@ func openBolt(dir string) (engine, error) {
 func (b bolt) commit(group []*write) error {
 	return b.db.Update(func(tx *bbolt.Tx) error {
 		records, results, claims, expiry := tx.Bucket(buckets[0]), tx.Bucket(buckets[1]), tx.Bucket(buckets[2]), tx.Bucket(buckets[3])
-		results.FillPercent, expiry.FillPercent = 0.95, 0.95 // only ever appended to
+		results.FillPercent, expiry.FillPercent = 0.9, 0.9 // appended to
+		if !byKey {
+			records.FillPercent = 0.9
+		}
 		for _, w := range group {
-			_ = records.Get(w.key) // for the price of it
-			if err := records.Put(w.key, w.record); err != nil {
+			if byKey || w.settle {
+				_ = records.Get(w.place) // for the price of it
+			}
+			if err := records.Put(w.place, w.record); err != nil {
 				return err
 			}
 			if w.settle {
@@ -45,10 +50,10 @@ func (b bolt) commit(group []*write) error {
 				}
 				continue
 			}
-			if err := claims.Put(bigEndian(w.seq), w.key); err != nil {
+			if err := claims.Put(bigEndian(w.seq), w.place); err != nil {
 				return err
 			}
-			if err := expiry.Put(bigEndian(w.seq), w.key); err != nil {
+			if err := expiry.Put(bigEndian(w.seq), w.place); err != nil {
 				return err
 			}
 		}

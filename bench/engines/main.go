@@ -9,6 +9,9 @@
 // other; a committer takes all that waits, writes it in one transaction and
 // answers when the disk has it.
 //
+// -order says where records lie: by key, as it comes to mind first, or by time,
+// under a number that counts up, found by an index in memory.
+//
 // The sync column adds a wait of that long for every fsync that the engine
 // makes in a commit, to see what a slower disk would do.
 package main
@@ -49,6 +52,7 @@ type candidate struct {
 type write struct {
 	settle bool
 	key    []byte
+	place  []byte // of the record: the key, or its number
 	record []byte
 	result []byte
 	seq    uint64
@@ -67,10 +71,12 @@ func main() {
 	calls := flag.Int("calls", 40_000, "calls per measurement")
 	callers := flag.Int("callers", 32, "calls in flight")
 	syncTime := flag.Duration("sync", time.Millisecond, "time added per fsync in the slow-disk column")
+	order := flag.String("order", "time", "how records lie: key or time")
 	dir := flag.String("dir", ".", "a directory on the disk to measure")
 	flag.Parse()
-	fmt.Println("| engine | records before | calls/s | p50 | p99 | CPU per call | calls/s, +" + syncTime.String() + " per fsync | files | open again |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	byKey = *order == "key"
+	fmt.Println("| engine | order | records before | calls/s | p50 | p99 | CPU per call | written per call | calls/s, +" + syncTime.String() + " per fsync | files | open again |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, c := range candidates {
 		if slices.Contains(strings.Split(*names, ","), c.name) {
 			if err := measure(c, *dir, *records, *calls, *callers, *syncTime); err != nil {
@@ -105,8 +111,9 @@ func measure(c candidate, parent string, records, calls, callers int, syncTime t
 			return err
 		}
 		reopened = time.Since(start)
-		fmt.Printf("| %s | %s | %.0f | %v | %v | %v | %.0f | %d MiB | %v |\n", c.name, before, fast.rate(),
-			fast.percentile(50), fast.percentile(99), fast.cpu, slow.rate(), size(dir)>>20, reopened.Round(time.Millisecond))
+		fmt.Printf("| %s | %s | %s | %.0f | %v | %v | %v | %.1f KiB | %.0f | %d MiB | %v |\n", c.name,
+			map[bool]string{true: "key", false: "time"}[byKey], before, fast.rate(), fast.percentile(50), fast.percentile(99),
+			fast.cpu, fast.written/1024, slow.rate(), size(dir)>>20, reopened.Round(time.Millisecond))
 		return nil
 	}
 	if err := line("0"); err != nil {
@@ -131,6 +138,7 @@ type figures struct {
 	took      time.Duration
 	latencies []time.Duration
 	cpu       time.Duration // per call
+	written   float64       // bytes to the disk, per call
 }
 
 func (f figures) rate() float64 { return float64(f.calls) / f.took.Seconds() }
@@ -146,7 +154,7 @@ func load(e engine, calls, callers int, syncTime time.Duration) figures {
 	var committer sync.WaitGroup
 	committer.Go(func() { commitGroups(e, queue, syncTime) })
 
-	cpu, start := cpuTime(), time.Now()
+	cpu, written, start := cpuTime(), bytesWritten(), time.Now()
 	latencies := make([][]time.Duration, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -169,8 +177,14 @@ func load(e engine, calls, callers int, syncTime time.Duration) figures {
 	close(queue)
 	committer.Wait()
 	done := calls / callers * callers
-	return figures{done, took, slices.Concat(latencies...), ((cpuTime() - cpu) / time.Duration(done)).Round(100 * time.Nanosecond)}
+	return figures{
+		done, took, slices.Concat(latencies...), ((cpuTime() - cpu) / time.Duration(done)).Round(100 * time.Nanosecond),
+		(bytesWritten() - written) / float64(done),
+	}
 }
+
+// byKey is -order key.
+var byKey bool
 
 // sequence numbers the claims, as the store's clock does.
 var sequence uint64
@@ -199,6 +213,9 @@ func commitGroups(e engine, queue <-chan *write, syncTime time.Duration) {
 			if !w.settle {
 				sequence++
 				w.seq = sequence
+			}
+			if w.place = w.key; !byKey {
+				w.place = bigEndian(w.seq)
 			}
 		}
 		if err := e.commit(group); err != nil {
@@ -235,6 +252,22 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// bytesWritten is what this process has caused to be written to a disk; 0 where
+// the system does not say.
+func bytesWritten() float64 {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var n float64
+		if _, err := fmt.Sscanf(line, "write_bytes: %f", &n); err == nil {
+			return n
+		}
+	}
+	return 0
 }
 
 func size(dir string) (total int64) {

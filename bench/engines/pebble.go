@@ -22,26 +22,36 @@ func prefixed(space byte, key []byte) []byte { return append([]byte{space}, key.
 func (l lsm) commit(group []*write) error {
 	batch := l.db.NewBatch()
 	for _, w := range group {
-		key := prefixed('r', w.key)
-		if _, closer, err := l.db.Get(key); err == nil {
-			if err := closer.Close(); err != nil {
+		key := prefixed('r', w.place)
+		if byKey || w.settle {
+			if err := l.read(key); err != nil {
 				return err
 			}
-		} else if !errors.Is(err, pebble.ErrNotFound) {
-			return err
 		}
 		seq := bigEndian(w.seq)
 		err := batch.Set(key, w.record, nil)
 		if w.settle {
 			err = errors.Join(err, batch.Set(prefixed('o', seq), w.result, nil), batch.Delete(prefixed('c', seq), nil))
 		} else {
-			err = errors.Join(err, batch.Set(prefixed('c', seq), w.key, nil), batch.Set(prefixed('e', seq), w.key, nil))
+			err = errors.Join(err, batch.Set(prefixed('c', seq), w.place, nil), batch.Set(prefixed('e', seq), w.place, nil))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return batch.Commit(pebble.Sync)
+}
+
+// read reads a value for the price of it.
+func (l lsm) read(key []byte) error {
+	_, closer, err := l.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return closer.Close()
 }
 
 func (l lsm) expire(n int) error {

@@ -54,17 +54,19 @@ func (l *lite) commit(group []*write) error {
 	claim, strike, queue := tx.Stmt(l.claim), tx.Stmt(l.strike), tx.Stmt(l.queue)
 	for _, w := range group {
 		var record []byte
-		if err := get.QueryRow(w.key).Scan(&record); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if !byKey && !w.settle {
+			// the index has told that there is none
+		} else if err := get.QueryRow(w.place).Scan(&record); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		_, err := put.Exec(w.key, w.record)
+		_, err := put.Exec(w.place, w.record)
 		var err1, err2 error
 		if w.settle {
 			_, err1 = result.Exec(int64(w.seq), w.result)
 			_, err2 = strike.Exec(int64(w.seq))
 		} else {
-			_, err1 = claim.Exec(int64(w.seq), w.key)
-			_, err2 = queue.Exec(int64(w.seq), w.key)
+			_, err1 = claim.Exec(int64(w.seq), w.place)
+			_, err2 = queue.Exec(int64(w.seq), w.place)
 		}
 		if err := errors.Join(err, err1, err2); err != nil {
 			return err

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -106,7 +107,7 @@ func Open(path string, options Options) (*Store, error) {
 // explain makes one clear sentence of why a store does not open.
 func explain(path string, err error) error {
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, berrors.ErrTimeout):
 		return fmt.Errorf("open the store %s: another process is using it", path)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)

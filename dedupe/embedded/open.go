@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -164,7 +165,7 @@ func openBolt(path string, options bbolt.Options) (db *bbolt.DB, err error) {
 	defer damaged(&err)
 	db, err = bbolt.Open(path, 0o600, &options)
 	var system syscall.Errno
-	if err == nil || errors.Is(err, bbolt.ErrTimeout) || errors.As(err, &system) {
+	if err == nil || errors.Is(err, berrors.ErrTimeout) || errors.As(err, &system) {
 		return db, err
 	}
 	return nil, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
@@ -185,7 +186,7 @@ func (s *Store) resume() error {
 		return err
 	}
 	s.clock = newClock(instant(highWater).Add(time.Millisecond))
-	if ahead := s.clock.now().Sub(time.Now()); ahead > time.Minute {
+	if ahead := time.Until(s.clock.now()); ahead > time.Minute {
 		s.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", s.path, "ahead", ahead.Round(time.Second))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -39,7 +40,7 @@ func (h outputHead) encode() []byte {
 func outputKey(tenant, ref string) []byte { return appendComponents(nil, tenant, ref) }
 
 func readHead(key []byte, b *bbolt.Bucket) (outputHead, error) {
-	value, err := verified(append(key[:len(key):len(key)], outputHeadKey...), b.Get(outputHeadKey))
+	value, err := verified(slices.Concat(key, outputHeadKey), b.Get(outputHeadKey))
 	if err != nil {
 		return outputHead{}, err
 	}
@@ -74,7 +75,7 @@ func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
 	}
 	data := make([]byte, 0, head.size)
 	for n := uint64(0); int64(len(data)) < head.size; n++ {
-		piece, err := verified(append(key[:len(key):len(key)], bigEndian(n)...), b.Get(bigEndian(n)))
+		piece, err := verified(slices.Concat(key, bigEndian(n)), b.Get(bigEndian(n)))
 		if err != nil {
 			return dedupe.Output{}, err
 		}
@@ -116,14 +117,14 @@ func (t *txn) writeOutput(key []byte, kept *dedupe.Output) error {
 		return err
 	}
 	head := outputHead{millis(t.now.Add(kept.TTL)), int64(len(kept.Data)), kept.Complete}
-	if err := b.Put(outputHeadKey, sealed(append(key[:len(key):len(key)], outputHeadKey...), head.encode())); err != nil {
+	if err := b.Put(outputHeadKey, sealed(slices.Concat(key, outputHeadKey), head.encode())); err != nil {
 		return err
 	}
 	b.FillPercent = fullPages
 	for n, data := uint64(0), kept.Data; len(data) > 0; n++ {
 		piece := data[:min(pieceSize, len(data))]
 		data = data[len(piece):]
-		if err := b.Put(bigEndian(n), sealed(append(key[:len(key):len(key)], bigEndian(n)...), piece)); err != nil {
+		if err := b.Put(bigEndian(n), sealed(slices.Concat(key, bigEndian(n)), piece)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -96,7 +97,7 @@ func damaged(err *error) {
 }
 
 func closedError(err error) error {
-	if errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return dedupe.ErrClosed
 	}
 	return err
@@ -247,7 +248,7 @@ func (t *txn) queue(bucket *bbolt.Bucket, at time.Time, value []byte) error {
 // at an instant; nil otherwise.
 func due(bucket *bbolt.Bucket, at time.Time) (place, value []byte) {
 	place, value = bucket.Cursor().First()
-	if place == nil || len(place) < 8 || instant(int64(binary.BigEndian.Uint64(place))).After(at) {
+	if len(place) < 8 || instant(int64(binary.BigEndian.Uint64(place))).After(at) {
 		return nil, nil
 	}
 	return place, value

@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -338,7 +339,7 @@ func (c *checker) record(key, value []byte) error {
 func (c *checker) output(key, value []byte) error {
 	var size, want int64
 	err := c.bucket(value, func(piece, value []byte, _ bool) error {
-		body, err := verified(append(key[:len(key):len(key)], piece...), value)
+		body, err := verified(slices.Concat(key, piece), value)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"testing"
@@ -105,4 +106,24 @@ func TestOutputsAreBounded(t *testing.T) {
 	if s.outputBytes != 80 || len(s.outputs) != 2 {
 		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs))
 	}
+}
+
+// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two
+// processors.
+func BenchmarkAdmitSettle(b *testing.B) {
+	s := New(Options{MaxRecords: 1 << 30})
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			key := dedupe.Key{Conversation: "c", Turn: "1", ID: rand.Text()}
+			if _, err := s.Admit(ctx, dedupe.Request{Key: key, Owner: "o", Tool: "t", Lease: time.Minute, Retention: time.Hour}); err != nil {
+				b.Error(err)
+			}
+			if _, err := s.Settle(ctx, dedupe.Settlement{Key: key, Owner: "o", Epoch: 1, State: dedupe.Done, Retention: time.Hour}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

@@ -52,6 +52,41 @@ func TestConformanceWithReplicas(t *testing.T) {
 	})
 }
 
+// A Cluster of one node already refuses keys of two slots in one script.
+func TestConformanceOnACluster(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t, "--cluster-enabled", "yes")
+	srv.do(t, "cluster", "addslotsrange", 0, 16383)
+	for srv.do(t, "cluster", "info").(string)[:len("cluster_state:ok")] != "cluster_state:ok" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var n atomic.Int32
+	storetest.Run(t, storetest.Harness{
+		Lease: 400 * time.Millisecond,
+		Open: func(t testing.TB) dedupe.Store {
+			return open(t, Options{Addrs: []string{srv.addr}, Cluster: true, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
+		},
+	})
+}
+
+func TestConformanceThroughASentinel(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %s 1\n", srv.addr[len("127.0.0.1:"):])
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := startSentinel(t, config)
+	var n atomic.Int32
+	storetest.Run(t, storetest.Harness{
+		Lease: 400 * time.Millisecond,
+		Open: func(t testing.TB) dedupe.Store {
+			return open(t, Options{Addrs: []string{sentinel.addr}, MasterName: "main", KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
+		},
+	})
+}
+
 func TestTwoRoundTripsPerCallAndOnePerReplay(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)

@@ -242,8 +242,7 @@ func worthRepeating(err error) bool {
 	if errors.Is(err, dedupe.ErrClosed) || errors.Is(err, redis.ErrClosed) {
 		return false
 	}
-	var said redis.Error
-	if !errors.As(err, &said) {
+	if _, said := errors.AsType[redis.Error](err); !said {
 		return true
 	}
 	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"} {

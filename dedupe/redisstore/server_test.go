@@ -30,6 +30,19 @@ type server struct {
 // end of the test. The test fails when there is no redis-server.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
+	return launch(t, append([]string{
+		"--save", "", "--enable-debug-command", "yes", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0",
+	}, args...))
+}
+
+// startSentinel starts a Sentinel with a config file.
+func startSentinel(t testing.TB, config string) *server {
+	t.Helper()
+	return launch(t, []string{config, "--sentinel"})
+}
+
+func launch(t testing.TB, args []string) *server {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -50,12 +63,14 @@ func (s *server) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
-		"--enable-debug-command", "yes", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0",
-	}, s.args...)
+	at := []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
+	if len(s.args) == 2 && s.args[1] == "--sentinel" {
+		at = append(s.args[:1:1], append(at, s.args[1:]...)...) // the file comes first
+	} else {
+		at = append(at, s.args...)
+	}
 	s.log = &bytes.Buffer{}
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command("redis-server", at...)
 	s.cmd.Stdout = s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatalf("this test needs redis-server: %v", err)

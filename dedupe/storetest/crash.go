@@ -166,7 +166,9 @@ func (c Crash) killOnce(t *testing.T, calls int) {
 	if err := cmd.Process.Kill(); err != nil { // SIGKILL
 		t.Fatal(err)
 	}
-	<-exited
+	if err := <-exited; err == nil {
+		t.Error("the process ended well although it was killed")
+	}
 }
 
 // check compares the ledger with the store.

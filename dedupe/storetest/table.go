@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -72,14 +73,14 @@ func actions() []action {
 	return append(all, settledWithAnotherResult())
 }
 
-func asked(name string, make func(id string, effect tool.Effect) dedupe.Request) action {
+func asked(name string, build func(id string, effect tool.Effect) dedupe.Request) action {
 	return action{
 		name: name,
 		do: func(s *suite, id string, effect tool.Effect) any {
-			return s.admit(make(id, effect)).Verdict
+			return s.admit(build(id, effect)).Verdict
 		},
 		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, verdict, _ := r.Admit(make(id, effect), now)
+			next, verdict, _ := r.Admit(build(id, effect), now)
 			return next, verdict
 		},
 	}
@@ -98,12 +99,12 @@ func settledWithAnotherResult() action {
 	})
 }
 
-func settles(name string, make func(id string) dedupe.Settlement) action {
+func settles(name string, build func(id string) dedupe.Settlement) action {
 	return action{
 		name: name,
-		do:   func(s *suite, id string, _ tool.Effect) any { return s.settle(make(id)) },
+		do:   func(s *suite, id string, _ tool.Effect) any { return s.settle(build(id)) },
 		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, verdict, _ := r.Settle(make(id), now)
+			next, verdict, _ := r.Settle(build(id), now)
 			return next, verdict
 		},
 	}
@@ -142,9 +143,9 @@ func everyRow(s *suite) {
 	}
 	s.await("the short leases run out", func() bool {
 		// The last one brought is the last one to run out.
-		for i := len(trials) - 1; i >= 0; i-- {
-			if trials[i].from.expired {
-				return s.lookup(key(trials[i].id)).State != dedupe.Claimed
+		for _, tr := range slices.Backward(trials) {
+			if tr.from.expired {
+				return s.lookup(key(tr.id)).State != dedupe.Claimed
 			}
 		}
 		return true
