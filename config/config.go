@@ -179,8 +179,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 
 // reason is err without the path that the sentence around it already names.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

@@ -37,7 +37,7 @@ func (d *decoder) value(v reflect.Value, f *field, s spot) {
 		return
 	}
 	if v.CanAddr() {
-		if sp, ok := v.Addr().Interface().(special); ok {
+		if sp, ok := reflect.TypeAssert[special](v.Addr()); ok {
 			sp.decode(d, f, s)
 			return
 		}
@@ -160,7 +160,7 @@ func (d *decoder) mapping(v reflect.Value, f *field, s spot) {
 			d.found.add(at.atKey(), "%s as a key, found %s", bad, quote(key))
 		}
 		item := fresh(v.Type().Elem())
-		if seeds, ok := v.Interface().(seeder); ok {
+		if seeds, ok := reflect.TypeAssert[seeder](v); ok {
 			if seed := seeds.seed(key); seed != nil {
 				item.Set(reflect.ValueOf(seed))
 			}

@@ -49,7 +49,7 @@ func dump(v reflect.Value) any {
 		}
 		return out
 	default:
-		if s, ok := v.Interface().(fmt.Stringer); ok {
+		if s, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
 			return s.String()
 		}
 		return v.Interface()

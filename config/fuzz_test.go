@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -46,7 +47,8 @@ func FuzzParse(f *testing.F) {
 
 func checkProblems(t *testing.T, data []byte, err error) {
 	t.Helper()
-	problems, ok := err.(Problems)
+	var problems Problems
+	ok := errors.As(err, &problems)
 	if !ok || len(problems) == 0 || len(problems) > MaxProblems+1 {
 		t.Fatalf("%T of %d", err, len(problems))
 	}

@@ -76,7 +76,7 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 	if sc := scalars[t]; sc != nil {
 		return f.scalarSchema(sc)
 	}
-	if sp, ok := reflect.New(t).Interface().(special); ok {
+	if sp, ok := reflect.TypeAssert[special](reflect.New(t)); ok {
 		return sp.schema(f)
 	}
 	switch t.Kind() {

@@ -155,7 +155,7 @@ tools:
 func TestNearest(t *testing.T) {
 	have := []string{"max_attempts", "base", "input_schema", "verify_with"}
 	for want, expected := range map[string]string{
-		"max_attemps": "max_attempts", "maxAttempts": "max_attempts", "MAX-ATTEMPTS": "max_attempts",
+		"max_attempt": "max_attempts", "maxAttempts": "max_attempts", "MAX-ATTEMPTS": "max_attempts",
 		"bsae": "base", "inputSchema": "input_schema", "x": "", "completely": "", strings.Repeat("base", 100): "",
 	} {
 		if got := nearest(want, have); got != expected {

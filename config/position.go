@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,8 +45,8 @@ func (p *path) String() string {
 		steps = append(steps, p)
 	}
 	var b strings.Builder
-	for i := len(steps) - 1; i >= 0; i-- {
-		switch step := steps[i]; {
+	for _, step := range slices.Backward(steps) {
+		switch step := step; {
 		case step.index >= 0:
 			b.WriteString("[" + strconv.Itoa(step.index) + "]")
 		case !plainKey.MatchString(step.key):

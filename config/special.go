@@ -85,7 +85,7 @@ type Env struct {
 	Set  map[string]Secret
 }
 
-func (e *Env) decode(d *decoder, f *field, s spot) {
+func (e *Env) decode(d *decoder, _ *field, s spot) {
 	names := &field{format: formats["env_name"]}
 	switch s.node.Kind {
 	case yaml.SequenceNode:

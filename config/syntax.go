@@ -105,7 +105,7 @@ func syntaxAdvice(le *yaml.LoadError, line string) string {
 	switch {
 	case here == "\t" || strings.TrimLeft(before, " \t") == "" && strings.Contains(before, "\t"):
 		return "indent with spaces, not with tabs"
-	case here != "" && strings.Contains("@`%", here):
+	case here == "@" || here == "`" || here == "%":
 		return "put a value that starts with " + here + " in quotes"
 	case strings.Contains(le.Message, "mapping values are not allowed"):
 		return `put a value that holds ": " in quotes, and indent keys of one mapping alike`

@@ -93,7 +93,7 @@ func (c *child) kill() error {
 // stop ends the sidecar politely; a sidecar that does not obey is killed.
 func (c *child) stop() error {
 	errs := []error{c.conn.Close()}
-	if c.cmd != nil && c.cmd.ProcessState == nil {
+	if c.cmd != nil && c.cmd.Process != nil && c.cmd.ProcessState == nil {
 		errs = append(errs, c.cmd.Process.Signal(syscall.SIGTERM))
 		ended := make(chan error, 1)
 		go func() { ended <- c.cmd.Wait() }()
