@@ -138,7 +138,7 @@ func (r *receiver) spansOf(trace []byte) []*tracepb.Span {
 		}
 	}
 	slices.SortFunc(found, func(a, b *tracepb.Span) int {
-		return int(int64(a.GetStartTimeUnixNano()) - int64(b.GetStartTimeUnixNano())) //nolint:gosec // some milliseconds
+		return int(int64(a.GetStartTimeUnixNano()) - int64(b.GetStartTimeUnixNano()))
 	})
 	return found
 }

@@ -240,28 +240,43 @@ func TestTelemetryHonoursTheStandardVariables(t *testing.T) {
 	}
 }
 
+// watch tells of every connection to an address, until the end of the test.
+func watch(t *testing.T, address string, connected chan<- string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Logf("%s is in use, so only the log is looked at", address)
+		return
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close() // whoever it was is told nothing
+			select {
+			case connected <- address:
+			default: // one is enough
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		watching.Wait()
+	})
+}
+
 // Without a variable that asks for it nothing is sent, not even to the places
 // where a collector usually listens.
 func TestTelemetryIsSilentUnlessAsked(t *testing.T) {
 	up := startTraced(t)
 	connected := make(chan string, 10)
 	for _, address := range []string{"127.0.0.1:4317", "127.0.0.1:4318"} {
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Logf("%s is in use, so only the log is looked at", address)
-			continue
-		}
-		defer listener.Close()
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				connected <- address
-				_ = conn.Close() // whoever it was is told nothing
-			}
-		}()
+		watch(t, address, connected)
 	}
 	s := harness.Start(t, tracedConfig(up.URL), "E2E_HEADER_SECRET="+headerSecret,
 		"OTEL_BSP_SCHEDULE_DELAY=10", "OTEL_BLRP_SCHEDULE_DELAY=10", "OTEL_METRIC_EXPORT_INTERVAL=10")
