@@ -48,8 +48,7 @@ import (
 const MaxFileBytes = 16 << 20
 
 // Config is a whole, checked config file with every default filled in. It is
-// immutable. It keeps the parsed text for Where: let go of it once everything
-// is wired.
+// immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
 	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz, /readyz and the admin view, or off." default:"127.0.0.1:8471" format:"admin"`

@@ -150,6 +150,10 @@ tools:
 			t.Errorf("Where(%q)\n got %s\nwant %s", tt.path, got, tt.want)
 		}
 	}
+	c.Release()
+	if got := c.Where("tools", "t").Error(); got != "w.yaml: tools.t: " {
+		t.Errorf("after Release: %s", got)
+	}
 }
 
 func TestNearest(t *testing.T) {

@@ -100,6 +100,11 @@ func (c *Config) Where(path ...string) Problem {
 	return c.source.find(path).at().problem(c.source.file, "")
 }
 
+// Release lets go of the parsed text, which is most of what a large Config
+// holds. Where then knows the file and the path, no line. Not safe for use
+// together with Where.
+func (c *Config) Release() { c.source.root = &yaml.Node{} }
+
 // find walks the keys as far as they go; the path stays the one asked for.
 func (s *source) find(keys []string) spot {
 	here := spot{node: s.root}

@@ -150,6 +150,10 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 	if err := s.listen(); err != nil {
 		return fail(exitUnavailable, err)
 	}
+	// What the start needed beyond what is kept (the text of the config, the
+	// compilers' garbage) goes back to the system.
+	s.config.Release()
+	debug.FreeOSMemory()
 	s.discover()
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -30,6 +31,9 @@ import (
 
 // startTimeout bounds the start of a process on a machine that is busy.
 const startTimeout = 30 * time.Second
+
+// reconnect finds a sidecar soon after it has started.
+var reconnect = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 
 // Root is the directory of the module.
 func Root() string {
@@ -129,7 +133,8 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 		tb.Fatal(err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+s.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second, Backoff: reconnect}))
 	if err != nil {
 		tb.Fatal(err)
 	}
