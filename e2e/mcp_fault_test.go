@@ -94,7 +94,9 @@ func TestMCPServerKilledInMidCall(t *testing.T) {
 			}()
 			<-v.gate.arrived // the effect has begun, and nobody will ever finish it
 			v.kill()
+			killed := time.Now()
 			res := <-answer
+			t.Logf("answered %v after the kill", time.Since(killed).Round(time.Millisecond))
 			wantError(t, res, "OUTCOME_UNKNOWN")
 			// Not the end of some time limit: the loss itself is the answer.
 			if why := res.GetError().GetConstraint(); !strings.Contains(why, "lost") || res.GetRecovery().GetAttempts() != 1 {

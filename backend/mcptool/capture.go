@@ -263,6 +263,8 @@ type watcher interface {
 	heard()
 	// expire is told that the server does not know the session.
 	expire()
+	// doubt is told that the server may be gone.
+	doubt()
 	// progressed is told of the parameters of every note of progress.
 	progressed(params json.RawMessage)
 }

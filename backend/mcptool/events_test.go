@@ -17,6 +17,7 @@ type witness struct {
 	progress []string
 }
 
+func (w *witness) doubt()                       {}
 func (w *witness) heard()                       { w.signs++ }
 func (w *witness) expire()                      { w.expired = true }
 func (w *witness) progressed(p json.RawMessage) { w.progress = append(w.progress, string(p)) }

@@ -2,11 +2,14 @@ package mcptool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,6 +123,50 @@ func TestABrokenStreamIsResumedNotRepeated(t *testing.T) {
 	}
 	if answer != "late" {
 		t.Errorf("the answer is %q", answer)
+	}
+}
+
+// resumesOnly counts the requests that ask for the rest of a stream.
+type resumesOnly struct {
+	http.RoundTripper
+	count atomic.Int64
+}
+
+func (r *resumesOnly) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Header.Get("Last-Event-ID") != "" {
+		r.count.Add(1)
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
+func TestADeadServerIsNotAskedForTheRestAgainAndAgain(t *testing.T) {
+	s := newSite(t, mcp.StreamableHTTPOptions{})
+	counting := &resumesOnly{RoundTripper: &http.Transport{DisableKeepAlives: true}}
+	cfg := s.config(t)
+	cfg.HTTPClient = &http.Client{Transport: counting}
+	r := run(t, cfg)
+	r.up()
+	s.before(func(w http.ResponseWriter, _ *http.Request, body string) bool {
+		if !isCall(body) {
+			return false
+		}
+		s.ledger.write("paid")
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "id: 7\nretry: 1\ndata:\n\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		s.Listener.Close()
+		panic(http.ErrAbortHandler) // the connection breaks, and nobody listens any more
+	})
+	_, f := r.call("pay", `{}`)
+	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.Ambiguous, "connection_lost")
+	if asked, paid := counting.count.Load(), s.ledger.count("paid"); asked != 1 || paid != 1 {
+		t.Errorf("asked %d times for the rest, ran %d times, want once each", asked, paid)
+	}
+	// The loss makes the session suspect, long before the next ping is due.
+	if err := r.down(); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("it is down because %v", err)
 	}
 }
 

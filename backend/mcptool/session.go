@@ -115,6 +115,9 @@ func (s *session) silence() time.Duration {
 // expire implements watcher.
 func (s *session) expire() { s.expireOnce.Do(func() { close(s.expired) }) }
 
+// doubt implements watcher.
+func (s *session) doubt() { notify(s.suspect) }
+
 // notify puts one signal into a channel that holds one.
 func notify(ch chan struct{}) {
 	select {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -200,19 +201,30 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 // resume asks for the rest of a stream that broke off before its answer.
 func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 	resp, err := w.base.RoundTrip(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		// Nobody listens: the process that had the answer is gone, and the
+		// caller need not wait for all the tries that the SDK would make.
+		w.watch.doubt()
+		return w.brokenOff(req, c, err), nil
+	case err != nil:
 		return nil, err // the SDK asks again, a few times
-	}
-	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
+	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
 		resp.Header.Del(sessionHeader)
 		resp.Body = newEvents(resp.Body, w, c.requestID(), c)
 		return resp, nil
+	default:
+		discard(resp)
+		return w.brokenOff(req, c, fmt.Errorf("HTTP status %d", resp.StatusCode)), nil
 	}
-	// The server cannot go on: this call is lost, the session is not.
-	discard(resp)
-	c.settle(answer{outcome: brokenOff, err: fmt.Errorf("the stream broke off and could not be resumed (HTTP status %d)", resp.StatusCode)})
+}
+
+// brokenOff settles a call whose stream cannot be resumed: this call is lost,
+// the session is not.
+func (w *wire) brokenOff(req *http.Request, c *capture, why error) *http.Response {
+	c.settle(answer{outcome: brokenOff, err: fmt.Errorf("the stream broke off and could not be resumed: %w", why)})
 	event := append(append([]byte("data: "), encode(stub(c.requestID()))...), "\n\n"...)
-	return synthetic(req, http.StatusOK, "text/event-stream", event), nil
+	return synthetic(req, http.StatusOK, "text/event-stream", event)
 }
 
 // end ends the session at the server without making the SDK wait for it: it
