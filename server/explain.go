@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -250,12 +251,14 @@ func shapeOf(args map[string]any) string {
 	if len(args) == 0 {
 		return "{}"
 	}
-	names := make([]string, 0, len(args))
+	var few [16]string
+	names := few[:0]
 	for name := range args {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	var b strings.Builder
+	b.Grow(24 * min(len(names), 32))
 	for i, name := range names {
 		if i == 32 {
 			fmt.Fprintf(&b, ",…%d more", len(names)-i)
@@ -264,25 +267,27 @@ func shapeOf(args map[string]any) string {
 		b.WriteByte("{,"[min(i, 1)])
 		b.WriteString(shorten(name, 64))
 		b.WriteByte(':')
-		b.WriteString(typeOf(args[name]))
+		writeType(&b, args[name])
 	}
 	b.WriteByte('}')
 	return b.String()
 }
 
-func typeOf(v any) string {
+func writeType(b *strings.Builder, v any) {
 	switch v := v.(type) {
 	case nil:
-		return "null"
+		b.WriteString("null")
 	case bool:
-		return "boolean"
+		b.WriteString("boolean")
 	case string:
-		return "string"
+		b.WriteString("string")
 	case []any:
-		return fmt.Sprintf("array[%d]", len(v))
+		b.WriteString("array[")
+		b.WriteString(strconv.Itoa(len(v)))
+		b.WriteByte(']')
 	case map[string]any:
-		return "object"
+		b.WriteString("object")
 	default:
-		return "number"
+		b.WriteString("number")
 	}
 }

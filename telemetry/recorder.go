@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -26,7 +27,10 @@ var durationBuckets = []float64{
 // Recorder records calls. It is safe for concurrent use.
 type Recorder struct {
 	tracer trace.Tracer
-	logger *slog.Logger
+	// tracing is false when spans go nowhere: none is then made, and the
+	// caller's trace context passes through as it came.
+	tracing bool
+	logger  *slog.Logger
 
 	duration metric.Float64Histogram
 	calls    metric.Int64Counter
@@ -42,7 +46,8 @@ type Recorder struct {
 type setKey struct{ tool, outcome, code string }
 
 func newRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (*Recorder, error) {
-	r := &Recorder{tracer: tracer, meter: meter, logger: logger}
+	_, off := tracer.(noop.Tracer)
+	r := &Recorder{tracer: tracer, tracing: !off, meter: meter, logger: logger}
 	var err error
 	keep := func(e error) {
 		if err == nil {
@@ -95,6 +100,10 @@ func (r *Recorder) StartCall(ctx context.Context, info CallInfo, start time.Time
 	}
 	r.inFlight.Add(ctx, 1)
 	call := Call{recorder: r, info: info, start: start, name: name}
+	if !r.tracing {
+		call.span = trace.SpanFromContext(ctx) // the caller's: its ids go to the log, and on
+		return ctx, call
+	}
 	ctx, span := r.tracer.Start(ctx, "execute_tool "+name,
 		trace.WithSpanKind(trace.SpanKindInternal), trace.WithTimestamp(start))
 	call.span = span
@@ -142,7 +151,7 @@ func (c *Call) End(ctx context.Context, end CallEnd) {
 	r.inFlight.Add(ctx, -1)
 	r.calls.Add(ctx, 1, set)
 	r.duration.Record(ctx, elapsed.Seconds(), set)
-	if c.span.IsRecording() {
+	if r.tracing && c.span.IsRecording() {
 		c.span.SetAttributes(
 			attribute.String("sidecall.outcome", end.Outcome),
 			attribute.Int("sidecall.attempts", end.Attempts),
@@ -152,7 +161,9 @@ func (c *Call) End(ctx context.Context, end CallEnd) {
 			c.span.SetStatus(codes.Error, string(end.Code))
 		}
 	}
-	c.span.End()
+	if r.tracing {
+		c.span.End()
+	}
 	c.log(ctx, end, elapsed)
 }
 
@@ -204,6 +215,9 @@ func (c *Call) log(ctx context.Context, end CallEnd, elapsed time.Duration) {
 // StartAttempt opens the child span of one attempt; end closes it.
 func (c *Call) StartAttempt(ctx context.Context, backend string, n int) (context.Context, func(*tool.Failure)) {
 	r := c.recorder
+	if !r.tracing {
+		return ctx, c.countAttempt
+	}
 	ctx, span := r.tracer.Start(ctx, "attempt", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(
@@ -212,19 +226,24 @@ func (c *Call) StartAttempt(ctx context.Context, backend string, n int) (context
 			attribute.Int("sidecall.attempt", n))
 	}
 	return ctx, func(failure *tool.Failure) {
-		outcome, code := "ok", tool.Code("")
-		if failure != nil {
-			outcome, code = failure.Evidence.String(), failure.Code
-			if span.IsRecording() {
-				span.SetAttributes(
-					attribute.String("error.type", errorType(failure)),
-					attribute.String("sidecall.evidence", outcome))
-				span.SetStatus(codes.Error, string(code))
-			}
+		if failure != nil && span.IsRecording() {
+			span.SetAttributes(
+				attribute.String("error.type", errorType(failure)),
+				attribute.String("sidecall.evidence", failure.Evidence.String()))
+			span.SetStatus(codes.Error, string(failure.Code))
 		}
-		r.attempts.Add(ctx, 1, r.set(c.name, outcome, code))
+		c.countAttempt(failure)
 		span.End()
 	}
+}
+
+// countAttempt counts one attempt by what came of it.
+func (c *Call) countAttempt(failure *tool.Failure) {
+	outcome, code := "ok", tool.Code("")
+	if failure != nil {
+		outcome, code = failure.Evidence.String(), failure.Code
+	}
+	c.recorder.attempts.Add(context.Background(), 1, c.recorder.set(c.name, outcome, code))
 }
 
 func errorType(f *tool.Failure) string {
