@@ -95,7 +95,7 @@ func unsteady(next http.Handler) http.Handler {
 func (c *crash) run(n int) {
 	c.t.Helper()
 	answers := c.load(n)
-	c.restart()
+	c.Run()
 	c.sendAgain(answers)
 	if c.t.Failed() {
 		c.t.Fatalf("in run %d\n%s", n, c.Log())
@@ -139,29 +139,6 @@ func unavailableOnly(err error) error {
 		return nil
 	}
 	return err
-}
-
-// restart starts the sidecar again. The client would otherwise wait a second
-// before it dials again.
-func (c *crash) restart() {
-	c.t.Helper()
-	up := make(chan struct{})
-	var dialling sync.WaitGroup
-	dialling.Go(func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				c.Conn.ResetConnectBackoff()
-			case <-up:
-				return
-			}
-		}
-	})
-	defer dialling.Wait()
-	defer close(up)
-	c.Run()
 }
 
 // sendAgain sends every id of a run again, some at the same time.
