@@ -9,7 +9,7 @@ import (
 )
 
 // index finds the place of a record by its key. It is kept in memory alone,
-// about 40 bytes per record, and made anew at each Open, which reads the whole
+// about 55 bytes per record, and made anew at each Open, which reads the whole
 // file anyway.
 //
 // Thereby records can lie in the file in the order in which they came. Ordered

@@ -265,3 +265,19 @@ func TestStrangeReplies(t *testing.T) {
 		t.Errorf("an empty output: %v", err)
 	}
 }
+
+// Any bytes under a key of ours are a record or an error, no panic.
+func FuzzDecode(f *testing.F) {
+	f.Add("")
+	f.Add("\x01" + strings.Repeat("\x00", headSize+3))
+	f.Add("\x01" + strings.Repeat("\xff", headSize+300))
+	f.Fuzz(func(t *testing.T, b string) {
+		r, err := decode(b)
+		if err != nil && !errors.Is(err, dedupe.ErrCorrupt) {
+			t.Errorf("got %v", err)
+		}
+		if err == nil && len(r.Result)+len(r.Owner)+len(r.Tool) != len(b)-headSize-4 {
+			t.Errorf("%q is read as %+v", b, r)
+		}
+	})
+}

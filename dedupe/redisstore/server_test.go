@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,7 +66,7 @@ func (s *server) start(t testing.TB) {
 	}
 	at := []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 	if len(s.args) == 2 && s.args[1] == "--sentinel" {
-		at = append(s.args[:1:1], append(at, s.args[1:]...)...) // the file comes first
+		at = slices.Concat(s.args[:1], at, s.args[1:]) // the file comes first
 	} else {
 		at = append(at, s.args...)
 	}
