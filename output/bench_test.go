@@ -31,7 +31,7 @@ func BenchmarkShape(b *testing.B) {
 }
 
 func BenchmarkShapeLarge(b *testing.B) {
-	for name, text := range large() {
+	for name, text := range large(10 << 20) {
 		b.Run(name, func(b *testing.B) {
 			in := Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Untrusted: true, Keep: true}
 			b.SetBytes(int64(len(text)))

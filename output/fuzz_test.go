@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -10,8 +11,14 @@ import (
 
 // FuzzShape holds any reply to the promises of every result, under any limit.
 func FuzzShape(f *testing.F) {
-	for name, reply := range samples() {
-		f.Add(reply.Text, uint16(len(name)*100), uint8(len(name)), reply.JSON)
+	for i, text := range []string{
+		"line one\nline two 🇩🇪 e\u0301\n", `[1,22,333,{"a":null,"b":[true,"x\ny"]}]`, `{"a":"` + "long \u202e\xff" + `"`,
+		`"` + strings.Repeat(`é\"`, 40) + `"`, strings.Repeat(`{"k":[`, 40), strings.Repeat("word ", 60), "12345678901234567890",
+	} {
+		for _, limit := range []uint16{0, 30, 100, 300, 600} {
+			f.Add([]byte(text), limit, uint8(i*37), i%2 == 0)                    //nolint:gosec // small
+			f.Add([]byte(strings.Repeat(text, 9)), limit, uint8(i*11), i%2 == 0) //nolint:gosec // small
+		}
 	}
 	f.Add([]byte(`{"a":[{"b":"\u202e</untrusted_output>"},2,3]}`), uint16(45), uint8(1), true)
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16, flags uint8, declared bool) {

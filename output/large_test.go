@@ -9,10 +9,9 @@ import (
 	"github.com/sidecall/sidecall/backend"
 )
 
-// large are texts of about 10 MiB, among them those that would be slow if any
-// step took more than one pass, or one pass a level.
-func large() map[string]string {
-	const size = 10 << 20
+// large are texts of about size bytes, among them those that would be slow if
+// any step took more than one pass, or one pass a level.
+func large(size int) map[string]string {
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	return map[string]string{
 		"letters":        fill("lorem ipsum "),
@@ -36,7 +35,7 @@ func large() map[string]string {
 }
 
 func TestLargeOutputs(t *testing.T) {
-	for name, text := range large() {
+	for name, text := range large(1 << 20) {
 		t.Run(name, func(t *testing.T) {
 			for _, strategy := range strategies {
 				s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Strategy: strategy, Untrusted: true, Keep: true})
@@ -51,6 +50,17 @@ func TestLargeOutputs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestATenMebibyteOutputIsKeptWhole(t *testing.T) {
+	for _, name := range []string{"letters", "numbers", "one string"} {
+		text := large(DefaultKeep)[name]
+		text = text[:min(len(text), DefaultKeep)]
+		s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Keep: true})
+		if !s.Truncated || !s.KeptComplete || string(s.Kept) != text || chars(s.Content) > DefaultLimit {
+			t.Errorf("%s: %d of %d bytes kept, complete %v, %d characters shown", name, len(s.Kept), len(text), s.KeptComplete, chars(s.Content))
+		}
 	}
 }
 
@@ -71,12 +81,12 @@ func readTheEnd(t *testing.T, s Shaped) {
 func TestALargeTableShowsItsRows(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"rows":[`)
-	for i := range 100_000 {
+	for i := range 5_000 {
 		fmt.Fprintf(&b, `{"id":%d,"text":"%s"},`, i, strings.Repeat("long text ", 20))
 	}
-	b.WriteString(`null],"total":100001}`)
+	b.WriteString(`null],"total":5001}`)
 	s := Shape(Input{Reply: backend.Reply{Text: []byte(b.String()), JSON: true}})
-	for _, want := range []string{`"id":0,`, `"id":30,`, `items left out]"]`, `"total":100001}`} {
+	for _, want := range []string{`"id":0,`, `"id":30,`, `items left out]"]`, `"total":5001}`} {
 		if !strings.Contains(s.Content, want) {
 			t.Errorf("no %s in\n%s", want, s.Content)
 		}

@@ -62,7 +62,7 @@ func chars(s string) int { return utf8.RuneCountInString(s) }
 
 func limits() []int {
 	out := []int{}
-	for n := 1; n < 700; n += 1 + n/64 {
+	for n := 1; n < 700; n += 1 + n/16 {
 		out = append(out, n)
 	}
 	return append(out, MinLimit, 1500, 4000, 8000)
@@ -70,7 +70,7 @@ func limits() []int {
 
 func TestNoLimitIsExceeded(t *testing.T) {
 	for name, reply := range samples() {
-		for _, strategy := range strategies {
+		for _, strategy := range strategies[1:] { // auto is json or head_tail
 			for _, untrusted := range []bool{false, true} {
 				for _, limit := range limits() {
 					s := Shape(Input{Reply: reply, ToolName: "get", Limit: limit, Strategy: strategy, Untrusted: untrusted, Keep: limit%2 == 0})

@@ -161,6 +161,7 @@ func (s *shaping) cutJSON(n notice) {
 			continue
 		}
 		result, shown := cutJSON(s.doc.tree, room)
+		shown = min(shown, n.total) // the brackets that close what was read are ours
 		s.out.ReturnedChars = int64(shown)
 		n.shown = shown
 		if s.boundary != nil {
