@@ -131,6 +131,11 @@ func (c *call) undecided(record dedupe.Record) *response {
 		Constraint: "the sidecar that ran this call stopped before it recorded a result",
 	})
 	end.response.Replayed, end.response.Recorded = true, true
+	// The same answer every time: what is known of its duration is the record's.
+	end.response.Duration = nil
+	if !record.FinishedAt.IsZero() {
+		end.response.Duration = durationpb.New(record.FinishedAt.Sub(record.StartedAt))
+	}
 	return end.response
 }
 

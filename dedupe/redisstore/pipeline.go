@@ -24,7 +24,8 @@ const (
 
 // pipeline sends the commands of concurrent calls together: a few flushers take
 // whatever waits and send it as one write, which costs both sides far less than
-// as many writes. Nothing waits to fill a group; alone, a command goes at once.
+// as many writes. Nothing waits to fill a group. A command that is alone is sent
+// by its own caller, which saves waking a flusher and being woken by it.
 type pipeline struct {
 	client  redis.UniversalClient
 	options Options
@@ -32,6 +33,8 @@ type pipeline struct {
 	quit    chan struct{} // closed when Close begins
 	drained chan struct{} // closed when nothing will be sent any more
 
+	callers             atomic.Int64 // in do
+	direct              sync.RWMutex // held while a caller sends its own command
 	roundTrips, batches atomic.Uint64
 }
 
@@ -79,12 +82,21 @@ func (p *pipeline) closing() bool {
 func (p *pipeline) stop() {
 	close(p.quit)
 	<-p.drained
+	p.direct.Lock() // until the last caller that sends its own command has done so
+	defer p.direct.Unlock()
 }
 
 // do sends a command and waits for its reply. When ctx ends first, the command
 // is withdrawn, or nobody knows.
 func (p *pipeline) do(ctx context.Context, c *command) error {
 	c.done = make(chan struct{})
+	defer p.callers.Add(-1)
+	if p.callers.Add(1) == 1 && p.sendAlone(ctx, c) {
+		if over := ended(ctx); c.err != nil && over != nil {
+			return fmt.Errorf("gave up waiting for redis: %w", over)
+		}
+		return c.err
+	}
 	select {
 	case p.queue <- c:
 	case <-ctx.Done():
@@ -110,17 +122,39 @@ func (p *pipeline) do(ctx context.Context, c *command) error {
 	}
 }
 
+// ended is ctx.Err, but does not miss a deadline that the connection has seen a
+// moment before the context's own timer.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
+// sendAlone sends a command on its caller's goroutine, unless the pipeline is
+// closing.
+func (p *pipeline) sendAlone(ctx context.Context, c *command) bool {
+	p.direct.RLock()
+	defer p.direct.RUnlock()
+	if p.closing() {
+		return false
+	}
+	c.taken.Store(true)
+	p.send(ctx, []*command{c})
+	return true
+}
+
 // flush is one flusher.
 func (p *pipeline) flush() {
 	for {
 		select {
 		case c := <-p.queue:
-			p.send(p.gather(c))
+			p.send(context.Background(), p.gather(c))
 		case <-p.quit:
 			for { // what is left
 				select {
 				case c := <-p.queue:
-					p.send(p.gather(c))
+					p.send(context.Background(), p.gather(c))
 				default:
 					return
 				}
@@ -149,11 +183,11 @@ func (p *pipeline) gather(first *command) []*command {
 
 // send sends a group and answers it. A script that the server does not know is
 // sent again with its source, together with the others of its kind.
-func (p *pipeline) send(group []*command) {
+func (p *pipeline) send(ctx context.Context, group []*command) {
 	if len(group) == 0 {
 		return
 	}
-	p.exchange(group)
+	p.exchange(ctx, group)
 	var unknown []*command
 	for _, c := range group {
 		if c.err != nil && c.script != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") {
@@ -163,19 +197,19 @@ func (p *pipeline) send(group []*command) {
 			close(c.done)
 		}
 	}
-	p.send(unknown)
+	p.send(ctx, unknown)
 }
 
 // exchange is one pipeline, from its first byte to its last reply. With
 // WaitReplicas a WAIT follows on the same connection, which covers everything
-// that was written before it.
-func (p *pipeline) exchange(group []*command) {
+// that was written before it. ctx ends it early; nobody knows then.
+func (p *pipeline) exchange(ctx context.Context, group []*command) {
 	wait := p.options.WaitReplicas > 0
 	limit := p.options.Timeout
 	if wait {
 		limit += p.options.WaitTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
 	pipe := p.client.Pipeline()
