@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -198,7 +199,7 @@ func FuzzCleanJSON(f *testing.F) {
 			t.Fatalf("%q: valid %v, encoding/json says %v", b, ok, want)
 		}
 		if scan := scanJSON(b); scan.open {
-			closed := append(b[:scan.safe:scan.safe], scan.closers...)
+			closed := slices.Concat(b[:scan.safe], scan.closers)
 			if !json.Valid(closed) {
 				t.Fatalf("%q closed is %q, no JSON", b, closed)
 			}

@@ -16,8 +16,8 @@ func FuzzShape(f *testing.F) {
 		`"` + strings.Repeat(`é\"`, 40) + `"`, strings.Repeat(`{"k":[`, 40), strings.Repeat("word ", 60), "12345678901234567890",
 	} {
 		for _, limit := range []uint16{0, 30, 100, 300, 600} {
-			f.Add([]byte(text), limit, uint8(i*37), i%2 == 0)                    //nolint:gosec // small
-			f.Add([]byte(strings.Repeat(text, 9)), limit, uint8(i*11), i%2 == 0) //nolint:gosec // small
+			f.Add([]byte(text), limit, uint8(i*37), i%2 == 0)
+			f.Add([]byte(strings.Repeat(text, 9)), limit, uint8(i*11), i%2 == 0)
 		}
 	}
 	f.Add([]byte(`{"a":[{"b":"\u202e</untrusted_output>"},2,3]}`), uint16(45), uint8(1), true)

@@ -134,8 +134,7 @@ func pictograph(r rune) bool {
 	const tail = "\u200D\U0001F600"
 	var buf [utf8.UTFMax + len(tail)]byte
 	probe := append(utf8.AppendRune(buf[:0], r), tail...)
-	cluster, _, _, _ := uniseg.FirstGraphemeCluster(probe, -1)
-	return len(cluster) == len(probe)
+	return uniseg.GraphemeClusterCount(string(probe)) == 1
 }
 
 // skinTone reports the emoji modifiers, which may stand between a pictograph

@@ -18,8 +18,9 @@ const (
 	// longer one (JSON is often a single line) each match is shown with what
 	// stands around it.
 	longLine = 400
-	// around is how much is shown before a match in a long line, in characters.
-	around = 120
+	// leastExcerpt is the least that is shown of a long line, in characters,
+	// and entryExtra what an entry adds to it: its offset and signs.
+	leastExcerpt, entryExtra = 40, 24
 	// breath is how much of a long line is searched at a time, in bytes, and
 	// overlap how much of it again with the next: a match longer than that may
 	// be missed where two meet.
@@ -160,8 +161,9 @@ func (f *finder) longLine(from place, end int, after place) (next place, more bo
 // excerpt returns what is shown of a long line for a match: not what stands
 // before from, which was shown already.
 func (f *finder) excerpt(from, match, end int) (head, tail int) {
-	head = max(from, clusterFloor(f.data, lastChars(f.data[:match], around)))
-	tail = head + indexChar(f.data[head:end], longLine)
+	size := min(max(f.limit-entryExtra, leastExcerpt), longLine)
+	head = max(from, clusterFloor(f.data, lastChars(f.data[:match], size*3/10)))
+	tail = head + indexChar(f.data[head:end], size)
 	if at := clusterFloor(f.data, tail); at > match {
 		tail = at
 	}

@@ -105,6 +105,16 @@ func TestALongLineIsShownAroundItsMatches(t *testing.T) {
 	}
 }
 
+func TestASmallPageStillShowsTheMatch(t *testing.T) {
+	text := strings.Repeat("x", 5000) + "needle" + strings.Repeat("y", 5000)
+	for _, limit := range []int64{64, 100, 150, 500} {
+		page, wrong := Page([]byte(text), 0, limit, "needle")
+		if wrong != nil || !strings.Contains(page.Content, "needle") || int64(chars(page.Content)) > limit {
+			t.Errorf("limit %d: %+v, %v", limit, page, wrong)
+		}
+	}
+}
+
 // Every match in a long line is found, wherever the pieces meet.
 func TestMatchesAreFoundWherePiecesMeet(t *testing.T) {
 	filler := strings.Repeat("é", 600)

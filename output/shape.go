@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"crypto/rand"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -160,7 +161,7 @@ func (d *document) read(text []byte, declared bool) {
 	case d.cut && scan.open && scan.safe > len(text)/2:
 		// What was read of the last value is dropped; all before is shown as
 		// the JSON that it is.
-		closed := append(text[:scan.safe:scan.safe], scan.closers...)
+		closed := slices.Concat(text[:scan.safe], scan.closers)
 		d.tree = cleanStrings(closed)
 		d.body = d.tree[:len(d.tree)-len(scan.closers)]
 	default:

@@ -107,7 +107,7 @@ func (s *shaping) cut() {
 }
 
 func (s *shaping) cutText(n notice) {
-	for level := full; level < levels; level++ {
+	for level := range levels {
 		if s.boundary != nil && level > counts {
 			break
 		}
@@ -191,7 +191,7 @@ func quotes(n notice, level int) int {
 
 // onlyNotice is for limits that leave no room for anything else.
 func (s *shaping) onlyNotice(n notice) {
-	for level := full; level < levels; level++ {
+	for level := range levels {
 		if text := n.text(level); utf8.RuneCountInString(text) <= s.in.Limit {
 			s.out.Content = text
 			return
@@ -201,7 +201,7 @@ func (s *shaping) onlyNotice(n notice) {
 
 // onlyNoticeJSON keeps to JSON as long as there is room for its quotes.
 func (s *shaping) onlyNoticeJSON(n notice) {
-	for level := full; level < levels; level++ {
+	for level := range levels {
 		text := n.text(level)
 		escaped := appendEscaped(nil, []byte(text))
 		if countChars(escaped)+len(beforeNotice)+len(`"}`) <= s.in.Limit {
