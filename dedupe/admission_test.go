@@ -262,6 +262,17 @@ func TestWaitingEndsWithTheCallersDeadline(t *testing.T) {
 	})
 }
 
+// The time is up in the middle of asking: what was known before still holds.
+func TestTimeIsUpWhileAsking(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
+		claim := win(t, there, refund(tool.NonIdempotent))
+		w.latency.Store(int64(700 * time.Millisecond))
+		expect(within(time.Second), t, here, refund(tool.NonIdempotent), dedupe.InFlight)
+		w.latency.Store(0)
+		settle(t, claim, dedupe.Done, "ok")
+	})
+}
+
 // The leader of the waiting has a shorter deadline than the others: they go on.
 func TestTheLeaderLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *wire, here, there *dedupe.Dedupe) {
