@@ -79,7 +79,7 @@ type contestant struct {
 	server *process // nil for the direct call
 	// loaded and single hold the rounds at many and at one call in flight.
 	loaded, single []sample
-	trips          float64 // commands that reached Redis, per call
+	trips          float64 // to Redis, per call
 	closer         io.Closer
 }
 
@@ -268,14 +268,14 @@ func (b *bench) oneRound(ctx context.Context, c *contestant, inFlight int) (samp
 		return sample{}, err
 	}
 	s.cpu = after.cpu - before.cpu
-	c.trips = float64(after.commands-before.commands) / float64(s.calls)
+	c.trips = float64(trips(before, after)) / float64(s.calls)
 	return s, nil
 }
 
 func (b *bench) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 2, 0, 2, ' ', tabwriter.AlignRight)
 	n := b.inFlight
-	fmt.Fprintf(w, "\n\tcalls/s at %d\tp50\tp99\tCPU/call\tp50 at 1\tp99 at 1\tstore commands/call\tRSS MiB\t\n", n)
+	fmt.Fprintf(w, "\n\tcalls/s at %d\tp50\tp99\tCPU/call\tp50 at 1\tp99 at 1\tstore round trips/call\tRSS MiB\t\n", n)
 	for _, c := range b.contestants {
 		loaded, single := median(c.loaded), median(c.single)
 		rss := 0.0
