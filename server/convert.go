@@ -7,6 +7,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -58,15 +59,23 @@ func protoBlocks(blocks []backend.Block) []*sidecallv1.ContentBlock {
 	return converted
 }
 
+// itemLimit caps what is shown of one item of a partial result, in characters.
+const itemLimit = 1000
+
+// protoItems converts items, whose texts are the upstream's: they are cleaned
+// and capped like every other text of it.
 func protoItems(items []interpret.Item) []*sidecallv1.ItemResult {
 	if len(items) == 0 {
 		return nil
 	}
+	clean := func(text string) string { return shorten(output.Clean([]byte(text)), itemLimit) }
 	converted := make([]*sidecallv1.ItemResult, len(items))
 	for i, item := range items {
-		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: item.Content}
-		if item.Error != nil {
-			converted[i].Error = protoError(*item.Error)
+		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
+		if e := item.Error; e != nil {
+			converted[i].Error = protoError(tool.Error{
+				Code: e.Code, Field: clean(e.Field), Constraint: clean(e.Constraint), Received: clean(e.Received), Hint: clean(e.Hint),
+			})
 		}
 	}
 	return converted

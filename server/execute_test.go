@@ -14,6 +14,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
@@ -408,5 +409,29 @@ func TestAResultThatCannotBeRecordedSaysSo(t *testing.T) {
 	res := s.call(request("toolu_1", "refund"))
 	if res.GetContent() != "charged" || res.GetRecorded() {
 		t.Errorf("got %s, recorded %v", res.GetContent(), res.GetRecorded())
+	}
+}
+
+func TestAPartialResultTellsItemByItem(t *testing.T) {
+	b := &fakeBackend{do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		return backend.Reply{Text: []byte("{\"items\":[{\"id\":\"A-1\",\"ok\":true},{\"id\":\"A-2\",\"ok\":false,\"why\":\"sold \\u001b[31mout\\u202e\"}]}"), JSON: true}, nil
+	}}
+	program, err := interpret.Compile(interpret.Config{Partial: &interpret.PartialRule{
+		Items: "body.items", OK: "item.ok", Content: "item.id", Error: "item.why",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSidecar(t, newRoute(t, "ship", tool.NonIdempotent, b, func(r *Route) { r.Program = program }))
+	res := s.call(request("toolu_1", "ship"))
+	items := res.GetItems()
+	if res.GetOutcome() != sidecallv1.Outcome_OUTCOME_PARTIAL || len(items) != 2 || !res.GetRecorded() {
+		t.Fatalf("%v, %d items, recorded %v: %s", res.GetOutcome(), len(items), res.GetRecorded(), res.GetContent())
+	}
+	if !items[0].GetOk() || items[0].GetContent() != "A-1" || items[1].GetOk() {
+		t.Errorf("items %v", items)
+	}
+	if text := items[1].String(); !strings.Contains(text, "sold out") || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Errorf("not cleaned: %q", text)
 	}
 }

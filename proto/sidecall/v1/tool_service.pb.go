@@ -1009,8 +1009,9 @@ type ContentBlock struct {
 	// image, audio, resource or resource_link.
 	Type     string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// Raw bytes of an image, audio or binary resource. Empty when larger than
-	// the keep limit; size then says how large it was.
+	// Raw bytes of an image, audio or binary resource. Empty when the blocks of
+	// a response would be larger than 3 MiB together; size then says how large
+	// it was.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	// Text of a text resource.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
