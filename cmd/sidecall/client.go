@@ -5,53 +5,35 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const defaultAddr = "tcp://127.0.0.1:8470"
-
-// maxReply is the largest reply that the command line takes.
-const maxReply = 64 << 20
 
 // addrFlag adds --addr to a command that talks to a running sidecar.
 func addrFlag(cmd *cobra.Command, addr *string) {
 	cmd.Flags().StringVar(addr, "addr", defaultAddr, "address of the sidecar: tcp://host:port or unix:///path")
 }
 
-// dial connects to a sidecar. gRPC's own retries are off: whether a call may be
-// sent again is the sidecar's decision.
-func dial(addr string) (*grpc.ClientConn, error) {
-	target := addr
-	if rest, ok := strings.CutPrefix(addr, "tcp://"); ok {
-		target = "passthrough:///" + rest
-	} else if !strings.HasPrefix(addr, "unix://") {
-		return nil, fail(exitUsage, fmt.Errorf("--addr %q: want tcp://host:port or unix:///path", addr))
-	}
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)))
-	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("--addr %q: %w", addr, err))
-	}
-	return conn, nil
-}
-
 // withClient runs do against the sidecar at addr.
 func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) (err error) {
-	conn, err := dial(addr)
+	if !strings.HasPrefix(addr, "tcp://") && !strings.HasPrefix(addr, "unix://") {
+		return fail(exitUsage, fmt.Errorf("--addr %q: want tcp://host:port or unix:///path", addr))
+	}
+	client, err := sidecall.Dial(addr)
 	if err != nil {
-		return err
+		return fail(exitUsage, fmt.Errorf("--addr %q: %w", addr, err))
 	}
 	defer func() {
-		if e := conn.Close(); err == nil && e != nil {
+		if e := client.Close(); err == nil && e != nil {
 			err = fail(exitUnavailable, e)
 		}
 	}()
-	return do(sidecallv1.NewToolServiceClient(conn))
+	return do(client.Service())
 }
 
 // rpcError makes a readable error of a gRPC status.
