@@ -75,7 +75,7 @@ type StoreDown struct {
 
 // Defaults are the policy of every tool that does not say otherwise.
 type Defaults struct {
-	AttemptTimeout time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt at the backend." default:"30s" min:"1ms" max:"24h"`
+	AttemptTimeout time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt at the backend. Progress that an MCP server reports starts it anew, up to the deadline." default:"30s" min:"1ms" max:"24h"`
 	Deadline       time.Duration `yaml:"deadline" doc:"Time for the whole call, waits and retries included." default:"60s" min:"1ms" max:"24h"`
 	MaxOutputChars int           `yaml:"max_output_chars" doc:"The most characters (Unicode code points) of a result that the model receives, notices included." default:"8000" min:"1" max:"100000000"`
 	Output         string        `yaml:"output" doc:"How a result that is too long is cut. auto: json for JSON, else head_tail." enum:"auto|json|head|tail|head_tail" default:"auto"`

@@ -30,6 +30,9 @@ type Route struct {
 	// Backend runs the tool; Target is the backend's own name for it.
 	Backend backend.Backend
 	Target  string
+	// Heartbeat says that the backend reports progress, which then keeps an
+	// attempt alive beyond its timeout, up to the deadline of the call.
+	Heartbeat bool
 	// Program reads replies: empty, partial, error mapping, output schema.
 	Program *interpret.Program
 

@@ -104,14 +104,16 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	verdict := breaker.Failure
 	defer func() { done(verdict) }()
 
-	ctx, cancel := context.WithTimeoutCause(ctx, c.route.Tool.Policy.AttemptTimeout, errAttemptLimit)
+	ctx, progress, cancel := c.attemptContext(ctx)
 	defer cancel()
 	if c.route.Tool.Backend == BuiltIn {
 		ctx = context.WithValue(ctx, callerKey{}, caller{tenant: c.tenant, limit: c.outputLimit()})
 	}
 	ctx, end := c.record.StartAttempt(ctx, c.route.Tool.Backend, n)
 	c.sent++
-	reply, failure := c.invoke(ctx, e.invocation(ctx, c, n, key))
+	in := e.invocation(ctx, c, n, key)
+	in.Progress = progress
+	reply, failure := c.invoke(ctx, in)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)
@@ -119,6 +121,18 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 		c.cause = c.reading.Failure.Err
 	}
 	return c.reading.Failure
+}
+
+// attemptContext bounds one attempt. progress is what the backend tells of its
+// signs of life; nil when it has none to tell.
+func (c *call) attemptContext(ctx context.Context) (_ context.Context, progress func(string), cancel func()) {
+	timeout := c.route.Tool.Policy.AttemptTimeout
+	if !c.route.Heartbeat {
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, errAttemptLimit)
+		return ctx, nil, cancel
+	}
+	alive := withHeartbeat(ctx, timeout)
+	return alive, func(string) { alive.beat() }, alive.stop
 }
 
 // refuseAttempt records an attempt that a guard did not let through.
