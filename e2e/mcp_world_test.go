@@ -46,11 +46,13 @@ func startWorld(t *testing.T) *world {
 	}
 	makeRepo(t, w.repo)
 	remote := startHTTPServer(t, freePort(t))
+	// Shorter than the operation takes: its progress has to keep it alive.
+	impatient := map[string]any{"trigger-long-running-operation": map[string]any{"attempt_timeout": "2s"}}
 	w.Sidecar = harness.Start(t, inYAML(t, map[string]any{"backends": map[string]any{
 		"files": with(stdio(t)(mcpservers.Filesystem(w.files)), "prefix", "files_",
 			"effects", map[string]string{"read_text_file": "read_only", "write_file": "idempotent"}),
-		"every":  with(stdio(t)(mcpservers.Everything()), "prefix", "every_"),
-		"remote": with(remote.backend(), "prefix", "remote_"),
+		"every":  with(stdio(t)(mcpservers.Everything()), "prefix", "every_", "tools", impatient),
+		"remote": with(remote.backend(), "prefix", "remote_", "tools", impatient),
 		"memory": with(trusting(stdio(t)(mcpservers.Memory(filepath.Join(dir, "memory.jsonl")))), "prefix", "memory_"),
 		"git": with(trusting(stdio(t)(mcpservers.Git(w.repo))),
 			"effects", map[string]string{"git_commit": "idempotent", "*": "read_only"}),

@@ -54,7 +54,8 @@ func (b *builder) declaredRoute(name string) *server.Route {
 func (b *builder) newRoute(h *host, t tool.Tool, target string) *server.Route {
 	route := &server.Route{
 		Tool: t, Backend: h.backend, Target: target,
-		Breaker: h.breaker, Rate: h.rate, Retries: h.retries, Slots: h.slots, Secrets: h.secrets,
+		Heartbeat: h.config.Discovers(),
+		Breaker:   h.breaker, Rate: h.rate, Retries: h.retries, Slots: h.slots, Secrets: h.secrets,
 	}
 	if h.breaker == nil {
 		route.Breaker = b.toolBreaker(h, t.Name)
