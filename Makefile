@@ -57,6 +57,11 @@ unit: ## Unit tests: Go and nothing else
 e2e: deps ## End-to-end tests: real servers, real clients, faults
 	scripts/e2e.sh $(RACE)
 
+.PHONY: figures
+figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory
+	$(GO) test -count=1 -v ./schema -run TestProgramRepairsCallsFromTheFiveFieldsAlone
+	$(GO) test -tags e2e -count=1 -v ./e2e -run 'TestRepairOfCallsToRealServers|TestKilledInMidLoad|TestDuplicatesAcrossSidecarsOnOneRedis|TestConcurrentDuplicatesInOneSidecar|TestServeWithAThousandTools'
+
 .PHONY: test-python
 test-python: deps ## The Python client, as packaged
 	scripts/test-python.sh $(PYTHON)
