@@ -1,0 +1,268 @@
+package redisserver
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// slots is the number of hash slots of every Cluster.
+const slots = 16384
+
+// Cluster is a Redis Cluster.
+type Cluster struct {
+	// Nodes are the masters as started, and after them the replicas: the first
+	// replica is that of the first master, and so on.
+	Nodes []*Server
+
+	tb  testing.TB
+	ids map[*Server]string
+}
+
+// StartCluster starts a Cluster whose masters share the slots evenly, and waits
+// until every node finds it whole and every replica has its data. A master that
+// is silent for a second is replaced by its replica, unless args say otherwise.
+func StartCluster(tb testing.TB, masters, replicas int, args ...string) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb, Nodes: make([]*Server, masters+replicas), ids: map[*Server]string{}}
+	options := Options{Args: append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no",
+	}, args...)}
+	for i := range c.Nodes {
+		c.Nodes[i] = Start(tb, options)
+		c.ids[c.Nodes[i]] = fmt.Sprint(c.Nodes[i].Do("cluster", "myid"))
+	}
+	for i, node := range c.Nodes {
+		node.Do("cluster", "set-config-epoch", i+1)
+		if i < masters {
+			node.Do("cluster", "addslotsrange", i*slots/masters, (i+1)*slots/masters-1)
+		}
+		for _, other := range c.Nodes[:i] {
+			host, port := split(tb, other.Addr)
+			node.Do("cluster", "meet", host, port)
+		}
+	}
+	for _, node := range c.Nodes {
+		waitFor(tb, "the nodes of the cluster to know each other", func() bool { return c.knowsAll(node) })
+	}
+	for i, replica := range c.Nodes[masters:] {
+		replica.Do("cluster", "replicate", c.ids[c.Nodes[i%masters]])
+	}
+	for _, replica := range c.Nodes[masters:] {
+		replica.AwaitInfo("master_link_status", "up")
+	}
+	c.AwaitOK()
+	for _, node := range c.Nodes {
+		waitFor(tb, "the nodes of the cluster to know its replicas", func() bool {
+			return len(c.from(node, func(v view) bool { return v.has("slave") })) == replicas
+		})
+	}
+	return c
+}
+
+// Addrs are those of all nodes.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		addrs[i] = node.Addr
+	}
+	return addrs
+}
+
+// AwaitOK waits until every node that answers finds the Cluster whole, and there
+// is one that does.
+func (c *Cluster) AwaitOK() {
+	c.tb.Helper()
+	waitFor(c.tb, "cluster_state:ok on all nodes", func() bool {
+		whole := 0
+		for _, node := range c.Nodes {
+			text, err := node.Try("cluster", "info")
+			switch {
+			case err != nil:
+			case fieldOf(text, "cluster_state") == "ok":
+				whole++
+			default:
+				return false
+			}
+		}
+		return whole > 0
+	})
+}
+
+// Slot is the slot of a key.
+func (c *Cluster) Slot(key string) int {
+	c.tb.Helper()
+	slot, _ := c.first().Do("cluster", "keyslot", key).(int64)
+	return int(slot)
+}
+
+// MasterOf is the node that serves a slot, as the first node that answers sees
+// it.
+func (c *Cluster) MasterOf(slot int) *Server {
+	c.tb.Helper()
+	found := c.from(c.first(), func(v view) bool { return v.has("master") && !v.has("fail") && v.serves(slot) })
+	if len(found) != 1 {
+		c.tb.Fatalf("slot %d is served by %d nodes", slot, len(found))
+	}
+	return found[0]
+}
+
+// ReplicasOf are the nodes that copy a master, as the master sees it.
+func (c *Cluster) ReplicasOf(master *Server) []*Server {
+	c.tb.Helper()
+	return c.from(master, func(v view) bool { return v.master == c.ids[master] && !v.has("fail") })
+}
+
+// Masters are the nodes that are masters now, as the first that answers sees it.
+func (c *Cluster) Masters() []*Server {
+	c.tb.Helper()
+	return c.from(c.first(), func(v view) bool { return v.has("master") && !v.has("fail") })
+}
+
+// Failover makes a replica change places with its master, which has to live,
+// and waits until it has.
+func (c *Cluster) Failover(replica *Server) {
+	c.tb.Helper()
+	replica.Do("cluster", "failover")
+	replica.AwaitInfo("role", "master")
+	c.AwaitOK()
+}
+
+// MoveSlot moves a slot with its keys to another master, as an operator would,
+// while clients go on.
+func (c *Cluster) MoveSlot(slot int, to *Server) {
+	c.tb.Helper()
+	from := c.MasterOf(slot)
+	if from == to {
+		return
+	}
+	c.BeginMove(slot, from, to)
+	c.MoveKeys(slot, from, to)
+	c.EndMove(slot, from, to)
+}
+
+// BeginMove is the first step of MoveSlot: from now on the old master answers
+// ASK for the keys that it does not have.
+func (c *Cluster) BeginMove(slot int, from, to *Server) {
+	c.tb.Helper()
+	to.Do("cluster", "setslot", slot, "importing", c.ids[from])
+	from.Do("cluster", "setslot", slot, "migrating", c.ids[to])
+}
+
+// MoveKeys is the second step: it moves the keys that the slot has.
+func (c *Cluster) MoveKeys(slot int, from, to *Server) {
+	c.tb.Helper()
+	host, port := split(c.tb, to.Addr)
+	for {
+		keys, _ := from.Do("cluster", "getkeysinslot", slot, 100).([]any)
+		if len(keys) == 0 {
+			return
+		}
+		from.Do(append([]any{"migrate", host, port, "", 0, 10_000, "keys"}, keys...)...)
+	}
+}
+
+// EndMove is the last step: from now on the old master answers MOVED.
+func (c *Cluster) EndMove(slot int, from, to *Server) {
+	c.tb.Helper()
+	to.Do("cluster", "setslot", slot, "node", c.ids[to])
+	from.Do("cluster", "setslot", slot, "node", c.ids[to])
+	for _, master := range c.Masters() {
+		if master != from && master != to {
+			master.Do("cluster", "setslot", slot, "node", c.ids[to])
+		}
+	}
+}
+
+// first is the first node that answers.
+func (c *Cluster) first() *Server {
+	c.tb.Helper()
+	for _, node := range c.Nodes {
+		if _, err := node.Try("ping"); err == nil {
+			return node
+		}
+	}
+	c.tb.Fatal("no node of the cluster answers")
+	return nil
+}
+
+func (c *Cluster) knowsAll(node *Server) bool {
+	return len(c.from(node, func(v view) bool { return v.linked && !v.has("handshake") })) == len(c.Nodes)
+}
+
+// from are the nodes of which a node says what is asked for.
+func (c *Cluster) from(node *Server, wanted func(view) bool) []*Server {
+	text, err := node.Try("cluster", "nodes")
+	if err != nil {
+		return nil
+	}
+	var found []*Server
+	for _, v := range parseNodes(fmt.Sprint(text)) {
+		for _, server := range c.Nodes {
+			if c.ids[server] == v.id && wanted(v) {
+				found = append(found, server)
+			}
+		}
+	}
+	return found
+}
+
+// view is what one node knows of another.
+type view struct {
+	id, master string
+	flags      []string
+	linked     bool
+	slots      []string
+}
+
+// parseNodes reads the answer of CLUSTER NODES.
+func parseNodes(text string) []view {
+	var views []view
+	for line := range strings.Lines(text) {
+		// id, address, flags, master, ping, pong, epoch, link, slots...
+		f := strings.Fields(line)
+		if len(f) < 8 {
+			continue
+		}
+		views = append(views, view{id: f[0], flags: strings.Split(f[2], ","), master: f[3], linked: f[7] == "connected", slots: f[8:]})
+	}
+	return views
+}
+
+func (v view) has(flag string) bool {
+	for _, f := range v.flags {
+		if f == flag {
+			return true
+		}
+	}
+	return false
+}
+
+func (v view) serves(slot int) bool {
+	for _, s := range v.slots {
+		first, last, isRange := strings.Cut(s, "-")
+		if !isRange {
+			last = first
+		}
+		low, err := strconv.Atoi(first)
+		if err != nil {
+			continue // a slot on its way: [12->-id]
+		}
+		high, err := strconv.Atoi(last)
+		if err == nil && low <= slot && slot <= high {
+			return true
+		}
+	}
+	return false
+}
+
+// KillAll kills every node at the same time.
+func (c *Cluster) KillAll() {
+	var all sync.WaitGroup
+	for _, node := range c.Nodes {
+		all.Go(node.Kill)
+	}
+	all.Wait()
+}

@@ -1,0 +1,114 @@
+package redisserver
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// StartReplica starts a server that copies the one at an address, which may be
+// a proxy's, and waits until the link is up. With a password, both have it.
+func StartReplica(tb testing.TB, of string, options Options) *Server {
+	tb.Helper()
+	host, port := split(tb, of)
+	s := start(tb, options, []string{"replicaof " + host + " " + port})
+	s.AwaitInfo("master_link_status", "up")
+	return s
+}
+
+// SentinelOptions of a group of Sentinels; the zero value suits a test.
+type SentinelOptions struct {
+	// Quorum is how many Sentinels must agree that the master is down. Default:
+	// the majority.
+	Quorum int
+	// DownAfter is how long the master is silent before a Sentinel calls it
+	// down. Default 500 ms.
+	DownAfter time.Duration
+	// FailoverTimeout is how long a failover may take before the next one
+	// begins. Default 3 s.
+	FailoverTimeout time.Duration
+	// Replicas is how many replicas the Sentinels must know before they count
+	// as started.
+	Replicas int
+	// MasterPassword is the password of the master and its replicas.
+	MasterPassword string
+	// Server are the options of the Sentinels themselves.
+	Server Options
+}
+
+// StartSentinels starts n Sentinels that watch a master under a name, and waits
+// until they know each other, the master and its replicas.
+func StartSentinels(tb testing.TB, n int, name, master string, options SentinelOptions) []*Server {
+	tb.Helper()
+	host, port := split(tb, master)
+	lines := []string{
+		fmt.Sprintf("sentinel monitor %s %s %s %d", name, host, port, or(options.Quorum, n/2+1)),
+		fmt.Sprintf("sentinel down-after-milliseconds %s %d", name, or(options.DownAfter, 500*time.Millisecond).Milliseconds()),
+		fmt.Sprintf("sentinel failover-timeout %s %d", name, or(options.FailoverTimeout, 3*time.Second).Milliseconds()),
+	}
+	if options.MasterPassword != "" {
+		lines = append(lines, "sentinel auth-pass "+name+" "+options.MasterPassword)
+	}
+	if options.Server.Password != "" { // among themselves
+		lines = append(lines, "sentinel sentinel-pass "+options.Server.Password)
+	}
+	sentinels := make([]*Server, n)
+	for i := range sentinels {
+		sentinels[i] = start(tb, options.Server, lines, "--sentinel")
+	}
+	for _, s := range sentinels {
+		waitFor(tb, fmt.Sprintf("the Sentinel at %s to know %d others and %d replicas", s.Addr, n-1, options.Replicas), func() bool {
+			is := s.monitored(name)
+			return is["flags"] == "master" && is["num-other-sentinels"] == strconv.Itoa(n-1) && is["num-slaves"] == strconv.Itoa(options.Replicas)
+		})
+	}
+	return sentinels
+}
+
+// MasterByName asks a Sentinel for the address of a master; empty when it does
+// not know, or does not answer.
+func (s *Server) MasterByName(name string) string {
+	reply, err := s.Try("sentinel", "get-master-addr-by-name", name)
+	if err != nil {
+		return ""
+	}
+	pair, _ := reply.([]any)
+	if len(pair) != 2 {
+		return ""
+	}
+	return net.JoinHostPort(fmt.Sprint(pair[0]), fmt.Sprint(pair[1]))
+}
+
+// monitored is what a Sentinel knows of a master.
+func (s *Server) monitored(name string) map[string]string {
+	reply, err := s.Try("sentinel", "master", name)
+	if err != nil {
+		return nil
+	}
+	pairs, _ := reply.([]any)
+	known := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		known[fmt.Sprint(pairs[i])] = fmt.Sprint(pairs[i+1])
+	}
+	return known
+}
+
+func split(tb testing.TB, addr string) (host, port string) {
+	tb.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return host, port
+}
+
+// or is a value, or its default when it is zero.
+func or[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
