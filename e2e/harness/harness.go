@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
 // startTimeout bounds the start of a process on a machine that is busy.
@@ -299,33 +300,11 @@ func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 }
 
 // Redis starts a real redis-server on a free port; it ends with the test. The
-// test fails when there is no redis-server.
+// test fails when there is no redis-server. Package redisserver has the other
+// kinds.
 func Redis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
-	addr = FreePort(tb)
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.Background(), "redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "",
-		"--appendonly", "no", "--maxmemory-policy", "noeviction", "--dir", tb.TempDir()}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		tb.Fatalf("redis-server: %v (Debian: apt-get install redis-server; make test does it)", err)
-	}
-	tb.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			tb.Error(err)
-		}
-		_ = cmd.Wait() // it was killed, so it reports that
-	})
-	WaitFor(tb, "redis-server", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		return err == nil && conn.Close() == nil
-	})
-	return addr
+	return redisserver.Start(tb, redisserver.Options{Args: args}).Addr
 }
 
 // buffer is a bytes.Buffer for a process to write while a test reads.

@@ -2,6 +2,7 @@ package redisserver
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -231,14 +232,7 @@ func parseNodes(text string) []view {
 	return views
 }
 
-func (v view) has(flag string) bool {
-	for _, f := range v.flags {
-		if f == flag {
-			return true
-		}
-	}
-	return false
-}
+func (v view) has(flag string) bool { return slices.Contains(v.flags, flag) }
 
 func (v view) serves(slot int) bool {
 	for _, s := range v.slots {
