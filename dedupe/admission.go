@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sidecall/sidecall/failpoint"
 )
 
 // How often a claim held by another process is asked after. Polling is the
@@ -142,7 +144,9 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 	}()
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
 		sent := time.Now()
+		failpoint.Hit(failpoint.AdmissionUnsent)
 		admission, err := d.store.Admit(ctx, req)
+		failpoint.Hit(failpoint.AdmissionDurable)
 		switch {
 		case err != nil:
 			d.giveBack(req, err)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sidecall/sidecall/failpoint"
 )
 
 // How long to wait between two tries to settle.
@@ -85,7 +87,9 @@ func (c *Claim) renew() {
 	ctx, cancel := context.WithTimeout(d.background, lease/3)
 	defer cancel()
 	sent := time.Now()
+	failpoint.Hit(failpoint.RenewalUnsent)
 	ok, err := d.store.Renew(ctx, c.request.Key, c.request.Owner, c.record.Epoch, lease)
+	failpoint.Hit(failpoint.RenewalDurable)
 	switch {
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
@@ -159,7 +163,9 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	ctx, cancel := context.WithTimeout(ctx, c.request.Lease)
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
+		failpoint.Hit(failpoint.SettlementUnsent)
 		verdict, err := c.dedupe.store.Settle(ctx, s)
+		failpoint.Hit(failpoint.SettlementDurable)
 		if err == nil || final(err) {
 			return verdict, err
 		}

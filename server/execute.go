@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema"
@@ -26,8 +27,10 @@ type Executor struct {
 	Profiles Profiles
 	Dedupe   *dedupe.Dedupe
 	Recorder *telemetry.Recorder
-	// Slots bounds the calls in flight in this sidecar.
-	Slots *limit.Bulkhead
+	// Slots bounds the calls in flight in this sidecar, Waiting the duplicates
+	// beside them that wait for the result of a call in flight, Looks the
+	// questions to the store on behalf of calls that find no room.
+	Slots, Waiting, Looks *limit.Bulkhead
 	// Options are the limits that hold for every tool.
 	Options Options
 }
@@ -82,15 +85,13 @@ func (e *Executor) execute(ctx context.Context, c *call) *sidecallv1.ExecuteTool
 	if refusal := e.resolve(c); refusal != nil {
 		return refusal
 	}
+	if refusal := e.enter(c); refusal != nil {
+		return refusal
+	}
+	defer c.places.leaveAll()
 	if refusal := e.validate(c); refusal != nil {
 		return refusal
 	}
-	release, ok := e.Slots.Acquire()
-	if !ok {
-		return c.refused(explainOverloaded("this sidecar"), time.Second)
-	}
-	defer release()
-
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
 	if answer := e.admit(ctx, c); answer != nil {
@@ -153,19 +154,32 @@ func (e *Executor) validate(c *call) *sidecallv1.ExecuteToolResponse {
 // admit asks for the right to run the call: the one store round trip before
 // the effect. A duplicate gets the first one's result, here or after waiting.
 func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolResponse {
-	admission, claim, err := e.Dedupe.Admit(ctx, dedupe.Request{
+	req := dedupe.Request{
 		Key:         c.key(),
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
-	})
+		Waits:       func() bool { return c.places.standAside(e.Waiting) },
+	}
+	if c.places.full != "" && !c.duplicate {
+		if answer, goOn := e.answerWithoutRoom(ctx, c, req); !goOn {
+			return answer
+		}
+	}
+	admission, claim, err := e.Dedupe.Admit(ctx, req)
 	if err != nil {
 		return e.withoutStore(ctx, c, err)
 	}
-	switch admission.Verdict {
-	case dedupe.Won:
+	if admission.Verdict == dedupe.Won {
 		c.claim = claim
 		return nil
+	}
+	return e.answer(c, admission)
+}
+
+// answer is the result of a call that is not to run.
+func (e *Executor) answer(c *call, admission dedupe.Admission) *sidecallv1.ExecuteToolResponse {
+	switch admission.Verdict {
 	case dedupe.Replay:
 		return c.replay(admission.Record)
 	case dedupe.Undecided:
@@ -199,5 +213,6 @@ func (e *Executor) runAndSettle(ctx context.Context, c *call) (res *sidecallv1.E
 			res = e.settle(ctx, c, c.afterPanic())
 		}
 	}()
+	failpoint.Hit(failpoint.ClaimWon)
 	return e.settle(ctx, c, e.run(ctx, c))
 }

@@ -35,7 +35,7 @@ const streamWorkers = 64
 // NewGRPC returns a gRPC server with the service, grpc.health.v1 and server
 // reflection registered. The health server says SERVING until its Shutdown.
 func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(watchSent(),
 		grpc.ChainUnaryInterceptor(withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
@@ -44,7 +44,7 @@ func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	)
+	)...)
 	sidecallv1.RegisterToolServiceServer(server, service)
 	alive := health.NewServer()
 	alive.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -17,13 +17,12 @@ import (
 // run takes an admitted call to its end at the backend: guards, attempts,
 // interpretation, shaping. It does not touch the record.
 func (e *Executor) run(ctx context.Context, c *call) ending {
-	leave, ok := c.route.enter()
-	if !ok {
-		return c.notRun(explainOverloaded("the backend "+c.route.Tool.Backend), tool.Failure{
-			Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, RetryAfter: time.Second,
+	if !c.places.complete(e.Slots, c.route) {
+		return c.notRun(explainNoRoom(c), tool.Failure{
+			Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, RetryAfter: overloadRetryAfter,
 		})
 	}
-	defer leave()
+	defer c.places.leaveTarget()
 
 	key := c.idempotencyKey()
 	policy := retry.Policy(c.route.Tool.Policy.Retry)
@@ -37,20 +36,6 @@ func (e *Executor) run(ctx context.Context, c *call) ending {
 		return c.afterFailure(failure, report)
 	}
 	return e.succeed(c)
-}
-
-// enter takes a place at the backend and at the tool; leave gives them back.
-func (r *Route) enter() (leave func(), ok bool) {
-	leaveTool, ok := r.ToolSlots.Acquire()
-	if !ok {
-		return nil, false
-	}
-	leaveBackend, ok := r.Slots.Acquire()
-	if !ok {
-		leaveTool()
-		return nil, false
-	}
-	return func() { leaveBackend(); leaveTool() }, true
 }
 
 // attempt makes one attempt, classifies what came of it and says whether there
@@ -115,6 +100,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	in.Progress = progress
 	reply, failure := c.invoke(ctx, in)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
+	failpoint.Hit(failpoint.ReplyInterpreted)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)
 	if c.reading.Failure != nil {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/retry"
@@ -40,6 +41,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *sidecallv1.
 		Result:   encoded,
 		Output:   end.output,
 	})
+	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || encoded == nil {
 		end.response.Recorded = false
 		if err != nil {

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -166,16 +167,20 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	for hop := 0; ; hop++ {
 		var try attempt
+		failpoint.Hit(failpoint.RequestUnsent)
 		resp, err := b.transport.RoundTrip(req.build(try.watch(ctx)))
 		if err != nil {
 			return backend.Reply{}, backend.Classify(ctx, err, try.wrote())
 		}
+		failpoint.Hit(failpoint.ResponseHeaders)
 		if next := follow(resp, req, call.Effect, hop); next != nil {
 			discard(resp.Body)
 			req = next
 			continue
 		}
-		return b.read(ctx, resp, call)
+		reply, failure := b.read(ctx, resp, call)
+		failpoint.Hit(failpoint.ResponseRead)
+		return reply, failure
 	}
 }
 

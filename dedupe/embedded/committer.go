@@ -13,6 +13,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
 )
 
 const (
@@ -245,7 +246,9 @@ func (s *Store) finishTx(t *txn) (err error) {
 	if err := t.setNumber(clockKey, millis(t.now)); err != nil {
 		return errors.Join(err, s.rollback(t.tx))
 	}
-	err = t.tx.Commit()
+	failpoint.Hit(failpoint.CommitUnwritten)
+	err = commit(t.tx)
+	failpoint.Hit(failpoint.CommitSynced)
 	switch {
 	case err == nil:
 		s.index.apply(t.moved)
