@@ -136,6 +136,7 @@ func (d *Dedupe) newOwner() string {
 func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Time) (Admission, *Claim, error) {
 	var ended landing
 	var last Admission // what the store said before
+	var hints <-chan struct{}
 	claimed := false
 	defer func() {
 		if !claimed { // also when the store panics
@@ -166,13 +167,32 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 		}
 		last = admission
 		d.flights.confirm(f, admission.Record)
+		if !req.waits() {
+			return admission, nil, nil
+		}
+		if hints == nil {
+			var stop func()
+			if hints, stop = d.watch(req.Key); hints != nil {
+				defer stop()
+				continue // to learn what happened before it was watched
+			}
+		}
 		// Between half and the whole of the pause, so that the processes
 		// waiting for one call do not all ask at once.
 		jittered := pause/2 + randv2.N(pause/2)
-		if err := d.wait(ctx, min(jittered, time.Until(until)), nil); err != nil || !time.Now().Before(until) {
+		if err := d.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
 			return admission, nil, closedOnly(err)
 		}
 	}
+}
+
+// watch asks the store for hints on a call of another process; nil when it has
+// none to give.
+func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
+	if watcher, ok := d.store.(Watcher); ok {
+		return watcher.Watch(key)
+	}
+	return nil, nil
 }
 
 // follow waits for what becomes of the call that another request of this
@@ -189,14 +209,17 @@ func (d *Dedupe) follow(ctx context.Context, req *Request, f *flight, until time
 		if sight.decided || sight.landed {
 			return sight.admission, sight.decided, sight.err
 		}
+		if !req.waits() {
+			return Admission{Verdict: InFlight, Record: d.flights.record(f)}, true, nil
+		}
 		if err := d.wait(ctx, time.Until(until), sight.changed); err != nil || !time.Now().Before(until) {
 			return Admission{Verdict: InFlight, Record: d.flights.record(f)}, true, closedOnly(err)
 		}
 	}
 }
 
-// wait returns nil when the time is over or wake is closed, an error when ctx
-// or the Dedupe ends before.
+// wait returns nil when the time is over or something comes from wake, an error
+// when ctx or the Dedupe ends before.
 func (d *Dedupe) wait(ctx context.Context, at time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(at)
 	defer timer.Stop()
@@ -224,6 +247,22 @@ func closedOnly(err error) error {
 // Lookup returns the record of a call; see Store.Lookup.
 func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	return d.store.Lookup(ctx, key)
+}
+
+// Undecided lists the calls of which nobody knows whether they ran; see
+// Store.Undecided.
+func (d *Dedupe) Undecided(ctx context.Context, from string) (Page, error) {
+	return d.store.Undecided(ctx, from)
+}
+
+// Resolve settles an Unknown call on behalf of somebody other than its owner.
+// call is the record as it was looked at. Superseded means that it is no longer
+// what it was then, or not Unknown: nothing was changed.
+func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
+	return d.store.Settle(ctx, Settlement{
+		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
+		State: as, Attempts: call.Record.Attempts, Result: result, Retention: d.options.Retention,
+	})
 }
 
 // Output returns a kept output of a tenant; see Store.Output.

@@ -3,7 +3,8 @@
 //
 //	absent ──claim──▶ CLAIMED ──settle──▶ DONE      (final)
 //	                   │    ├───settle──▶ NOT_RUN ──claim──▶ CLAIMED, epoch+1
-//	                   │    └───settle──▶ UNKNOWN ──late owner, operator──▶ DONE
+//	                   │    └───settle──▶ UNKNOWN ──late owner, resolution──▶ DONE
+//	                   │                     └──────resolution──▶ NOT_RUN
 //	                   └─lease expired──▶ UNKNOWN, or CLAIMED by the observer
 //	                                      (epoch+1) when the effect may repeat
 //
@@ -106,6 +107,10 @@ type Request struct {
 	// Retention is how long the record is remembered after its last change;
 	// at least Lease.
 	Retention time.Duration
+	// Waits, when not nil, is called by Dedupe.Admit, perhaps more than once,
+	// before the request waits for another one. False ends it as InFlight at
+	// once. Stores do not know it.
+	Waits func() bool
 }
 
 // Verdict is the answer to a Request.
@@ -160,8 +165,26 @@ type Settlement struct {
 	Attempts  int
 	Result    []byte
 	Retention time.Duration
+	// Resolves says that somebody other than the owner has found out what became
+	// of an Unknown call: an operator, or a configured check. Owner and Epoch
+	// are those of the record that was looked at, State is Done or NotRun.
+	Resolves bool
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
+}
+
+// Listed is a call of a listing.
+type Listed struct {
+	Key    Key
+	Record Record
+}
+
+// Page is a part of a listing.
+type Page struct {
+	// Calls are those found; a page may be empty and yet not the last one.
+	Calls []Listed
+	// Next is where the listing goes on; empty after the last page.
+	Next string
 }
 
 // Output is a full tool output that was cut for the model.
@@ -200,11 +223,25 @@ type Store interface {
 	// Lookup returns the record; State is Absent when there is none. A claim
 	// whose lease has run out is reported as what an observer would make of it.
 	Lookup(ctx context.Context, key Key) (Record, error)
+	// Undecided lists the calls that are Unknown, those included that an observer
+	// would find so, in no particular order. from is empty, or the Next of the
+	// page before. The work of a page is bounded, whatever the number of records;
+	// a call that becomes Unknown meanwhile may be missing.
+	Undecided(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
 	// Ping reports whether the store can serve now.
 	Ping(ctx context.Context) error
 	Close() error
+}
+
+// Watcher is a Store that can say when another process has settled a call. What
+// it says is a hint, and may be lost: polling remains the truth.
+type Watcher interface {
+	// Watch returns a channel that gets a value soon after the call was settled,
+	// or may have been. It holds no connection of its own. stop, which must be
+	// called, ends it.
+	Watch(key Key) (hints <-chan struct{}, stop func())
 }
 
 // The errors that a caller may want to tell apart. Every other error of a store

@@ -86,6 +86,11 @@ func (r Record) lost(now time.Time) Record {
 //	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
 //	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
 //	UNKNOWN → DONE             the (late) owner of this epoch
+//	NOT_RUN → DONE             the late owner of this epoch, when somebody has
+//	                           resolved its call wrongly: it knows that it ran
+//	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
+//	                           CLAIMED with the lease out, non_idempotent, is
+//	                           UNKNOWN to it
 //	the state it has already   the same owner and epoch; DONE only with the same result
 //	everything else            Superseded
 func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
@@ -98,7 +103,7 @@ func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict Settle
 		}
 		return r, Settled, false
 	}
-	if !r.mayBecome(s.State) {
+	if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
@@ -110,12 +115,15 @@ func (r Record) ownedBy(s Settlement) bool {
 	return r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)
 }
 
-func (r Record) mayBecome(to State) bool {
+func (r Record) mayBecome(s Settlement, now time.Time) bool {
+	if s.Resolves {
+		return r.Observed(now).State == Unknown && (s.State == Done || s.State == NotRun)
+	}
 	switch r.State {
 	case Claimed:
-		return to == Done || to == NotRun || to == Unknown && r.Effect == tool.NonIdempotent
-	case Unknown:
-		return to == Done
+		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
+	case Unknown, NotRun:
+		return s.State == Done
 	default:
 		return false
 	}

@@ -167,7 +167,8 @@ func TestSettle(t *testing.T) {
 
 		{"done is final: not run", settled(non, Done), settles("alice", 1, NotRun), Superseded, Done, false},
 		{"done is final: unknown", settled(non, Done), settles("alice", 1, Unknown), Superseded, Done, false},
-		{"not run needs a new claim: done", settled(non, NotRun), settles("alice", 1, Done), Superseded, NotRun, false},
+		{"the late owner of a call resolved wrongly knows that it ran", settled(non, NotRun), settles("alice", 1, Done), Settled, Done, true},
+		{"a stranger does not know that it ran", settled(non, NotRun), settles("bob", 1, Done), Superseded, NotRun, false},
 		{"not run needs a new claim: unknown", settled(non, NotRun), settles("alice", 1, Unknown), Superseded, NotRun, false},
 
 		{"given back without knowing the epoch", claimed(non), settles("alice", 0, NotRun), Settled, NotRun, true},
@@ -199,6 +200,49 @@ func TestSettle(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	non, idem := tool.NonIdempotent, tool.Idempotent
+	resolves := func(owner string, epoch int64, state State) Settlement {
+		s := settles(owner, epoch, state)
+		s.Resolves = true
+		return s
+	}
+	other := resolves("alice", 1, Done)
+	other.Result = []byte("charged")
+	cases := []struct {
+		name    string
+		record  Record
+		settles Settlement
+		now     time.Time
+		verdict SettleVerdict
+		state   State
+	}{
+		{"it ran", settled(non, Unknown), resolves("alice", 1, Done), live, Settled, Done},
+		{"it did not run", settled(non, Unknown), resolves("alice", 1, NotRun), live, Settled, NotRun},
+		{"nobody has looked since its lease ran out", claimed(non), resolves("alice", 1, Done), lapsed, Settled, Done},
+		{"nor now that it did not run", claimed(non), resolves("alice", 1, NotRun), lapsed, Settled, NotRun},
+		{"it may be running", claimed(non), resolves("alice", 1, Done), live, Superseded, Claimed},
+		{"what may repeat needs no resolution", claimed(idem), resolves("alice", 1, Done), lapsed, Superseded, Claimed},
+		{"another epoch than was looked at", settled(non, Unknown), resolves("alice", 2, Done), live, Superseded, Unknown},
+		{"another owner than was looked at", settled(non, Unknown), resolves("bob", 1, Done), live, Superseded, Unknown},
+		{"resolved twice", settled(non, Done), resolves("alice", 1, Done), live, Settled, Done},
+		{"resolved twice, differently", settled(non, Done), other, live, Superseded, Done},
+		{"done is final", settled(non, Done), resolves("alice", 1, NotRun), live, Superseded, Done},
+		{"what did not run did not run", settled(non, NotRun), resolves("alice", 1, Done), live, Superseded, NotRun},
+		{"nothing is there", Record{}, resolves("alice", 1, Done), live, Superseded, Absent},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			next, verdict, _ := c.record.Settle(c.settles, c.now)
+			if verdict != c.verdict || next.State != c.state {
+				t.Errorf("got verdict %d, %v; want %d, %v", verdict, next.State, c.verdict, c.state)
+			}
+		})
 	}
 }
 

@@ -59,6 +59,8 @@ func (s Settlement) Validate() error {
 		return fmt.Errorf("%w: a call cannot be settled as %v", ErrInvalid, s.State)
 	case s.Epoch < 0 || s.Epoch == 0 && s.State != NotRun:
 		return fmt.Errorf("%w: a settlement as %v without the epoch of its claim", ErrInvalid, s.State)
+	case s.Resolves && (s.State == Unknown || s.Epoch == 0):
+		return fmt.Errorf("%w: a resolution as %v at epoch %d", ErrInvalid, s.State, s.Epoch)
 	case s.Owner == "" || len(s.Owner) > MaxNameBytes:
 		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(s.Owner), MaxNameBytes)
 	case len(s.Result) > MaxResultBytes:

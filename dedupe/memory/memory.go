@@ -160,6 +160,25 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 	return s.find(key, now).Observed(now), nil
 }
 
+// Undecided implements dedupe.Store, on one page.
+func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error) {
+	if from != "" {
+		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+	}
+	now, err := s.begin(ctx)
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	defer s.mu.Unlock()
+	var page dedupe.Page
+	for key := range s.records {
+		if r := s.find(key, now).Observed(now); r.State == dedupe.Unknown {
+			page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: r})
+		}
+	}
+	return page, nil
+}
+
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	now, err := s.begin(ctx)

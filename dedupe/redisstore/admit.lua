@@ -6,7 +6,7 @@ local owner, tool, effect, fingerprint = ARGV[1], ARGV[2], tonumber(ARGV[3]), AR
 local leased, retention = now + tonumber(ARGV[5]), tonumber(ARGV[6])
 local epoch = 0
 if stored then
-  local _, state, was, attempts, e, started, finished, lease, kept, print, holder, name = struct.unpack(LAYOUT, stored)
+  local _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name = struct.unpack(LAYOUT, stored)
   if name ~= tool or print ~= fingerprint then
     return {MISMATCH, stored}
   elseif state == DONE then
@@ -16,13 +16,16 @@ if stored then
   elseif state == CLAIMED then
     if holder == owner then
       -- It did not hear the answer; it has started nothing.
-      redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, CLAIMED, was, 0, e, started, 0, leased, retention,
+      redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, CLAIMED, was, waited, 0, e, started, 0, leased, retention,
         print, #holder, holder, #name, name), 'PX', retention)
       return {WON, e, started, leased}
     elseif now < lease then
+      if waited == 0 then
+        redis.call('SETRANGE', KEYS[1], WAITED_AT, '\1')
+      end
       return {IN_FLIGHT, stored}
     elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then
-      local lost = struct.pack(LAYOUT, VERSION, UNKNOWN, was, 0, e, started, now, 0, retention,
+      local lost = struct.pack(LAYOUT, VERSION, UNKNOWN, was, waited, 0, e, started, now, 0, retention,
         print, #holder, holder, #name, name)
       redis.call('SET', KEYS[1], lost, 'PX', retention)
       return {UNDECIDED, lost}
@@ -30,6 +33,6 @@ if stored then
   end
   epoch = e
 end
-redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, CLAIMED, effect, 0, epoch + 1, now, 0, leased, retention,
+redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, CLAIMED, effect, 0, 0, epoch + 1, now, 0, leased, retention,
   fingerprint, #owner, owner, #tool, tool), 'PX', retention)
 return {WON, epoch + 1, now, leased}

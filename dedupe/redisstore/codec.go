@@ -12,8 +12,8 @@ import (
 
 // The layout of a record; record.lua writes it and says what is where.
 const (
-	recordVersion = 1
-	headSize      = 3 + 4 + 5*8 + 32
+	recordVersion = 2
+	headSize      = 4 + 4 + 5*8 + 32
 )
 
 // decode reads a record as the scripts store it.
@@ -25,11 +25,11 @@ func decode(b string) (dedupe.Record, error) {
 	r := dedupe.Record{
 		State:      dedupe.State(b[1]),
 		Effect:     tool.Effect(b[2]),
-		Attempts:   int(binary.BigEndian.Uint32([]byte(b[3:7]))),
-		Epoch:      number(7),
-		StartedAt:  instant(number(15)),
-		FinishedAt: instant(number(23)),
-		LeaseUntil: instant(number(31)),
+		Attempts:   int(binary.BigEndian.Uint32([]byte(b[4:8]))),
+		Epoch:      number(8),
+		StartedAt:  instant(number(16)),
+		FinishedAt: instant(number(24)),
+		LeaseUntil: instant(number(32)),
 	}
 	copy(r.Fingerprint[:], b[headSize-32:headSize])
 	rest := b[headSize:]

@@ -35,6 +35,7 @@ type Store struct {
 	options Options
 	client  redis.UniversalClient
 	pipe    *pipeline
+	watches watches
 
 	// checked says that the server has been found fit; until then requests are
 	// preceded by a check, one at a time.
@@ -95,7 +96,7 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	keys := []string{recordKey(s.options.KeyPrefix, settlement.Key)}
 	args := []any{
 		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
-		settlement.Result, settlement.Retention.Milliseconds(),
+		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
 	}
 	weight := len(settlement.Result)
 	output := settlement.Output
@@ -192,6 +193,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.pipe.stop()
+		s.watches.close()
 		s.closeErr = s.client.Close()
 	})
 	return s.closeErr

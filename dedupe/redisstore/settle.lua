@@ -1,28 +1,43 @@
 -- The rows of the state machine that end a claim (Record.Settle).
 -- KEYS: record, and where to keep an output. ARGV: owner, epoch, state,
--- attempts, result, retention, and output and its time to live.
+-- attempts, result, retention, whether it resolves, the channel on which it is
+-- published, and output and its time to live.
 local SETTLED, SUPERSEDED = 1, 2
 if not stored then
   return SUPERSEDED
 end
-local owner, epoch, to = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local _, state, effect, attempts, e, started, finished, lease, kept, print, holder, name, rest = struct.unpack(LAYOUT, stored)
+local owner, epoch, to, resolves = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7] == '1'
+local _, state, effect, waited, attempts, e, started, finished, lease, kept, print, holder, name, rest = struct.unpack(LAYOUT, stored)
 if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then
   return SUPERSEDED
+end
+-- Whether the record may leave its state for the new one.
+local function may()
+  if resolves then
+    return (to == DONE or to == NOT_RUN)
+      and (state == UNKNOWN or state == CLAIMED and effect == NON_IDEMPOTENT and now >= lease)
+  elseif state == CLAIMED then
+    return to ~= UNKNOWN or effect == NON_IDEMPOTENT
+  end
+  return (state == UNKNOWN or state == NOT_RUN) and to == DONE
 end
 if state == to then
   -- Said before; DONE only counts as the same with the same result.
   if state == DONE and string.sub(stored, rest) ~= ARGV[5] then
     return SUPERSEDED
   end
-elseif state == CLAIMED and (to ~= UNKNOWN or effect == NON_IDEMPOTENT) or state == UNKNOWN and to == DONE then
+elseif may() then
   local retention = tonumber(ARGV[6])
-  redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, to, effect, tonumber(ARGV[4]), e, started, now, 0, retention,
+  redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, to, effect, 0, tonumber(ARGV[4]), e, started, now, 0, retention,
     print, #holder, holder, #name, name) .. ARGV[5], 'PX', retention)
+  if waited == 1 then
+    -- A hint, which a user without the right to publish cannot give.
+    redis.pcall('PUBLISH', ARGV[8], KEYS[1])
+  end
 else
   return SUPERSEDED
 end
 if KEYS[2] then
-  redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[8])
+  redis.call('SET', KEYS[2], ARGV[9], 'PX', ARGV[10])
 end
 return SETTLED

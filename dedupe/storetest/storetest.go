@@ -60,6 +60,8 @@ func Run(t *testing.T, h Harness) {
 		{"outputs are kept and expire", outputs},
 		{"outputs belong to their tenant", outputTenants},
 		{"an output of a lost settlement is not kept", outputOfTheSuperseded},
+		{"unknown calls are listed", undecided},
+		{"a call that others wait for is announced", watched},
 		{"what no store can accept is refused", invalid},
 		{"an ended context is heeded", endedContext},
 		{"a closed store says so", closed},
@@ -207,6 +209,9 @@ func endedContext(s *suite) {
 	if _, err := s.store.Output(ctx, "acme", "ref"); err == nil {
 		s.Error("Output went on")
 	}
+	if _, err := s.store.Undecided(ctx, ""); err == nil {
+		s.Error("Undecided went on")
+	}
 	if err := s.store.Ping(ctx); err == nil {
 		s.Error("Ping went on")
 	}
@@ -230,6 +235,9 @@ func closed(s *suite) {
 	}
 	if _, err := s.store.Lookup(s.Context(), key("x")); !isClosed(err) {
 		s.Errorf("Lookup: got %v, want ErrClosed", err)
+	}
+	if _, err := s.store.Undecided(s.Context(), ""); !isClosed(err) {
+		s.Errorf("Undecided: got %v, want ErrClosed", err)
 	}
 	if err := s.store.Ping(s.Context()); !isClosed(err) {
 		s.Errorf("Ping: got %v, want ErrClosed", err)

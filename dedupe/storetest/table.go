@@ -70,7 +70,20 @@ func actions() []action {
 			all = append(all, renewedBy(owner, epoch))
 		}
 	}
+	for _, epoch := range []int64{1, 2} {
+		for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun} {
+			all = append(all, resolvedAs(state, epoch))
+		}
+	}
 	return append(all, settledWithAnotherResult())
+}
+
+func resolvedAs(state dedupe.State, epoch int64) action {
+	return settles(fmt.Sprintf("resolved as %v at epoch %d", state, epoch), func(id string) dedupe.Settlement {
+		s := settlement(id, "alice", epoch, state)
+		s.Resolves = true
+		return s
+	})
 }
 
 func asked(name string, build func(id string, effect tool.Effect) dedupe.Request) action {

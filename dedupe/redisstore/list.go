@@ -1,0 +1,196 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// listBatch is roughly how many keys one page of a listing looks at.
+const listBatch = 1000
+
+// cursor is a place in a listing: of which server, and of what SCAN said there.
+type cursor struct {
+	addr string // empty but on a Cluster
+	scan uint64
+}
+
+// Undecided implements dedupe.Store. It walks over the keys, on a Cluster those
+// of one master after the other.
+func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error) {
+	at, err := parseCursor(from)
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	if s.pipe.closing() {
+		return dedupe.Page{}, dedupe.ErrClosed
+	}
+	if err := s.fit(ctx); err != nil {
+		return dedupe.Page{}, err
+	}
+	servers, err := s.masters(ctx)
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	names := sortedKeys(servers)
+	if from == "" {
+		at.addr = names[0]
+	}
+	server, ok := servers[at.addr]
+	if !ok {
+		return dedupe.Page{}, fmt.Errorf("the redis master %s is gone; begin the listing again", at.addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	keys, next, err := server.Scan(ctx, at.scan, globEscaped(s.options.KeyPrefix)+"{*", listBatch).Result()
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	calls, err := s.unknown(ctx, server, keys)
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	page := dedupe.Page{Calls: calls}
+	i, _ := slices.BinarySearch(names, at.addr)
+	switch {
+	case next != 0:
+		page.Next = cursor{at.addr, next}.String()
+	case i+1 < len(names):
+		page.Next = cursor{names[i+1], 0}.String()
+	}
+	return page, nil
+}
+
+// masters returns the servers that hold the records, by address; one without a
+// name when there is but one.
+func (s *Store) masters(ctx context.Context) (map[string]redis.Cmdable, error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return map[string]redis.Cmdable{"": s.client}, nil
+	}
+	var mu sync.Mutex
+	found := map[string]redis.Cmdable{}
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		found[master.Options().Addr] = master
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("the redis cluster has no master")
+	}
+	return found, err
+}
+
+// unknown returns those calls of the given record keys that are Unknown.
+func (s *Store) unknown(ctx context.Context, server redis.Cmdable, keys []string) ([]dedupe.Listed, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	heads := make([]*redis.StringCmd, len(keys))
+	var clock *redis.TimeCmd
+	if _, err := server.Pipelined(ctx, func(p redis.Pipeliner) error {
+		clock = p.Time(ctx)
+		for i, key := range keys {
+			heads[i] = p.GetRange(ctx, key, 0, 3)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var calls []dedupe.Listed
+	for i, head := range heads {
+		if !mayBeUnknown(head.Val()) {
+			continue
+		}
+		// Looked at one by one: there are few, and a record may be large.
+		found, err := s.look(ctx, server, keys[i], clock.Val())
+		if err != nil {
+			return nil, err
+		}
+		if found.Record.State == dedupe.Unknown {
+			calls = append(calls, found)
+		}
+	}
+	return calls, nil
+}
+
+// mayBeUnknown tells from the first bytes of a record.
+func mayBeUnknown(head string) bool {
+	return len(head) > 1 && (dedupe.State(head[1]) == dedupe.Unknown || dedupe.State(head[1]) == dedupe.Claimed)
+}
+
+// look reads one record; Absent when it is gone.
+func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now time.Time) (dedupe.Listed, error) {
+	stored, err := server.Get(ctx, name).Result()
+	if errors.Is(err, redis.Nil) {
+		return dedupe.Listed{}, nil
+	}
+	if err != nil {
+		return dedupe.Listed{}, err
+	}
+	record, err := decode(stored)
+	if err != nil {
+		return dedupe.Listed{}, fmt.Errorf("%s: %w", name, err)
+	}
+	key, err := parseRecordKey(s.options.KeyPrefix, name)
+	return dedupe.Listed{Key: key, Record: record.Observed(now)}, err
+}
+
+// parseRecordKey reads what recordKey has written.
+func parseRecordKey(prefix, name string) (dedupe.Key, error) {
+	rest, ok := strings.CutPrefix(name, prefix+"{")
+	// What is in braces ends after the conversation or, without one, at the end.
+	parts := strings.Split(strings.Replace(rest, "}", "", 1), "/")
+	if !ok || len(parts) != 4 {
+		return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
+	}
+	for i, part := range parts {
+		// The components hold no plus sign, which is all that tells the two
+		// kinds of escaping apart.
+		plain, err := url.PathUnescape(part)
+		if err != nil {
+			return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
+		}
+		parts[i] = plain
+	}
+	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
+}
+
+func (c cursor) String() string { return strconv.FormatUint(c.scan, 10) + " " + c.addr }
+
+func parseCursor(text string) (cursor, error) {
+	if text == "" {
+		return cursor{}, nil
+	}
+	number, addr, ok := strings.Cut(text, " ")
+	scan, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil {
+		return cursor{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, text)
+	}
+	return cursor{addr, scan}, nil
+}
+
+func sortedKeys(servers map[string]redis.Cmdable) []string {
+	names := make([]string, 0, len(servers))
+	for name := range servers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// globEscaped makes a text that matches itself in a pattern of SCAN.
+func globEscaped(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
+}
