@@ -10,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -100,6 +101,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	in.Progress = progress
 	reply, failure := c.invoke(ctx, in)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
+	failpoint.Hit(failpoint.ReplyInterpreted)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)
