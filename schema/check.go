@@ -53,9 +53,9 @@ func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []str
 func (s *Schema) tooDeep() tool.Error {
 	return tool.Error{
 		Code:       tool.CodeInvalidArgs,
-		Constraint: "the arguments are nested deeper than this schema can be checked",
-		Received:   "an object with too many levels",
-		Hint:       "Send the same with fewer levels of nesting, then call " + s.name + " again.",
+		Constraint: "the arguments are nested deeper, or hold more, than can be checked with this schema",
+		Received:   "an object with too many levels or values",
+		Hint:       "Send the same with fewer levels of nesting, or in smaller parts, then call " + s.name + " again.",
 	}
 }
 

@@ -195,6 +195,9 @@ func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileEr
 	if err != nil {
 		return nil, explainCompile(name, doc, err)
 	}
+	if fail := unboundedCheck(name, root); fail != nil {
+		return nil, fail
+	}
 	return root, nil
 }
 

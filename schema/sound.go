@@ -24,7 +24,12 @@ func sound(doc any) bool {
 			return false
 		}
 	}
-	return c.object(root, 0)
+	if !c.object(root, 0) {
+		return false
+	}
+	w := written{root: doc, refs: map[string]int{}}
+	w.size(doc)
+	return w.most <= manyUnfolded
 }
 
 var plainDrafts = map[string]string{

@@ -6,13 +6,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// explosive reports whether checking a value against s may take exponential
-// time in the depth of the value: it may when a recursive schema meets itself
-// again by more ways than one.
+// explosive reports whether checking a value against s may take time out of all
+// proportion to the value: it may when a recursive schema meets itself again by
+// more ways than one, and when references multiply (see unfolding).
 func explosive(root *jsonschema.Schema) bool {
 	c := components{number: map[*jsonschema.Schema]int{}, low: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
 	c.visit(root)
-	return c.found
+	return c.found || multiplies(root, c.number)
 }
 
 // components is Tarjan's search for strongly connected components, looking for
@@ -75,10 +75,10 @@ type visit struct {
 
 // tooMany reports whether checking v costs more than maxVisits.
 func tooMany(root *jsonschema.Schema, v any) bool {
-	return visits{}.count(root, v) > maxVisits
+	return visits{}.count(root, v, unfolding{}) > maxVisits
 }
 
-func (m visits) count(s *jsonschema.Schema, v any) int {
+func (m visits) count(s *jsonschema.Schema, v any, u unfolding) int {
 	var key visit
 	switch v := v.(type) {
 	case map[string]any:
@@ -86,7 +86,7 @@ func (m visits) count(s *jsonschema.Schema, v any) int {
 	case []any:
 		key = visit{s, reflect.ValueOf(v).Pointer()}
 	default:
-		return 1
+		return u.size(s, inPlaceSchemas)
 	}
 	if n, known := m[key]; known {
 		return n
@@ -94,39 +94,39 @@ func (m visits) count(s *jsonschema.Schema, v any) int {
 	m[key] = 1 // a cycle in place: the library stops there too
 	total := 1
 	for _, e := range edges(s) {
-		total = min(total+m.through(e, v), maxVisits+1)
+		total = min(total+m.through(e, v, u), maxVisits+1)
 	}
 	m[key] = total
 	return total
 }
 
 // through counts the visits behind one edge.
-func (m visits) through(e edge, v any) int {
+func (m visits) through(e edge, v any, u unfolding) int {
 	total := 0
 	switch v := v.(type) {
 	case map[string]any:
 		if e.slot == property {
 			if child, ok := v[e.name]; ok {
-				total += m.count(e.to, child)
+				total += m.count(e.to, child, u)
 			}
 		}
 		if e.slot == anyProperty {
 			for _, child := range v {
-				total += m.count(e.to, child)
+				total += m.count(e.to, child, u)
 			}
 		}
 	case []any:
 		if e.slot == prefixItem && e.index < len(v) {
-			total += m.count(e.to, v[e.index])
+			total += m.count(e.to, v[e.index], u)
 		}
 		if e.slot == anyItem {
 			for _, child := range v {
-				total = min(total+m.count(e.to, child), maxVisits+1)
+				total = min(total+m.count(e.to, child, u), maxVisits+1)
 			}
 		}
 	}
 	if e.slot == inPlace {
-		total += m.count(e.to, v)
+		total += m.count(e.to, v, u)
 	}
 	return total
 }

@@ -1,0 +1,139 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	// maxUnfolded bounds how many schemas one single value may be checked
+	// against: itself, what it refers to, the branches of its unions, theirs.
+	// Schemas that people write stay below a hundred or so.
+	maxUnfolded = 5_000
+	// manyUnfolded is when the visits of each call are counted before it is
+	// checked.
+	manyUnfolded = 100
+)
+
+// unfolding counts schemas as often as the library meets them, not as often as
+// they are written. Twenty definitions that each refer to the next one twice
+// are a kilobyte of text and a million schemas.
+type unfolding map[*jsonschema.Schema]int
+
+// size is how many schemas s stands for, s included, following those that next
+// lists; at most just beyond maxVisits.
+func (u unfolding) size(s *jsonschema.Schema, next func(*jsonschema.Schema) []*jsonschema.Schema) int {
+	if n, known := u[s]; known {
+		return n
+	}
+	u[s] = 1 // a cycle: counted where it is entered
+	total := 1
+	for _, to := range next(s) {
+		if to != nil {
+			total = min(total+u.size(to, next), maxVisits+1)
+		}
+	}
+	u[s] = total
+	return total
+}
+
+// multiplies reports whether references make the schema much larger than what
+// is written: for one value, or for a value of several levels.
+func multiplies(root *jsonschema.Schema, all map[*jsonschema.Schema]int) bool {
+	u := unfolding{}
+	for s := range all {
+		if u.size(s, inPlaceSchemas) > manyUnfolded {
+			return true
+		}
+	}
+	return unfolding{}.size(root, targets) > maxVisits
+}
+
+// targets lists all that s applies, wherever.
+func targets(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := edges(s)
+	out := make([]*jsonschema.Schema, len(list))
+	for i, e := range list {
+		out[i] = e.to
+	}
+	return out
+}
+
+// unboundedCheck refuses a schema against which not even one value could be
+// checked in bounded time; nil when there is none such in it.
+func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
+	u, worst := unfolding{}, (*jsonschema.Schema)(nil)
+	seen := map[*jsonschema.Schema]bool{}
+	var walk func(s *jsonschema.Schema)
+	walk = func(s *jsonschema.Schema) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		if u.size(s, inPlaceSchemas) > maxUnfolded && (worst == nil || s.Location < worst.Location) {
+			worst = s
+		}
+		for _, to := range targets(s) {
+			walk(to)
+		}
+	}
+	walk(root)
+	if worst == nil {
+		return nil
+	}
+	return &CompileError{
+		Tool: name, Pointer: fragment(worst.Location),
+		Reason: fmt.Sprintf("one value would be checked against more than %d schemas, because references multiply", maxUnfolded),
+	}
+}
+
+// written is unfolding for a schema that is only read yet: most is the largest
+// number of schemas that one value would meet. It may be too large, as examples
+// and constants pass for schemas, never too small.
+type written struct {
+	root any
+	refs map[string]int
+	most int
+}
+
+func (w *written) size(v any) int {
+	total := 1
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			total += w.size(one)
+		}
+	case map[string]any:
+		for keyword, sub := range v {
+			n := w.size(sub)
+			switch keyword {
+			case "$ref":
+				n = w.target(sub)
+			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas":
+			default:
+				n = 0 // of another value
+			}
+			total = min(total+n, maxUnfolded+1)
+		}
+	}
+	w.most = max(w.most, total)
+	return total
+}
+
+func (w *written) target(v any) int {
+	ref, _ := v.(string)
+	if n, known := w.refs[ref]; known {
+		return n
+	}
+	w.refs[ref] = 1 // a cycle: counted where it is entered
+	pointer, _ := strings.CutPrefix(ref, "#")
+	var l location
+	for _, token := range splitPointer(pointer) {
+		l = append(l, token)
+	}
+	to, _ := l.at(w.root)
+	w.refs[ref] = w.size(to)
+	return w.refs[ref]
+}
