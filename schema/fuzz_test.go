@@ -3,6 +3,8 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -45,7 +47,9 @@ func FuzzParseArgs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		args, violation := ParseArgs("t", raw)
+		var args map[string]any
+		var violation *tool.Error
+		bounded(t, func() { args, violation = ParseArgs("t", raw) })
 		if violation != nil {
 			wellFormed(t, []tool.Error{*violation})
 			return
@@ -197,7 +201,9 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		before := compact(args)
-		checked, _, violations := s.Check(args)
+		var checked map[string]any
+		var violations []tool.Error
+		bounded(t, func() { checked, _, violations = s.Check(args) })
 		wellFormed(t, violations)
 		if after := compact(args); before != after {
 			t.Errorf("the arguments were changed from %s to %s", before, after)
@@ -224,25 +230,99 @@ func FuzzSchema(f *testing.F) {
 	f.Add(`{"if":true,"then":false}`, `{"a":[]}`)
 	f.Add(`{"properties":{"a":{"prefixItems":[{}],"unevaluatedItems":false}}}`, `{"a":[1,2]}`)
 	f.Add(`{"$dynamicRef":"#x","$dynamicAnchor":"x","minProperties":1}`, `{}`)
+	f.Add(doubled(13, `"allOf":[%s,%s]`), `{"a":1}`)
+	f.Add(doubled(9, `"oneOf":[%s,%s]`), `{"a":1}`)
+	f.Add(doubled(20, `"items":{"anyOf":[%s,%s]}`), `{"a":[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]}`)
+	f.Add(`{"properties":{"a":{"pattern":"^((a+)+)+$"},"b":{"pattern":"("}}}`, `{"a":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"}`)
+	f.Add(`{"properties":{"a":{"multipleOf":1e-300,"maximum":1e308}}}`, `{"a":1e308}`)
+	f.Add(`{"properties":{"a":{"minLength":99999999999,"enum":[1e999]}},"type":["array"]}`, `{"a":""}`)
+	f.Add(`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}`, `{"a":1}`)
+	f.Add(`{"$ref":"https://example.com/other.json"}`, `{}`)
 	f.Fuzz(func(t *testing.T, source, raw string) {
 		if len(source)+len(raw) > 8<<10 {
 			return
 		}
-		s, err := Compile("t", []byte(source), Options{Coerce: true})
-		if err != nil {
+		bounded(t, func() { checkSchema(t, source, raw) })
+	})
+}
+
+// doubled is a schema whose n definitions each refer to the next one twice.
+func doubled(n int, twice string) string {
+	var defs strings.Builder
+	for i := range n {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+		fmt.Fprintf(&defs, `"d%d":{%s},`, i, fmt.Sprintf(twice, next, next))
+	}
+	return fmt.Sprintf(`{"properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{%s"d%d":{"required":["z"]}}}`, defs.String(), n)
+}
+
+// checkSchema holds any text to this: it is a schema that judges any arguments,
+// or an error that says where and why.
+func checkSchema(t *testing.T, source, raw string) {
+	t.Helper()
+	s, err := Compile("t", []byte(source), Options{Coerce: true})
+	if err != nil {
+		readable(t, source, err)
+		return
+	}
+	if err := s.Prepare(); err != nil {
+		t.Fatalf("%s was called sound: %v", source, err)
+	}
+	args, violation := s.ParseArgs(raw)
+	if violation != nil {
+		return
+	}
+	_, _, violations := s.Check(args)
+	wellFormed(t, violations)
+	if example, ok := s.Example(true); ok && s.judge(example) != nil {
+		t.Errorf("%s: the example %s does not fit", source, compact(example))
+	}
+}
+
+// readable holds an error about a schema to what an operator needs of it.
+func readable(t *testing.T, source string, err error) {
+	t.Helper()
+	var fail *CompileError
+	if !errors.As(err, &fail) {
+		t.Fatalf("%s: %T", source, err)
+	}
+	if fail.Tool != "t" || fail.Reason == "" || !utf8.ValidString(err.Error()) || fail.Pointer != "" && fail.Pointer[0] != '/' {
+		t.Errorf("%s: %+v", source, fail)
+	}
+	if len(fail.Error()) > len(source)*8+4<<10 {
+		t.Errorf("an error of %d bytes about a schema of %d", len(fail.Error()), len(source))
+	}
+}
+
+// Two texts have the same canonical form, and the same fingerprint, exactly
+// when they say the same.
+func FuzzCanonicalEquality(f *testing.F) {
+	for i, s := range rawSeeds {
+		f.Add(s, rawSeeds[(i+1)%len(rawSeeds)])
+		f.Add(s, " "+s+"\n")
+	}
+	f.Add(`{"a":1,"b":2}`, `{"b":2.0,"a":1e0}`)
+	f.Add(`[9007199254740993]`, `[9007199254740992]`)
+	f.Add(`["\u00e9"]`, `["e\u0301"]`)
+	f.Add(`{"\ud83d\ude00":0,"\ufb33":1}`, `{"\ufb33":1,"😀":0}`)
+	f.Add(`[0.1]`, `[0.10000000000000001]`)
+	f.Fuzz(func(t *testing.T, one, two string) {
+		a, faultA := parseValue([]byte(one), true)
+		b, faultB := parseValue([]byte(two), true)
+		if faultA != nil || faultB != nil {
 			return
 		}
-		if err := s.Prepare(); err != nil {
-			t.Fatalf("%s was called sound: %v", source, err)
+		x, errX := Canonical(a)
+		y, errY := Canonical(b)
+		if errX != nil || errY != nil {
+			t.Fatal(errX, errY)
 		}
-		args, violation := s.ParseArgs(raw)
-		if violation != nil {
-			return
+		same := sameValue(a, b)
+		if bytes.Equal(x, y) != same || (Fingerprint("t", x) == Fingerprint("t", y)) != same {
+			t.Errorf("%s and %s: the same value %v, canonical %s and %s", one, two, same, x, y)
 		}
-		_, _, violations := s.Check(args)
-		wellFormed(t, violations)
-		if example, ok := s.Example(true); ok && s.judge(example) != nil {
-			t.Errorf("%s: the example %s does not fit", source, compact(example))
+		if Fingerprint("t", x) == Fingerprint("u", x) {
+			t.Errorf("%s: the tool's name does not count", x)
 		}
 	})
 }
