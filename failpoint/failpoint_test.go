@@ -25,22 +25,22 @@ func TestParse(t *testing.T) {
 func TestWhatCannotBeUnderstoodIsAnError(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                              "want name=action",
-		"claim.won":                     "want name=action",
-		"claim.wonn=kill":               `no failpoint is called "claim.wonn"`,
-		"=kill":                         `no failpoint is called ""`,
-		"claim.won=":                    `no action is called ""`,
-		"claim.won=kil":                 `no action is called "kil"`,
-		"claim.won=kill@":               "no number of a hit",
-		"claim.won=kill@0":              "no number of a hit",
-		"claim.won=kill@-1":             "no number of a hit",
-		"claim.won=kill@x":              "no number of a hit",
-		"claim.won=sleep":               `no action is called "sleep"`,
-		"claim.won=sleep(":              "want sleep(milliseconds)",
-		"claim.won=sleep(-1)":           "want sleep(milliseconds)",
-		"claim.won=sleep(1)x":           "want sleep(milliseconds)",
-		"claim.won=sleep(99999999999)":  "want sleep(milliseconds)",
-		"claim.won=kill claim.won=kill": "no action is called",
+		"":                                "want name=action",
+		"claim.won":                       "want name=action",
+		"claim.wonn=kill":                 `no failpoint is called "claim.wonn"`,
+		"=kill":                           `no failpoint is called ""`,
+		"claim.won=":                      `no action is called ""`,
+		"claim.won=kil":                   `no action is called "kil"`,
+		"claim.won=kill@":                 "no number of a hit",
+		"claim.won=kill@0":                "no number of a hit",
+		"claim.won=kill@-1":               "no number of a hit",
+		"claim.won=kill@x":                "no number of a hit",
+		"claim.won=sleep":                 `no action is called "sleep"`,
+		"claim.won=sleep(":                "want sleep(milliseconds)",
+		"claim.won=sleep(-1)":             "want sleep(milliseconds)",
+		"claim.won=sleep(1)x":             "want sleep(milliseconds)",
+		"claim.won=sleep(99999999999)":    "want sleep(milliseconds)",
+		"claim.won=kill,result.sent=kill": "no action is called",
 	} {
 		if got, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v, want an error with %q", text, got, err, want)

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/redisserver"
 )
@@ -42,14 +44,28 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-var build struct {
+// build is a binary that is built when it is first needed.
+type build struct {
 	once sync.Once
 	path string
 	err  error
 }
 
+var plain, withFailpoints build
+
 // Binary builds the sidecar once per test process and returns its path.
 func Binary(tb testing.TB) string {
+	tb.Helper()
+	return plain.get(tb)
+}
+
+// FailpointBinary is Binary for the build with the tag failpoint.
+func FailpointBinary(tb testing.TB) string {
+	tb.Helper()
+	return withFailpoints.get(tb, "-tags", "failpoint")
+}
+
+func (build *build) get(tb testing.TB, flags ...string) string {
 	tb.Helper()
 	build.once.Do(func() {
 		dir, err := os.MkdirTemp("", "sidecall-e2e-") //nolint:usetesting // it outlives the test that happens to build
@@ -58,7 +74,8 @@ func Binary(tb testing.TB) string {
 			return
 		}
 		build.path = filepath.Join(dir, "sidecall")
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-o", build.path, "./cmd/sidecall")
+		args := append(append([]string{"build"}, flags...), "-o", build.path, "./cmd/sidecall")
+		cmd := exec.CommandContext(context.Background(), "go", args...)
 		cmd.Dir = Root()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			build.err = fmt.Errorf("go build: %w\n%s", err, out)
@@ -105,10 +122,14 @@ type Sidecar struct {
 	Conn        *grpc.ClientConn
 	Client      sidecallv1.ToolServiceClient
 
-	t   testing.TB
-	env []string
-	cmd *exec.Cmd
-	log *buffer
+	t     testing.TB
+	env   []string
+	fault string // see Fail
+	cmd   *exec.Cmd
+	log   *buffer
+	// exited is closed when the process has ended, as exit then says.
+	exited chan struct{}
+	exit   error
 }
 
 // Start runs a sidecar with the given rest of a config file (store, backends,
@@ -152,14 +173,7 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 // Run starts the process and waits until it takes calls.
 func (s *Sidecar) Run() {
 	s.t.Helper()
-	s.cmd = exec.CommandContext(context.Background(), Binary(s.t), "serve", "--config", s.Config)
-	s.cmd.Dir = s.Dir
-	s.cmd.Env = append(os.Environ(), s.env...)
-	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.launch()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if _, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true)); err != nil {
@@ -167,23 +181,45 @@ func (s *Sidecar) Run() {
 	}
 }
 
+// launch starts the process.
+func (s *Sidecar) launch() {
+	s.t.Helper()
+	binary, env := Binary(s.t), s.env
+	if s.fault != "" {
+		binary, env = FailpointBinary(s.t), append(slices.Clone(env), failpoint.Env+"="+s.fault)
+	}
+	s.cmd = exec.CommandContext(context.Background(), binary, "serve", "--config", s.Config)
+	s.cmd.Dir = s.Dir
+	s.cmd.Env = append(os.Environ(), env...)
+	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd, exited := s.cmd, make(chan struct{})
+	s.exited = exited
+	go func() { // ends with the process
+		s.exit = cmd.Wait()
+		close(exited)
+	}()
+}
+
 // Kill ends the process with SIGKILL.
 func (s *Sidecar) Kill() {
 	s.t.Helper()
-	if err := s.cmd.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	var exit *exec.ExitError
-	if err := s.cmd.Wait(); !errors.As(err, &exit) {
-		s.t.Fatalf("killed, but: %v", err)
+	s.Signal(syscall.SIGKILL)
+	<-s.exited
+	if _, died := errors.AsType[*exec.ExitError](s.exit); !died {
+		s.t.Fatalf("killed, but: %v", s.exit)
 	}
 	s.cmd = nil
 }
 
-// Signal sends a signal to the process.
+// Signal sends a signal to the process. One that has ended already is left to
+// whoever waits for it, and sees how.
 func (s *Sidecar) Signal(sig os.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Fatal(err)
 	}
 }
@@ -193,13 +229,11 @@ func (s *Sidecar) Wait() int {
 	s.t.Helper()
 	cmd := s.cmd
 	s.cmd = nil
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	select {
-	case err := <-ended:
+	case <-s.exited:
 		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			s.t.Fatal(err)
+		if s.exit != nil && !errors.As(s.exit, &exit) {
+			s.t.Fatal(s.exit)
 		}
 	case <-time.After(startTimeout):
 		s.t.Fatalf("the sidecar did not end\n%s", s.Log())
