@@ -94,6 +94,7 @@ type Retry struct {
 type Limits struct {
 	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read." default:"4MiB" min:"1KiB" max:"1GiB"`
 	MaxInFlight     int           `yaml:"max_in_flight" doc:"Calls in flight in the whole sidecar; more are refused as OVERLOADED." default:"10000" min:"1" max:"1000000"`
+	MaxWaiting      int           `yaml:"max_waiting" doc:"Duplicates, beside max_in_flight, that wait for the result of a call in flight; more are told IN_PROGRESS at once." default:"10000" min:"1" max:"1000000"`
 	MaxBatch        int           `yaml:"max_batch" doc:"Calls in one ExecuteTools request." default:"128" min:"1" max:"128"`
 	BatchParallel   int           `yaml:"batch_parallel" doc:"Calls of one ExecuteTools request that run at the same time." default:"16" min:"1" max:"128"`
 	KeepOutputBytes Bytes         `yaml:"keep_output_bytes" doc:"What is read, and kept for ReadOutput, of one output." default:"10MiB" min:"1KiB" max:"1GiB"`

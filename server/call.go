@@ -23,7 +23,11 @@ type call struct {
 	// record is the span, metrics and log line of the call.
 	record telemetry.Call
 
-	route     *Route         // from resolve
+	route  *Route // from resolve
+	places places // from enter
+	// duplicate says that a call with this key is being run here, from enter.
+	duplicate bool
+
 	args      map[string]any // from validate: checked, numbers as json.Number
 	canonical []byte         // from validate: args in canonical form (RFC 8785)
 	notes     []string       // from validate: what was changed in the arguments

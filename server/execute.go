@@ -9,7 +9,6 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
-	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema"
@@ -214,7 +213,6 @@ func (e *Executor) runAndSettle(ctx context.Context, c *call) (res *sidecallv1.E
 			res = e.settle(ctx, c, c.afterPanic())
 		}
 	}()
-	failpoint.Hit(failpoint.ClaimWon)
 	failpoint.Hit(failpoint.ClaimWon)
 	return e.settle(ctx, c, e.run(ctx, c))
 }

@@ -330,7 +330,7 @@ func TestTheBulkheadRefuses(t *testing.T) {
 	leave, _ := full.Acquire()
 	s := newSidecar(t, newRoute(t, "refund", tool.NonIdempotent, b, func(r *Route) { r.Slots = full }))
 	res := s.call(request("toolu_1", "refund"))
-	if code(res) != tool.CodeOverloaded || b.calls.Load() != 0 || s.state("toolu_1") != dedupe.NotRun {
+	if code(res) != tool.CodeOverloaded || b.calls.Load() != 0 || s.state("toolu_1") != dedupe.Absent {
 		t.Errorf("got %s", res.GetContent())
 	}
 	leave()
@@ -393,6 +393,9 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 
 func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error) {
 	return dedupe.Output{}, errDown
+}
+func (brokenStore) Undecided(context.Context, string) (dedupe.Page, error) {
+	return dedupe.Page{}, errDown
 }
 func (brokenStore) Ping(context.Context) error { return errDown }
 func (brokenStore) Close() error               { return nil }

@@ -155,11 +155,27 @@ func explainForbidden(c *call, profile Profile) tool.Error {
 	}
 }
 
-func explainOverloaded(what string) tool.Error {
+// explainOverloaded refuses a call of whose id nothing is known: looking it up
+// would be more of what there is too much of already. So it promises nothing
+// about earlier requests with this id, and warns where that matters.
+func explainOverloaded(c *call) tool.Error {
+	hint := fmt.Sprintf("Nothing was sent now. Send the same call with the same id again after %s, with fewer calls at the same time.", overloadRetryAfter)
+	if mustNotRepeat(c.effect()) {
+		hint += fmt.Sprintf(" If this id was sent before, %s may have run then: do not start it anew under another id.", c.route.Tool.Name)
+	}
+	return tool.Error{Code: tool.CodeOverloaded, Constraint: c.places.isFull(), Hint: hint}
+}
+
+// explainNoRoom refuses a call whose record was looked at. The record of an
+// effect that may be repeated does not prove that nothing was done.
+func explainNoRoom(c *call, state dedupe.State) tool.Error {
+	if state != dedupe.Absent && c.effect() != tool.NonIdempotent {
+		return explainOverloaded(c)
+	}
 	return tool.Error{
 		Code:       tool.CodeOverloaded,
-		Constraint: what + " has as many calls in flight as it may have",
-		Hint:       "Nothing was sent. Call again after 1s, with fewer calls at the same time.",
+		Constraint: c.places.isFull(),
+		Hint:       fmt.Sprintf("Nothing was sent, now or before. Call %s again after %s, with fewer calls at the same time.", c.route.Tool.Name, overloadRetryAfter),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
-	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -19,7 +18,7 @@ import (
 // interpretation, shaping. It does not touch the record.
 func (e *Executor) run(ctx context.Context, c *call) ending {
 	if !c.places.complete(e.Slots, c.route) {
-		return c.notRun(explainNoRoom(c), tool.Failure{
+		return c.notRun(explainNoRoom(c, dedupe.NotRun), tool.Failure{
 			Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, RetryAfter: overloadRetryAfter,
 		})
 	}
@@ -101,7 +100,6 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	in.Progress = progress
 	reply, failure := c.invoke(ctx, in)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
-	failpoint.Hit(failpoint.ReplyInterpreted)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)

@@ -136,7 +136,7 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 		return fail(exitUnavailable, err)
 	}
 	s.dedupe = dedupe.New(store, dedupe.Options{
-		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(),
+		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(), MaxWaiting: s.config.Limits.MaxWaiting,
 	})
 	builtin, err := s.builder.builtIn(s.dedupe)
 	if err != nil {
@@ -177,6 +177,16 @@ func incarnation() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
+const (
+	// maxLooks is how many calls that find no room have their ids looked up at
+	// the same time: enough to keep a store busy, and too few to burden it.
+	maxLooks = 64
+	// refusedStreams is the room that a connection has for calls that are being
+	// refused. Without it a client would hold back what is too much, silently,
+	// until its deadline.
+	refusedStreams = 1024
+)
+
 // build assembles the parts that answer requests.
 func (s *sidecar) build() {
 	limits := s.config.Limits
@@ -186,6 +196,8 @@ func (s *sidecar) build() {
 		Dedupe:   s.dedupe,
 		Recorder: s.telemetry.Recorder,
 		Slots:    limit.NewBulkhead(limits.MaxInFlight),
+		Waiting:  limit.NewBulkhead(limits.MaxWaiting),
+		Looks:    limit.NewBulkhead(maxLooks),
 		Options: server.Options{
 			KeepOutputBytes:  int64(limits.KeepOutputBytes),
 			OutputTTL:        limits.OutputTTL,
@@ -195,7 +207,7 @@ func (s *sidecar) build() {
 	}
 	service := &server.Service{Executor: executor, Drain: s.drain, MaxBatch: limits.MaxBatch}
 	s.grpc, s.health = server.NewGRPC(service, s.telemetry.Logger, server.GRPCOptions{
-		MaxRequestBytes: int(limits.MaxRequestBytes), MaxStreams: uint32(limits.MaxInFlight),
+		MaxRequestBytes: int(limits.MaxRequestBytes), MaxStreams: uint32(limits.MaxInFlight + limits.MaxWaiting + refusedStreams),
 	})
 	admin := &server.Admin{Metrics: s.telemetry.Metrics, Dedupe: s.dedupe, Registry: s.registry, Drain: s.drain}
 	s.admin = &http.Server{Handler: admin.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
