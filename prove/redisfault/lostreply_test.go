@@ -1,0 +1,73 @@
+//go:build prove
+
+package redisfault
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/prove/redisserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// silence is how long a store waits for a server that does not answer, where a
+// proof makes it wait on purpose.
+const silence = 100 * time.Millisecond
+
+// The server has run the script, and nobody hears what it answered. A third of
+// the replies is lost, with all that follow in the same pipeline: sometimes all
+// three of a request, so that the caller is told that the store is not there,
+// and must not run, and asks again.
+func TestStoreRepliesAreLost(t *testing.T) {
+	for _, c := range []struct {
+		script, name string
+		how          string
+		end          func(keep int) faultproxy.Action
+		runs         int
+		tear         int
+	}{
+		{"admit.lua", "claim", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
+		{"settle.lua", "settle", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
+		{"admit.lua", "claim", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
+		{"settle.lua", "settle", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
+		{"admit.lua", "claim", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
+		{"settle.lua", "settle", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
+	} {
+		t.Run(c.name+" "+c.how, func(t *testing.T) {
+			server := redisserver.Start(t, redisserver.Options{})
+			proxy := faultproxy.Start(t, server.Addr)
+			proxy.Split(c.tear)
+			lost := newLosses(scriptHash(t, c.script), 1.0/3, c.end)
+			proxy.Hook(lost.watch)
+			w := newWorkload(t, redisstore.Options{Addrs: []string{proxy.Addr()}, Timeout: timeoutFor(c.how), Flushers: 8})
+			began := time.Now()
+			w.run(func() bool { return lost.lost.Load() >= int64(c.runs) }, w.recorded(server.Addr))
+			counts := proxy.Counts()
+			if counts.Closed+counts.Muted+counts.Reset == 0 || c.tear > 0 && counts.Torn == 0 {
+				t.Errorf("the fault never came about: %+v", counts)
+			}
+			t.Logf("%v: %+v", time.Since(began), counts)
+			proof.Report(t, proof.Row{
+				Fault: fmt.Sprintf("reply to %s lost %s", c.name, c.how), Store: "redis",
+				Runs: int(lost.lost.Load()), Violations: w.violations,
+				Figure: fmt.Sprintf("%d ids × %d callers, replies lost to %d of them; %d executions, %d replays alike, %d told to ask again",
+					w.ids.Load(), duplicates, lost.keys(), w.executions.Load(), w.replays.Load(), w.again.Load()),
+			})
+		})
+	}
+}
+
+// timeoutFor is short where nothing but a time-out ends the wait.
+func timeoutFor(how string) time.Duration {
+	if how == "and the connection stays open" {
+		return silence
+	}
+	return 0
+}

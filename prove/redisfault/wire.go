@@ -1,0 +1,126 @@
+// Package redisfault proves what becomes of calls when the network between a
+// sidecar and its Redis, or between Redis servers, or between a sidecar and its
+// upstream, fails at the worst moments. The proofs are tests with the build tag
+// prove; what they share is here.
+package redisfault
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// wire follows one connection to a Redis server: which command each reply
+// answers. It knows RESP2 as clients and servers speak it; a connection on which
+// the server also speaks by itself (SUBSCRIBE, PSYNC) is not followed rightly,
+// and never mistaken for one that runs scripts.
+type wire struct {
+	requests, replies []byte // what is not whole yet
+	asked             []command
+}
+
+// command is a command on its way: its first words, of which a script has three
+// (EVALSHA, the hash, the number of keys) and then its first key.
+type command struct{ name, script, key string }
+
+// answer is the whole reply to a command.
+type answer struct {
+	command
+
+	// begin is where it begins in the chunk that ended it; below 0 when it began
+	// in an earlier one.
+	begin int
+	// head is its first bytes, at most headLength.
+	head string
+}
+
+const headLength = 16
+
+// asks takes a chunk of what the client says.
+func (w *wire) asks(chunk []byte) {
+	w.requests = append(w.requests, chunk...)
+	for {
+		size := elementSize(w.requests)
+		if size == 0 {
+			return
+		}
+		w.asked = append(w.asked, parseCommand(w.requests[:size]))
+		w.requests = w.requests[size:]
+	}
+}
+
+// answers takes a chunk of what the server says, and returns what it ends.
+func (w *wire) answers(chunk []byte) []answer {
+	var ended []answer
+	begin := -len(w.replies)
+	w.replies = append(w.replies, chunk...)
+	for {
+		if len(w.asked) == 0 {
+			w.replies = nil // the server speaks by itself
+			return ended
+		}
+		size := elementSize(w.replies)
+		if size == 0 {
+			return ended
+		}
+		ended = append(ended, answer{command: w.asked[0], begin: begin, head: string(w.replies[:min(size, headLength)])})
+		w.asked, w.replies = w.asked[1:], w.replies[size:]
+		begin += size
+	}
+}
+
+// parseCommand reads the words of a command that are needed here.
+func parseCommand(element []byte) command {
+	var words [4]string
+	_, rest := line(element) // the number of words
+	for i := range words {
+		head, after := line(rest)
+		if len(head) == 0 || head[0] != '$' {
+			break
+		}
+		n, err := strconv.Atoi(string(head[1:]))
+		if err != nil || n < 0 || len(after) < n+2 {
+			break
+		}
+		words[i], rest = string(after[:n]), after[n+2:]
+	}
+	return command{name: string(bytes.ToLower([]byte(words[0]))), script: words[1], key: words[3]}
+}
+
+// elementSize is how many bytes the first element takes; 0 when it is not whole.
+func elementSize(b []byte) int {
+	head, rest := line(b)
+	if head == nil {
+		return 0
+	}
+	size := len(b) - len(rest)
+	if len(head) == 0 || head[0] != '$' && head[0] != '*' {
+		return size // a simple string, an error, a number
+	}
+	n, err := strconv.Atoi(string(head[1:]))
+	if err != nil || n < 0 {
+		return size // null
+	}
+	if head[0] == '$' {
+		if len(rest) < n+2 {
+			return 0
+		}
+		return size + n + 2
+	}
+	for range n {
+		inner := elementSize(b[size:])
+		if inner == 0 {
+			return 0
+		}
+		size += inner
+	}
+	return size
+}
+
+// line splits off the first line, without its end; nil when it is not whole.
+func line(b []byte) (first, rest []byte) {
+	first, rest, whole := bytes.Cut(b, []byte("\r\n"))
+	if !whole {
+		return nil, b
+	}
+	return first, rest
+}
