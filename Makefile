@@ -57,6 +57,14 @@ unit: ## Unit tests: Go and nothing else
 e2e: deps ## End-to-end tests: real servers, real clients, faults
 	scripts/e2e.sh $(RACE)
 
+.PHONY: prove
+prove: deps ## Every fault, every figure, some hours: one table, no violation, or it fails
+	GO="$(GO)" $(GO) run ./prove -full
+
+.PHONY: prove-short
+prove-short: deps ## The short form of it, a few minutes
+	GO="$(GO)" $(GO) run ./prove
+
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory
 	$(GO) test -count=1 -v ./schema -run TestProgramRepairsCallsFromTheFiveFieldsAlone

@@ -137,6 +137,8 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 	var ended landing
 	var last Admission // what the store said before
 	var hints <-chan struct{}
+	unwatch := func() {}
+	defer func() { unwatch() }()
 	claimed := false
 	defer func() {
 		if !claimed { // also when the store panics
@@ -171,9 +173,7 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 			return admission, nil, nil
 		}
 		if hints == nil {
-			var stop func()
-			if hints, stop = d.watch(req.Key); hints != nil {
-				defer stop()
+			if hints, unwatch = d.watch(req.Key); hints != nil {
 				continue // to learn what happened before it was watched
 			}
 		}
@@ -192,7 +192,7 @@ func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
 	if watcher, ok := d.store.(Watcher); ok {
 		return watcher.Watch(key)
 	}
-	return nil, nil
+	return nil, func() {}
 }
 
 // follow waits for what becomes of the call that another request of this

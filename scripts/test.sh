@@ -32,6 +32,7 @@ stage deps   "$MAKE" --no-print-directory deps
 stage unit   "$MAKE" --no-print-directory unit RACE=-race
 stage lint   "$MAKE" --no-print-directory lint
 stage e2e    "$MAKE" --no-print-directory e2e RACE=-race
+stage prove  "$MAKE" --no-print-directory prove-short
 stage python "$MAKE" --no-print-directory test-python
 stage node   "$MAKE" --no-print-directory test-node
 stage readme "$MAKE" --no-print-directory check-readme

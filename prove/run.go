@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/sidecall/sidecall/prove/proof"
+)
+
+// one runs a step and says what came of it.
+func (r runner) one(ctx context.Context, s step) outcome {
+	_, _ = fmt.Fprintf(r.out, "--- %s\n", s.name) // a lost line of progress changes nothing
+	began := time.Now()
+	o := outcome{step: s}
+	text, err := r.test(ctx, s, &o)
+	if err != nil {
+		o.problems = append(o.problems, err.Error())
+	}
+	o.problems = append(o.problems, missing(s, o.rows)...)
+	o.took = time.Since(began)
+	if r.verbose || len(o.problems) > 0 {
+		_, _ = r.out.Write(text) // as above
+	}
+	return o
+}
+
+// test runs the tests of a step in a process of their own.
+func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err error) {
+	dir, err := os.MkdirTemp("", "sidecall-prove-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	rows := filepath.Join(dir, "rows")
+	size, limit := "short", s.short
+	if r.full {
+		size, limit = "full", s.full
+	}
+	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run}
+	if s.race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(ctx, goCommand(), append(args, s.pkg)...)
+	cmd.Env = append(os.Environ(), proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
+	// The test's own time limit comes first; it says where it hung.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
+	if failure := cmd.Run(); failure != nil {
+		err = fmt.Errorf("go test %s -run %s: %w", s.pkg, s.run, failure)
+	}
+	found, unreadable := proof.Read(rows)
+	o.rows = found
+	return output.Bytes(), errors.Join(err, unreadable)
+}
+
+// goCommand is the go that the Makefile was told to use.
+func goCommand() string {
+	if command := os.Getenv("GO"); command != "" {
+		return command
+	}
+	return "go"
+}
+
+// missing compares the rows of a step with those that it has to give: a proof
+// that silently ran nothing, or runs that nobody expects, are found here.
+func missing(s step, rows []proof.Row) (problems []string) {
+	var got []string
+	for _, row := range rows {
+		name := row.Fault
+		if row.Store != "" {
+			name += " [" + row.Store + "]"
+		}
+		if slices.Contains(got, name) {
+			problems = append(problems, "two rows: "+name)
+		}
+		if !slices.Contains(s.rows, name) {
+			problems = append(problems, "an unexpected row: "+name)
+		}
+		if row.Violations > 0 || row.Runs <= 0 {
+			problems = append(problems, fmt.Sprintf("%s: %d runs, %d violations", name, row.Runs, row.Violations))
+		}
+		got = append(got, name)
+	}
+	for _, name := range s.rows {
+		if !slices.Contains(got, name) {
+			problems = append(problems, "a missing row: "+name)
+		}
+	}
+	return problems
+}
