@@ -121,6 +121,9 @@ type Sidecar struct {
 	Config, Dir string
 	Conn        *grpc.ClientConn
 	Client      sidecallv1.ToolServiceClient
+	// Output, when set before Run, takes what the process writes, instead of
+	// Log: for loads whose log lines would fill the memory of the test.
+	Output *os.File
 
 	t     testing.TB
 	env   []string
@@ -192,6 +195,9 @@ func (s *Sidecar) launch() {
 	s.cmd.Dir = s.Dir
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
+	if s.Output != nil {
+		s.cmd.Stderr, s.cmd.Stdout = s.Output, s.Output
+	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
