@@ -143,8 +143,8 @@ func (s state) step(op timed) []state {
 	}
 	op.now.from = max(op.now.from, s.clock)
 	for _, before := range s.remembered(op.now) {
-		for _, o := range before.next.respond(op.Operation, before.now) {
-			if after, possible := o.heard(op.Operation); possible {
+		for _, o := range before.respond(op.Operation, op.now) {
+			if after, possible := o.heard(op); possible {
 				next = append(next, after)
 			}
 		}
@@ -153,19 +153,20 @@ func (s state) step(op timed) []state {
 }
 
 // remembered returns the record as it is at an instant: itself, forgotten, or
-// either when the end of its retention is near.
-func (s state) remembered(now span) []outcome {
+// either when the end of its retention is near. That end says nothing of the
+// instant: a store may read one clock for its leases and another for its keys.
+func (s state) remembered(now span) []state {
 	if s.kind == dedupe.Absent {
-		return []outcome{{next: s, now: now}}
+		return []state{s}
 	}
-	var both []outcome
+	var both []state
 	if early, end := now.before(s.forgotten); !early.empty() {
 		kept := s
 		kept.forgotten = end
-		both = append(both, outcome{next: kept, now: early})
+		both = append(both, kept)
 	}
 	if late, _ := now.notBefore(s.forgotten); !late.empty() {
-		both = append(both, outcome{next: state{clock: s.clock}, now: late})
+		both = append(both, state{clock: s.clock})
 	}
 	return both
 }
@@ -333,7 +334,7 @@ func (s state) reopen(now span) []outcome {
 
 // heard returns the record after the outcome, narrowed by the answer; false
 // when the answer is another one.
-func (o outcome) heard(op *Operation) (state, bool) {
+func (o outcome) heard(op timed) (state, bool) {
 	next, now, same := o.next, o.now, true
 	switch {
 	case !op.Heard || op.Kind == Reopen:
@@ -358,7 +359,7 @@ func (o outcome) heard(op *Operation) (state, bool) {
 
 // tellsNow compares a record that was stored just now, and learns from it when
 // that was.
-func (o outcome) tellsNow(op *Operation) (state, span, bool) {
+func (o outcome) tellsNow(op timed) (state, span, bool) {
 	next, now, r := o.next, o.now, op.Record
 	if o.starts {
 		next.started = exactly(r.Started)
@@ -377,7 +378,7 @@ func (o outcome) tellsNow(op *Operation) (state, span, bool) {
 }
 
 // at returns the record as it is when the outcome happens at an instant.
-func (o outcome) at(next state, now span, op *Operation) (state, bool) {
+func (o outcome) at(next state, now span, op timed) (state, bool) {
 	if !o.changes {
 		return next, !now.empty()
 	}
@@ -395,7 +396,7 @@ func (o outcome) at(next state, now span, op *Operation) (state, bool) {
 		next.finished = now
 	}
 	next.clock, next.retention = now.from, o.retention
-	next.forgotten = now.plus(o.retention).widened(Slack)
+	next.forgotten = op.now.plus(o.retention)
 	return next, true
 }
 

@@ -1,0 +1,395 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Client makes the operations of one participant of a history, one after the
+// other, at random: claims, renewals, settlements, right ones and wrong ones.
+type Client struct {
+	Plan
+	// Number is unique in the history, Clients how many there are; Phase counts
+	// the incarnations of a store that the history has lived through.
+	Number, Clients, Phase int
+	Store                  dedupe.Store
+	// Now is the time of CLOCK_MONOTONIC in nanoseconds.
+	Now func() int64
+	// Resends is a count that is odd while a connection is being cut, and that
+	// has changed after one was; nil when no connection is.
+	Resends func() uint64
+	// Begun, when not nil, is told of each operation before it is made.
+	Begun func(Operation)
+	// Ended is told of each operation after its answer, or after it was given up.
+	Ended func(Operation)
+
+	random *rand.Rand
+	seq    int
+	owners int
+	// What it knows of each key: its last claim, whether it still has to settle
+	// it, and the last record that it was told of.
+	claim []Operation
+	holds []bool
+	seen  []Record
+}
+
+// Run makes the operations. It ends early when the store is closed.
+func (c *Client) Run(ctx context.Context) {
+	c.random = rand.New(rand.NewPCG(c.Seed^uint64(c.History)<<20, uint64(c.Number)<<8|uint64(c.Phase)))
+	c.claim, c.holds, c.seen = make([]Operation, c.Keys), make([]bool, c.Keys), make([]Record, c.Keys)
+	for range c.Ops {
+		c.pause()
+		if c.do(ctx, c.choose()) {
+			return
+		}
+	}
+}
+
+// Conclude asks what became of every key.
+func (c *Client) Conclude(ctx context.Context) {
+	c.random = rand.New(rand.NewPCG(c.Seed, uint64(c.History)))
+	c.claim, c.holds, c.seen = make([]Operation, c.Keys), make([]bool, c.Keys), make([]Record, c.Keys)
+	c.Unheard = 0
+	for key := range c.Keys {
+		c.do(ctx, Operation{Kind: Lookup, Key: key})
+		c.do(ctx, c.admit(key))
+		c.do(ctx, Operation{Kind: Lookup, Key: key})
+	}
+}
+
+// pause lets leases run out now and then.
+func (c *Client) pause() {
+	if c.random.IntN(4) == 0 {
+		time.Sleep(rand.N(c.Leases[len(c.Leases)-1])) // random moments are the point
+	}
+}
+
+// choose picks the next operation.
+func (c *Client) choose() Operation {
+	key := c.random.IntN(c.Keys)
+	if c.holds[key] {
+		return c.chooseHolding(key)
+	}
+	switch n := c.random.IntN(100); {
+	case n < 55:
+		return c.admit(key)
+	case n < 62: // once more, as if the answer had not been heard
+		return c.again(key)
+	case n < 69:
+		return c.settle(key, c.claim[key].Owner, c.claim[key].Epoch) // late, or said before
+	case n < 74:
+		return c.settle(key, c.anyOwner(), c.anyEpoch())
+	case n < 79:
+		return c.giveBack(key, c.claim[key].Owner)
+	case n < 83:
+		return c.renew(key, c.claim[key].Owner, c.claim[key].Epoch)
+	case n < 86:
+		return c.renew(key, c.anyOwner(), c.anyEpoch())
+	case n < 94:
+		return c.resolve(key)
+	default:
+		return Operation{Kind: Lookup, Key: key}
+	}
+}
+
+func (c *Client) chooseHolding(key int) Operation {
+	mine := c.claim[key]
+	switch n := c.random.IntN(100); {
+	case n < 50:
+		return c.settle(key, mine.Owner, mine.Epoch)
+	case n < 68:
+		return c.renew(key, mine.Owner, mine.Epoch)
+	case n < 76:
+		return c.again(key)
+	case n < 80:
+		return c.settle(key, mine.Owner, c.anyEpoch())
+	case n < 84:
+		return c.settle(key, c.anyOwner(), mine.Epoch)
+	case n < 88:
+		return c.renew(key, c.anyOwner(), mine.Epoch)
+	case n < 91:
+		return c.giveBack(key, mine.Owner)
+	case n < 95:
+		return c.resolve(key)
+	default:
+		return Operation{Kind: Lookup, Key: key}
+	}
+}
+
+func (c *Client) admit(key int) Operation {
+	c.owners++
+	op := Operation{
+		Kind: Admit, Key: key, Owner: owner(c.Phase, c.Number, c.owners), Effect: pick(c.random, c.Effects),
+		Lease: pick(c.random, c.Leases), Retention: c.Retention,
+	}
+	if c.random.IntN(12) == 0 {
+		op.Content = byte(1 + c.random.IntN(contents-1))
+	}
+	op.Lease = min(op.Lease, op.Retention)
+	return op
+}
+
+// again repeats the last request for a claim.
+func (c *Client) again(key int) Operation {
+	last := c.claim[key]
+	if last.Kind != Admit {
+		return c.admit(key)
+	}
+	return Operation{
+		Kind: Admit, Key: key, Owner: last.Owner, Effect: last.Effect, Content: last.Content,
+		Lease: last.Lease, Retention: last.Retention,
+	}
+}
+
+func (c *Client) settle(key int, owner string, epoch int64) Operation {
+	if owner == "" {
+		owner, epoch = c.anyOwner(), c.anyEpoch()
+	}
+	op := Operation{
+		Kind: Settle, Key: key, Owner: owner, Epoch: max(epoch, 1), To: dedupe.NotRun, Attempts: 1 + c.random.IntN(3), Retention: c.Retention,
+	}
+	switch n := c.random.IntN(10); {
+	case n < 3:
+		op.To = dedupe.Done
+	case n < 5:
+		op.To = dedupe.Unknown
+	}
+	// Sometimes the result that another settlement of this claim had.
+	op.Result = fmt.Sprintf("%s says %d", owner, c.random.IntN(3))
+	return op
+}
+
+// giveBack returns a claim that may exist.
+func (c *Client) giveBack(key int, owner string) Operation {
+	op := c.settle(key, owner, 0)
+	op.Epoch, op.To = 0, dedupe.NotRun
+	return op
+}
+
+// resolve decides about a record that it was told of.
+func (c *Client) resolve(key int) Operation {
+	seen := c.seen[key]
+	op := c.settle(key, seen.Owner, seen.Epoch)
+	op.Resolves = true
+	if op.To == dedupe.Unknown {
+		op.To = dedupe.NotRun
+	}
+	return op
+}
+
+func (c *Client) renew(key int, owner string, epoch int64) Operation {
+	if owner == "" {
+		owner, epoch = c.anyOwner(), c.anyEpoch()
+	}
+	lease := min(pick(c.random, c.Leases), c.Retention)
+	return Operation{Kind: Renew, Key: key, Owner: owner, Epoch: epoch, Lease: lease}
+}
+
+// anyOwner guesses somebody's token.
+func (c *Client) anyOwner() string {
+	return owner(c.random.IntN(c.Phase+1), c.random.IntN(c.Clients), 1+c.random.IntN(3))
+}
+
+func (c *Client) anyEpoch() int64 { return 1 + c.random.Int64N(3) }
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// do makes an operation and tells of it; over says that the store is closed.
+func (c *Client) do(ctx context.Context, op Operation) (over bool) {
+	op.History, op.Client, op.Seq = c.History, c.Number, c.seq
+	c.seq++
+	if c.random.IntN(1000) < c.Unheard {
+		var cancel context.CancelFunc
+		ctx, cancel = c.givenUp(ctx)
+		defer cancel()
+	}
+	op.Call, op.Return = c.Now(), Never
+	if c.Begun != nil {
+		c.Begun(op)
+	}
+	var resends uint64
+	if c.Resends != nil {
+		resends = c.Resends()
+	}
+	err := op.ask(ctx, c.Store, c.Plan)
+	if c.Resends != nil {
+		op.Sends = sendsBetween(resends, c.Resends(), op.Kind)
+	}
+	if err == nil {
+		op.Heard, op.Return = true, c.Now()
+		c.learn(op)
+	} else {
+		op.Error = err.Error()
+		op.Broken = errors.Is(err, dedupe.ErrCorrupt) || errors.Is(err, dedupe.ErrInvalid) || errors.Is(err, dedupe.ErrFull)
+		if op.Kind == Admit {
+			c.claim[op.Key] = op // it may be ours
+		}
+	}
+	c.Ended(op)
+	return errors.Is(err, dedupe.ErrClosed)
+}
+
+// givenUp is a context that ends at a random moment, by a deadline or without.
+func (c *Client) givenUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	after := time.Duration(c.random.IntN(1500)) * time.Microsecond
+	if c.random.IntN(2) == 0 {
+		return context.WithTimeout(ctx, after)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(after, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// sendsBetween is how often a request may have been sent again: it was if a
+// connection was cut while it was under way, and at most twice.
+func sendsBetween(before, after uint64, kind Kind) int {
+	if kind == Lookup || before == after && before%2 == 0 {
+		return 0
+	}
+	return int(min((after+1)/2-before/2, 2))
+}
+
+// ask makes the request.
+func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err error) {
+	key := plan.Key(o.Key)
+	switch o.Kind {
+	case Admit:
+		var a dedupe.Admission
+		a, err = store.Admit(ctx, dedupe.Request{
+			Key: key, Tool: toolOf(o.Content), Effect: o.Effect, Fingerprint: fingerprintOf(o.Content),
+			Owner: o.Owner, Lease: o.Lease, Retention: o.Retention,
+		})
+		o.Verdict, o.Record = a.Verdict, told(a.Record)
+	case Settle:
+		var v dedupe.SettleVerdict
+		v, err = store.Settle(ctx, dedupe.Settlement{
+			Key: key, Owner: o.Owner, Epoch: o.Epoch, State: o.To, Attempts: o.Attempts, Result: []byte(o.Result),
+			Retention: o.Retention, Resolves: o.Resolves,
+		})
+		o.OK = v == dedupe.Settled
+	case Renew:
+		o.OK, err = store.Renew(ctx, key, o.Owner, o.Epoch, o.Lease)
+	case Lookup:
+		var r dedupe.Record
+		r, err = store.Lookup(ctx, key)
+		o.Record = told(r)
+	default:
+		panic("an operation that no client makes")
+	}
+	return err
+}
+
+// learn keeps what an answer says.
+func (c *Client) learn(op Operation) {
+	switch op.Kind {
+	case Admit:
+		c.seen[op.Key] = op.Record
+		if op.Verdict == dedupe.Won {
+			c.claim[op.Key], c.holds[op.Key] = op, true
+			c.claim[op.Key].Epoch = op.Record.Epoch
+		}
+	case Lookup:
+		c.seen[op.Key] = op.Record
+	case Settle, Renew:
+		if op.Owner == c.claim[op.Key].Owner && op.OK == (op.Kind == Settle) {
+			c.holds[op.Key] = false
+		}
+	default:
+	}
+}
+
+// Coverage counts what histories have shown; a proof whose histories never
+// show a thing proves nothing about it.
+type Coverage map[string]int
+
+// The things that histories have to show.
+const (
+	SawWon        = "claims"
+	SawNextEpoch  = "claims of a later epoch"
+	SawReentry    = "claims asked for again"
+	SawReplay     = "replays"
+	SawInFlight   = "in flight"
+	SawUndecided  = "undecided"
+	SawMismatch   = "mismatches"
+	SawSettled    = "settlements"
+	SawResolved   = "resolutions"
+	SawSuperseded = "superseded"
+	SawRenewed    = "renewals"
+	SawRefused    = "renewals refused"
+	SawUnheard    = "without an answer"
+	SawForgotten  = "forgotten"
+	SawLost       = "expired claims"
+	SawLate       = "late settlements"
+)
+
+// Needed is what the histories of every store have to show.
+var Needed = []string{
+	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUndecided, SawMismatch, SawSettled, SawResolved,
+	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
+}
+
+// Missing returns what of the names was never seen.
+func (c Coverage) Missing(names []string) (missing []string) {
+	for _, name := range names {
+		if c[name] == 0 {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// Note counts what an operation shows.
+func (c Coverage) Note(op *Operation, p Plan) {
+	switch {
+	case op.Kind == Reopen:
+	case !op.Heard:
+		c[SawUnheard]++
+	case op.Kind == Admit:
+		c.noteAdmit(op)
+	case op.Kind == Lookup:
+		if p.Retention < time.Hour && op.Seq > 0 && op.Record.State == dedupe.Absent {
+			c[SawForgotten]++
+		}
+		if s := op.Record.State; op.Record.Finished != 0 && (s == dedupe.Unknown || s == dedupe.NotRun) && op.Record.Attempts == 0 {
+			c[SawLost]++
+		}
+	case op.Kind == Renew && op.OK:
+		c[SawRenewed]++
+	case op.Kind == Renew:
+		c[SawRefused]++
+	case !op.OK:
+		c[SawSuperseded]++
+	case op.Resolves:
+		c[SawResolved]++
+	default:
+		c[SawSettled]++
+	}
+}
+
+var verdictsSeen = map[dedupe.Verdict]string{
+	dedupe.Won: SawWon, dedupe.Replay: SawReplay, dedupe.InFlight: SawInFlight,
+	dedupe.Undecided: SawUndecided, dedupe.Mismatch: SawMismatch,
+}
+
+func (c Coverage) noteAdmit(op *Operation) {
+	c[verdictsSeen[op.Verdict]]++
+	r := op.Record
+	switch {
+	case op.Verdict == dedupe.Won && r.Epoch > 1:
+		c[SawNextEpoch]++
+	case op.Verdict == dedupe.Undecided && r.Attempts == 0:
+		c[SawLost]++
+	}
+	if op.Verdict == dedupe.Won && r.Lease-r.Started != int64(op.Lease) {
+		c[SawReentry]++
+	}
+	if op.Verdict == dedupe.Replay && r.Effect == tool.NonIdempotent && r.Finished-r.Started > int64(20*time.Millisecond) {
+		c[SawLate]++
+	}
+}

@@ -1,0 +1,59 @@
+package histories
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Plan is what all processes that take part in a history know of it. It follows
+// from the seed and the number of the history alone.
+type Plan struct {
+	Seed    uint64
+	History int
+	// Keys are used by everybody; Ops is how many operations a client makes.
+	Keys, Ops int
+	// Effects and Leases are those that clients choose from.
+	Effects []tool.Effect
+	Leases  []time.Duration
+	// Retention is short in a few histories, so that records are forgotten.
+	Retention time.Duration
+	// Unheard is how many of a thousand operations are given up at a random
+	// moment.
+	Unheard int
+}
+
+var allEffects = []tool.Effect{tool.NonIdempotent, tool.ReadOnly, tool.Idempotent, tool.Keyed}
+
+// NewPlan makes the plan of a history.
+func NewPlan(seed uint64, history int) Plan {
+	r := rand.New(rand.NewPCG(seed, uint64(history)))
+	p := Plan{
+		Seed: seed, History: history, Keys: 1 + r.IntN(2), Ops: 4 + r.IntN(5),
+		Leases:    []time.Duration{time.Hour, 2 * time.Millisecond, time.Duration(3+r.IntN(15)) * time.Millisecond},
+		Retention: 24 * time.Hour, Unheard: 40,
+	}
+	switch r.IntN(4) {
+	case 0, 1: // where promises are hardest to keep
+		p.Effects = allEffects[:1]
+	case 2:
+		p.Effects = allEffects[1+r.IntN(3):][:1]
+	default: // a tool that is declared anew all the time
+		p.Effects = allEffects
+	}
+	if r.IntN(10) == 0 {
+		p.Retention = time.Duration(20+r.IntN(20)) * time.Millisecond
+	}
+	return p
+}
+
+// Key is the key of the store for one of the history's keys.
+func (p Plan) Key(key int) dedupe.Key {
+	return dedupe.Key{Tenant: "acme", Conversation: fmt.Sprintf("%x.%d", p.Seed, p.History), Turn: "1", ID: fmt.Sprint(key)}
+}
+
+// owner is the token of a client's nth claim attempt; others can guess it.
+func owner(phase, client, n int) string { return fmt.Sprintf("p%d.c%d.%d", phase, client, n) }
