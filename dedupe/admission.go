@@ -80,6 +80,7 @@ type Dedupe struct {
 	closed     bool
 	tasks      sync.WaitGroup // renewals and the returning of ghosts
 	ghosts     []ghost
+	haunted    chan struct{} // gets a value when there is one more
 	exorcising bool
 }
 
@@ -91,7 +92,7 @@ func New(store Store, options Options) *Dedupe {
 		options: options.withDefaults(),
 		flights: flights{byKey: map[Key]*flight{}},
 		born:    time.Now(),
-		closing: make(chan struct{}),
+		closing: make(chan struct{}), haunted: make(chan struct{}, 1),
 	}
 	d.background, d.cancel = context.WithCancel(context.Background())
 	return d

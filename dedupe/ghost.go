@@ -3,6 +3,7 @@ package dedupe
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -14,9 +15,15 @@ const maxGhosts = 1024
 // failed without an answer. Nothing was sent under it and nothing will be, so
 // it is given back as NotRun. Left alone it would stand in the way of the next
 // try for a whole lease, and then make a call that never ran Unknown.
+//
+// The request itself may still be on its way, and make its claim after it was
+// given back: what lies in the buffer of a stopped server is read when it goes
+// on, in any order. So a claim that was not found is asked after again.
 type ghost struct {
 	settlement Settlement
 	until      time.Duration // since Dedupe.born; then the lease has ended it
+	next       time.Duration // not before, since Dedupe.born
+	pause      time.Duration // before it is asked after once more
 }
 
 // giveBack remembers to return what a failed request may have claimed.
@@ -24,9 +31,10 @@ func (d *Dedupe) giveBack(req Request, err error) {
 	if final(err) || errors.Is(err, ErrFull) {
 		return // these say that nothing was claimed
 	}
+	now := d.elapsed(time.Now())
 	g := ghost{
 		settlement: Settlement{Key: req.Key, Owner: req.Owner, State: NotRun, Retention: req.Retention},
-		until:      d.elapsed(time.Now().Add(req.Lease)),
+		until:      now + req.Lease, next: now, pause: settleMax,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,6 +42,10 @@ func (d *Dedupe) giveBack(req Request, err error) {
 		return
 	}
 	d.ghosts = append(d.ghosts, g)
+	select {
+	case d.haunted <- struct{}{}:
+	default:
+	}
 	if !d.exorcising {
 		d.exorcising = true
 		d.tasks.Add(1)
@@ -41,51 +53,71 @@ func (d *Dedupe) giveBack(req Request, err error) {
 	}
 }
 
-// exorcise gives ghosts back, oldest first, until there is none.
+// exorcise gives ghosts back, the one that is due first, until there is none.
 func (d *Dedupe) exorcise() {
 	defer d.tasks.Done()
-	pause := settleFirst
+	down := settleFirst
 	for {
 		g, ok := d.nextGhost()
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(d.background, settleMax)
-		_, err := d.store.Settle(ctx, g.settlement)
-		cancel()
-		if err == nil || final(err) {
-			d.forgetGhost()
-			pause = settleFirst
+		if early := g.next - d.elapsed(time.Now()); early > 0 {
+			d.keepGhost(g)
+			if d.wait(d.background, early, d.haunted) != nil {
+				d.stopExorcising()
+				return
+			}
 			continue
 		}
-		if d.wait(d.background, pause, nil) != nil {
-			d.stopExorcising()
-			return
+		ctx, cancel := context.WithTimeout(d.background, settleMax)
+		verdict, err := d.store.Settle(ctx, g.settlement)
+		cancel()
+		switch {
+		case err == nil && verdict == Settled || final(err):
+			down = settleFirst
+		case err == nil:
+			down = settleFirst
+			g.next, g.pause = d.elapsed(time.Now())+g.pause, 2*g.pause
+			d.keepGhost(g)
+		default:
+			d.keepGhost(g) // still due
+			if d.wait(d.background, down, nil) != nil {
+				d.stopExorcising()
+				return
+			}
+			down = min(2*down, settleMax)
 		}
-		pause = min(2*pause, settleMax)
 	}
 }
 
-// nextGhost returns the oldest ghost whose lease still runs; false, and the end
-// of exorcising, when there is none.
+// nextGhost takes out the ghost that is due first and whose lease still runs;
+// false, and the end of exorcising, when there is none.
 func (d *Dedupe) nextGhost() (ghost, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.elapsed(time.Now())
-	for len(d.ghosts) > 0 && now >= d.ghosts[0].until {
-		d.ghosts = d.ghosts[1:]
-	}
+	d.ghosts = slices.DeleteFunc(d.ghosts, func(g ghost) bool { return max(now, g.next) >= g.until })
 	if len(d.ghosts) == 0 {
 		d.ghosts, d.exorcising = nil, false
 		return ghost{}, false
 	}
-	return d.ghosts[0], true
+	first := 0
+	for i, g := range d.ghosts {
+		if g.next < d.ghosts[first].next {
+			first = i
+		}
+	}
+	g := d.ghosts[first]
+	d.ghosts = slices.Delete(d.ghosts, first, first+1)
+	return g, true
 }
 
-func (d *Dedupe) forgetGhost() {
+// keepGhost remembers a ghost for another try.
+func (d *Dedupe) keepGhost(g ghost) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ghosts = d.ghosts[1:]
+	d.ghosts = append(d.ghosts, g)
 }
 
 func (d *Dedupe) stopExorcising() {
