@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// What is handed out at a time: so many entries, of so many bytes beyond the
+// first. It bounds the memory of a replay and the load on a store that has just
+// come back.
+const (
+	groupLength = 32
+	groupBytes  = 4 << 20
+)
+
+// Replay implements dedupe.Journal.
+func (j *Journal) Replay(ctx context.Context, settle func(context.Context, dedupe.Late) error) error {
+	var left error // of the last entry that stayed
+	for after := uint64(0); ; {
+		group := j.oldest(after)
+		if len(group) == 0 {
+			return left
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		after = group[len(group)-1].seq
+		failed, err := j.handOut(ctx, group, settle)
+		if err != nil {
+			left = err
+		}
+		if failed == len(group) {
+			return left // it would not be better with the others
+		}
+	}
+}
+
+// handOut hands out a group at once and returns how many stay, and why one of
+// them does.
+func (j *Journal) handOut(ctx context.Context, group []slot, settle func(context.Context, dedupe.Late) error) (failed int, left error) {
+	errs := make([]error, len(group))
+	var all sync.WaitGroup
+	for i, s := range group {
+		all.Go(func() {
+			late, ok := j.read(s.seq)
+			if !ok {
+				return
+			}
+			if errs[i] = settle(ctx, late); errs[i] == nil {
+				j.Done(s.seq)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			failed, left = failed+1, err
+		}
+	}
+	return failed, left
+}
+
+// oldest returns the entries that wait and come after a sequence number, as
+// many as make a group.
+func (j *Journal) oldest(after uint64) []slot {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var group []slot
+	bytes := int64(0)
+	first := sort.Search(len(j.slots), func(i int) bool { return j.slots[i].seq > after })
+	for _, s := range j.slots[first:] {
+		if s.done {
+			continue
+		}
+		if bytes += s.size; len(group) > 0 && bytes > groupBytes || len(group) == groupLength {
+			break
+		}
+		group = append(group, *s)
+	}
+	return group
+}
+
+// Find implements dedupe.Journal.
+func (j *Journal) Find(key dedupe.Key) (dedupe.Late, bool) {
+	j.mu.Lock()
+	s, ok := j.byKey[key]
+	j.mu.Unlock()
+	if !ok {
+		return dedupe.Late{}, false
+	}
+	return j.read(s.seq)
+}
+
+// read returns an entry that waits; false when it does not wait any more, or
+// can be read no longer, which ends it.
+func (j *Journal) read(seq uint64) (dedupe.Late, bool) {
+	j.io.RLock()
+	defer j.io.RUnlock()
+	j.mu.Lock()
+	s, ok := j.bySeq[seq]
+	var at, size int64
+	if ok {
+		at, size = s.offset, s.size
+	}
+	closed := j.closed
+	j.mu.Unlock()
+	if !ok || closed {
+		return dedupe.Late{}, false
+	}
+	late, err := j.readEntry(at, size)
+	if err != nil {
+		j.giveUp(seq, at, size, err)
+		return dedupe.Late{}, false
+	}
+	late.Seq = seq
+	return late, true
+}
+
+func (j *Journal) readEntry(at, size int64) (dedupe.Late, error) {
+	b := make([]byte, size)
+	if err := readFull(j.file, b, at); err != nil {
+		return dedupe.Late{}, err
+	}
+	id, h, ok := parseHead(b[:headSize])
+	body := b[headSize:]
+	switch {
+	case !ok || id != j.id || h.length != int64(len(body)):
+		return dedupe.Late{}, errors.New("the head of an entry is damaged")
+	case checksum(body) != h.crc:
+		return dedupe.Late{}, errChecksum
+	}
+	return decode(body)
+}
+
+// giveUp ends an entry that was whole when it was written and can be read no
+// longer. The file is set aside before anything of it can be cut off.
+func (j *Journal) giveUp(seq uint64, at, size int64, why error) {
+	j.mu.Lock()
+	end := j.end
+	j.mu.Unlock()
+	name, err := j.setAside(end)
+	if err != nil {
+		err = fmt.Errorf("and cannot be set aside: %w", err)
+	}
+	if j.Done(seq) {
+		j.damaged.Add(1)
+		j.options.Log.Error("the journal is damaged: an entry is lost to the store, and its call stays unknown",
+			"path", j.path, "offset", at, "bytes", size, "reason", why, "kept_as", name, "error", err)
+	}
+}
