@@ -12,85 +12,20 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
+	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/prove/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	srv := startServer(t)
-	var n atomic.Int32
-	storetest.Run(t, storetest.Harness{
-		Lease: 400 * time.Millisecond,
-		Open: func(t testing.TB) dedupe.Store {
-			// Each case has its own keys on the one server.
-			return open(t, Options{Addrs: []string{srv.addr}, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
-		},
-	})
-}
-
-// With WAIT in every pipeline the answers are the same.
-func TestConformanceWithReplicas(t *testing.T) {
-	t.Parallel()
-	srv := startServer(t)
-	host, port := "127.0.0.1", srv.addr[len("127.0.0.1:"):]
-	startServer(t, "--replicaof", host, port)
-	for srv.do(t, "wait", 1, 100) != int64(1) { // the replica has caught up
-		srv.do(t, "set", "ping", "x")
-	}
-	var n atomic.Int32
-	storetest.Run(t, storetest.Harness{
-		Lease: 400 * time.Millisecond,
-		Open: func(t testing.TB) dedupe.Store {
-			return open(t, Options{Addrs: []string{srv.addr}, WaitReplicas: 1, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
-		},
-	})
-}
-
-// A Cluster of one node already refuses keys of two slots in one script.
-func TestConformanceOnACluster(t *testing.T) {
-	t.Parallel()
-	srv := startServer(t, "--cluster-enabled", "yes")
-	srv.do(t, "cluster", "addslotsrange", 0, 16383)
-	for srv.do(t, "cluster", "info").(string)[:len("cluster_state:ok")] != "cluster_state:ok" {
-		time.Sleep(10 * time.Millisecond)
-	}
-	var n atomic.Int32
-	storetest.Run(t, storetest.Harness{
-		Lease: 400 * time.Millisecond,
-		Open: func(t testing.TB) dedupe.Store {
-			return open(t, Options{Addrs: []string{srv.addr}, Cluster: true, KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
-		},
-	})
-}
-
-func TestConformanceThroughASentinel(t *testing.T) {
-	t.Parallel()
-	srv := startServer(t)
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %s 1\n", srv.addr[len("127.0.0.1:"):])
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := startSentinel(t, config)
-	var n atomic.Int32
-	storetest.Run(t, storetest.Harness{
-		Lease: 400 * time.Millisecond,
-		Open: func(t testing.TB) dedupe.Store {
-			return open(t, Options{Addrs: []string{sentinel.addr}, MasterName: "main", KeyPrefix: fmt.Sprintf("case-%d:", n.Add(1))})
-		},
-	})
-}
-
 func TestTwoRoundTripsPerCallAndOnePerReplay(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	for i := range 10 { // the scripts are known after the first
 		d := s.Stats().RoundTrips
@@ -119,11 +54,11 @@ func TestTwoRoundTripsPerCallAndOnePerReplay(t *testing.T) {
 // A record is remembered for the retention, whatever happened to its lease.
 func TestTheKeyLivesForTheRetention(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	left := func(id string) time.Duration {
-		ms, _ := srv.do(t, "pttl", recordKey("sidecall:", request(id, 0).Key)).(int64)
+		ms, _ := srv.Do("pttl", recordKey("sidecall:", request(id, 0).Key)).(int64)
 		return time.Duration(ms) * time.Millisecond
 	}
 	check := func(when string) {
@@ -152,25 +87,34 @@ func TestTheKeyLivesForTheRetention(t *testing.T) {
 // that his own claim is another's.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	p := startProxy(t, srv.addr)
-	s := open(t, Options{Addrs: []string{p.addr()}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	p := faultproxy.Start(t, srv.Addr)
+	var deaf atomic.Int32 // how many replies are to be lost, with their connection
+	p.Hook(func(*faultproxy.Conn) faultproxy.Hook {
+		return func(way faultproxy.Direction, _ []byte) faultproxy.Action {
+			if way == faultproxy.ToClient && deaf.Load() > 0 && deaf.Add(-1) >= 0 {
+				return faultproxy.Close(0)
+			}
+			return faultproxy.Pass
+		}
+	})
+	s := open(t, Options{Addrs: []string{p.Addr()}})
 	ctx := context.Background()
 	if err := s.Ping(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 300 {
 		id := fmt.Sprint(i)
-		p.deaf.Store(int32(i % maxTries)) // one try always gets through
+		deaf.Store(int32(i % maxTries)) // one try always gets through
 		a, err := s.Admit(ctx, request(id, tool.NonIdempotent))
 		if err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
 			t.Fatalf("%s: %v at epoch %d, %v", id, a.Verdict, a.Record.Epoch, err)
 		}
-		p.deaf.Store(int32((i / maxTries) % maxTries))
+		deaf.Store(int32((i / maxTries) % maxTries))
 		if v, err := s.Settle(ctx, settlement(id, "ok")); err != nil || v != dedupe.Settled {
 			t.Fatalf("%s: %v, %v", id, v, err)
 		}
-		p.deaf.Store(0)
+		deaf.Store(0)
 		again := request(id, tool.NonIdempotent)
 		again.Owner = "another"
 		if a, err := s.Admit(ctx, again); err != nil || a.Verdict != dedupe.Replay || string(a.Record.Result) != "ok" {
@@ -181,15 +125,17 @@ func TestLostReplies(t *testing.T) {
 
 func TestTheServerForgetsTheScripts(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	var crowd sync.WaitGroup
 	for worker := range 32 {
 		crowd.Go(func() {
 			for i := range 50 {
 				id := fmt.Sprint(worker, " ", i)
 				if worker == 0 {
-					srv.do(t, "script", "flush")
+					if _, err := srv.Try("script", "flush"); err != nil {
+						t.Error(err)
+					}
 				}
 				a, err := s.Admit(context.Background(), request(id, tool.NonIdempotent))
 				if err != nil || a.Verdict != dedupe.Won {
@@ -205,20 +151,20 @@ func TestTheServerForgetsTheScripts(t *testing.T) {
 // works again, with what the append-only file remembers.
 func TestTheServerIsRestarted(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
 		t.Fatal(err)
 	}
-	srv.kill()
+	srv.Kill()
 	if err := s.Ping(ctx); err == nil {
 		t.Error("Ping while it is down")
 	}
 	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); err == nil {
 		t.Errorf("admitted %v while it is down", a.Verdict)
 	}
-	srv.start(t)
+	srv.Restart()
 	if v, err := s.Settle(ctx, settlement("x", "ok")); err != nil || v != dedupe.Settled {
 		t.Errorf("settled after the restart: %v, %v", v, err)
 	}
@@ -229,13 +175,13 @@ func TestTheServerIsRestarted(t *testing.T) {
 
 func TestTheServerComesLate(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	srv.kill()
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	srv.Kill()
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	if err := s.Ping(context.Background()); err == nil {
 		t.Error("Ping before there is a server")
 	}
-	srv.start(t)
+	srv.Restart()
 	deadline := time.Now().Add(10 * time.Second)
 	for s.Ping(context.Background()) != nil {
 		if time.Now().After(deadline) {
@@ -252,22 +198,18 @@ func TestTheServerComesLate(t *testing.T) {
 // made meanwhile is the caller's own.
 func TestTheServerHangs(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	if err := s.Ping(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if err := srv.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	srv.Pause()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if err := srv.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	srv.Resume()
 	a, err := s.Admit(context.Background(), request("x", tool.NonIdempotent))
 	if err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
 		t.Errorf("got %v at epoch %d, %v", a.Verdict, a.Record.Epoch, err)
@@ -276,21 +218,21 @@ func TestTheServerHangs(t *testing.T) {
 
 func TestAServerThatEvictsIsRefused(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, "--maxmemory-policy", "allkeys-lru")
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
 	ctx := context.Background()
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	if err := s.Ping(ctx); !errors.Is(err, ErrEvicts) {
 		t.Errorf("Ping: %v", err)
 	}
 	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, ErrEvicts) {
 		t.Errorf("Admit: %v", err)
 	}
-	allowed := open(t, Options{Addrs: []string{srv.addr}, AllowEviction: true})
+	allowed := open(t, Options{Addrs: []string{srv.Addr}, AllowEviction: true})
 	if _, err := allowed.Admit(ctx, request("x", tool.ReadOnly)); err != nil {
 		t.Errorf("allowed: %v", err)
 	}
 	// The operator mends it, and the first store works.
-	srv.do(t, "config", "set", "maxmemory-policy", "noeviction")
+	srv.Do("config", "set", "maxmemory-policy", "noeviction")
 	deadline := time.Now().Add(10 * time.Second)
 	for s.Ping(ctx) != nil {
 		if time.Now().After(deadline) {
@@ -302,12 +244,12 @@ func TestAServerThatEvictsIsRefused(t *testing.T) {
 
 func TestCheckWarns(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 1 {
 		t.Errorf("of a server that forgets: %q, %v", warnings, err)
 	}
-	srv.do(t, "config", "set", "appendonly", "yes")
+	srv.Do("config", "set", "appendonly", "yes")
 	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 0 {
 		t.Errorf("of one that remembers: %q, %v", warnings, err)
 	}
@@ -315,17 +257,17 @@ func TestCheckWarns(t *testing.T) {
 
 func TestAFullServerRefuses(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
 		t.Fatal(err)
 	}
-	srv.do(t, "config", "set", "maxmemory", "1mb")
+	srv.Do("config", "set", "maxmemory", "1mb")
 	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); err == nil {
 		t.Errorf("admitted %v", a.Verdict)
 	}
-	srv.do(t, "config", "set", "maxmemory", "0")
+	srv.Do("config", "set", "maxmemory", "0")
 	if v, err := s.Settle(ctx, settlement("x", "ok")); err != nil || v != dedupe.Settled {
 		t.Errorf("%v, %v", v, err)
 	}
@@ -334,13 +276,13 @@ func TestAFullServerRefuses(t *testing.T) {
 // What fewer replicas have than asked for is no claim.
 func TestReplicasHaveToHaveIt(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t)
-	s := open(t, Options{Addrs: []string{srv.addr}, WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond})
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}, WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond})
 	ctx := context.Background()
 	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err == nil {
 		t.Fatalf("admitted %v without a replica", a.Verdict)
 	}
-	replica := startServer(t, "--replicaof", "127.0.0.1", srv.addr[len("127.0.0.1:"):])
+	replica := redisserver.StartReplica(t, srv.Addr, redisserver.Options{})
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		a, err := s.Admit(ctx, request("x", tool.NonIdempotent))
@@ -354,14 +296,14 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := replica.do(t, "exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
+	if got := replica.Do("exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
 		t.Error("the replica does not have the claim")
 	}
 }
 
 func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	crash(t, srv, nil)
 }
 
@@ -369,14 +311,14 @@ func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
 // forgets no claim.
 func TestKilledServersNeverRunACallTwice(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	crash(t, srv, func(t *testing.T, _ int) {
-		srv.kill()
-		srv.start(t)
+		srv.Kill()
+		srv.Restart()
 	})
 }
 
-func crash(t *testing.T, srv *server, between func(*testing.T, int)) {
+func crash(t *testing.T, srv *redisserver.Server, between func(*testing.T, int)) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -389,18 +331,18 @@ func crash(t *testing.T, srv *server, between func(*testing.T, int)) {
 		Between: between,
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), crashChild+"="+srv.addr+" "+ledger)
+			cmd.Env = append(os.Environ(), crashChild+"="+srv.Addr+" "+ledger)
 			return cmd
 		},
-		Open: func(t testing.TB) dedupe.Store { return open(t, Options{Addrs: []string{srv.addr}}) },
+		Open: func(t testing.TB) dedupe.Store { return open(t, Options{Addrs: []string{srv.Addr}}) },
 	}.Run(t)
 }
 
 // BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two
 // processors.
 func BenchmarkAdmitSettle(b *testing.B) {
-	srv := startServer(b)
-	s := open(b, Options{Addrs: []string{srv.addr}})
+	srv := redisserver.Start(b, redisserver.Options{})
+	s := open(b, Options{Addrs: []string{srv.Addr}})
 	result := make([]byte, 600)
 	b.SetParallelism(16)
 	b.ReportAllocs()

@@ -88,10 +88,6 @@ func (o Options) validate() error {
 		return errors.New("redis store: a Cluster has no database but 0")
 	case strings.ContainsAny(o.KeyPrefix, "{}"):
 		return fmt.Errorf("redis store: the key prefix %q has braces, which decide the slot of a key", o.KeyPrefix)
-	case o.Cluster && o.WaitReplicas > 0:
-		// WAIT has to follow the command on the connection of the very node that
-		// ran it, and the client routes a command without a key anywhere.
-		return errors.New("redis store: wait_replicas is not available on a Cluster")
 	case o.WaitReplicas < 0:
 		return fmt.Errorf("redis store: wait_replicas is %d", o.WaitReplicas)
 	default:
@@ -110,7 +106,18 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 // client makes the client. It connects when it is first used.
 func (o Options) client() redis.UniversalClient {
 	silence()
-	return redis.NewUniversalClient(&redis.UniversalOptions{
+	return redis.NewUniversalClient(o.universal())
+}
+
+// node are the options of a client of one node of a Cluster.
+func (o Options) node(addr string) *redis.Options {
+	options := o.universal().Simple()
+	options.Addr = addr
+	return options
+}
+
+func (o Options) universal() *redis.UniversalOptions {
+	return &redis.UniversalOptions{
 		Addrs:            o.Addrs,
 		MasterName:       o.MasterName,
 		IsClusterMode:    o.Cluster,
@@ -127,6 +134,7 @@ func (o Options) client() redis.UniversalClient {
 
 		// There is one retry layer, and it is ours: see Store.run.
 		MaxRetries:    -1,
+		MaxRedirects:  -1,
 		DialerRetries: 1,
 		// Without this the deadline of a context bounds no read and no write.
 		ContextTimeoutEnabled: true,
@@ -142,5 +150,5 @@ func (o Options) client() redis.UniversalClient {
 		ReadOnly: false, RouteByLatency: false, RouteRandomly: false,
 
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	}
 }

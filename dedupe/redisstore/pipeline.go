@@ -20,22 +20,35 @@ const (
 	// groupLength and groupBytes bound one pipeline.
 	groupLength = 128
 	groupBytes  = 4 << 20
+	// maxLanes bounds the lanes; a Cluster of more masters shares them.
+	maxLanes = 256
 )
 
 // pipeline sends the commands of concurrent calls together: a few flushers take
 // whatever waits and send it as one write, which costs both sides far less than
 // as many writes. Nothing waits to fill a group. A command that is alone is sent
 // by its own caller, which saves waking a flusher and being woken by it.
+//
+// On a Cluster each master has a lane of its own, so that one that hangs does
+// not hold up the commands for the others.
 type pipeline struct {
-	client  redis.UniversalClient
+	router  *router
 	options Options
-	queue   chan *command
 	quit    chan struct{} // closed when Close begins
 	drained chan struct{} // closed when nothing will be sent any more
 
-	callers             atomic.Int64 // in do
+	mu       sync.RWMutex // guards lanes, and that none is opened after quit
+	lanes    map[string]*lane
+	flushers sync.WaitGroup
+
 	direct              sync.RWMutex // held while a caller sends its own command
 	roundTrips, batches atomic.Uint64
+}
+
+// lane is the way to one server.
+type lane struct {
+	queue   chan *command
+	callers atomic.Int64 // in do
 }
 
 // command is one command on its way.
@@ -52,21 +65,21 @@ type command struct {
 	replicated bool
 }
 
+// key is the key whose slot decides where the command goes.
+func (c *command) key() string {
+	at := 1
+	if c.words[0] != "set" { // eval and evalsha: script, number of keys, keys
+		at = 3
+	}
+	key, _ := c.words[at].(string)
+	return key
+}
+
 func newPipeline(client redis.UniversalClient, options Options) *pipeline {
-	p := &pipeline{
-		client: client, options: options,
-		queue: make(chan *command, queueLength),
-		quit:  make(chan struct{}), drained: make(chan struct{}),
+	return &pipeline{
+		router: newRouter(client, options), options: options, lanes: map[string]*lane{},
+		quit: make(chan struct{}), drained: make(chan struct{}),
 	}
-	var flushers sync.WaitGroup
-	for range options.Flushers {
-		flushers.Go(p.flush) // ends in stop
-	}
-	go func() { // ends with the flushers
-		flushers.Wait()
-		close(p.drained)
-	}()
-	return p
 }
 
 func (p *pipeline) closing() bool {
@@ -79,26 +92,70 @@ func (p *pipeline) closing() bool {
 }
 
 // stop sends what waits and ends the flushers.
-func (p *pipeline) stop() {
+func (p *pipeline) stop() error {
+	p.mu.Lock()
 	close(p.quit)
-	<-p.drained
+	p.mu.Unlock()
+	p.flushers.Wait()
+	close(p.drained)
 	p.direct.Lock() // until the last caller that sends its own command has done so
 	defer p.direct.Unlock()
+	return p.router.close()
+}
+
+// lane returns the lane of a command. Which one does not matter for where the
+// command goes, only for whom it waits with.
+func (p *pipeline) lane(ctx context.Context, c *command) (*lane, error) {
+	name := p.router.lane(ctx, c)
+	p.mu.RLock()
+	l := p.lanes[name]
+	p.mu.RUnlock()
+	if l != nil {
+		return l, nil
+	}
+	return p.open(name)
+}
+
+// open opens a lane with its flushers. There are at most maxLanes.
+func (p *pipeline) open(name string) (*lane, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing() {
+		return nil, dedupe.ErrClosed
+	}
+	if l := p.lanes[name]; l != nil {
+		return l, nil
+	}
+	if len(p.lanes) >= maxLanes {
+		for _, shared := range p.lanes {
+			return shared, nil
+		}
+	}
+	l := &lane{queue: make(chan *command, queueLength)}
+	p.lanes[name] = l
+	for range p.options.Flushers {
+		p.flushers.Go(func() { p.flush(l.queue) }) // ends in stop
+	}
+	return l, nil
 }
 
 // do sends a command and waits for its reply. When ctx ends first, the command
 // is withdrawn, or nobody knows.
 func (p *pipeline) do(ctx context.Context, c *command) error {
+	l, err := p.lane(ctx, c)
+	if err != nil {
+		return err
+	}
 	c.done = make(chan struct{})
-	defer p.callers.Add(-1)
-	if p.callers.Add(1) == 1 && p.sendAlone(ctx, c) {
+	defer l.callers.Add(-1)
+	if l.callers.Add(1) == 1 && p.sendAlone(ctx, c) {
 		if over := ended(ctx); c.err != nil && over != nil {
 			return fmt.Errorf("gave up waiting for redis: %w", over)
 		}
 		return c.err
 	}
 	select {
-	case p.queue <- c:
+	case l.queue <- c:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.quit:
@@ -145,16 +202,16 @@ func (p *pipeline) sendAlone(ctx context.Context, c *command) bool {
 }
 
 // flush is one flusher.
-func (p *pipeline) flush() {
+func (p *pipeline) flush(queue chan *command) {
 	for {
 		select {
-		case c := <-p.queue:
-			p.send(context.Background(), p.gather(c))
+		case c := <-queue:
+			p.send(context.Background(), gather(queue, c))
 		case <-p.quit:
 			for { // what is left
 				select {
-				case c := <-p.queue:
-					p.send(context.Background(), p.gather(c))
+				case c := <-queue:
+					p.send(context.Background(), gather(queue, c))
 				default:
 					return
 				}
@@ -164,7 +221,7 @@ func (p *pipeline) flush() {
 }
 
 // gather collects the group that begins with a command: whatever waits.
-func (p *pipeline) gather(first *command) []*command {
+func gather(queue chan *command, first *command) []*command {
 	group, bytes := make([]*command, 0, 16), 0
 	for c := first; ; {
 		if c.taken.CompareAndSwap(false, true) {
@@ -174,7 +231,7 @@ func (p *pipeline) gather(first *command) []*command {
 			return group
 		}
 		select {
-		case c = <-p.queue:
+		case c = <-queue:
 		default:
 			return group
 		}
@@ -200,39 +257,66 @@ func (p *pipeline) send(ctx context.Context, group []*command) {
 	p.send(ctx, unknown)
 }
 
-// exchange is one pipeline, from its first byte to its last reply. With
-// WaitReplicas a WAIT follows on the same connection, which covers everything
-// that was written before it. ctx ends it early; nobody knows then.
+// exchange sends a group once to where it belongs, from the first byte to the
+// last reply; on a Cluster also after a slot that has moved. ctx ends it early;
+// nobody knows then.
 func (p *pipeline) exchange(ctx context.Context, group []*command) {
-	wait := p.options.WaitReplicas > 0
 	limit := p.options.Timeout
-	if wait {
+	if p.options.WaitReplicas > 0 {
 		limit += p.options.WaitTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	parts := p.router.route(ctx, group)
+	for range maxRedirects {
+		p.exchangeParts(ctx, parts)
+		if parts = p.router.redirected(ctx, parts); len(parts) == 0 {
+			return
+		}
+	}
+}
 
-	pipe := p.client.Pipeline()
-	sent := make([]*redis.Cmd, len(group), len(group)+1)
-	for i, c := range group {
+// exchangeParts sends each part to its server, all at the same time.
+func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
+	if len(parts) == 1 {
+		p.exchangePart(ctx, parts[0])
+		return
+	}
+	var all sync.WaitGroup
+	for _, part := range parts {
+		all.Go(func() { p.exchangePart(ctx, part) })
+	}
+	all.Wait()
+}
+
+// exchangePart is one pipeline on one connection. With WaitReplicas a WAIT
+// follows on it, which covers everything that was written before it, and is
+// answered by the very server that wrote it.
+func (p *pipeline) exchangePart(ctx context.Context, to part) {
+	pipe := to.server.Pipeline()
+	sent := make([]*redis.Cmd, len(to.group))
+	for i, c := range to.group {
+		if to.asking {
+			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues; the error is the command's own
+		}
 		sent[i] = redis.NewCmd(ctx, c.words...)
-		_ = pipe.Process(ctx, sent[i]) // only queues; the error is the command's own
+		_ = pipe.Process(ctx, sent[i]) // as above
 	}
 	var waited *redis.Cmd
-	if wait {
+	if p.options.WaitReplicas > 0 {
 		waited = redis.NewCmd(ctx, "wait", p.options.WaitReplicas, p.options.WaitTimeout.Milliseconds())
 		_ = pipe.Process(ctx, waited) // as above
 	}
 	_, _ = pipe.Exec(ctx) // as above: the first of the commands' errors
 	p.batches.Add(1)
-	p.roundTrips.Add(uint64(len(group)))
+	p.roundTrips.Add(uint64(len(to.group)))
 
-	replicated := !wait
-	if wait {
+	replicated := waited == nil
+	if waited != nil {
 		n, err := waited.Int64()
 		replicated = err == nil && n >= int64(p.options.WaitReplicas)
 	}
-	for i, c := range group {
+	for i, c := range to.group {
 		if c.reply, c.err = sent[i].Result(); errors.Is(c.err, redis.Nil) {
 			c.err = nil // an answer like any other
 		}

@@ -192,9 +192,9 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close implements dedupe.Store: what waits is still sent.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
-		s.pipe.stop()
+		err := s.pipe.stop()
 		s.watches.close()
-		s.closeErr = s.client.Close()
+		s.closeErr = errors.Join(err, s.client.Close())
 	})
 	return s.closeErr
 }

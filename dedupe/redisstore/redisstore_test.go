@@ -109,13 +109,12 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	t.Parallel()
 	addr := []string{"127.0.0.1:1"}
 	for name, o := range map[string]Options{
-		"address":       {},
-		"exclude":       {Addrs: addr, Cluster: true, MasterName: "m"},
-		"several":       {Addrs: append(addr, "127.0.0.1:2")},
-		"database":      {Addrs: addr, Cluster: true, DB: 1},
-		"braces":        {Addrs: addr, KeyPrefix: "{x}"},
-		"wait_replicas": {Addrs: addr, Cluster: true, WaitReplicas: 1},
-		"is -1":         {Addrs: addr, WaitReplicas: -1},
+		"address":  {},
+		"exclude":  {Addrs: addr, Cluster: true, MasterName: "m"},
+		"several":  {Addrs: append(addr, "127.0.0.1:2")},
+		"database": {Addrs: addr, Cluster: true, DB: 1},
+		"braces":   {Addrs: addr, KeyPrefix: "{x}"},
+		"is -1":    {Addrs: addr, WaitReplicas: -1},
 	} {
 		if s, err := New(o); err == nil || s != nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)

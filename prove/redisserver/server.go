@@ -197,8 +197,16 @@ func (s *Server) Do(args ...any) any {
 	return reply
 }
 
+// quiet drops what the client library would log of servers that are down.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
+
 // Try is Do for commands that may fail, and for any goroutine.
 func (s *Server) Try(args ...any) (any, error) {
+	silence()
 	client := redis.NewClient(&redis.Options{
 		Addr: s.Addr, Password: s.options.Password, TLSConfig: s.TLSConfig(),
 		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, Protocol: 2,

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// documentedUser is what docs/redis.md tells an operator to type, in words.
+func documentedUser(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "ACL" && words[1] == "SETUSER" {
+			return words
+		}
+	}
+	t.Fatal("docs/redis.md has no ACL SETUSER line")
+	return nil
+}
+
+// asArgs turns words into what Server.Do takes.
+func asArgs(words []string) []any {
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = word
+	}
+	return args
+}
+
+func withLeastRights(t *testing.T) Options {
+	t.Helper()
+	srv := redisserver.Start(t, redisserver.Options{})
+	srv.Do(asArgs(documentedUser(t))...)
+	return Options{Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret"}
+}
+
+func clusteredWithLeastRights(t *testing.T) Options {
+	t.Helper()
+	cluster := redisserver.StartCluster(t, 3, 3)
+	for _, node := range cluster.Nodes {
+		node.Do(asArgs(documentedUser(t))...)
+	}
+	return Options{Cluster: true, Addrs: cluster.Addrs(), Username: "sidecall", Password: "secret"}
+}
+
+// Each of the rights is needed: without it Redis refuses something that a
+// sidecar does.
+func TestNoRightIsTooMuch(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	redisserver.StartReplica(t, srv.Addr, redisserver.Options{})
+	user := documentedUser(t)
+	options := Options{
+		Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret",
+		WaitReplicas: 1, WaitTimeout: 10 * time.Second,
+	}
+	srv.Do(asArgs(user)...)
+	if err := everything(t, open(t, options), "all rights"); err != nil {
+		t.Fatalf("with all rights: %v", err)
+	}
+	onACluster := map[string]bool{"+cluster|slots": true, "+asking": true}
+	for _, right := range user {
+		if !strings.HasPrefix(right, "+") || onACluster[right] {
+			continue
+		}
+		srv.Do("acl", "log", "reset")
+		srv.Do("script", "flush")
+		srv.Do("acl", "setuser", "sidecall", "-"+right[1:])
+		s := open(t, options)
+		_ = everything(t, s, right) // some of it may go on; the log of Redis counts
+		// A subscription is asked whether it lives when it has been silent.
+		_, stop := s.Watch(request(right, 0).Key)
+		deadline := time.Now().Add(5 * time.Second)
+		for len(srv.Do("acl", "log").([]any)) == 0 {
+			if time.Now().After(deadline) {
+				t.Errorf("nothing is refused without %s", right)
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		stop()
+		srv.Do(asArgs(user)...)
+	}
+}
+
+// everything does all that a sidecar does, and returns the first that fails.
+func everything(t *testing.T, s *Store, id string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	warnings, err := s.Check(ctx)
+	if err := errors.Join(err, s.Ping(ctx)); err != nil {
+		return err
+	}
+	if text := strings.Join(warnings, ""); strings.Contains(text, "not allowed") {
+		return errors.New(text)
+	}
+	if _, err := s.Admit(ctx, request(id, tool.NonIdempotent)); err != nil {
+		return err
+	}
+	hints, stop := s.Watch(request(id, 0).Key)
+	defer stop()
+	select {
+	case <-hints: // the subscription is there
+	case <-time.After(2 * time.Second):
+		return errors.New("no subscription")
+	}
+	other := request(id, tool.NonIdempotent)
+	other.Owner = "another"
+	if a, err := s.Admit(ctx, other); err != nil || a.Verdict != dedupe.InFlight {
+		return fmt.Errorf("the duplicate: %v, %w", a.Verdict, err)
+	}
+	if _, err := s.Renew(ctx, other.Key, "owner of "+id, 1, time.Minute); err != nil {
+		return err
+	}
+	end := settlement(id, "")
+	end.State, end.Output = dedupe.Unknown, &dedupe.Output{Ref: id, Data: []byte("long"), TTL: time.Hour}
+	for range 2 { // said again when the reply was lost
+		if _, err := s.Settle(ctx, end); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-hints:
+	case <-time.After(2 * time.Second):
+		return errors.New("no hint")
+	}
+	if _, err := s.Output(ctx, "acme", id); err != nil {
+		return err
+	}
+	page, err := s.Undecided(ctx, "")
+	for err == nil && page.Next != "" && len(page.Calls) == 0 {
+		page, err = s.Undecided(ctx, page.Next)
+	}
+	if err == nil && len(page.Calls) == 0 {
+		err = errors.New("the unknown call is not listed")
+	}
+	return err
+}
