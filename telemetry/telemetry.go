@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -108,10 +109,15 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 	return err
 }
 
+// overload are the metrics of Go's runtime, beside the usual ones, that tell a
+// sidecar with too much to do: what is alive after a collection, and how long
+// goroutines wait for a processor.
+var overload = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/(gc/heap/live:bytes|sched/latencies:seconds)$")}
+
 func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) (*metric.MeterProvider, error) {
 	registry := prometheus.NewRegistry()
 	if err := errors.Join(
-		registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(overload))),
 		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	); err != nil {
 		return nil, fmt.Errorf("prometheus: %w", err)

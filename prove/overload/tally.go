@@ -1,0 +1,119 @@
+package overload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Tally is what came of a load.
+type Tally struct {
+	Start, End time.Time
+
+	deadline time.Duration
+	mu       sync.Mutex
+	byCode   map[string]*fates
+	missed   int
+	attempts int
+}
+
+// fates are the calls that ended with one code.
+type fates struct {
+	latencies []time.Duration
+	ended     []time.Duration // since Tally.Start
+	late      int             // after their deadline
+}
+
+func newTally(deadline time.Duration) *Tally {
+	return &Tally{Start: time.Now(), deadline: deadline, byCode: make(map[string]*fates)}
+}
+
+func (t *Tally) unsent() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missed++
+}
+
+func (t *Tally) add(a Answer, due, ended time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.byCode[a.Code]
+	if f == nil {
+		f = &fates{}
+		t.byCode[a.Code] = f
+	}
+	took := ended.Sub(due)
+	f.latencies = append(f.latencies, took)
+	f.ended = append(f.ended, ended.Sub(t.Start))
+	if took > t.deadline {
+		f.late++
+	}
+	t.attempts += a.Attempts
+}
+
+// Count is how many calls ended with the code.
+func (t *Tally) Count(code string) int {
+	if f := t.byCode[code]; f != nil {
+		return len(f.latencies)
+	}
+	return 0
+}
+
+// Total is how many calls were made.
+func (t *Tally) Total() int {
+	total := 0
+	for code := range t.byCode {
+		total += t.Count(code)
+	}
+	return total
+}
+
+// Unsent is how many calls of an open loop were not made, for too many were in
+// flight.
+func (t *Tally) Unsent() int { return t.missed }
+
+// Attempts is how many attempts the answers told of.
+func (t *Tally) Attempts() int { return t.attempts }
+
+// Goodput is how many calls per second worked within their deadline, of those
+// that ended between two instants after the start.
+func (t *Tally) Goodput(from, to time.Duration) float64 {
+	f := t.byCode[OK]
+	if f == nil || to <= from {
+		return 0
+	}
+	good := 0
+	for i, ended := range f.ended {
+		if ended >= from && ended < to && f.latencies[i] <= t.deadline {
+			good++
+		}
+	}
+	return float64(good) / (to - from).Seconds()
+}
+
+// Quantile is the latency below which the share q of the calls with the code
+// stayed; 0 when there are none.
+func (t *Tally) Quantile(code string, q float64) time.Duration {
+	f := t.byCode[code]
+	if f == nil {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(f.latencies))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// String lists the codes with their counts and latencies.
+func (t *Tally) String() string {
+	var b strings.Builder
+	for _, code := range slices.Sorted(maps.Keys(t.byCode)) {
+		fmt.Fprintf(&b, "%s %d (%d late, p50 %s, p99 %s)  ", code, t.Count(code), t.byCode[code].late,
+			t.Quantile(code, 0.5).Round(time.Millisecond/10), t.Quantile(code, 0.99).Round(time.Millisecond/10))
+	}
+	if t.missed > 0 {
+		fmt.Fprintf(&b, "unsent %d", t.missed)
+	}
+	return strings.TrimSpace(b.String())
+}
