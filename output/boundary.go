@@ -66,10 +66,13 @@ func label(name string) string {
 }
 
 // lookAlike finds what a reader could take for one of our tags: any spelling of
-// "<", bare or escaped, slashes and spaces, then the name. An escape is taken
-// with all its backslashes: half of an escaped one would break the JSON.
+// "<", of slashes and spaces, bare or escaped as in JSON or HTML, then the name.
+// An escape is taken with all its backslashes: half of an escaped one would
+// break the JSON.
 var lookAlike = regexp.MustCompile(
-	`(?i)(?:<|＜|﹤|\\+u003c|\\+uff1c|\\+ufe64|&lt;|&#60;|&#x3c;)((?:[\s/\\／]|\\[nrt])*untrusted[\s_-]*output)`)
+	`(?i)(?:<|＜|﹤|\\+u003c|\\+uff1c|\\+ufe64|&lt;?|&#0*60;?|&#x0*3c;?)` +
+		`((?:[\s/\\／]|\\[nrt]|\\+u002f|\\+uff0f|\\+u0020|\\+u000[9ad]|&sol;|&#0*47;?|&#x0*2f;?)*` +
+		`untrusted(?:[\s_-]|\\+u005f|&lowbar;|&#0*95;?|&#x0*5f;?)*output)`)
 
 // disarm takes from each tag that looks like ours its "<". One character or
 // more becomes one, so a text never gets longer.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rivo/uniseg"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -153,4 +154,45 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Pages of any size, read one after the other, are the whole, and each ends
+// where a reader sees a character end.
+func FuzzPages(f *testing.F) {
+	f.Add([]byte("e\u0301🇩🇪🇫🇷 x\nline two\n👩‍👩‍👧‍👦"), uint8(3))
+	f.Add([]byte(strings.Repeat("a\u0300\u0301\u0302", 50)), uint8(2))
+	f.Add([]byte("\xff\x80 broken \xe2\x82"), uint8(1))
+	f.Add([]byte("\r\n\r\nकि क्षि 각\u200d"), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, limit uint8) {
+		if len(data) > 4<<10 {
+			return
+		}
+		pages := readAll(t, data, int64(limit)+1)
+		whole := strings.ToValidUTF8(string(data), "\uFFFD")
+		if got := strings.Join(pages, ""); got != whole {
+			t.Fatalf("%q became %q", whole, got)
+		}
+		at := 0
+		for _, page := range pages[:len(pages)-1] {
+			start := at
+			at += len(page)
+			if from, to := clusterAround(whole, at); from > start && chars(whole[from:to]) <= maxCluster {
+				t.Fatalf("page %q ends inside %q", page, whole[from:to])
+			}
+		}
+	})
+}
+
+// clusterAround is the grapheme cluster that position i divides, found from the
+// very beginning of the text; none (from is 0) when i is between two.
+func clusterAround(text string, i int) (from, to int) {
+	for state := -1; to < i; {
+		var cluster string
+		cluster, _, _, state = uniseg.FirstGraphemeClusterInString(text[to:], state)
+		from, to = to, to+len(cluster)
+	}
+	if to == i {
+		return 0, 0
+	}
+	return from, to
 }

@@ -5,9 +5,13 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sidecall/sidecall/schema/repair"
 )
+
+// mostTime is what one call and its repairs may take, on a busy machine.
+const mostTime = 20 * time.Second
 
 // FuzzRepair puts any JSON in the place of one argument of a valid call. A
 // program that reads nothing but the violations has to arrive at a call that is
@@ -54,6 +58,7 @@ func FuzzRepair(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer time.AfterFunc(mostTime, func() { panic("it takes too long: " + string(sent)) }).Stop()
 		for range 4 {
 			violations, err := call(args)
 			if err != nil {
