@@ -169,28 +169,27 @@ func (j *Journal) compact() error {
 
 // rewrite puts a file with the given entries in the place of the file. Until
 // the rename nothing has changed.
-func (j *Journal) rewrite(entries []*slot) (fresh file, offsets []int64, err error) {
+func (j *Journal) rewrite(entries []*slot) (file, []int64, error) {
 	disk, name := j.options.disk, j.path+".new"
-	fresh, err = disk.Open(name, os.O_CREATE|os.O_TRUNC)
+	fresh, err := disk.Open(name, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, fresh.Close(), ignoreMissing(disk.Remove(name)))
-		}
-	}()
-	if err := fresh.Lock(); err != nil {
-		return nil, nil, err
+	err = fresh.Lock()
+	var offsets []int64
+	if err == nil {
+		offsets, err = j.fill(fresh, entries)
 	}
-	offsets, err = j.fill(fresh, entries)
+	if err == nil {
+		err = fresh.Sync()
+	}
+	if err == nil {
+		err = disk.Rename(name, j.path)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, fresh.Close(), ignoreMissing(disk.Remove(name)))
 	}
-	if err := fresh.Sync(); err != nil {
-		return nil, nil, err
-	}
-	return fresh, offsets, disk.Rename(name, j.path)
+	return fresh, offsets, nil
 }
 
 // fill writes a header and copies frames as they are: one that has been damaged
