@@ -2,15 +2,10 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"syscall"
 	"time"
-
-	"google.golang.org/grpc"
-
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Fail sets the fault, in the words of package failpoint, that the next lives
@@ -58,16 +53,7 @@ func (s *Sidecar) PID() int { return s.cmd.Process.Pid }
 func (s *Sidecar) Try() (ready bool, exitCode int) {
 	s.t.Helper()
 	s.launch()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	go func() { // ends with the process or this function
-		select {
-		case <-s.exited:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	if _, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true)); err == nil {
+	if s.answers() == nil {
 		return true, 0
 	}
 	return false, s.Wait()

@@ -25,7 +25,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -92,13 +94,21 @@ func (build *build) get(tb testing.TB, flags ...string) string {
 // to some connection when the process that is to listen there starts.
 const firstPort, lastPort = 10_000, 32_767
 
-// FreePort returns a loopback address that nothing listens on now, and that no
-// connection takes before, or between two lives of, the process that it is for.
+// givenPorts are those that FreePort has returned: the process that one is for
+// may be dead just now.
+var givenPorts sync.Map
+
+// FreePort returns a loopback address that nothing listens on now, that it has
+// not returned before, and that no connection takes before, or between two lives
+// of, the process that it is for.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	var last error
 	for range 100 {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1)))
+		if _, given := givenPorts.LoadOrStore(addr, nil); given {
+			continue
+		}
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 		if err != nil {
 			last = err
@@ -177,10 +187,29 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 func (s *Sidecar) Run() {
 	s.t.Helper()
 	s.launch()
+	if err := s.answers(); err != nil {
+		s.t.Fatalf("the sidecar did not start: %v\n%s", err, s.Log())
+	}
+}
+
+// answers waits until the process takes calls; an error when it ends before, or
+// does not in time.
+func (s *Sidecar) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if _, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true)); err != nil {
-		s.t.Fatalf("the sidecar did not start: %v\n%s", err, s.Log())
+	go func() { // ends with the process or this function
+		select {
+		case <-s.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		_, err := s.Client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true))
+		// The connection to the process before may be noticed to be dead only now.
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
 	}
 }
 
@@ -262,6 +291,9 @@ func (s *Sidecar) Stop() {
 
 // Log returns what the process has written.
 func (s *Sidecar) Log() string { return s.log.String() }
+
+// TakeLog is Log since the last TakeLog.
+func (s *Sidecar) TakeLog() string { return s.log.take() }
 
 // Get fetches a page of the admin address.
 func (s *Sidecar) Get(path string) (status int, body string) {
@@ -362,5 +394,12 @@ func (b *buffer) Write(p []byte) (int, error) {
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.b.Reset()
 	return b.b.String()
 }

@@ -1,0 +1,73 @@
+//go:build prove
+
+package crash
+
+import (
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+)
+
+// tally counts what many workers see.
+type tally struct {
+	mu         sync.Mutex
+	counts     map[string]int
+	violations int
+}
+
+func newTally() *tally { return &tally{counts: map[string]int{}} }
+
+func (y *tally) add(what string, n int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.counts[what] += n
+}
+
+// most keeps the largest of the numbers.
+func (y *tally) most(what string, n int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.counts[what] = max(y.counts[what], n)
+}
+
+func (y *tally) of(what string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.counts[what]
+}
+
+// broken counts and reports a broken promise.
+func (y *tally) broken(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Errorf(format, args...)
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.violations++
+}
+
+func isNotFound(err error) bool    { return status.Code(err) == codes.NotFound }
+func isUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
+
+// end kills a sidecar that has nothing to do, wherever it is.
+func end(s *harness.Sidecar) {
+	s.Kill()
+	s.TakeLog()
+}
+
+// workers runs n workers side by side and waits for them. Each is a test of its
+// own, and one that cannot go on ends alone.
+func workers(t *testing.T, n int, work func(t *testing.T, worker int)) {
+	t.Helper()
+	t.Run("workers", func(t *testing.T) {
+		for worker := range n {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				work(t, worker)
+			})
+		}
+	})
+}
