@@ -29,11 +29,12 @@
 //	any other                               settle, resolve, renew   refused, record unchanged
 //	any                                     lookup                   the record; a claim with its lease out as
 //	                                                                 UNKNOWN, NOT_RUN if its effect may repeat
-//	CLAIMED                                 reopen (embedded)        UNKNOWN if non_idempotent, else lease out
+//	CLAIMED                                 reopen (embedded)        UNKNOWN if non_idempotent, else lease out⁴
 //
 // ¹ by the record or by the request. ² a resolution was wrong, the owner knows
-// better. ³ DONE only with the same result. Epoch 0 stands for any epoch in a
-// settlement as NOT_RUN.
+// better. ³ DONE only with the same result. ⁴ even when its retention is over and
+// nobody saw it any more: remembering longer breaks no promise. Epoch 0 stands
+// for any epoch in a settlement as NOT_RUN.
 //
 // Hence: DONE never changes; an epoch has one owner, and each claim adds one to
 // it; a running lease is never taken; an expired claim of a non_idempotent call
@@ -142,33 +143,61 @@ func (s state) step(op timed) []state {
 		next = append(next, s) // it never took effect
 	}
 	op.now.from = max(op.now.from, s.clock)
-	for _, before := range s.remembered(op.now) {
-		for _, o := range before.respond(op.Operation, op.now) {
+	if kept, possible := s.remembered(op.now); possible {
+		for _, o := range kept.respond(op.Operation, op.now) {
 			if after, possible := o.heard(op); possible {
 				next = append(next, after)
 			}
 		}
 	}
+	if gone, possible := s.isForgotten(op.now); possible {
+		next = append(next, gone.stepForgotten(op)...)
+	}
 	return next
 }
 
-// remembered returns the record as it is at an instant: itself, forgotten, or
-// either when the end of its retention is near. That end says nothing of the
-// instant: a store may read one clock for its leases and another for its keys.
-func (s state) remembered(now span) []state {
+// remembered returns the record if its retention may not be over at an instant.
+// The end of it says nothing of the instant: a store may read one clock for its
+// leases and another for its keys.
+func (s state) remembered(now span) (state, bool) {
 	if s.kind == dedupe.Absent {
-		return []state{s}
+		return s, true
 	}
-	var both []state
-	if early, end := now.before(s.forgotten); !early.empty() {
-		kept := s
-		kept.forgotten = end
-		both = append(both, kept)
+	early, end := now.before(s.forgotten)
+	s.forgotten = end
+	return s, !early.empty()
+}
+
+// isForgotten returns the record if its retention may be over at an instant.
+func (s state) isForgotten(now span) (state, bool) {
+	late, end := now.notBefore(s.forgotten)
+	s.forgotten = end
+	return s, s.kind != dedupe.Absent && !late.empty()
+}
+
+// stepForgotten is step for a record whose retention is over. Nobody sees it any
+// more, but a store that is opened may still find it and decide its claim, which
+// is as well: that nobody knows what became of the call is still true.
+func (s state) stepForgotten(op timed) (next []state) {
+	if op.Kind == Reopen {
+		next = append(next, s)
+		for _, o := range s.reopen(op.now) {
+			if after, possible := o.heard(op); possible && after != s {
+				next = append(next, after)
+			}
+		}
+		return next
 	}
-	if late, _ := now.notBefore(s.forgotten); !late.empty() {
-		both = append(both, state{clock: s.clock})
+	for _, o := range (state{clock: s.clock}).respond(op.Operation, op.now) {
+		after, possible := o.heard(op)
+		if possible && !o.changes {
+			after = s
+		}
+		if possible {
+			next = append(next, after)
+		}
 	}
-	return both
+	return next
 }
 
 func (s state) respond(op *Operation, now span) []outcome {

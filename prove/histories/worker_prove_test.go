@@ -132,7 +132,7 @@ func work(j job) error {
 
 // reopen opens the store, after closing it.
 func (w *worker) reopen() (err error) {
-	opened := Operation{Kind: Reopen, Client: -1, Heard: true}
+	opened := Operation{Kind: Reopen, Client: 99, Heard: true}
 	if w.store != nil {
 		if err := w.store.Close(); err != nil {
 			return err
