@@ -453,7 +453,10 @@ type ExecuteToolResponse struct {
 	Blocks []*ContentBlock `protobuf:"bytes,15,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	// Something that the loop or the model should know though the call did not
 	// fail, one short sentence each.
-	Notices       []string `protobuf:"bytes,16,rep,name=notices,proto3" json:"notices,omitempty"`
+	Notices []string `protobuf:"bytes,16,rep,name=notices,proto3" json:"notices,omitempty"`
+	// Set when nobody heard how the call ended, and somebody has found it out
+	// since: an operator, or a verification. Replays keep it.
+	Resolution    *Resolution `protobuf:"bytes,17,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,6 +603,96 @@ func (x *ExecuteToolResponse) GetNotices() []string {
 	return nil
 }
 
+func (x *ExecuteToolResponse) GetResolution() *Resolution {
+	if x != nil {
+		return x.Resolution
+	}
+	return nil
+}
+
+// Resolution says who decided what became of a call that was unknown. It is no
+// report of the sidecar that ran the call.
+type Resolution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator's name as given, or verification.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// Why, in the operator's words or the verification's.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When, by the clock of the sidecar that recorded it.
+	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// EXECUTION_STATE_DONE or EXECUTION_STATE_NOT_RUN.
+	State ExecutionState `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
+	// The read-only tool whose answer decided; empty when a person did.
+	VerifiedWith  string `protobuf:"bytes,5,opt,name=verified_with,json=verifiedWith,proto3" json:"verified_with,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resolution) Reset() {
+	*x = Resolution{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resolution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resolution) ProtoMessage() {}
+
+func (x *Resolution) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
+func (*Resolution) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Resolution) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Resolution) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Resolution) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Resolution) GetState() ExecutionState {
+	if x != nil {
+		return x.State
+	}
+	return ExecutionState_EXECUTION_STATE_UNSPECIFIED
+}
+
+func (x *Resolution) GetVerifiedWith() string {
+	if x != nil {
+		return x.VerifiedWith
+	}
+	return ""
+}
+
 // ToolError is the one shape of every error. All five are always present;
 // field and received may be empty strings.
 type ToolError struct {
@@ -621,7 +714,7 @@ type ToolError struct {
 
 func (x *ToolError) Reset() {
 	*x = ToolError{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +726,7 @@ func (x *ToolError) String() string {
 func (*ToolError) ProtoMessage() {}
 
 func (x *ToolError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +739,7 @@ func (x *ToolError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
 func (*ToolError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ToolError) GetCode() string {
@@ -706,7 +799,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +811,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +824,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Recovery) GetClass() RecoveryClass {
@@ -796,7 +889,7 @@ type ItemResult struct {
 
 func (x *ItemResult) Reset() {
 	*x = ItemResult{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +901,7 @@ func (x *ItemResult) String() string {
 func (*ItemResult) ProtoMessage() {}
 
 func (x *ItemResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +914,7 @@ func (x *ItemResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemResult.ProtoReflect.Descriptor instead.
 func (*ItemResult) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ItemResult) GetIndex() int32 {
@@ -870,7 +963,7 @@ type Truncation struct {
 
 func (x *Truncation) Reset() {
 	*x = Truncation{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +975,7 @@ func (x *Truncation) String() string {
 func (*Truncation) ProtoMessage() {}
 
 func (x *Truncation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +988,7 @@ func (x *Truncation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Truncation.ProtoReflect.Descriptor instead.
 func (*Truncation) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Truncation) GetOriginalChars() int64 {
@@ -940,7 +1033,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1045,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1058,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Budget) GetToolCallsUsed() int64 {
@@ -1027,7 +1120,7 @@ type ContentBlock struct {
 
 func (x *ContentBlock) Reset() {
 	*x = ContentBlock{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1132,7 @@ func (x *ContentBlock) String() string {
 func (*ContentBlock) ProtoMessage() {}
 
 func (x *ContentBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1145,7 @@ func (x *ContentBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentBlock.ProtoReflect.Descriptor instead.
 func (*ContentBlock) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ContentBlock) GetType() string {
@@ -1114,7 +1207,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1219,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1232,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1159,7 +1252,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1264,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1277,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1212,7 +1305,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1317,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1330,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Tool) GetName() string {
@@ -1299,7 +1392,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1404,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1417,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -1346,7 +1439,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1451,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1464,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1399,7 +1492,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1504,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1517,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -1453,7 +1546,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1558,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1571,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -1527,7 +1620,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1632,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1645,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -1641,7 +1734,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1746,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1759,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -1712,7 +1805,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1817,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1830,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -1790,7 +1883,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x05\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -1812,7 +1905,17 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x17structured_content_json\x18\r \x01(\tR\x15structuredContentJson\x125\n" +
 	"\bduration\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\bduration\x121\n" +
 	"\x06blocks\x18\x0f \x03(\v2\x19.sidecall.v1.ContentBlockR\x06blocks\x12\x18\n" +
-	"\anotices\x18\x10 \x03(\tR\anotices\"\x85\x01\n" +
+	"\anotices\x18\x10 \x03(\tR\anotices\x127\n" +
+	"\n" +
+	"resolution\x18\x11 \x01(\v2\x17.sidecall.v1.ResolutionR\n" +
+	"resolution\"\xb8\x01\n" +
+	"\n" +
+	"Resolution\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x121\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x1b.sidecall.v1.ExecutionStateR\x05state\x12#\n" +
+	"\rverified_with\x18\x05 \x01(\tR\fverifiedWith\"\x85\x01\n" +
 	"\tToolError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x1e\n" +
@@ -1960,7 +2063,7 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                  // 0: sidecall.v1.Outcome
 	(RecoveryClass)(0),            // 1: sidecall.v1.RecoveryClass
@@ -1968,70 +2071,74 @@ var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(ExecutionState)(0),           // 3: sidecall.v1.ExecutionState
 	(*ExecuteToolRequest)(nil),    // 4: sidecall.v1.ExecuteToolRequest
 	(*ExecuteToolResponse)(nil),   // 5: sidecall.v1.ExecuteToolResponse
-	(*ToolError)(nil),             // 6: sidecall.v1.ToolError
-	(*Recovery)(nil),              // 7: sidecall.v1.Recovery
-	(*ItemResult)(nil),            // 8: sidecall.v1.ItemResult
-	(*Truncation)(nil),            // 9: sidecall.v1.Truncation
-	(*Budget)(nil),                // 10: sidecall.v1.Budget
-	(*ContentBlock)(nil),          // 11: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),   // 12: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),  // 13: sidecall.v1.ExecuteToolsResponse
-	(*Tool)(nil),                  // 14: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),      // 15: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),     // 16: sidecall.v1.ListToolsResponse
-	(*UnavailableBackend)(nil),    // 17: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),   // 18: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),             // 19: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),     // 20: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),    // 21: sidecall.v1.ReadOutputResponse
-	nil,                           // 22: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                           // 23: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*Resolution)(nil),            // 6: sidecall.v1.Resolution
+	(*ToolError)(nil),             // 7: sidecall.v1.ToolError
+	(*Recovery)(nil),              // 8: sidecall.v1.Recovery
+	(*ItemResult)(nil),            // 9: sidecall.v1.ItemResult
+	(*Truncation)(nil),            // 10: sidecall.v1.Truncation
+	(*Budget)(nil),                // 11: sidecall.v1.Budget
+	(*ContentBlock)(nil),          // 12: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),   // 13: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),  // 14: sidecall.v1.ExecuteToolsResponse
+	(*Tool)(nil),                  // 15: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),      // 16: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),     // 17: sidecall.v1.ListToolsResponse
+	(*UnavailableBackend)(nil),    // 18: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),   // 19: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),             // 20: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),     // 21: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),    // 22: sidecall.v1.ReadOutputResponse
+	nil,                           // 23: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                           // 24: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	24, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	22, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	25, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	23, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	6,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	6,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	7,  // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	8,  // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	9,  // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	10, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	24, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	11, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	1,  // 11: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	24, // 12: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	6,  // 13: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	25, // 14: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 15: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	5,  // 16: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	2,  // 17: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	23, // 18: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	14, // 19: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	17, // 20: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	3,  // 21: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	25, // 22: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	25, // 23: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 24: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	2,  // 25: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	25, // 26: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	4,  // 27: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	12, // 28: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	15, // 29: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	18, // 30: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	20, // 31: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	5,  // 32: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	13, // 33: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	16, // 34: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	19, // 35: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	21, // 36: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	32, // [32:37] is the sub-list for method output_type
-	27, // [27:32] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	7,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	7,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	8,  // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	9,  // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	10, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	11, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	25, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	12, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	6,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	26, // 12: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	3,  // 13: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	1,  // 14: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	25, // 15: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	7,  // 16: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	26, // 17: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	4,  // 18: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	5,  // 19: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	2,  // 20: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	24, // 21: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	15, // 22: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	18, // 23: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	3,  // 24: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	26, // 25: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	26, // 26: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 27: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	2,  // 28: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	26, // 29: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	4,  // 30: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	13, // 31: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	16, // 32: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	19, // 33: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	21, // 34: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	5,  // 35: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	14, // 36: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	17, // 37: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	20, // 38: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	22, // 39: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	35, // [35:40] is the sub-list for method output_type
+	30, // [30:35] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -2045,7 +2152,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

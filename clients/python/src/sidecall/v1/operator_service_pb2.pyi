@@ -1,0 +1,121 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from sidecall.v1 import tool_service_pb2 as _tool_service_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class VerificationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERIFICATION_VERDICT_UNSPECIFIED: _ClassVar[VerificationVerdict]
+    VERIFICATION_VERDICT_INCONCLUSIVE: _ClassVar[VerificationVerdict]
+    VERIFICATION_VERDICT_DONE: _ClassVar[VerificationVerdict]
+    VERIFICATION_VERDICT_NOT_RUN: _ClassVar[VerificationVerdict]
+    VERIFICATION_VERDICT_TOO_EARLY: _ClassVar[VerificationVerdict]
+VERIFICATION_VERDICT_UNSPECIFIED: VerificationVerdict
+VERIFICATION_VERDICT_INCONCLUSIVE: VerificationVerdict
+VERIFICATION_VERDICT_DONE: VerificationVerdict
+VERIFICATION_VERDICT_NOT_RUN: VerificationVerdict
+VERIFICATION_VERDICT_TOO_EARLY: VerificationVerdict
+
+class ListUnknownRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListUnknownResponse(_message.Message):
+    __slots__ = ("executions", "next_page_token")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[UnknownExecution]
+    next_page_token: str
+    def __init__(self, executions: _Optional[_Iterable[_Union[UnknownExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UnknownExecution(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "execution", "fingerprint", "verify_with", "verifiable", "error")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_WITH_FIELD_NUMBER: _ClassVar[int]
+    VERIFIABLE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    execution: _tool_service_pb2.Execution
+    fingerprint: str
+    verify_with: str
+    verifiable: bool
+    error: _tool_service_pb2.ToolError
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., error: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ...) -> None: ...
+
+class ResolveExecutionRequest(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    IS_ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_BY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    state: _tool_service_pb2.ExecutionState
+    reason: str
+    content: str
+    is_error: bool
+    resolved_by: str
+    epoch: int
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., state: _Optional[_Union[_tool_service_pb2.ExecutionState, str]] = ..., reason: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., resolved_by: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ResolveExecutionResponse(_message.Message):
+    __slots__ = ("execution",)
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    execution: _tool_service_pb2.Execution
+    def __init__(self, execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
+
+class VerifyExecutionRequest(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "arguments_json", "settle", "resolved_by")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_BY_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    arguments_json: str
+    settle: bool
+    resolved_by: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., settle: _Optional[bool] = ..., resolved_by: _Optional[str] = ...) -> None: ...
+
+class VerifyExecutionResponse(_message.Message):
+    __slots__ = ("verdict", "explanation", "not_before", "result", "settled", "execution")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    verdict: VerificationVerdict
+    explanation: str
+    not_before: _timestamp_pb2.Timestamp
+    result: _tool_service_pb2.ExecuteToolResponse
+    settled: bool
+    execution: _tool_service_pb2.Execution
+    def __init__(self, verdict: _Optional[_Union[VerificationVerdict, str]] = ..., explanation: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[_Union[_tool_service_pb2.ExecuteToolResponse, _Mapping]] = ..., settled: _Optional[bool] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
