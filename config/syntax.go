@@ -70,11 +70,23 @@ func checkRunes(file string, data []byte) *Problem {
 		}
 		i += size
 		column++
-		if r == '\n' {
+		if breaksLine(r, data[i:]) {
 			line, column = line+1, 1
 		}
 	}
 	return nil
+}
+
+// breaksLine reports whether the parser counts a new line after r.
+func breaksLine(r rune, rest []byte) bool {
+	switch r {
+	case '\n', 0x85, 0x2028, 0x2029:
+		return true
+	case '\r':
+		return len(rest) == 0 || rest[0] != '\n'
+	default:
+		return false
+	}
 }
 
 // syntaxProblem gives the parser's error its position and says what to do
