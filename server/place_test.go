@@ -309,3 +309,36 @@ func runAfterAll(t *testing.T, room bool) {
 		}
 	}
 }
+
+// A breaker that opens between two attempts of a call keeps the second one back.
+// The first has been sent all the same, and CIRCUIT_OPEN means that nothing was.
+func TestAGuardThatStopsARetryDoesNotHideTheAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		effect  tool.Effect
+		failure tool.Failure
+		code    tool.Code
+	}{
+		"ambiguous": {tool.Keyed, cutOff, tool.CodeDependencyUnavailable},
+		"timed out": {tool.ReadOnly, timedOut, tool.CodeTimeout},
+		"not run":   {tool.NonIdempotent, refused, tool.CodeDependencyUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fails(always, test.failure)
+			s := newSidecar(t, newRoute(t, "act", test.effect, b, withBreaker(1)))
+			res := s.call(request("toolu_1", "act"))
+			recovery := res.GetRecovery()
+			if code(res) != test.code || recovery.GetAttempts() != 1 || b.calls.Load() != 1 || !recovery.GetRetriesExhausted() {
+				t.Errorf("got %v after %d calls, want %s after 1", res, b.calls.Load(), test.code)
+			}
+			if wait := recovery.GetRetryAfter().AsDuration(); wait < 50*time.Second || wait > time.Minute {
+				t.Errorf("retry_after %s, want what is left of the minute for which the breaker is open", wait)
+			}
+			if got := s.state("toolu_1"); got != dedupe.NotRun {
+				t.Errorf("state %v", got)
+			}
+			if res := s.call(request("toolu_2", "act")); code(res) != tool.CodeCircuitOpen || res.GetRecovery().GetAttempts() != 0 {
+				t.Errorf("the next call: %v", res)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
@@ -41,11 +42,24 @@ func (e *Executor) run(ctx context.Context, c *call) ending {
 // attempt makes one attempt, classifies what came of it and says whether there
 // may be another.
 func (e *Executor) attempt(ctx context.Context, c *call, n int, key string) retry.Verdict {
+	sent, earlier := c.sent, c.reading.Failure
 	failure := e.guardedInvoke(ctx, c, n, key)
 	if failure == nil {
 		return retry.Verdict{}
 	}
+	if sent > 0 && sent == c.sent {
+		c.keep(earlier, failure.RetryAfter)
+	}
 	return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
+}
+
+// keep lets a call that a guard kept from being sent again end as its last
+// attempt did: the guard's own code would say that nothing was sent. Of the
+// guard remains how long to wait.
+func (c *call) keep(earlier *tool.Failure, retryAfter time.Duration) {
+	kept := *earlier
+	kept.RetryAfter = max(kept.RetryAfter, retryAfter)
+	c.reading.Failure = &kept
 }
 
 // mayRepeat is the rule that keeps a call from happening twice: what provably
