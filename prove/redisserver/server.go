@@ -102,7 +102,7 @@ func (s *Server) Launch() {
 	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	//nolint:noctx // Kill ends it, and Pdeathsig when the test process is killed
+	// Kill ends it, and Pdeathsig when the test process is killed.
 	cmd := exec.Command("redis-server", append([]string{s.configFile()}, s.flags...)...)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	// A group of its own, because the server may have forked to write a file.
