@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sidecall/sidecall/failpoint"
 )
 
 // How often a claim held by another process is asked after. Polling is the
@@ -148,12 +146,9 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 	}()
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
 		sent := time.Now()
-		failpoint.Hit(failpoint.AdmissionUnsent)
-		admission, err := d.store.Admit(ctx, req)
-		failpoint.Hit(failpoint.AdmissionDurable)
+		admission, err := d.ask(ctx, req)
 		switch {
 		case err != nil:
-			d.giveBack(req, err)
 			if ctx.Err() == nil {
 				ended.err = err
 			} else if last.Verdict == InFlight {

@@ -87,9 +87,13 @@ func (c *Claim) renew() {
 	ctx, cancel := context.WithTimeout(d.background, lease/3)
 	defer cancel()
 	sent := time.Now()
-	failpoint.Hit(failpoint.RenewalUnsent)
-	ok, err := d.store.Renew(ctx, c.request.Key, c.request.Owner, c.record.Epoch, lease)
-	failpoint.Hit(failpoint.RenewalDurable)
+	var ok bool
+	err := survive(func() (err error) {
+		failpoint.Hit(failpoint.RenewalUnsent)
+		ok, err = d.store.Renew(ctx, c.request.Key, c.request.Owner, c.record.Epoch, lease)
+		failpoint.Hit(failpoint.RenewalDurable)
+		return err
+	})
 	switch {
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.

@@ -71,7 +71,11 @@ func (d *Dedupe) exorcise() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(d.background, settleMax)
-		verdict, err := d.store.Settle(ctx, g.settlement)
+		var verdict SettleVerdict
+		err := survive(func() (err error) {
+			verdict, err = d.store.Settle(ctx, g.settlement)
+			return err
+		})
 		cancel()
 		switch {
 		case err == nil && verdict == Settled || final(err):
