@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	randv2 "math/rand/v2"
 	"strconv"
 	"sync"
@@ -36,6 +37,11 @@ type Options struct {
 	// MaxWait bounds the wait of a duplicate whose context has no (or a very
 	// late) deadline. Default 10 min.
 	MaxWait time.Duration
+	// Journal keeps the settlements that the store does not take in time; nil:
+	// there is none. It is the Dedupe's own from then on: Close closes it.
+	Journal Journal
+	// Log is told what becomes of them. Default: nobody.
+	Log *slog.Logger
 }
 
 // withDefaults fills what was left out.
@@ -76,10 +82,12 @@ type Dedupe struct {
 
 	mu         sync.Mutex // guards closed together with tasks.Add
 	closed     bool
-	tasks      sync.WaitGroup // renewals and the returning of ghosts
+	tasks      sync.WaitGroup // renewals, the returning of ghosts, the replay
 	ghosts     []ghost
 	haunted    chan struct{} // gets a value when there is one more
 	exorcising bool
+
+	late *late // settlements that the store did not take in time
 }
 
 // New returns a Dedupe over a store, which is its own from now on: Close closes
@@ -93,6 +101,10 @@ func New(store Store, options Options) *Dedupe {
 		closing: make(chan struct{}), haunted: make(chan struct{}, 1),
 	}
 	d.background, d.cancel = context.WithCancel(context.Background())
+	d.late = newLate(options)
+	if options.Journal != nil && d.begin() {
+		go d.replay() // ends at Close
+	}
 	return d
 }
 
@@ -144,9 +156,14 @@ func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Ti
 			d.flights.land(req.Key, f, ended)
 		}
 	}()
+	if answer, ok := d.pending(ctx, req); ok {
+		ended.admission = &answer
+		return answer, nil, nil
+	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
 		sent := time.Now()
 		admission, err := d.ask(ctx, req)
+		d.late.heard(err)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
@@ -267,7 +284,11 @@ func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error)
 }
 
 // Ping reports whether the store can serve now.
-func (d *Dedupe) Ping(ctx context.Context) error { return d.store.Ping(ctx) }
+func (d *Dedupe) Ping(ctx context.Context) error {
+	err := d.store.Ping(ctx)
+	d.late.heard(err)
+	return err
+}
 
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends
 // for what runs in the background, and closes the store. The server calls it
@@ -295,7 +316,7 @@ func (d *Dedupe) Close(ctx context.Context) error {
 	}
 	d.cancel()
 	<-finished
-	return errors.Join(err, d.store.Close())
+	return errors.Join(err, d.store.Close(), d.late.close())
 }
 
 func (d *Dedupe) isClosed() bool {

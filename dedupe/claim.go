@@ -94,6 +94,7 @@ func (c *Claim) renew() {
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
+	d.late.heard(err)
 	switch {
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
@@ -142,9 +143,12 @@ func (c *Claim) stop() {
 // whose effect may repeat is recorded as NotRun: it may simply run again.
 //
 // A store that cannot be reached is asked again until ctx ends, one lease at
-// the most: repeating a settlement is harmless. Whatever comes of it, the
-// claim is no longer renewed afterwards, and duplicates that waited here go on.
-// An error means that the settlement may or may not be recorded.
+// the most: repeating a settlement is harmless. With a journal it is asked for
+// 2 s at the most, for 250 ms when it is known to be down; then the settlement
+// goes to the journal, which is not bounded by ctx but takes 3 s at the most,
+// and the verdict is Journaled. Whatever comes of it, the claim is no longer
+// renewed afterwards, and duplicates that waited here go on. An error means
+// that the settlement may or may not be recorded.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	s.Key, s.Owner, s.Epoch = c.request.Key, c.request.Owner, c.record.Epoch
 	s.Retention = c.request.Retention
@@ -157,19 +161,23 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		c.dedupe.flights.land(c.request.Key, c.flight, ended)
 	}()
 	verdict, err := c.settle(ctx, s)
-	if err == nil && verdict == Settled && s.State != NotRun {
-		ended.admission = &Admission{Record: c.settled(s)}
+	if err != nil {
+		verdict, err = c.keep(ctx, s, err)
+	}
+	if err == nil && verdict != Superseded && s.State != NotRun {
+		ended.admission = &Admission{Record: c.settled(s), Journaled: verdict == Journaled}
 	}
 	return verdict, err
 }
 
 func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.request.Lease)
+	ctx, cancel := context.WithTimeout(ctx, c.dedupe.late.patience(c.request.Lease))
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
 		failpoint.Hit(failpoint.SettlementUnsent)
 		verdict, err := c.dedupe.store.Settle(ctx, s)
 		failpoint.Hit(failpoint.SettlementDurable)
+		c.dedupe.late.heard(err)
 		if err == nil || final(err) {
 			return verdict, err
 		}

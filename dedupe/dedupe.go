@@ -150,6 +150,9 @@ func (v Verdict) String() string {
 type Admission struct {
 	Verdict Verdict
 	Record  Record
+	// Journaled: the store does not have the record yet; it waits in this
+	// process's journal. No store says so.
+	Journaled bool
 }
 
 // Settlement ends a claim.

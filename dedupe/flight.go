@@ -123,7 +123,7 @@ func (l landing) forFollower(req *Request, same bool) sight {
 	case l.admission.Record.State == Done || l.admission.Record.State == Unknown:
 		// Time does not matter to these states.
 		record, verdict, _ := l.admission.Record.Admit(*req, l.admission.Record.FinishedAt)
-		s.decided, s.admission = true, Admission{Verdict: verdict, Record: record}
+		s.decided, s.admission = true, Admission{Verdict: verdict, Record: record, Journaled: l.admission.Journaled}
 	case l.admission.Verdict == Mismatch && same:
 		s.decided, s.admission = true, *l.admission
 	}
