@@ -84,6 +84,16 @@ func (s trend) violations(t *testing.T) int {
 	return violations
 }
 
+// exceeds reports what exceeded a bound at any time.
+func (s trend) exceeds(t *testing.T, bound vitals) int {
+	t.Helper()
+	violations, most := 0, s.most()
+	if len(s) == 0 || most.rss > bound.rss || most.heap > bound.heap || most.goroutines > bound.goroutines || most.fds > bound.fds {
+		broken(t, &violations, "%s at the most, want at most %s", most, bound)
+	}
+	return violations
+}
+
 // most is the most of each.
 func (s trend) most() vitals {
 	var m vitals
@@ -100,6 +110,6 @@ func (s trend) String() string {
 		return "not looked at"
 	}
 	start, mid, end := s[0], s[len(s)/2], s[len(s)-1]
-	return fmt.Sprintf("RSS %d/%d/%d MiB, heap %.1f/%.1f/%.1f MiB", start.rss/mib, mid.rss/mib, end.rss/mib,
-		float64(start.heap)/mib, float64(mid.heap)/mib, float64(end.heap)/mib)
+	return fmt.Sprintf("RSS %d/%d/%d MiB, heap %.1f/%.1f/%.1f MiB, at most %d goroutines", start.rss/mib, mid.rss/mib, end.rss/mib,
+		float64(start.heap)/mib, float64(mid.heap)/mib, float64(end.heap)/mib, s.most().goroutines)
 }
