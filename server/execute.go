@@ -73,7 +73,7 @@ func (e *Executor) protected(ctx context.Context, c *call) (res *sidecallv1.Exec
 	defer func() {
 		if p := recover(); p != nil {
 			c.cause, c.stack = fmt.Errorf("panic: %v", p), string(debug.Stack())
-			res = c.failed(explainBug(c), tool.Failure{Code: tool.CodeInternal})
+			res = c.afterPanic().response
 		}
 	}()
 	return e.execute(ctx, c)
