@@ -172,7 +172,9 @@ func (d *Dedupe) replay() {
 			continue
 		}
 		began, ended := time.Now(), l.ended.Load()
-		err := l.journal.Replay(d.background, d.endLate)
+		err := l.journal.Replay(d.background, func(ctx context.Context, entry Late) error {
+			return survive(func() error { return d.endLate(ctx, entry) })
+		})
 		if err == nil {
 			continue
 		}

@@ -181,9 +181,9 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 func (e *Executor) answer(c *call, admission dedupe.Admission) *sidecallv1.ExecuteToolResponse {
 	switch admission.Verdict {
 	case dedupe.Replay:
-		return c.replay(admission.Record)
+		return notRecorded(c.replay(admission.Record), admission)
 	case dedupe.Undecided:
-		return c.undecided(admission.Record)
+		return notRecorded(c.undecided(admission.Record), admission)
 	case dedupe.Mismatch:
 		return c.refused(explainReused(c, admission.Record), 0)
 	default:

@@ -15,7 +15,9 @@ import (
 )
 
 // settleTimeout bounds the settlement, which outlives the caller's deadline and
-// cancellation: the effect has happened, so its record must be written.
+// cancellation: the effect has happened, so its record must be written. With a
+// journal (see dedupe.Claim.Settle) the store has 2 s of it, and 250 ms while
+// it is known to be down: the result is safe then, and the caller waits.
 const settleTimeout = 5 * time.Second
 
 // settle writes what became of the call under its claim: the one store round
@@ -49,6 +51,15 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *sidecallv1.
 		}
 	}
 	return end.response
+}
+
+// notRecorded marks a replay of what waits in the journal: its duplicates at
+// other sidecars do not get it yet.
+func notRecorded(res *response, admission dedupe.Admission) *response {
+	if admission.Journaled {
+		res.Recorded = false
+	}
+	return res
 }
 
 // succeed shapes the reply of a call that worked.
