@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ func (k *checker) tool(name string, t Tool) {
 	}
 	k.rules(name, t.CallRules, at)
 	k.sensitiveArgs(t, at)
+	if t.Verify != nil && t.effect() != tool.NonIdempotent {
+		k.warn("only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
+	}
 	b, ok := k.Backends[t.Backend]
 	switch {
 	case t.Backend == "":
@@ -70,6 +74,9 @@ func (k *checker) rules(name string, r CallRules, at []string) {
 	if r.VerifyWith != "" {
 		k.verifier(name, r.VerifyWith, append(at, "verify_with"))
 	}
+	if r.Verify != nil {
+		k.verify(name, r, append(slices.Clone(at), "verify"))
+	}
 	for i, rule := range r.Errors {
 		for j, other := range rule.AllowedAlternatives {
 			k.known(other, append(at, "errors", index(i), "allowed_alternatives", index(j)))
@@ -84,6 +91,41 @@ func (k *checker) verifier(name, verifier string, at []string) {
 		k.bad("a tool cannot verify itself: expected the name of a read-only tool", at...)
 	case declared && t.effect() != tool.ReadOnly:
 		k.warn("the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
+	case !declared:
+		k.known(verifier, at)
+	}
+}
+
+// verify checks a verification. What it asks is asked without a model between,
+// so unlike verify_with the tool must be there, and be read_only.
+func (k *checker) verify(name string, r CallRules, at []string) {
+	v := r.Verify
+	under := func(key string) []string { return append(slices.Clone(at), key) }
+	k.verifyTool(name, v.Tool, under("tool"))
+	if v.DoneWhen == "" && v.NotRunWhen == "" {
+		k.bad("it can never decide: expected done_when, not_run_when, or both", at...)
+		return
+	}
+	k.onlyIf(v.DoneWhen != "", "acts with done_when only", at, map[string]bool{"result": v.Result != ""})
+	k.onlyIf(v.NotRunWhen != "", "acts with not_run_when only", at, map[string]bool{"not_run_after": v.NotRunAfter != 0})
+	attempt := cmp.Or(r.AttemptTimeout, k.Defaults.AttemptTimeout)
+	if v.NotRunAfter != 0 && v.NotRunAfter < attempt {
+		k.warn("not_run_after is shorter than the attempt_timeout of "+attempt.String()+": the call may still be under way when it is found not to have run", under("not_run_after")...)
+	}
+}
+
+// verifyTool checks the tool that a verification asks.
+func (k *checker) verifyTool(name, verifier string, at []string) {
+	t, declared := k.Tools[verifier]
+	switch {
+	case verifier == "":
+		return // reported already
+	case verifier == name:
+		k.bad("a tool cannot verify itself: expected the name of a read_only tool", at...)
+	case declared && t.effect() != tool.ReadOnly:
+		k.bad("the tool "+quote(verifier)+" is "+t.effect().String()+": expected a read_only tool", at...)
+	case !declared && !k.discovers:
+		k.bad("there is no tool "+quote(verifier)+didYouMean(verifier, k.toolNames), at...)
 	case !declared:
 		k.known(verifier, at)
 	}

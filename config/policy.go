@@ -81,11 +81,19 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		Untrusted:         trust == Untrusted,
 		Sequential:        r.Sequential,
 		Coerce:            r.Coerce,
-		VerifyWith:        r.VerifyWith,
+		VerifyWith:        r.verifyWith(),
 		Polling:           r.Polling,
 		Sensitive:         slices.Clone(r.SensitiveArgs),
 		MaxInFlight:       r.MaxInFlight,
 	}
+}
+
+// verifyWith names the tool that can tell what became of a call.
+func (r CallRules) verifyWith() string {
+	if r.VerifyWith == "" && r.Verify != nil {
+		return r.Verify.Tool
+	}
+	return r.VerifyWith
 }
 
 // Discovered is how a tool that a backend found is registered.

@@ -62,7 +62,8 @@ type MCPTool struct {
 // means that nothing was said; Config.Policy fills in what then applies.
 type CallRules struct {
 	Effect            *tool.Effect  `yaml:"effect" doc:"What repeating a call does. Without this key: from the method of an http tool (GET and HEAD read_only, PUT and DELETE idempotent), else non_idempotent."`
-	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened." format:"name"`
+	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened, named to the model. Without this key: verify.tool." format:"name"`
+	Verify            *Verify       `yaml:"verify" doc:"How to find out by itself what became of a call of unknown outcome."`
 	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses, such as 429 and 503, that prove that this upstream did not start working." min:"400" max:"599"`
 	AttemptTimeout    time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt. Without this key: defaults.attempt_timeout." min:"1ms" max:"24h"`
 	Deadline          time.Duration `yaml:"deadline" doc:"Time for the whole call. Without this key: defaults.deadline." min:"1ms" max:"24h"`
@@ -79,6 +80,21 @@ type CallRules struct {
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
 	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
 	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done."`
+}
+
+// Verify says how the answer of a read-only tool decides what became of a call
+// of unknown outcome. All but Tool, NotRunAfter and Timeout are CEL: DoneWhen,
+// NotRunWhen and Result over the read-only tool's status, headers, result, text
+// and is_error, and the args, tool_use_id, conversation_id, turn_id and
+// idempotency_key of the call in question; Args over the latter five.
+type Verify struct {
+	Tool        string            `yaml:"tool" doc:"The read_only tool to ask." required:"true" format:"name"`
+	Args        map[string]string `yaml:"args" doc:"Its arguments: name to CEL expression over the args, tool_use_id, conversation_id, turn_id and idempotency_key of the call in question." keys:"nonempty" format:"nonempty"`
+	DoneWhen    string            `yaml:"done_when" doc:"CEL condition over its answer (result, status, is_error, text, headers) and args, under which the call has happened."`
+	NotRunWhen  string            `yaml:"not_run_when" doc:"CEL condition under which the call has not happened, or not yet."`
+	NotRunAfter time.Duration     `yaml:"not_run_after" doc:"How long after the call's end not_run_when is believed: until then the request may still be under way. Without this key: attempt_timeout, at least 30s." min:"1s" max:"24h"`
+	Result      string            `yaml:"result" doc:"CEL expression: what the model gets as the result of a call that has happened. Without this key: a sentence."`
+	Timeout     time.Duration     `yaml:"timeout" doc:"Time to ask, bounded by the read-only tool's attempt_timeout and by what is left of the call's deadline." min:"1ms" max:"1m" default:"5s"`
 }
 
 // RetryRules are the parts of a retry policy that a tool sets itself.
