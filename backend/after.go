@@ -1,4 +1,4 @@
-package retry
+package backend
 
 import (
 	"math"
@@ -7,6 +7,21 @@ import (
 	"strings"
 	"time"
 )
+
+// MaxRetryAfter is the longest wait that an upstream may ask for; absurd wishes
+// are cut to it.
+const MaxRetryAfter = 24 * time.Hour
+
+// RetryAfter is how long from now the header of a response asks to wait; 0 when
+// it does not, or not in a way that can be read. A date is compared with the
+// upstream's own clock where it sends it.
+func RetryAfter(header http.Header, now time.Time) time.Duration {
+	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = sent
+	}
+	wait, _ := ParseRetryAfter(header.Get("Retry-After"), now)
+	return wait
+}
 
 // ParseRetryAfter reads the value of a Retry-After header: how long from now
 // the upstream asks to wait. It knows both forms of RFC 9110 section 10.2.3:
@@ -17,7 +32,7 @@ import (
 //     It is compared with now: pass the time of the response's Date header to
 //     be safe from clocks that differ.
 //
-// A time that has passed, or a negative number, is 0. A wait beyond Longest is
+// A time that has passed, or a negative number, is 0. A wait beyond MaxRetryAfter is
 // cut to it. false means that the value says nothing, and the caller should do
 // as if there were none.
 func ParseRetryAfter(value string, now time.Time) (time.Duration, bool) {
@@ -30,7 +45,7 @@ func ParseRetryAfter(value string, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	// Sub saturates, so that no date overflows.
-	return min(max(date.Sub(now), 0), Longest), true
+	return min(max(date.Sub(now), 0), MaxRetryAfter), true
 }
 
 // parseSeconds reads a decimal number: digits, maybe a fraction, maybe a minus
@@ -49,8 +64,8 @@ func parseSeconds(value string) (time.Duration, bool) {
 	switch {
 	case negative:
 		return 0, true
-	case seconds >= Longest.Seconds():
-		return Longest, true
+	case seconds >= MaxRetryAfter.Seconds():
+		return MaxRetryAfter, true
 	default:
 		return time.Duration(math.Round(seconds * float64(time.Second))), true
 	}

@@ -1,10 +1,14 @@
-package retry
+package backend_test
 
 import (
+	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 var noon = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
@@ -24,19 +28,19 @@ func TestParseRetryAfter(t *testing.T) {
 		{"a small fraction", "0.7", 700 * time.Millisecond, true},
 		{"a fraction without digits", "3.", 3 * time.Second, true},
 		{"negative is now", "-5", 0, true},
-		{"a day", "86400", Longest, true},
-		{"more than a day", "86401", Longest, true},
-		{"more than an int64 of seconds", "99999999999999999999", Longest, true},
-		{"more than a float64", strings.Repeat("9", 400), Longest, true},
+		{"a day", "86400", backend.MaxRetryAfter, true},
+		{"more than a day", "86401", backend.MaxRetryAfter, true},
+		{"more than an int64 of seconds", "99999999999999999999", backend.MaxRetryAfter, true},
+		{"more than a float64", strings.Repeat("9", 400), backend.MaxRetryAfter, true},
 
 		{"IMF-fixdate", "Sat, 21 Nov 2026 12:00:30 GMT", 30 * time.Second, true},
 		{"RFC 850", "Saturday, 21-Nov-26 12:01:00 GMT", time.Minute, true},
 		{"asctime", "Sat Nov 21 13:00:00 2026", time.Hour, true},
-		{"asctime with a short day", "Tue Dec  1 12:00:00 2026", Longest, true},
+		{"asctime with a short day", "Tue Dec  1 12:00:00 2026", backend.MaxRetryAfter, true},
 		{"a date that has passed", "Sat, 21 Nov 2026 11:59:59 GMT", 0, true},
 		{"this very moment", "Sat, 21 Nov 2026 12:00:00 GMT", 0, true},
 		{"a date long ago", "Thu, 01 Jan 1970 00:00:00 GMT", 0, true},
-		{"a date far away", "Fri, 31 Dec 9999 23:59:59 GMT", Longest, true},
+		{"a date far away", "Fri, 31 Dec 9999 23:59:59 GMT", backend.MaxRetryAfter, true},
 
 		{"nothing", "", 0, false},
 		{"blank", "   ", 0, false},
@@ -61,7 +65,7 @@ func TestParseRetryAfter(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, ok := ParseRetryAfter(test.value, noon)
+			got, ok := backend.ParseRetryAfter(test.value, noon)
 			if got != test.want || ok != test.ok {
 				t.Errorf("ParseRetryAfter(%q) = %v, %v, want %v, %v", test.value, got, ok, test.want, test.ok)
 			}
@@ -78,16 +82,58 @@ func FuzzParseRetryAfter(f *testing.F) {
 		f.Add(seed, int64(math.MinInt64))
 	}
 	f.Fuzz(func(t *testing.T, value string, unix int64) {
-		wait, ok := ParseRetryAfter(value, time.Unix(unix, 0))
-		if wait < 0 || wait > Longest {
+		wait, ok := backend.ParseRetryAfter(value, time.Unix(unix, 0))
+		if wait < 0 || wait > backend.MaxRetryAfter {
 			t.Errorf("ParseRetryAfter(%q) = %v, out of bounds", value, wait)
 		}
 		if !ok && wait != 0 {
 			t.Errorf("ParseRetryAfter(%q) = %v for a value that says nothing", value, wait)
 		}
-		padded, okPadded := ParseRetryAfter(" "+value+"\t", time.Unix(unix, 0))
+		padded, okPadded := backend.ParseRetryAfter(" "+value+"\t", time.Unix(unix, 0))
+		header := http.Header{"Retry-After": {value}, "Date": {value}}
+		if got := backend.RetryAfter(header, time.Unix(unix, 0)); got < 0 || got > backend.MaxRetryAfter {
+			t.Errorf("Retry-After and Date %q: %v, out of bounds", value, got)
+		}
 		if padded != wait || okPadded != ok {
 			t.Errorf("white space around %q changed %v, %v to %v, %v", value, wait, ok, padded, okPadded)
 		}
 	})
+}
+
+func TestRetryAfterOfAResponse(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	date := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
+	for name, c := range map[string]struct {
+		retryAfter, date string
+		want             time.Duration
+	}{
+		"seconds":                      {"120", "", 2 * time.Minute},
+		"a fraction":                   {"0.5", "", 500 * time.Millisecond},
+		"zero":                         {"0", "", 0},
+		"negative":                     {"-5", "", 0},
+		"absurd":                       {strings.Repeat("9", 300), "", 24 * time.Hour},
+		"not a number":                 {"NaN", "", 0},
+		"a date":                       {date(time.Minute), "", time.Minute},
+		"a date by the upstream clock": {date(time.Minute), date(50 * time.Second), 10 * time.Second},
+		"a date in the past":           {date(-time.Minute), "", 0},
+		"a date far away":              {date(1000 * time.Hour), "", 24 * time.Hour},
+		"nonsense":                     {"soon", "", 0},
+		"nothing":                      {"", "", 0},
+	} {
+		header := http.Header{"Retry-After": {c.retryAfter}, "Date": {c.date}}
+		if got := backend.RetryAfter(header, now); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func ExampleParseRetryAfter() {
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	for _, value := range []string{"120", "Sat, 21 Nov 2026 12:00:30 GMT", "soon"} {
+		fmt.Println(backend.ParseRetryAfter(value, now))
+	}
+	// Output:
+	// 2m0s true
+	// 30s true
+	// 0s false
 }

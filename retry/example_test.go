@@ -41,8 +41,7 @@ func ExampleDo_retryAfter() {
 	defer cancel()
 	policy := retry.Policy{MaxAttempts: 3, Base: time.Millisecond, Multiplier: 2, Max: time.Second}
 	report := retry.Do(ctx, policy, nil, func(context.Context, int) retry.Verdict {
-		wait, _ := retry.ParseRetryAfter("300", time.Now())
-		return retry.Verdict{Again: true, After: wait}
+		return retry.Verdict{Again: true, After: 5 * time.Minute}
 	})
 	fmt.Println(report.Stop, report.Attempts, report.After)
 	// Output: retry_after 1 5m0s
@@ -59,15 +58,4 @@ func ExamplePolicy_Ceiling() {
 	// 1s
 	// 2s
 	// 3s
-}
-
-func ExampleParseRetryAfter() {
-	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
-	for _, value := range []string{"120", "Sat, 21 Nov 2026 12:00:30 GMT", "soon"} {
-		fmt.Println(retry.ParseRetryAfter(value, now))
-	}
-	// Output:
-	// 2m0s true
-	// 30s true
-	// 0s false
 }

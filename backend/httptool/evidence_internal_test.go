@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -98,33 +97,6 @@ func TestConnectionsAreForgottenWhenTheyClose(t *testing.T) {
 	defer b.conns.mu.Unlock()
 	if n := len(b.conns.open); n != 0 {
 		t.Errorf("%d connections are still known", n)
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	date := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
-	for name, c := range map[string]struct {
-		retryAfter, date string
-		want             time.Duration
-	}{
-		"seconds":                      {"120", "", 2 * time.Minute},
-		"a fraction":                   {"0.5", "", 500 * time.Millisecond},
-		"zero":                         {"0", "", 0},
-		"negative":                     {"-5", "", 0},
-		"absurd":                       {"1e300", "", 24 * time.Hour},
-		"not a number":                 {"NaN", "", 0},
-		"a date":                       {date(time.Minute), "", time.Minute},
-		"a date by the upstream clock": {date(time.Minute), date(50 * time.Second), 10 * time.Second},
-		"a date in the past":           {date(-time.Minute), "", 0},
-		"a date far away":              {date(1000 * time.Hour), "", 24 * time.Hour},
-		"nonsense":                     {"soon", "", 0},
-		"nothing":                      {"", "", 0},
-	} {
-		header := http.Header{"Retry-After": {c.retryAfter}, "Date": {c.date}}
-		if got := retryAfter(header, now); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
@@ -43,7 +42,7 @@ func statusFailure(resp *http.Response, call backend.Invocation) *tool.Failure {
 	case status == http.StatusBadRequest:
 		failure.Hint = "Do not repeat this call as it is. If the upstream's message names an argument, correct that and call again."
 	case status >= 400:
-		failure.RetryAfter = retryAfter(resp.Header, time.Now())
+		failure.RetryAfter = backend.RetryAfter(resp.Header, time.Now())
 	}
 	return failure
 }
@@ -92,31 +91,4 @@ func redirected(failure *tool.Failure, resp *http.Response) {
 	}
 	failure.Message = "it points to " + backend.Clip(to.Scheme+"://"+to.Host+to.EscapedPath(), 300)
 	failure.Hint = "Do not repeat this call. Tell the user that an operator must correct the address of this tool."
-}
-
-// maxRetryAfter keeps absurd wishes within what a Duration holds.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads Retry-After, in seconds or as a date; 0 when there is none
-// that can be read. A date is compared with the upstream's own clock where it
-// sends it.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
-	if text == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds > 0) { // NaN too
-			return 0
-		}
-		return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
-		now = sent
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

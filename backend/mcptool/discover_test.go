@@ -171,19 +171,3 @@ func TestDelaysGrowWithinTheirBounds(t *testing.T) {
 		}
 	}
 }
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"7":                             7 * time.Second,
-		"-7":                            0,
-		"soon":                          0,
-		"Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second,
-		"Sat, 21 Nov 2026 11:00:00 GMT": 0,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q is %s, want %s", value, got, want)
-		}
-	}
-}

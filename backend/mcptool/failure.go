@@ -230,7 +230,7 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.Ambiguous
 	}
 	if f.Evidence == tool.Ambiguous {
-		f.RetryAfter = retryAfter(a.header.Get("Retry-After"), time.Now())
+		f.RetryAfter = backend.RetryAfter(a.header, time.Now())
 		if slices.Contains(call.RejectsBeforeWork, a.status) {
 			f.Evidence = tool.NotExecuted
 		}
@@ -238,18 +238,6 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 	return f
 }
 
-// retryAfter reads the header: seconds or a date (RFC 9110 section 10.2.3); 0
-// when it is neither.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(0, date.Sub(now))
-	}
-	return 0
-}
-
-func clip(s string) string { return s[:min(len(s), maxMessage)] }
+func clip(s string) string { return backend.Clip(s, maxMessage) }
 
 func lower(header string) string { return strings.ToLower(header) }
