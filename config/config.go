@@ -53,6 +53,7 @@ type Config struct {
 	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz, /readyz and the admin view, or off." default:"127.0.0.1:8471" format:"admin"`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
+	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
 	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change." default:"24h" min:"1m" max:"8760h"`
