@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -12,6 +13,9 @@ import (
 
 // maxBlocks bounds the blocks of one result that are kept.
 const maxBlocks = 1000
+
+// maxSize is the largest size that is believed of what a server only links to.
+const maxSize = 1 << 60
 
 // toolResult is the result of tools/call.
 type toolResult struct {
@@ -117,6 +121,9 @@ func (r toolResult) reply(limit int64) backend.Reply {
 func addText(reply *backend.Reply, text string, limit int64) {
 	reply.Size += int64(len(text))
 	if room := limit - int64(len(reply.Text)); int64(len(text)) > room {
+		for room > 0 && !utf8.RuneStart(text[room]) {
+			room-- // no half of a character
+		}
 		text = text[:room]
 		reply.Cut = true
 	}
@@ -151,7 +158,7 @@ func (bl block) keep(room int64) backend.Block {
 		}
 	}
 	if bl.Size != nil {
-		kept.Size = int64(*bl.Size)
+		kept.Size = int64(min(max(*bl.Size, 0), maxSize))
 	}
 	if data == "" {
 		return kept

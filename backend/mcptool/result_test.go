@@ -2,9 +2,11 @@ package mcptool
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -147,14 +149,40 @@ func TestErrorsInPlaceOfAResult(t *testing.T) {
 	}
 }
 
+// FuzzResult: whatever a server answers, it becomes a reply within the limit,
+// or a failure that says that the tool ran.
 func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"content":[{"type":"text","text":"hi"},{"type":"image","data":"AQI="}],"structuredContent":{"a":1},"isError":true}`), int64(3))
 	f.Add([]byte(`{"content":[{"type":5}]}`), int64(0))
 	f.Add([]byte(`{"content":{"resource":{"blob":"x"}}}`), int64(1))
+	f.Add([]byte(`{"content":[{"type":"resource_link","uri":"file:///x","size":-1e300},{"type":"resource_link","uri":"u","size":1e300}]}`), int64(100))
+	f.Add([]byte(`{"content":[{"type":"resource","resource":{"uri":"u","text":"é\ud800"}},{"type":"audio","data":"!!"}]}`), int64(2))
+	f.Add([]byte(`{"content":[{"type":"text","text":"日本"},{"type":"text","text":"語"}],"isError":true}`), int64(4))
+	f.Add([]byte(`{"structuredContent":[1,2,3],"content":[]}`), int64(5))
+	f.Add([]byte(`[]`), int64(5))
 	f.Fuzz(func(t *testing.T, raw []byte, limit int64) {
-		reply, _ := read(answer{outcome: resulted, result: raw}, backend.Invocation{MaxBytes: limit})
-		if limit > 0 && int64(len(reply.Text)) > limit {
-			t.Errorf("%d bytes of text, %d allowed", len(reply.Text), limit)
+		reply, failure := read(answer{outcome: resulted, result: raw}, backend.Invocation{MaxBytes: limit})
+		if failure != nil && failure.Evidence != tool.Definite {
+			t.Errorf("%s is %+v: the tool has answered", raw, failure)
+		}
+		if failure != nil && (!utf8.ValidString(failure.Message) || len(failure.Message) > maxMessage) {
+			t.Errorf("message %q", failure.Message)
+		}
+		if reply.JSON && !json.Valid(reply.Text) || reply.Structured != nil && !json.Valid(reply.Structured) {
+			t.Errorf("%q, structured %q: no JSON", reply.Text, reply.Structured)
+		}
+		if reply.Size < int64(len(reply.Text)) || len(reply.Blocks) > maxBlocks {
+			t.Errorf("size %d of %d bytes, %d blocks", reply.Size, len(reply.Text), len(reply.Blocks))
+		}
+		carried := int64(0)
+		for _, b := range reply.Blocks {
+			carried += int64(len(b.Data) + len(b.Text))
+			if b.Size < int64(len(b.Data)+len(b.Text)) {
+				t.Errorf("a block of %d bytes says that it has %d", len(b.Data)+len(b.Text), b.Size)
+			}
+		}
+		if limit > 0 && (int64(len(reply.Text)) > limit || carried > limit) {
+			t.Errorf("%d bytes of text and %d of blocks, %d allowed", len(reply.Text), carried, limit)
 		}
 	})
 }
