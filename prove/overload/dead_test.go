@@ -158,7 +158,7 @@ tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {
 	t.Logf("%s\n%s", tally, memory)
 
 	violations := open.violations(t)
-	attempts := float64(told.Load())
+	attempts := max(float64(told.Load()), w.attempts())
 	if reached != nil {
 		attempts = max(attempts, float64(reached()))
 	}

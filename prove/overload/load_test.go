@@ -77,6 +77,12 @@ func TestOnlyWhatWorksInTimeIsGood(t *testing.T) {
 	if got := tally.Goodput(0, 4*time.Second); got != 0.5 {
 		t.Errorf("%g per second, want 2 in 4 s", got)
 	}
+	if got := tally.FirstEnd(OK, 1500*time.Millisecond); got != 2001*time.Millisecond {
+		t.Errorf("the first after 1.5 s ended at %s", got)
+	}
+	if got := tally.FirstEnd(OK, time.Minute); got != time.Minute+time.Hour {
+		t.Errorf("after the last: %s", got)
+	}
 	if got := tally.Goodput(4*time.Second, 4*time.Second); got != 0 {
 		t.Errorf("%g in no time", got)
 	}

@@ -94,6 +94,20 @@ func (t *Tally) Goodput(from, to time.Duration) float64 {
 	return float64(good) / (to - from).Seconds()
 }
 
+// FirstEnd is when the first call with the code ended, not before an instant
+// after the start; an hour after it when none did.
+func (t *Tally) FirstEnd(code string, from time.Duration) time.Duration {
+	first := from + time.Hour
+	if f := t.byCode[code]; f != nil {
+		for _, ended := range f.ended {
+			if ended >= from {
+				first = min(first, ended)
+			}
+		}
+	}
+	return first
+}
+
 // Quantile is the latency below which the share q of the calls with the code
 // stayed; 0 when there are none.
 func (t *Tally) Quantile(code string, q float64) time.Duration {

@@ -62,6 +62,26 @@ func metric(text, name string) float64 {
 	return -1
 }
 
+// attempts is how many attempts the sidecar has made in its life.
+func (w *world) attempts() float64 {
+	w.t.Helper()
+	_, metrics := w.Get("/metrics")
+	total := 0.0
+	for line := range strings.Lines(metrics) {
+		if labels, ok := strings.CutPrefix(line, "sidecall_attempts_total{"); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(labels[strings.LastIndexByte(labels, '}')+1:]), 64)
+			if err != nil {
+				w.t.Fatalf("/metrics: %q", line)
+			}
+			total += v
+		}
+	}
+	if total == 0 {
+		w.t.Fatal("/metrics tells of no attempts")
+	}
+	return total
+}
+
 // processorTime is how long the sidecar has been computing, in seconds.
 func (w *world) processorTime() float64 {
 	_, metrics := w.Get("/metrics")
