@@ -3,7 +3,6 @@
 package histories
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -81,24 +80,35 @@ type running struct {
 func newProof(t *testing.T, store string, want int) *running {
 	t.Helper()
 	r := &running{
-		T: t, store: store, seed: rand.Uint64(), want: want, offset: offset(), recorder: NewRecorder(), begun: time.Now(),
+		T: t, store: store, seed: rand.Uint64(), want: wanted(t, want), offset: offset(), recorder: NewRecorder(), begun: time.Now(),
 		coverage: Coverage{}, need: Needed, pictures: os.Getenv(dirEnv),
 	}
-	var err, err2 error
 	if text := os.Getenv(seedEnv); text != "" {
-		r.seed, err = strconv.ParseUint(text, 0, 64)
-	}
-	if text := os.Getenv(countEnv); text != "" {
-		r.want, err2 = strconv.Atoi(text)
+		var err error
+		if r.seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if r.pictures == "" { // they outlive the test
 		r.pictures = os.TempDir()
 	}
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%s=%#x", seedEnv, r.seed)
 	return r
+}
+
+// wanted is how many histories to record: the usual number, unless the
+// environment says otherwise.
+func wanted(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv(countEnv)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // next gives out the number of the next history to record, until there are

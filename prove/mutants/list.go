@@ -1,0 +1,169 @@
+package mutants
+
+// The files that the mutants change.
+const (
+	stateMachine = "dedupe/state.go"
+	admitLua     = "dedupe/redisstore/admit.lua"
+	settleLua    = "dedupe/redisstore/settle.lua"
+	renewLua     = "dedupe/redisstore/renew.lua"
+	lookupCodec  = "dedupe/redisstore/codec.go"
+	memoryStore  = "dedupe/memory/memory.go"
+	operation    = "dedupe/embedded/operation.go"
+	committer    = "dedupe/embedded/committer.go"
+	reopen       = "dedupe/embedded/open.go"
+	claim        = "dedupe/claim.go"
+	admission    = "dedupe/admission.go"
+	serverRun    = "server/run.go"
+	serverSettle = "server/settle.go"
+	serverAdmit  = "server/execute.go"
+	httpRequest  = "backend/httptool/request.go"
+	httpRedirect = "backend/httptool/redirect.go"
+)
+
+// one is a mutant of one edit.
+func one(name, file, before, after string, by Suite) Mutant {
+	return Mutant{Name: name, Edits: []Edit{{file, before, after}}, Suite: by}
+}
+
+func short(m Mutant) Mutant {
+	m.Short = true
+	return m
+}
+
+// All returns every mutant.
+func All() []Mutant {
+	var all []Mutant
+	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// machine: the state machine in Go, which memory and the embedded store run.
+func machine() []Mutant {
+	return []Mutant{
+		short(one("state.go: settle asks for no epoch", stateMachine,
+			"r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)", "r.Owner == s.Owner", memoryHistories)),
+		one("state.go: settle asks for no owner", stateMachine,
+			"return r.Owner == s.Owner && (", "return (", memoryHistories),
+		short(Mutant{Name: "state.go: settle asks for nothing", Suite: memoryHistories, Edits: []Edit{
+			{stateMachine, "r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)", "true"},
+			{stateMachine, "if !r.mayBecome(s, now) {", "if false {"},
+		}}),
+		{Name: "state.go: DONE is overwritten", Suite: memoryHistories, Edits: []Edit{
+			{stateMachine, "if r.State == s.State {", "if r.State == s.State && r.State != Done {"},
+			{stateMachine, "case Unknown, NotRun:", "case Unknown, NotRun, Done:"},
+		}},
+		one("state.go: another result for DONE is confirmed", stateMachine,
+			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
+		one("state.go: a late owner is refused", stateMachine, "case Unknown, NotRun:", "case NotRun:", memoryHistories),
+		one("state.go: a running call is resolved", stateMachine,
+			"r.Observed(now).State == Unknown &&", "(r.State == Unknown || r.State == Claimed) &&", memoryHistories),
+		one("state.go: a claim does not count its epoch", stateMachine, "r.Epoch + 1,", "max(r.Epoch, 1),", memoryHistories),
+		one("state.go: an expired non_idempotent claim is taken over", stateMachine,
+			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", memoryHistories),
+		one("state.go: only the request's effect counts", stateMachine,
+			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case !req.Effect.Repeatable():", memoryHistories),
+		one("state.go: a running lease is taken", stateMachine, "case now.Before(r.LeaseUntil):", "case false:", memoryHistories),
+		one("state.go: a claim is not its owner's own", stateMachine, "case r.Owner == req.Owner:", "case false:", memoryHistories),
+		one("state.go: other arguments are not noticed", stateMachine,
+			"if r.Tool != req.Tool || r.Fingerprint != req.Fingerprint {", "if false {", memoryHistories),
+		one("state.go: renew asks for no owner", stateMachine,
+			"r.State != Claimed || r.Owner != owner || r.Epoch != epoch", "r.State != Claimed || r.Epoch != epoch", memoryHistories),
+		one("state.go: renew asks for no epoch", stateMachine,
+			"r.State != Claimed || r.Owner != owner || r.Epoch != epoch", "r.State != Claimed || r.Owner != owner", memoryHistories),
+		one("state.go: UNKNOWN may be claimed", stateMachine, "return r, Undecided, false", "return r.claim(req, now), Won, true", memoryHistories),
+		one("state.go: an expired claim is told as running", stateMachine,
+			"if r.State != Claimed || now.Before(r.LeaseUntil) {", "if true {", memoryHistories),
+	}
+}
+
+// scripts: the same in Lua.
+func scripts() []Mutant {
+	return []Mutant{
+		short(one("settle.lua: no epoch", settleLua, "not (e == epoch or epoch == 0 and to == NOT_RUN)", "false", redisHistories)),
+		one("settle.lua: no owner", settleLua, "if holder ~= owner or not", "if not", redisHistories),
+		short(Mutant{Name: "settle.lua: asks for nothing", Suite: redisHistories, Edits: []Edit{
+			{settleLua, "if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then", "if false then"},
+			{settleLua, "elseif may() then", "elseif true then"},
+		}}),
+		{Name: "settle.lua: DONE is overwritten", Suite: redisHistories, Edits: []Edit{
+			{settleLua, "if state == to then", "if state == to and state ~= DONE then"},
+			{settleLua, "(state == UNKNOWN or state == NOT_RUN) and to == DONE", "to == DONE"},
+		}},
+		one("settle.lua: a running call is resolved", settleLua, " and now >= lease)", ")", redisHistories),
+		short(one("renew.lua: no epoch", renewLua, " or e ~= tonumber(ARGV[2])", "", redisHistories)),
+		one("renew.lua: no owner", renewLua, " or holder ~= ARGV[1]", "", redisHistories),
+		one("renew.lua: a settled call is renewed", renewLua, "state ~= CLAIMED or ", "", redisHistories),
+		one("renew.lua: the key lives for the lease", renewLua, "'PX', kept)", "'PX', ARGV[3])", redisHistories),
+		short(one("admit.lua: the key lives for the lease", admitLua,
+			"fingerprint, #owner, owner, #tool, tool), 'PX', retention)", "fingerprint, #owner, owner, #tool, tool), 'PX', ARGV[5])", redisHistories)),
+		one("admit.lua: a claim does not count its epoch", admitLua, "  epoch = e\n", "  epoch = e - 1\n", redisHistories),
+		one("admit.lua: an expired non_idempotent claim is taken over", admitLua,
+			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", redisHistories),
+		one("admit.lua: only the request's effect counts", admitLua,
+			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif effect == NON_IDEMPOTENT then", redisHistories),
+		one("admit.lua: a running lease is taken", admitLua, "elseif now < lease then", "elseif false then", redisHistories),
+		one("admit.lua: a claim is not its owner's own", admitLua, "if holder == owner then", "if false then", redisHistories),
+		one("admit.lua: other arguments are not noticed", admitLua, "if name ~= tool or print ~= fingerprint then", "if false then", redisHistories),
+		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
+		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
+		one("codec.go: an expired claim is told as running", lookupCodec,
+			"return record.Observed(instant(now)), err", "return record, err", redisHistories),
+	}
+}
+
+// stores: what the stores in this process add to the state machine.
+func stores() []Mutant {
+	return []Mutant{
+		short(one("memory: a record lives for the lease", memoryStore,
+			"s.put(req.Key, next, req.Retention, now)", "s.put(req.Key, next, req.Lease, now)", memoryHistories)),
+		one("memory: the clock of a process that was held up", memoryStore,
+			"current.Admit(req, now)", "current.Admit(req, now.Add(-20*time.Millisecond))", memoryHistories),
+		one("embedded: a record lives for the lease", operation,
+			"t.put(old, o.admission.Record, o.req.Retention)", "t.put(old, o.admission.Record, o.req.Lease)", embeddedHistories),
+		one("embedded: answers before it commits", committer,
+			"\treturn -1, s.finishTx(t)\n", "\tgo func() { _ = s.finishTx(t) }()\n\treturn -1, nil\n", embeddedHistories),
+		one("embedded: claims of an earlier incarnation stay", reopen,
+			"ids := openClaims(t, after)", "ids := openClaims(t, after)[:0]", embeddedHistories),
+		one("embedded: claims of an earlier incarnation are given back", reopen,
+			"observed.State == dedupe.Unknown {", "observed.State == dedupe.Unknown {\n\t\t\tobserved.State = dedupe.NotRun", embeddedHistories),
+		one("embedded: a replay has no result", operation,
+			"o.admission.Record.Result = old.Result", "o.admission.Record.Result = nil", embeddedHistories),
+	}
+}
+
+// layers: what stands between a store and a tool.
+func layers() []Mutant {
+	return []Mutant{
+		one("dedupe: a claim is always held", claim,
+			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", dedupeTests),
+		one("dedupe: a claim is always held, seen by calls", claim,
+			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", callHistories),
+		one("dedupe: calls share an owner", admission,
+			"strconv.AppendUint(b, d.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
+		one("dedupe: an unknown outcome counts as not run", claim,
+			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
+		one("dedupe: an expired claim is taken over, seen by calls", admitLua,
+			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
+		one("server: an ambiguous failure is repeated", serverRun,
+			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", serverTests),
+		one("server: a lost claim is not noticed", serverRun,
+			"if c.claim != nil && !c.claim.Held() {", "if false {", serverTests),
+		one("server: runs without a claim when the store is down", serverAdmit,
+			"case c.effect() == tool.ReadOnly && !e.Options.RefuseUnrecorded:", "case !e.Options.RefuseUnrecorded:", serverTests),
+		one("server: the settlement ends with its caller", serverSettle,
+			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", serverTests),
+	}
+}
+
+// transports: what sends a request.
+func transports() []Mutant {
+	return []Mutant{
+		one("httptool: a body can be sent again", httpRequest, "req.ContentLength = int64(len(r.body))",
+			"req.ContentLength = int64(len(r.body))\n\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }",
+			httptoolTests),
+		one("httptool: redirects are followed", httpRedirect,
+			"harmless := effect == tool.ReadOnly && len(req.body) == 0 &&", "harmless := effect == tool.ReadOnly || method != \"\" ||", httptoolTests),
+	}
+}
