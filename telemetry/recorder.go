@@ -36,6 +36,7 @@ type Recorder struct {
 	calls    metric.Int64Counter
 	attempts metric.Int64Counter
 	inFlight metric.Int64UpDownCounter
+	resolved metric.Int64Counter
 	meter    metric.Meter
 
 	// attributeSets caches metric attributes: one entry per tool and outcome,
@@ -68,6 +69,9 @@ func newRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (
 	r.inFlight, e = meter.Int64UpDownCounter("sidecall.calls.in_flight",
 		metric.WithDescription("Calls that have arrived and have no result yet."))
 	keep(e)
+	r.resolved, e = meter.Int64Counter("sidecall.resolutions",
+		metric.WithDescription("Calls of unknown outcome that were settled, by an operator or a verification, and as what."))
+	keep(e)
 	return r, err
 }
 
@@ -79,6 +83,8 @@ type Call struct {
 	info     CallInfo
 	// name stands for the tool in metrics and span names.
 	name string
+	// verifies: the attempt is not the call's own; see StartVerification.
+	verifies bool
 }
 
 // CallInfo says what is known of a call when it arrives.
@@ -224,6 +230,10 @@ func (c *Call) StartAttempt(ctx context.Context, backend string, n int) (context
 			attribute.String("gen_ai.tool.name", c.name),
 			attribute.String("sidecall.backend", backend),
 			attribute.Int("sidecall.attempt", n))
+		if c.verifies {
+			span.SetName("verification")
+			span.SetAttributes(attribute.String("sidecall.attempt.kind", "verification"))
+		}
 	}
 	return ctx, func(failure *tool.Failure) {
 		if failure != nil && span.IsRecording() {
