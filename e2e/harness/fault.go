@@ -58,3 +58,13 @@ func (s *Sidecar) Try() (ready bool, exitCode int) {
 	}
 	return false, s.Wait()
 }
+
+// Up reports whether the process has not ended.
+func (s *Sidecar) Up() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return s.cmd != nil
+	}
+}
