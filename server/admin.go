@@ -43,6 +43,9 @@ type Readiness struct {
 	BackendsDown map[string]string `json:"backends_down,omitempty"`
 	// Collisions are tools that are not registered because their name is taken.
 	Collisions []string `json:"collisions,omitempty"`
+	// Journal says what is amiss with the settlements that the store did not
+	// take in time; absent while nothing is.
+	Journal *JournalReadiness `json:"journal,omitempty"`
 }
 
 func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
@@ -52,13 +55,14 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 	for _, c := range a.Registry.Collisions() {
 		body.Collisions = append(body.Collisions, c.String())
 	}
+	body.Journal = journalReadiness(a.Dedupe.Late())
 	code := http.StatusOK
 	switch {
 	case a.Drain.Draining():
 		body.Status, code = "draining", http.StatusServiceUnavailable
 	case a.Dedupe.Ping(ctx) != nil:
 		body.Status, code = "store_down", http.StatusServiceUnavailable
-	case len(body.BackendsDown) > 0 || len(body.Collisions) > 0:
+	case len(body.BackendsDown) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
 		body.Status = "degraded"
 	}
 	writeJSON(w, code, body)

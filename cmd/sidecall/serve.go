@@ -135,7 +135,12 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}
+	journal, err := openJournal(s.config, s.telemetry)
+	if err != nil {
+		return fail(exitUnavailable, errors.Join(err, store.Close()))
+	}
 	s.dedupe = dedupe.New(store, dedupe.Options{
+		Journal: journal, Log: s.telemetry.Logger,
 		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(), MaxWaiting: s.config.Limits.MaxWaiting,
 	})
 	builtin, err := s.builder.builtIn(s.dedupe)
@@ -143,7 +148,7 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 		return fail(exitUnavailable, err)
 	}
 	s.registry.Set(server.ConfigSource, append(routes, builtin))
-	if err := s.observe(); err != nil {
+	if err := errors.Join(s.observe(), s.observeJournal()); err != nil {
 		return fail(exitUnavailable, err)
 	}
 	s.build()

@@ -1,0 +1,509 @@
+package dedupe_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/journal"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// sidecar is a process with a journal; end and begin are its death and its
+// next start.
+type sidecar struct {
+	*dedupe.Dedupe
+	t    *testing.T
+	wire *wire
+	path string
+	max  int64
+	log  *safeBuffer
+}
+
+func (s *sidecar) begin() {
+	s.t.Helper()
+	log := slog.New(slog.NewJSONHandler(s.log, nil))
+	j, err := journal.Open(s.path, journal.Options{MaxBytes: s.max, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Dedupe = dedupe.New(s.wire, dedupe.Options{Incarnation: "here", Journal: j, Log: log})
+}
+
+func (s *sidecar) end() {
+	s.t.Helper()
+	if err := s.Close(context.Background()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// safeBuffer is a bytes.Buffer for several goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// keeps is a store that outlives the processes that use it.
+type keeps struct{ dedupe.Store }
+
+func (keeps) Close() error { return nil }
+
+// journaled runs a test with time of its own, a store, a process with a
+// journal and one without.
+func journaled(t *testing.T, f func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe)) {
+	t.Helper()
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sidecall.journal")
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: keeps{memory.New(memory.Options{})}}
+		here := &sidecar{t: t, wire: w, path: path, log: &safeBuffer{}}
+		here.begin()
+		there := dedupe.New(w, dedupe.Options{Incarnation: "there"})
+		defer func() {
+			w.down.Store(false)
+			here.end()
+			if err := there.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		f(t, w, here, there)
+	})
+}
+
+// settleLate settles with the store down.
+func settleLate(t *testing.T, w *wire, claim *dedupe.Claim, s dedupe.Settlement) {
+	t.Helper()
+	w.down.Store(true)
+	s.Attempts = 1
+	if v, err := claim.Settle(context.Background(), s); err != nil || v != dedupe.Journaled {
+		t.Fatalf("not journaled: %v, %v", v, err)
+	}
+}
+
+func done(result string) dedupe.Settlement {
+	return dedupe.Settlement{State: dedupe.Done, Result: []byte(result)}
+}
+
+// stored waits, a minute at the most, for what the store holds of a call.
+func stored(t *testing.T, w *wire, req dedupe.Request, state dedupe.State, result string) dedupe.Record {
+	t.Helper()
+	var r dedupe.Record
+	for range 600 {
+		var err error
+		if r, err = w.Lookup(context.Background(), req.Key); err != nil {
+			t.Fatal(err)
+		}
+		if r.State == state && string(r.Result) == result {
+			return r
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("the store has %v %q, want %v %q", r.State, r.Result, state, result)
+	return r
+}
+
+func (s *sidecar) says(t *testing.T, level, what string, times int) {
+	t.Helper()
+	n := 0
+	for line := range strings.SplitSeq(s.log.String(), "\n") {
+		if strings.Contains(line, what) {
+			if n++; !strings.Contains(line, `"level":"`+level+`"`) {
+				t.Errorf("not at level %s: %s", level, line)
+			}
+		}
+	}
+	if n != times {
+		t.Errorf("%d lines say %q, want %d:\n%s", n, what, times, s.log)
+	}
+}
+
+func TestAStoreThatIsDownAtSettlementGetsItLater(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		var follower sync.WaitGroup
+		follower.Go(func() {
+			a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay)
+			if string(a.Record.Result) != "paid" || !a.Journaled {
+				t.Errorf("the duplicate that waited got %q, journaled %t", a.Record.Result, a.Journaled)
+			}
+		})
+		synctest.Wait()
+		before := time.Now()
+		settleLate(t, w, claim, done("paid"))
+		if took := time.Since(before); took > 3*time.Second {
+			t.Errorf("the caller waited %v", took)
+		}
+		follower.Wait()
+		here.says(t, "ERROR", "settlement journaled", 1)
+		if strings.Contains(here.log.String(), "paid") {
+			t.Error("the result is in the log")
+		}
+		if got := here.Late(); got != (dedupe.LateState{Waiting: 1}) {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(3 * time.Minute)
+		w.down.Store(false)
+		back := time.Now()
+		stored(t, w, call, dedupe.Done, "paid")
+		if took := time.Since(back); took > 5*time.Second {
+			t.Errorf("replayed only after %v", took)
+		}
+		synctest.Wait()
+		here.says(t, "INFO", "settlement replayed", 1)
+		if got := here.Late(); got != (dedupe.LateState{Replayed: 1}) {
+			t.Errorf("%+v", got)
+		}
+		expect(t.Context(), t, there, call, dedupe.Replay)
+		a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay)
+		if a.Journaled {
+			t.Error("still from the journal")
+		}
+	})
+}
+
+// The next settlements do not wait for a store that is known to be down.
+func TestAStoreKnownToBeDownIsGivenUpSooner(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		var claims []*dedupe.Claim
+		for i := range 3 {
+			call := refund(tool.NonIdempotent)
+			call.Key.ID = fmt.Sprint("call_", i)
+			claims = append(claims, win(t, here.Dedupe, call))
+		}
+		for i, want := range []time.Duration{2 * time.Second, 250 * time.Millisecond} {
+			before := time.Now()
+			settleLate(t, w, claims[i], done("ok"))
+			if took := time.Since(before); took != want {
+				t.Errorf("settlement %d took %v, want %v", i, took, want)
+			}
+		}
+		// One that is slow, but up, is not given up.
+		w.down.Store(false)
+		w.latency.Store(int64(time.Second))
+		stored(t, w, refund(0), dedupe.Done, "ok")
+		settle(t, claims[2], dedupe.Done, "ok")
+		w.latency.Store(0)
+	})
+}
+
+// Any request that the store answers ends the pause of the replay.
+func TestARequestThatIsAnsweredWakesTheReplay(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		settleLate(t, w, claim, done("ok"))
+		time.Sleep(5 * time.Minute)
+		w.down.Store(false)
+		other := refund(tool.NonIdempotent)
+		other.Key.ID = "other"
+		win(t, here.Dedupe, other)
+		time.Sleep(150 * time.Millisecond)
+		if r, err := w.Lookup(t.Context(), refund(0).Key); err != nil || r.State != dedupe.Done {
+			t.Errorf("the store has %v (%v) 150 ms later", r.State, err)
+		}
+	})
+}
+
+func TestTheReplayDoesNotHammerAStoreThatIsDown(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		settleLate(t, w, win(t, here.Dedupe, refund(tool.NonIdempotent)), done("ok"))
+		before := w.settles.Load()
+		time.Sleep(10 * time.Minute)
+		if n := w.settles.Load() - before; n < 100 || n > 300 {
+			t.Errorf("asked %d times in 10 minutes", n)
+		}
+	})
+}
+
+func TestADuplicateIsAnsweredFromTheJournal(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		before := w.admits.Load()
+		a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay)
+		if string(a.Record.Result) != "paid" || !a.Journaled || a.Record.Attempts != 1 || w.admits.Load() != before {
+			t.Errorf("%+v, %d round trips", a, w.admits.Load()-before)
+		}
+		other := call
+		other.Fingerprint = [32]byte{2}
+		expect(t.Context(), t, here.Dedupe, other, dedupe.Mismatch)
+
+		// A sidecar that has just started does not know yet that the store is
+		// down; nor does it know more of the call than the journal tells.
+		here.end()
+		here.begin()
+		a = expect(t.Context(), t, here.Dedupe, call, dedupe.Replay)
+		if string(a.Record.Result) != "paid" || !a.Journaled || a.Record.Tool != "refund" {
+			t.Errorf("after a restart: %+v", a)
+		}
+	})
+}
+
+func TestAnUnknownOutcomeWaitsInTheJournalToo(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")})
+		a := expect(t.Context(), t, here.Dedupe, call, dedupe.Undecided)
+		if string(a.Record.Result) != "who knows" {
+			t.Errorf("%q", a.Record.Result)
+		}
+		w.down.Store(false)
+		stored(t, w, call, dedupe.Unknown, "who knows")
+		expect(t.Context(), t, there, call, dedupe.Undecided)
+	})
+}
+
+// What did not run may run as soon as the store is there to claim it: the
+// replay goes first.
+func TestACallThatDidNotRunMayRunOnceTheStoreIsBack(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.NotRun})
+		if _, _, err := here.Admit(t.Context(), call); !errors.Is(err, errDown) {
+			t.Errorf("got %v, want the store's error", err)
+		}
+		w.down.Store(false)
+		time.Sleep(6 * time.Second)
+		if next := win(t, here.Dedupe, call); next.Epoch() != 2 {
+			t.Errorf("epoch %d", next.Epoch())
+		}
+	})
+}
+
+func TestTheNextProcessReplays(t *testing.T) {
+	for name, backFirst := range map[string]bool{"the store back before it starts": true, "the store back after": false} {
+		t.Run(name, func(t *testing.T) {
+			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+				call := refund(tool.NonIdempotent)
+				settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+				here.end()
+				w.down.Store(!backFirst)
+				here.begin()
+				if backFirst {
+					// At once, whatever the replay has done by now.
+					if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay); string(a.Record.Result) != "paid" {
+						t.Errorf("%q", a.Record.Result)
+					}
+				}
+				time.Sleep(time.Minute)
+				w.down.Store(false)
+				stored(t, w, call, dedupe.Done, "paid")
+				expect(t.Context(), t, there, call, dedupe.Replay)
+				time.Sleep(time.Second)
+				if got := here.Late(); got.Waiting != 0 || got.Replayed != 1 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+// The lease is long over, somebody has found the call unknown: its late owner
+// knows better.
+func TestALateOwnerDecidesAnUnknownCall(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		settleLate(t, w, claim, done("paid"))
+		time.Sleep(time.Minute)
+		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.Undecided {
+			t.Fatalf("%v, %v", a.Verdict, err)
+		}
+		w.down.Store(false)
+		stored(t, w, call, dedupe.Done, "paid")
+		if a := expect(t.Context(), t, there, call, dedupe.Replay); string(a.Record.Result) != "paid" {
+			t.Errorf("%q", a.Record.Result)
+		}
+	})
+}
+
+func withOwner(req dedupe.Request, owner string) dedupe.Request {
+	req.Owner, req.Lease, req.Retention = owner, time.Second, time.Hour
+	return req
+}
+
+// A decision that somebody else has made meanwhile stands, and is said.
+func TestADecisionOfSomebodyElseStands(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect tool.Effect
+		decide func(t *testing.T, w *wire, call dedupe.Request)
+	}{
+		"an operator": {tool.NonIdempotent, func(t *testing.T, w *wire, call dedupe.Request) {
+			r, err := w.Lookup(t.Context(), call.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
+				Key: call.Key, Owner: r.Owner, Epoch: r.Epoch, State: dedupe.Done, Result: []byte("by hand"), Resolves: true, Retention: time.Hour,
+			})
+			if err != nil || v != dedupe.Settled {
+				t.Fatalf("%v, %v", v, err)
+			}
+		}},
+		"another sidecar": {tool.Idempotent, func(t *testing.T, w *wire, call dedupe.Request) {
+			a, err := w.Store.Admit(t.Context(), withOwner(call, "another"))
+			if err != nil || a.Verdict != dedupe.Won {
+				t.Fatalf("%v, %v", a.Verdict, err)
+			}
+			v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
+				Key: call.Key, Owner: "another", Epoch: a.Record.Epoch, State: dedupe.Done, Result: []byte("by hand"), Retention: time.Hour,
+			})
+			if err != nil || v != dedupe.Settled {
+				t.Fatalf("%v, %v", v, err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+				call := refund(c.effect)
+				settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+				time.Sleep(time.Minute) // past the lease
+				c.decide(t, w, call)
+				w.down.Store(false)
+				// Whoever asks here now, before the replay has: the store decides.
+				if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay); string(a.Record.Result) == "by hand" == a.Journaled {
+					t.Errorf("got %q, journaled %t", a.Record.Result, a.Journaled)
+				}
+				time.Sleep(time.Minute)
+				stored(t, w, call, dedupe.Done, "by hand")
+				here.says(t, "ERROR", "settlement superseded", 1)
+				if got := here.Late(); got != (dedupe.LateState{Superseded: 1}) {
+					t.Errorf("%+v", got)
+				}
+				if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay); string(a.Record.Result) != "by hand" {
+					t.Errorf("%q", a.Record.Result)
+				}
+			})
+		})
+	}
+}
+
+// A store that came back without its memory would let the call run again. It is
+// told what it has forgotten.
+func TestAStoreThatHasForgottenTheCall(t *testing.T) {
+	for name, s := range map[string]dedupe.Settlement{
+		"done":    done("paid"),
+		"unknown": {State: dedupe.Unknown, Result: []byte("who knows")},
+		"not run": {State: dedupe.NotRun},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+				call := refund(tool.NonIdempotent)
+				settleLate(t, w, win(t, here.Dedupe, call), s)
+				w.Store = keeps{memory.New(memory.Options{})}
+				w.down.Store(false)
+				time.Sleep(10 * time.Second)
+				if got := here.Late(); got != (dedupe.LateState{Replayed: 1}) {
+					t.Errorf("%+v\n%s", got, here.log)
+				}
+				switch s.State {
+				case dedupe.NotRun:
+					win(t, there, call)
+				case dedupe.Unknown:
+					expect(t.Context(), t, there, call, dedupe.Undecided)
+				default:
+					expect(t.Context(), t, there, call, dedupe.Replay)
+				}
+				if !strings.Contains(here.log.String(), "forgotten the call") {
+					t.Errorf("it says\n%s", here.log)
+				}
+			})
+		})
+	}
+}
+
+// It may be that another sidecar was faster, and runs the forgotten call again.
+func TestAForgottenCallThatRunsAgain(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		w.Store = keeps{memory.New(memory.Options{})}
+		if a, err := w.Store.Admit(t.Context(), withOwner(call, "another")); err != nil || a.Verdict != dedupe.Won {
+			t.Fatalf("%v, %v", a.Verdict, err)
+		}
+		w.down.Store(false)
+		time.Sleep(10 * time.Second)
+		here.says(t, "ERROR", "settlement superseded", 1)
+	})
+}
+
+func TestAJournalThatIsFull(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		here.end()
+		here.max = 64 << 10
+		here.begin()
+		big := bytes.Repeat([]byte("x"), 100<<10)
+		// Too large with the output that was cut from it, not without.
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		settleLate(t, w, claim, dedupe.Settlement{
+			State: dedupe.Done, Result: []byte("paid"), Output: &dedupe.Output{Ref: "o", Data: big, TTL: time.Hour},
+		})
+		here.says(t, "ERROR", `"dropped_output_bytes":102400`, 1)
+		w.down.Store(false)
+		stored(t, w, refund(0), dedupe.Done, "paid")
+		// Too large at all: lost, loudly; the record stays claimed, then unknown.
+		other := refund(tool.NonIdempotent)
+		other.Key.ID = "other"
+		claim = win(t, here.Dedupe, other)
+		w.down.Store(true)
+		if _, err := claim.Settle(t.Context(), done(string(big))); !errors.Is(err, dedupe.ErrFull) || !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+		here.says(t, "ERROR", "settlement lost", 1)
+		if got := here.Late(); got.Lost != 1 {
+			t.Errorf("%+v", got)
+		}
+		w.down.Store(false)
+		time.Sleep(time.Minute)
+		expect(t.Context(), t, here.Dedupe, other, dedupe.Undecided)
+	})
+}
+
+func TestWithoutAJournalTheLossIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, here, _ *dedupe.Dedupe) {
+		claim := win(t, here, refund(tool.NonIdempotent))
+		w.down.Store(true)
+		if _, err := claim.Settle(within(time.Second), done("paid")); !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A caller that has left, or has no time any more, changes nothing: the effect
+// has happened.
+func TestTheJournalHasATimeOfItsOwn(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		w.down.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if v, err := claim.Settle(ctx, done("paid")); err != nil || v != dedupe.Journaled {
+			t.Errorf("%v, %v", v, err)
+		}
+	})
+}
