@@ -20,6 +20,8 @@ type call struct {
 	req    *sidecallv1.ExecuteToolRequest
 	tenant string
 	start  time.Time
+	// registry knows the tool that can verify this one.
+	registry *Registry
 	// record is the span, metrics and log line of the call.
 	record telemetry.Call
 
@@ -38,8 +40,11 @@ type call struct {
 	// can have happened.
 	sent    int
 	reading interpret.Reading // of the last attempt
-	cause   error             // for the log only
-	stack   string            // of a panic, for the log only
+	// tooEarly is for how much longer a verification that did not find the
+	// call's effect proves nothing; 0 when there is no such thing to say.
+	tooEarly time.Duration
+	cause    error  // for the log only
+	stack    string // of a panic, for the log only
 }
 
 // key is the identity of the call.

@@ -33,6 +33,8 @@ type Executor struct {
 	Slots, Waiting, Looks *limit.Bulkhead
 	// Options are the limits that hold for every tool.
 	Options Options
+
+	verifications verifications
 }
 
 // Options are the limits that hold for every tool.
@@ -51,7 +53,7 @@ type Options struct {
 // Execute runs one call and returns its one result. It always returns a
 // result, never an error: what goes wrong is data for the model.
 func (e *Executor) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
-	c := &call{req: req, tenant: tenant, start: time.Now()}
+	c := &call{req: req, tenant: tenant, start: time.Now(), registry: e.Registry}
 	route, registered := e.Registry.Lookup(req.GetToolName())
 	c.route = route
 	ctx, c.record = e.Recorder.StartCall(ctx, telemetry.CallInfo{
@@ -167,6 +169,9 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 		}
 	}
 	admission, claim, err := e.Dedupe.Admit(ctx, req)
+	if admission.Verdict == dedupe.Undecided {
+		admission, claim, err = e.reconsider(ctx, c, req, admission)
+	}
 	if err != nil {
 		return e.withoutStore(ctx, c, err)
 	}
@@ -183,7 +188,7 @@ func (e *Executor) answer(c *call, admission dedupe.Admission) *sidecallv1.Execu
 	case dedupe.Replay:
 		return notRecorded(c.replay(admission.Record), admission)
 	case dedupe.Undecided:
-		return notRecorded(c.undecided(admission.Record), admission)
+		return c.sayWhenToAsk(notRecorded(c.undecided(admission.Record), admission))
 	case dedupe.Mismatch:
 		return c.refused(explainReused(c, admission.Record), 0)
 	default:
@@ -214,5 +219,5 @@ func (e *Executor) runAndSettle(ctx context.Context, c *call) (res *sidecallv1.E
 		}
 	}()
 	failpoint.Hit(failpoint.ClaimWon)
-	return e.settle(ctx, c, e.run(ctx, c))
+	return e.settle(ctx, c, e.verified(ctx, c, e.run(ctx, c)))
 }

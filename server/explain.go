@@ -136,7 +136,7 @@ func explainUnknown(c *call, f *tool.Failure) tool.Error {
 	name := c.route.Tool.Name
 	hint := fmt.Sprintf("%s may or may not have happened. Do not call it again until you know: ", name)
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		hint += fmt.Sprintf("call %s to see whether it has.", verify)
+		hint += fmt.Sprintf("call %s.", c.askWith(verify))
 	} else {
 		hint += "check by other means, or ask the user to."
 	}

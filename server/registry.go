@@ -44,6 +44,10 @@ type Route struct {
 	// ToolSlots bounds the calls of this tool alone.
 	ToolSlots *limit.Bulkhead
 
+	// Verification finds out what became of a call whose answer was lost; nil
+	// when nothing is configured.
+	Verification *Verification
+
 	// Secrets takes the secrets of the backend out of what it says in its
 	// errors; nil when it has none.
 	Secrets *strings.Replacer
