@@ -20,8 +20,8 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/prove/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -208,7 +208,7 @@ func (c *caller) settle(as dedupe.State, result string) {
 func TestCalls(t *testing.T) {
 	const lanes = 24
 	c := &calls{
-		T: t, addr: harness.Redis(t), seed: rand.Uint64(), want: wanted(t, proof.Runs(1_000, 10_000)),
+		T: t, addr: redisserver.Start(t, redisserver.Options{}).Addr, seed: rand.Uint64(), want: wanted(t, proof.Runs(1_000, 10_000)),
 		events: map[int][]callEvent{}, shown: map[callKind]int{},
 	}
 	for range 3 {

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe/redisstore"
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
 // TestRedis: several processes on one server, which are stopped for a while and
 // whose connections are cut now and then.
 func TestRedis(t *testing.T) {
 	const clients, lanes = 5, 16
-	addr := harness.Redis(t)
+	addr := redisserver.Start(t, redisserver.Options{}).Addr
 	run := newProof(t, "redis", proof.Runs(10_000, 100_000))
 	heard := func(m message) { run.recorder.Add(m.Phase, *m.Op) }
 	processes := make([]*process, 3)

@@ -33,6 +33,9 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &runner{T: t, root: home}
+	if !proof.Full() { // the histories are steps of their own
+		clear(suites)
+	}
 	for _, s := range suites {
 		r.run(Mutant{Name: "none, " + s.Package + " " + s.Run, Suite: s}, survived)
 	}
@@ -94,6 +97,7 @@ func (r *runner) judge(m Mutant) (verdict, string) {
 		histories = "500"
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "prove", "-overlay", overlay, "-count=1", "-timeout", "4m",
+		"-vet=off", "-ldflags=-s -w", // a third of the time
 		"-run", m.Suite.Run, m.Suite.Package)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), proof.SizeEnv+"=short", proof.RowsEnv+"=",
