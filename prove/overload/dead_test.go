@@ -152,7 +152,7 @@ tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {
 			open.look(res)
 		}),
 	}
-	watched := w.watch(t, length)
+	watched := w.watch(t, length/looks)
 	tally := load.Open(t.Context())
 	memory := watched.stop()
 	t.Logf("%s\n%s", tally, memory)
@@ -181,9 +181,9 @@ tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {
 			broken(t, &violations, "nothing was repeated, so nothing can have been too early")
 		}
 	}
-	violations += memory.exceeds(t, vitals{rss: 200 * mib, heap: 64 * mib, goroutines: 8000, fds: 3000})
-	if proof.Full() {
-		violations += memory.violations(t)
+	mustBeBounded(t, &violations, memory, Vitals{RSS: 200 * mib, Heap: 64 * mib, Goroutines: 8000, FDs: 3000})
+	if proof.Full() { // in the short form it is still warming up
+		mustBeFlat(t, &violations, memory)
 	}
 	proof.Report(t, proof.Row{
 		Fault: "dead upstream: " + d.fault, Store: store, Runs: tally.Total(), Violations: violations,

@@ -106,6 +106,13 @@ func (p *plant) execute(id string) {
 	p.executed[id]++
 }
 
+// forget forgets what was executed, so that a plant can be used for long.
+func (p *plant) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.executed = make(map[string]int)
+}
+
 func (p *plant) note(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

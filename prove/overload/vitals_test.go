@@ -5,31 +5,19 @@ package overload
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 )
 
-// vitals are what a sidecar takes up at an instant.
-type vitals struct {
-	rss, heap       int64 // bytes; heap is what the last collection found alive
-	goroutines, fds int
-}
-
-func (v vitals) String() string {
-	return fmt.Sprintf("RSS %d MiB, heap %.1f MiB, %d goroutines, %d descriptors",
-		v.rss/mib, float64(v.heap)/mib, v.goroutines, v.fds)
-}
-
 // vitals measures the sidecar now.
-func (w *world) vitals() vitals {
+func (w *world) vitals() Vitals {
 	w.t.Helper()
 	_, metrics := w.Get("/metrics")
-	v := vitals{
-		heap:       int64(metric(metrics, "go_gc_heap_live_bytes")),
-		goroutines: int(metric(metrics, "go_goroutines")),
+	v := Vitals{
+		Heap:       int64(metric(metrics, "go_gc_heap_live_bytes")),
+		Goroutines: int(metric(metrics, "go_goroutines")),
 	}
-	if v.heap <= 0 || v.goroutines <= 0 {
+	if v.Heap <= 0 || v.Goroutines <= 0 {
 		w.t.Fatal("/metrics does not tell the heap or the goroutines")
 	}
 	proc := fmt.Sprintf("/proc/%d/", w.PID())
@@ -41,12 +29,15 @@ func (w *world) vitals() vitals {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	v.rss = pages * int64(os.Getpagesize())
+	v.RSS = pages * int64(os.Getpagesize())
 	fds, err := os.ReadDir(proc + "fd")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	v.fds = len(fds)
+	v.FDs = len(fds)
+	if w.stored != nil {
+		v.Stored = w.stored()
+	}
 	return v
 }
 
@@ -81,12 +72,3 @@ func (w *world) attempts() float64 {
 	}
 	return total
 }
-
-// processorTime is how long the sidecar has been computing, in seconds.
-func (w *world) processorTime() float64 {
-	_, metrics := w.Get("/metrics")
-	return metric(metrics, "process_cpu_seconds_total")
-}
-
-// processors is how many there are for everybody.
-func processors() int { return runtime.NumCPU() }

@@ -32,6 +32,8 @@ type world struct {
 	clients []sidecallv1.ToolServiceClient
 	// ids keeps the ids of one load apart from those of another.
 	ids atomic.Int64
+	// stored measures the store in bytes; nil when nobody wants to know.
+	stored func() int64
 }
 
 // startWorld starts a sidecar with a store and the rest of a config file.
@@ -134,8 +136,6 @@ func broken(t *testing.T, violations *int, format string, args ...any) {
 	*violations++
 	t.Errorf(format, args...)
 }
-
-const mib = 1 << 20
 
 // seconds rounds for figures.
 func seconds(d time.Duration) string { return d.Round(time.Second / 10).String() }
