@@ -1,0 +1,303 @@
+//go:build prove
+
+package crash
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/failpoint"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/prove/proof"
+)
+
+const (
+	stateDone    = sidecallv1.ExecutionState_EXECUTION_STATE_DONE
+	stateUnknown = sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
+)
+
+// place is where the owner of a claim is stopped.
+type place struct {
+	name string
+	at   failpoint.Name // empty: from outside, while the upstream holds the answer
+	// late: it goes on to send what it had not sent when it was stopped.
+	late bool
+	ran  bool // the upstream had done its work
+}
+
+var places = []place{
+	{name: "claim won, nothing sent", at: failpoint.ClaimWon},
+	// Between the last look at the lease and the first byte: the gap that nobody
+	// can close. The call is then late, and still not made twice.
+	{name: "lease checked, nothing sent", at: failpoint.RequestUnsent, late: true},
+	{name: "in the attempt", ran: true},
+	{name: "before the settlement", at: failpoint.SettlementUnsent, ran: true},
+}
+
+// An owner that is stopped past its lease, and then goes on, finds its call
+// decided by another sidecar, and neither repeats it nor overwrites its record.
+func TestOwnerStoppedPastItsLease(t *testing.T) {
+	t.Parallel()
+	p := &stops{tally: newTally(), world: startWorld(t)}
+	config := p.world.config(startRedis(t), shortLease)
+	p.other = harness.Start(t, config)
+	for i := range proof.Runs(4, 100) * len(places) {
+		p.runs = append(p.runs, stop{place: places[i%len(places)], run: i, tool: tools[i/len(places)%len(tools)]})
+	}
+	workers(t, 8, func(t *testing.T, _ int) {
+		owner := harness.New(t, config)
+		for i := p.next.Add(1) - 1; int(i) < len(p.runs); i = p.next.Add(1) - 1 {
+			p.one(t, owner, p.runs[i])
+		}
+	})
+	p.finish(t)
+}
+
+// stops is the proof.
+type stops struct {
+	*tally
+	world *world
+	other *harness.Sidecar // gets the duplicates
+	runs  []stop
+	next  atomic.Int64
+}
+
+// stop is one run.
+type stop struct {
+	place
+	run  int
+	tool string
+}
+
+func (k stop) id() string { return fmt.Sprintf("stop-%d", k.run) }
+func (k stop) String() string {
+	return fmt.Sprintf("run %d: owner of %s stopped: %s", k.run, k.tool, k.name)
+}
+
+// one is one run: the owner stops, the other sidecar answers a duplicate, the
+// owner goes on.
+func (p *stops) one(t *testing.T, owner *harness.Sidecar, k stop) {
+	t.Helper()
+	owner.Fail("")
+	if k.at != "" {
+		owner.Fail(string(k.at) + "=stop@1")
+	}
+	owner.Run()
+	defer end(owner)
+	call, answers := p.stopOwner(t, owner, k)
+	if n := p.world.ledger.Executions(k.id()); (n == 1) != k.ran || n > 1 {
+		p.broken(t, "%v: executed %d times when it stopped", k, n)
+	}
+	duplicate, err := send(t, p.other, k.tool, k.id())
+	if err != nil {
+		p.broken(t, "%v: the duplicate: %v", k, err)
+	}
+	p.judgeDuplicate(t, k, duplicate)
+	before, err := record(t, p.other, k.id())
+	if err != nil {
+		p.broken(t, "%v: %v", k, err)
+	}
+
+	owner.Signal(syscall.SIGCONT)
+	if err := call.Wait(); err != nil {
+		p.broken(t, "%v: the owner's caller: %v", k, err)
+		return
+	}
+	late := <-answers
+	p.judgeLate(t, k, late)
+	p.judgeRecord(t, k, before, duplicate, late)
+	p.judgeLedger(t, k)
+	p.add("stops", 1)
+}
+
+// stopOwner sends the call and returns when its owner is stopped. The answer
+// comes when it goes on.
+func (p *stops) stopOwner(t *testing.T, owner *harness.Sidecar, k stop) (*errgroup.Group, chan *response) {
+	t.Helper()
+	var held *hold
+	if k.at == "" {
+		held = p.world.hold(k.id())
+	}
+	call, answers := new(errgroup.Group), make(chan *response, 1)
+	call.Go(func() error {
+		answer, err := send(t, owner, k.tool, k.id())
+		answers <- answer
+		return err
+	})
+	if held != nil {
+		<-held.done
+		owner.Signal(syscall.SIGSTOP)
+		close(held.open)
+	}
+	owner.AwaitStopped()
+	return call, answers
+}
+
+// judgeDuplicate judges what the other sidecar says when the lease is over.
+func (p *stops) judgeDuplicate(t *testing.T, k stop, answer *response) {
+	t.Helper()
+	code := answer.GetError().GetCode()
+	switch {
+	case k.tool == act && code == "OUTCOME_UNKNOWN":
+		p.add("unknown", 1)
+	case k.tool != act && !answer.GetIsError() && answer.GetRecorded() && !answer.GetReplayed():
+		p.add("taken over", 1)
+	default:
+		p.broken(t, "%v: the duplicate is answered %v", k, answer)
+	}
+}
+
+// judgeLate judges what the owner's own caller hears in the end.
+func (p *stops) judgeLate(t *testing.T, k stop, answer *response) {
+	t.Helper()
+	switch {
+	case !k.ran && !k.late:
+		// Nothing was sent, and nothing is after the lease: it says so.
+		if answer.GetError().GetCode() != "STORE_UNAVAILABLE" || answer.GetRecorded() || answer.GetRecovery().GetAttempts() != 0 {
+			p.broken(t, "%v: nothing was sent, and its caller is told %v", k, answer)
+		}
+		p.add("not sent", 1)
+	case answer.GetIsError():
+		p.broken(t, "%v: the late result is %v", k, answer)
+	case k.at == failpoint.SettlementUnsent && k.tool == act:
+		// The time for the settlement may have passed while it was stopped. Then
+		// it reaches the store by way of the journal, a moment later.
+	case answer.GetRecorded() != (k.tool == act):
+		// Where another took over, the record is the other's.
+		p.broken(t, "%v: the late result is recorded %t: %v", k, answer.GetRecorded(), answer)
+	}
+}
+
+// judgeRecord compares the record before the owner went on with the one after.
+func (p *stops) judgeRecord(t *testing.T, k stop, before *sidecallv1.Execution, duplicate, late *response) {
+	t.Helper()
+	clearsUp := k.tool == act && (k.ran || k.late)
+	if clearsUp {
+		harness.WaitFor(t, "the late result", func() bool {
+			now, err := record(t, p.other, k.id())
+			return err != nil || now.GetState() == stateDone
+		})
+	}
+	after, err := record(t, p.other, k.id())
+	if err != nil {
+		p.broken(t, "%v: %v", k, err)
+		return
+	}
+	told, err := send(t, p.other, k.tool, k.id())
+	if err != nil || !told.GetReplayed() {
+		p.broken(t, "%v: in the end it is answered %v, %v", k, told, err)
+		return
+	}
+	switch {
+	case k.tool != act:
+		// The one who took over has settled, and nobody else does.
+		if before.GetState() != stateDone || before.GetEpoch() != 2 || before.String() != after.String() || !sameAnswer(told, duplicate) {
+			p.broken(t, "%v: the record was %v and is %v", k, before, after)
+		}
+	case clearsUp:
+		// UNKNOWN → DONE, by the late owner of the same epoch.
+		if before.GetState() != stateUnknown || after.GetState() != stateDone || after.GetEpoch() != 1 ||
+			after.GetOwner() != before.GetOwner() || told.GetContent() != late.GetContent() {
+			p.broken(t, "%v: the record was %v and is %v", k, before, after)
+		}
+		p.add("cleared up", 1)
+	default:
+		if before.GetState() != stateUnknown || before.String() != after.String() || !sameAnswer(told, duplicate) {
+			p.broken(t, "%v: the record was %v and is %v", k, before, after)
+		}
+	}
+}
+
+// judgeLedger counts what really happened.
+func (p *stops) judgeLedger(t *testing.T, k stop) {
+	t.Helper()
+	want := 1
+	switch {
+	case k.tool == act && !k.ran && !k.late:
+		want = 0
+	case k.tool == look && (k.ran || k.late):
+		want = 2 // reading twice harms nobody
+	}
+	if n := p.world.ledger.Executions(k.id()); n != want {
+		p.broken(t, "%v: it was executed %d times, want %d", k, n, want)
+	}
+	if n := p.world.requests(k.id()); !k.ran && !k.late && n > 1 {
+		p.broken(t, "%v: it was sent %d times: its owner sent it after the lease", k, n)
+	}
+}
+
+func (p *stops) finish(t *testing.T) {
+	t.Helper()
+	executions := p.world.onDisk(t)
+	for _, k := range p.runs {
+		if n := executions[k.id()]; k.tool != look && n > 1 {
+			p.broken(t, "%v: the ledger holds it %d times", k, n)
+		}
+	}
+	if n := p.of("stops"); n != len(p.runs) {
+		p.broken(t, "%d of %d runs came to their end", n, len(p.runs))
+	}
+	proof.Report(t, proof.Row{
+		Fault: "owner stopped past its lease, then continued", Store: "redis", Runs: p.of("stops"), Violations: p.violations,
+		Figure: fmt.Sprintf("%d unknown to the duplicate, %d of them cleared up by the late owner, %d taken over and not overwritten, %d not sent after the lease",
+			p.of("unknown"), p.of("cleared up"), p.of("taken over"), p.of("not sent")),
+	})
+}
+
+// The embedded store has one owner at a time: while a process has the file, and
+// be it stopped, no other gets it, and its leases need not end.
+func TestStoppedOwnerKeepsTheEmbeddedFile(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	path := filepath.Join(t.TempDir(), "shared.db")
+	config := w.config(fmt.Sprintf("{embedded: {path: %q}}", path), shortLease)
+	tally := newTally()
+	runs := proof.Runs(2, 20)
+	for run := range runs {
+		id := fmt.Sprintf("locked-%d", run)
+		owner, other := harness.New(t, config), harness.New(t, config)
+		owner.Fail(string(failpoint.ClaimWon) + "=stop@1")
+		owner.Run()
+		var call errgroup.Group
+		call.Go(func() error {
+			answer, err := send(t, owner, act, id)
+			if answer.GetIsError() && answer.GetError().GetCode() != "STORE_UNAVAILABLE" {
+				tally.broken(t, "%s: the owner's caller is told %v", id, answer)
+			}
+			return err
+		})
+		owner.AwaitStopped()
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ready, code := other.Try(); ready || code != 3 || !strings.Contains(other.Log(), "another process is using it") || !strings.Contains(other.Log(), path) {
+			tally.broken(t, "the other process: started %t, exit code %d: %s", ready, code, other.Log())
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+			tally.broken(t, "the file has changed, %v", err)
+		}
+		owner.Signal(syscall.SIGCONT)
+		if err := call.Wait(); err != nil {
+			tally.broken(t, "%s: %v", id, err)
+		}
+		again, err := send(t, owner, act, id)
+		if err != nil || again.GetIsError() || w.ledger.Executions(id) != 1 {
+			tally.broken(t, "%s: %v, %v, executed %d times", id, again, err, w.ledger.Executions(id))
+		}
+		owner.Kill()
+	}
+	proof.Report(t, proof.Row{
+		Fault: "owner stopped past its lease, then continued", Store: "embedded", Runs: runs, Violations: tally.violations,
+		Figure: "no other process gets the file, which stays as it is; each call runs once",
+	})
+}
