@@ -161,6 +161,24 @@ func (r *Registry) Routes() []*Route {
 // Names returns the names of all tools, sorted. The slice is shared: read only.
 func (r *Registry) Names() []string { return r.snapshot.Load().names }
 
+// Unverifiable says, in a sentence each, which verifications ask a tool that is
+// registered and must not be asked. One that is not registered may still be
+// discovered.
+func (r *Registry) Unverifiable() []string {
+	var problems []string
+	for _, route := range r.Routes() {
+		if route.Verification == nil {
+			continue
+		}
+		with, ok := r.Lookup(route.Verification.Tool)
+		if ok && with.Tool.Effect != tool.ReadOnly {
+			problems = append(problems, fmt.Sprintf("the tool %s cannot be verified with %s, which is %s: calls of unknown outcome stay so",
+				route.Tool.Name, with.Tool.Name, with.Tool.Effect))
+		}
+	}
+	return problems
+}
+
 // Down returns the backends that cannot be reached, each with the reason. The
 // map is shared: read only.
 func (r *Registry) Down() map[string]string { return r.snapshot.Load().down }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/schema"
 )
 
@@ -33,6 +34,10 @@ func locate(err error, path []string) []located {
 		return []located{inSchema(output.CompileError, path)}
 	case errors.As(err, &input):
 		return []located{inSchema(*input, path)}
+	}
+	var key *interpret.KeyError
+	if errors.As(err, &key) {
+		return []located{{append(slices.Clone(path), key.Key...), errors.New(key.Reason)}}
 	}
 	return []located{inExpression(err, path)}
 }

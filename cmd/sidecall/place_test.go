@@ -19,10 +19,16 @@ func TestLocateFindsThePlaceThatAnErrorNames(t *testing.T) {
 		Errors:  []interpret.Rule{{When: "true", Code: tool.CodeNotFound}, {When: "statuss == 1", Code: tool.CodeNotFound}},
 		Partial: &interpret.PartialRule{Items: "result.items", OK: "itemm"},
 	})
+	_, verification := interpret.CompileVerification(interpret.VerificationConfig{
+		Args: map[string]string{"a.b": "x"}, DoneWhen: "1", Result: "y",
+	})
+	_, undecided := interpret.CompileVerification(interpret.VerificationConfig{})
 	for name, c := range map[string]struct {
 		err  error
 		want []string // in any order
 	}{
+		"verification":  {verification, []string{"t.args.a.b", "t.done_when", "t.result"}},
+		"undecided":     {undecided, []string{"t"}},
 		"input schema":  {input, []string{"t.properties.a/b.type"}},
 		"output schema": {output, []string{"t.type"}},
 		"expressions":   {program, []string{"t.http.success", "t.http.result", "t.errors.1.when", "t.partial.ok"}},

@@ -44,6 +44,7 @@ func (b *builder) declaredRoute(name string) *server.Route {
 	}
 	b.compileSchema(route, func(err error) { wrong([]string{"input_schema"}, err) })
 	b.compileProgram(route, declared, wrong)
+	compileVerification(route, declared.CallRules, wrong)
 	if len(b.problems) > failed {
 		return nil
 	}
@@ -114,6 +115,10 @@ func (b *builder) discoveredRoutes(h *host, found []backend.Discovered) ([]*serv
 		failed := false
 		b.compileSchema(route, func(err error) { failed = true; errs = append(errs, err) })
 		b.compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, func(path []string, err error) {
+			failed = true
+			errs = append(errs, fmt.Errorf("tool %s: %s: %w", made.Name, strings.Join(path, "."), err))
+		})
+		compileVerification(route, as.Rules, func(path []string, err error) {
 			failed = true
 			errs = append(errs, fmt.Errorf("tool %s: %s: %w", made.Name, strings.Join(path, "."), err))
 		})

@@ -304,6 +304,9 @@ func (s *sidecar) discovered(name string, found []backend.Discovered, err error)
 			logger.Error("name collision", "problem", collision.String())
 		}
 	}
+	for _, problem := range s.registry.Unverifiable() {
+		logger.Error("verification that cannot be made", "problem", problem)
+	}
 	logger.Info("backend up", "backend", name, "tools", len(routes))
 }
 
