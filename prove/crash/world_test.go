@@ -5,6 +5,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -47,6 +48,7 @@ type world struct {
 	mu     sync.Mutex // guards the rest
 	asked  map[string]int
 	holds  map[string]*hold
+	pause  time.Duration // see slow
 }
 
 // hold keeps the answer to one request back.
@@ -87,8 +89,11 @@ func (w *world) handler(next http.Handler) http.Handler {
 		w.asked[key]++
 		held := w.holds[key]
 		delete(w.holds, key)
+		pause := w.pause
 		w.mu.Unlock()
+		wait(pause)
 		next.ServeHTTP(rw, r) // the answer is sent on return
+		wait(pause)
 		if held == nil {
 			return
 		}
@@ -98,6 +103,20 @@ func (w *world) handler(next http.Handler) http.Handler {
 		case <-r.Context().Done():
 		}
 	})
+}
+
+// slow makes every request take a little while before its work is done and a
+// little while after it, each at most most.
+func (w *world) slow(most time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pause = most
+}
+
+func wait(most time.Duration) {
+	if most > 0 {
+		<-time.After(rand.N(most))
+	}
 }
 
 // hold keeps back the answer to the next request of a call.

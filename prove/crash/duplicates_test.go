@@ -1,0 +1,126 @@
+//go:build prove
+
+package crash
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/prove/proof"
+)
+
+// copies is how often each id is sent, at the same time.
+const copies = 16
+
+// Many sidecars, one Redis: as many executions as ids, however the duplicates
+// are spread.
+func TestDuplicatesAcrossSidecars(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	// Long enough for the duplicates to come while the first is running.
+	w.slow(2 * time.Millisecond)
+	config := w.config(startRedis(t), 30*time.Second)
+	f := flood{tally: newTally(), world: w, store: "redis", ids: proof.Runs(1000, 100_000), width: 64}
+	for range 4 {
+		f.sidecars = append(f.sidecars, harness.Start(t, config))
+	}
+	f.run(t)
+
+	// What one of them has done, every one of them knows.
+	for _, s := range f.sidecars {
+		if e, err := record(t, s, f.id(0)); err != nil || e.GetState() != stateDone || e.GetEpoch() != 1 || e.GetAttempts() != 1 {
+			t.Errorf("the record of the first id, seen from %s: %v, %v", s.Addr, e, err)
+		}
+		reused := callOf(act, f.id(0))
+		reused.ArgumentsJson = `{"key":"another"}`
+		if answer := s.Call(reused); answer.GetError().GetCode() != "ID_REUSED" {
+			t.Errorf("the first id with other arguments, at %s: %v", s.Addr, answer)
+		}
+	}
+}
+
+func TestDuplicatesInOneSidecar(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	w.slow(5 * time.Millisecond)
+	s := harness.Start(t, w.config(embeddedStore, 30*time.Second))
+	f := flood{tally: newTally(), world: w, store: "embedded", ids: proof.Runs(500, 50_000), width: 32}
+	f.sidecars = []*harness.Sidecar{s}
+	f.run(t)
+}
+
+// flood sends every one of many ids several times at once, spread over all
+// sidecars, and checks that each was executed once and that all its duplicates
+// got the same answer.
+type flood struct {
+	*tally
+	world    *world
+	store    string
+	sidecars []*harness.Sidecar
+	ids      int
+	// width is how many ids are under way at the same time.
+	width int
+}
+
+func (f flood) id(i int) string { return fmt.Sprint("id", i) }
+
+func (f flood) run(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	var group errgroup.Group
+	group.SetLimit(f.width)
+	for i := range f.ids {
+		group.Go(func() error { return f.one(t, f.id(i)) })
+	}
+	if err := group.Wait(); err != nil {
+		f.broken(t, "%v", err)
+	}
+	took := time.Since(began)
+	executions := f.world.onDisk(t)
+	for i := range f.ids {
+		if n := executions[f.id(i)]; n != 1 {
+			f.broken(t, "%s was executed %d times", f.id(i), n)
+		}
+	}
+	proof.Report(t, proof.Row{
+		Fault: fmt.Sprintf("%d duplicates of each id over %d sidecars", copies, len(f.sidecars)),
+		Store: f.store, Runs: f.ids, Violations: f.violations,
+		Figure: fmt.Sprintf("%d calls, %d executions of %d ids; %.0f calls/s", f.ids*copies, len(executions), f.ids, float64(f.ids*copies)/took.Seconds()),
+	})
+}
+
+// one sends all duplicates of one id.
+func (f flood) one(t *testing.T, id string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	answers := make([]*response, copies)
+	var group errgroup.Group
+	for i := range answers {
+		group.Go(func() (err error) {
+			answers[i], err = f.sidecars[i%len(f.sidecars)].Client.ExecuteTool(ctx, callOf(act, id))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	ran := 0
+	for _, answer := range answers {
+		if !answer.GetReplayed() {
+			ran++
+		}
+		if answer.GetIsError() || !answer.GetRecorded() || answer.GetContent() != answers[0].GetContent() {
+			f.broken(t, "%s: one duplicate got %v, another %v", id, answers[0], answer)
+		}
+	}
+	if ran != 1 {
+		f.broken(t, "%s: %d of its duplicates are said to have run", id, ran)
+	}
+	return nil
+}
