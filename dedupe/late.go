@@ -43,7 +43,7 @@ type late struct {
 	wake chan struct{} // the replay has a reason to look now
 
 	// ended counts the entries of the journal that are done, in whatever way.
-	ended, replayed, superseded, lost atomic.Int64
+	ended, replayed, forgotten, superseded, lost atomic.Int64
 }
 
 func newLate(o Options) *late {
@@ -61,6 +61,9 @@ type LateState struct {
 	// Replayed is how many the store has taken since, Superseded how many it
 	// did not, because somebody else had decided the call.
 	Replayed, Superseded int64
+	// Forgotten is how many of those replayed were of calls that the store knew
+	// nothing of any more: it had lost their claims, and may have lost others.
+	Forgotten int64
 	// Lost is how many neither the store nor the journal has, as far as this
 	// process knows: their calls stay unknown.
 	Lost int64
@@ -72,7 +75,7 @@ type LateState struct {
 // zero but for Lost when there is none.
 func (d *Dedupe) Late() LateState {
 	l := d.late
-	state := LateState{Replayed: l.replayed.Load(), Superseded: l.superseded.Load(), Lost: l.lost.Load()}
+	state := LateState{Replayed: l.replayed.Load(), Superseded: l.superseded.Load(), Forgotten: l.forgotten.Load(), Lost: l.lost.Load()}
 	if l.journal != nil {
 		state.Waiting, state.Damaged = l.journal.Waiting(), l.journal.Damaged()
 	}
@@ -130,21 +133,19 @@ func (c *Claim) keep(ctx context.Context, s Settlement, storeError error) (Settl
 	defer cancel()
 	entry := Late{Settlement: s, Claim: c.record, EndedAt: time.Now()}
 	err := l.journal.Append(ctx, entry)
-	dropped := 0
+	log := l.log.With("call", s, "store_error", storeError)
 	if errors.Is(err, ErrFull) && s.Output != nil {
 		// The result matters more than the part of it that was cut.
-		dropped = len(s.Output.Data)
+		log = log.With("dropped_output_bytes", len(s.Output.Data))
 		entry.Settlement.Output = nil
 		err = l.journal.Append(ctx, entry)
 	}
 	if err != nil {
 		l.lost.Add(1)
-		l.log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown",
-			"call", s, "store_error", storeError, "journal_error", err)
+		log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", err)
 		return 0, errors.Join(storeError, err)
 	}
-	l.log.Error("settlement journaled: the store did not take it in time, and gets it later",
-		"call", s, "store_error", storeError, "waiting", l.journal.Waiting(), "dropped_output_bytes", dropped)
+	log.Error("settlement journaled: the store did not take it in time, and gets it later", "waiting", l.journal.Waiting())
 	l.nudge()
 	return Journaled, nil
 }
@@ -241,7 +242,13 @@ func (d *Dedupe) endLate(ctx context.Context, entry Late) error {
 		l.log.Error("settlement lost: the store can never take it from the journal", "call", entry.Settlement, "error", err)
 	case verdict == Settled:
 		l.replayed.Add(1)
-		l.log.Info("settlement replayed from the journal", "call", entry.Settlement, "waiting", l.journal.Waiting(), "note", why)
+		log := l.log.With("call", entry.Settlement, "waiting", l.journal.Waiting())
+		if why != "" {
+			l.forgotten.Add(1)
+			log.Error("settlement replayed from the journal: the store had forgotten the call, and knows it again")
+			break
+		}
+		log.Info("settlement replayed from the journal")
 	default:
 		l.superseded.Add(1)
 		l.log.Error("settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
@@ -261,7 +268,7 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 	case err != nil:
 		return 0, "", err
 	case record.State == Absent && s.State == NotRun:
-		return Settled, "the store has forgotten the call, which did not run", nil
+		return Settled, "", nil // it may run again, as it might have before
 	case record.State != Absent && (record.Owner != s.Owner || record.Epoch == s.Epoch):
 		return Superseded, decided(record), nil
 	}
@@ -280,7 +287,7 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 	}
 	s.Epoch = record.Epoch
 	verdict, err = d.store.Settle(ctx, s)
-	return verdict, "the store had forgotten the call and knows it again", err
+	return verdict, "forgotten", err
 }
 
 func decided(record Record) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
@@ -16,7 +17,11 @@ func openJournal(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Journal, er
 	if !cfg.Journal.On(cfg.Store.Kind()) {
 		return nil, nil
 	}
-	opened, err := journal.Open(cfg.Journal.File(), journal.Options{MaxBytes: int64(cfg.Journal.MaxBytes), Log: t.Logger})
+	path, err := filepath.Abs(cfg.Journal.File()) // so that the log says where it is
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	opened, err := journal.Open(path, journal.Options{MaxBytes: int64(cfg.Journal.MaxBytes), Log: t.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: set journal.path to a file on this machine that this sidecar alone can write, "+
 			"or give the journal up with journal: {enabled: false}: results that the store cannot take are lost then", err)
@@ -35,6 +40,8 @@ func (s *sidecar) observeJournal() error {
 	return errors.Join(waiting,
 		t.Counter("sidecall.journal.replayed", "Results that the store has taken from the journal.",
 			func() int64 { return late().Replayed }),
+		t.Counter("sidecall.journal.forgotten", "Those of them whose calls the store had forgotten.",
+			func() int64 { return late().Forgotten }),
 		t.Counter("sidecall.journal.superseded", "Results in the journal whose calls were decided otherwise before it was replayed.",
 			func() int64 { return late().Superseded }),
 		t.Counter("sidecall.journal.lost", "Results that neither the store nor the journal took.",
