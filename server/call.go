@@ -40,6 +40,8 @@ type call struct {
 	// can have happened.
 	sent    int
 	reading interpret.Reading // of the last attempt
+	// operator is who had the call verified; empty for the sidecar itself.
+	operator string
 	// tooEarly is for how much longer a verification that did not find the
 	// call's effect proves nothing; 0 when there is no such thing to say.
 	tooEarly time.Duration

@@ -46,6 +46,7 @@ func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
 	sidecallv1.RegisterToolServiceServer(server, service)
+	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: service.Executor, Drain: service.Drain})
 	alive := health.NewServer()
 	alive.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, alive)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func (c *call) lastWords(record dedupe.Record) *response {
 
 func (c *call) resolution(reason string, state dedupe.State) *sidecallv1.Resolution {
 	return &sidecallv1.Resolution{
-		By: byVerification, Reason: reason, At: timestamppb.Now(), State: protoState(state),
+		By: cmp.Or(c.operator, byVerification), Reason: reason, At: timestamppb.Now(), State: protoState(state),
 		VerifiedWith: c.route.Verification.Tool,
 	}
 }

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+const (
+	defaultPageSize = 100
+	maxPageSize     = 1000
+	// maxPageBytes ends a page before it is more than clients receive.
+	maxPageBytes = 1 << 20
+	// maxStorePages bounds the work of one page where few calls are unknown.
+	maxStorePages = 16
+)
+
+// ListUnknown lists the calls of which nobody knows whether they ran.
+func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownRequest) (*sidecallv1.ListUnknownResponse, error) {
+	leave, err := o.Drain.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
+	if size < 1 || size > maxPageSize {
+		return nil, status.Errorf(codes.InvalidArgument, "page_size: %d, must be 1 to %d, or 0 for %d", size, maxPageSize, defaultPageSize)
+	}
+	l := listing{operator: o, tenant: tenant(ctx), room: size, bytes: maxPageBytes}
+	if l.at, err = parsePageToken(req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	for range maxStorePages {
+		more, err := l.fill(ctx)
+		if err != nil {
+			return nil, listStatus(ctx, err)
+		}
+		if !more {
+			break
+		}
+	}
+	return &sidecallv1.ListUnknownResponse{Executions: l.found, NextPageToken: l.at.String()}, nil
+}
+
+func listStatus(ctx context.Context, err error) error {
+	if errors.Is(err, dedupe.ErrInvalid) {
+		return status.Error(codes.InvalidArgument, "page_token: it is none that this sidecar's store has given out; begin the listing again")
+	}
+	return storeStatus(ctx)
+}
+
+// listing is one page of a listing in the making.
+type listing struct {
+	operator    *Operator
+	tenant      string
+	room, bytes int
+	found       []*sidecallv1.UnknownExecution
+	at          place
+}
+
+// place is where a listing goes on: in a page of the store, after a key.
+type place struct {
+	// From is where the store's page begins.
+	From string `json:"from,omitempty"`
+	// After is the last call of it that was listed, and Next where the store
+	// said then that its next page begins. Where it now says otherwise, the
+	// page is another one than before, and is listed from its beginning: rather
+	// twice than not at all.
+	After *dedupe.Key `json:"after,omitempty"`
+	Next  string      `json:"next,omitempty"`
+	// Over: there is nothing more.
+	Over bool `json:"-"`
+}
+
+func (p place) String() string {
+	if p.Over {
+		return ""
+	}
+	text, _ := json.Marshal(p) // strings alone cannot fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parsePageToken(token string) (place, error) {
+	var p place
+	if token == "" {
+		return p, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || json.Unmarshal(text, &p) != nil {
+		return p, status.Error(codes.InvalidArgument, "page_token: send next_page_token of the page before, unchanged, or nothing")
+	}
+	return p, nil
+}
+
+// fill takes calls from one page of the store; more is false when the listing's
+// page is full or nothing is left.
+func (l *listing) fill(ctx context.Context) (more bool, err error) {
+	page, err := l.operator.Executor.Dedupe.Undecided(ctx, l.at.From)
+	if err != nil {
+		return false, err
+	}
+	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return c.Key.Tenant != l.tenant })
+	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return compareKeys(a.Key, b.Key) })
+	if l.at.After != nil && l.at.Next == page.Next {
+		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return compareKeys(c.Key, *l.at.After) <= 0 })
+	}
+	for i := range calls {
+		described := l.operator.describe(calls[i])
+		size := proto.Size(described)
+		if l.room == 0 || len(l.found) > 0 && size > l.bytes {
+			return false, nil
+		}
+		l.found = append(l.found, described)
+		l.room--
+		l.bytes -= size
+		l.at = place{From: l.at.From, After: &calls[i].Key, Next: page.Next}
+	}
+	l.at = place{From: page.Next, Over: page.Next == ""}
+	return !l.at.Over && l.room > 0 && l.bytes > 0, nil
+}
+
+func compareKeys(a, b dedupe.Key) int {
+	return cmp.Or(cmp.Compare(a.Conversation, b.Conversation), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID))
+}
+
+// describe says what is known of an unknown call.
+func (o *Operator) describe(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+	described := &sidecallv1.UnknownExecution{
+		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
+		Execution: protoExecution(listed.Record), Fingerprint: shortFingerprint(listed.Record.Fingerprint),
+	}
+	if route, ok := o.Executor.Registry.Lookup(listed.Record.Tool); ok {
+		described.VerifyWith = route.Tool.Policy.VerifyWith
+		described.Verifiable = route.Verification != nil
+	}
+	if recorded := (&response{}); len(listed.Record.Result) > 0 && proto.Unmarshal(listed.Record.Result, recorded) == nil {
+		described.Error = recorded.GetError()
+	}
+	return described
+}
