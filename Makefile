@@ -68,7 +68,8 @@ prove-short: deps ## The short form of it, a few minutes
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory
 	$(GO) test -count=1 -v ./schema -run TestProgramRepairsCallsFromTheFiveFieldsAlone
-	$(GO) test -tags e2e -count=1 -v ./e2e -run 'TestRepairOfCallsToRealServers|TestKilledInMidLoad|TestDuplicatesAcrossSidecarsOnOneRedis|TestConcurrentDuplicatesInOneSidecar|TestServeWithAThousandTools'
+	$(GO) test -tags e2e -count=1 -v ./e2e -run 'TestRepairOfCallsToRealServers|TestServeWithAThousandTools'
+	$(GO) test -tags prove -count=1 -v ./prove/crash -run 'TestKilledUnderLoad|TestDuplicates'
 
 .PHONY: test-python
 test-python: deps ## The Python client, as packaged

@@ -3,18 +3,14 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -30,105 +26,9 @@ const (
 	stateUnknown = sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
 )
 
-// number reads a number from the environment, for runs longer than CI's.
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s is %q: want a number from 1", name, text)
-	}
-	return n
-}
-
-// flood sends every one of many ids several times at once, spread over all
-// sidecars, and checks that each was executed once and that all its duplicates
-// got the same answer.
-type flood struct {
-	sidecars []*harness.Sidecar
-	ledger   *upstream.Ledger
-	prefix   string
-	ids      int
-	copies   int
-	// width is how many ids are under way at the same time.
-	width int
-}
-
-func (f flood) run(t *testing.T) {
-	t.Helper()
-	began := time.Now()
-	var group errgroup.Group
-	group.SetLimit(f.width)
-	for i := range f.ids {
-		group.Go(func() error { return f.one(t.Context(), fmt.Sprint(f.prefix, i)) })
-	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(began)
-	executions := 0
-	for id, n := range f.ledger.Counts() {
-		if !strings.HasPrefix(id, f.prefix) {
-			continue
-		}
-		executions += n
-		if n != 1 {
-			t.Errorf("%s was executed %d times", id, n)
-		}
-	}
-	if executions != f.ids {
-		t.Errorf("%d executions of %d ids", executions, f.ids)
-	}
-	t.Logf("%d ids × %d duplicates over %d sidecars: %d calls, %d executions, %.0f calls/s",
-		f.ids, f.copies, len(f.sidecars), f.ids*f.copies, executions, float64(f.ids*f.copies)/took.Seconds())
-}
-
-// one sends all duplicates of one id.
-func (f flood) one(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	answers := make([]*sidecallv1.ExecuteToolResponse, f.copies)
-	var group errgroup.Group
-	for i := range answers {
-		group.Go(func() (err error) {
-			answers[i], err = f.sidecars[i%len(f.sidecars)].Client.ExecuteTool(ctx, callOf(id))
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("%s: %w", id, err)
-	}
-	ran := 0
-	for _, answer := range answers {
-		if !answer.GetReplayed() {
-			ran++
-		}
-		if answer.GetIsError() || !answer.GetRecorded() || answer.GetContent() != answers[0].GetContent() {
-			return fmt.Errorf("%s: one duplicate got %v, another %v", id, answers[0], answer)
-		}
-	}
-	if ran != 1 {
-		return fmt.Errorf("%s: %d of its duplicates are said to have run", id, ran)
-	}
-	return nil
-}
-
 // callOf is a call of the tool act whose execution the ledger counts under id.
 func callOf(id string) *sidecallv1.ExecuteToolRequest {
 	return &sidecallv1.ExecuteToolRequest{ToolUseId: id, ToolName: "act", ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id)}
-}
-
-func TestConcurrentDuplicatesInOneSidecar(t *testing.T) {
-	t.Parallel()
-	up := startUpstream(t)
-	// Long enough for the duplicates to come while the first is running.
-	up.Script("/act", upstream.Echo().After(5*time.Millisecond))
-	s := harness.Start(t, oneTool(up.URL))
-	flood{sidecars: []*harness.Sidecar{s}, ledger: up.Ledger, prefix: "id", ids: 500, copies: 16, width: 32}.run(t)
-	lives(t, s)
 }
 
 // executionOf asks for the record of a call.

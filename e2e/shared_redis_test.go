@@ -4,84 +4,23 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/e2e/upstream"
+	"github.com/sidecall/sidecall/prove/redisserver"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// redisServer is a real redis-server that can be killed and started again. It
-// writes everything to its append-only file before it answers.
-type redisServer struct {
-	t    *testing.T
-	addr string
-	dir  string
-	cmd  *exec.Cmd
-}
-
-// newRedis prepares a server and does not start it.
-func newRedis(t *testing.T) *redisServer {
+// durableRedis starts a redis-server that writes everything to its append-only
+// file before it answers.
+func durableRedis(t *testing.T) *redisserver.Server {
 	t.Helper()
-	r := &redisServer{t: t, addr: harness.FreePort(t), dir: t.TempDir()}
-	t.Cleanup(func() {
-		if r.cmd != nil {
-			r.kill()
-		}
-	})
-	return r
-}
-
-// start starts it and waits until it answers.
-func (r *redisServer) start() {
-	r.t.Helper()
-	host, port, err := net.SplitHostPort(r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.cmd = exec.Command("redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "",
-		"--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := r.cmd.Start(); err != nil {
-		r.t.Fatalf("redis-server: %v (e2e/install.sh installs it)", err)
-	}
-	harness.WaitFor(r.t, "redis-server", r.answers)
-}
-
-// answers tells whether it has read its file and takes commands.
-func (r *redisServer) answers() bool {
-	conn, err := net.DialTimeout("tcp", r.addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }() // nothing can be lost
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		r.t.Fatal(err)
-	}
-	reply := make([]byte, len("+PONG"))
-	_, err = conn.Write([]byte("PING\r\n"))
-	if err == nil {
-		_, err = conn.Read(reply)
-	}
-	return err == nil && string(reply) == "+PONG"
-}
-
-// kill ends it with SIGKILL.
-func (r *redisServer) kill() {
-	r.t.Helper()
-	if err := r.cmd.Process.Kill(); err != nil {
-		r.t.Fatal(err)
-	}
-	_ = r.cmd.Wait() // it was killed, so it reports that
-	r.cmd = nil
+	return redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 }
 
 // onRedis is a config with the tools act (POST), look (GET) and put (PUT).
@@ -89,31 +28,6 @@ func onRedis(addr, url string) string {
 	return fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", addr) + oneTool(url) +
 		"  look: {backend: up, http: {method: GET, path: /look}}\n" +
 		"  put: {backend: up, http: {method: PUT, path: /put}}\n"
-}
-
-// Many sidecars, one Redis: as many executions as ids, however the duplicates
-// are spread.
-func TestDuplicatesAcrossSidecarsOnOneRedis(t *testing.T) {
-	t.Parallel()
-	up := startUpstream(t)
-	up.Script("/act", upstream.Echo().After(2*time.Millisecond))
-	addr := harness.Redis(t)
-	f := flood{ledger: up.Ledger, prefix: "id", ids: number(t, "SIDECALL_SHARED_IDS", 2000), copies: 16, width: 64}
-	for range 4 {
-		f.sidecars = append(f.sidecars, harness.Start(t, onRedis(addr, up.URL)))
-	}
-	f.run(t)
-
-	// What one of them has done, every one of them knows.
-	for _, s := range f.sidecars {
-		if e := executionOf(t, s, "id0"); e.GetState() != stateDone || e.GetEpoch() != 1 || e.GetAttempts() != 1 {
-			t.Errorf("the record of id0, seen from %s: %v", s.Addr, e)
-		}
-		reused := callOf("id0")
-		reused.ArgumentsJson = `{"key":"another"}`
-		wantError(t, s.Call(reused), "ID_REUSED")
-		lives(t, s)
-	}
 }
 
 // A call that runs in one sidecar is waited for in another.
@@ -151,18 +65,17 @@ func TestDuplicateOfACallInAnotherSidecar(t *testing.T) {
 func TestRedisKilledAndBack(t *testing.T) {
 	t.Parallel()
 	up := startUpstream(t)
-	redis := newRedis(t)
-	redis.start()
-	s := harness.Start(t, onRedis(redis.addr, up.URL))
+	redis := durableRedis(t)
+	s := harness.Start(t, onRedis(redis.Addr, up.URL))
 	before := s.Call(callOf("before"))
 	if before.GetIsError() || !before.GetRecorded() {
 		t.Fatalf("with the store up: %v", before)
 	}
 
-	redis.kill()
+	redis.Kill()
 	withoutStore(t, s, up, "down")
 
-	redis.start()
+	redis.Restart()
 	recovers(t, s, up, "down")
 	if again := s.Call(callOf("before")); !again.GetReplayed() || again.GetContent() != before.GetContent() {
 		t.Errorf("what was done before the outage is now %v, and was %v", again, before)
@@ -175,10 +88,11 @@ func TestRedisKilledAndBack(t *testing.T) {
 func TestStartWithoutRedis(t *testing.T) {
 	t.Parallel()
 	up := startUpstream(t)
-	redis := newRedis(t)
-	s := harness.Start(t, onRedis(redis.addr, up.URL))
+	redis := durableRedis(t)
+	redis.Kill()
+	s := harness.Start(t, onRedis(redis.Addr, up.URL))
 	withoutStore(t, s, up, "early")
-	redis.start()
+	redis.Restart()
 	recovers(t, s, up, "early")
 }
 
