@@ -71,8 +71,8 @@ func label(name string) string {
 // break the JSON.
 var lookAlike = regexp.MustCompile(
 	`(?i)(?:<|＜|﹤|\\+u003c|\\+uff1c|\\+ufe64|&lt;?|&#0*60;?|&#x0*3c;?)` +
-		`((?:[\s/\\／]|\\[nrt]|\\+u002f|\\+uff0f|\\+u0020|\\+u000[9ad]|&sol;|&#0*47;?|&#x0*2f;?)*` +
-		`untrusted(?:[\s_-]|\\+u005f|&lowbar;|&#0*95;?|&#x0*5f;?)*output)`)
+		`((?:[\s\p{Z}/\\／]|\\[nrt]|\\+u002f|\\+uff0f|\\+u0020|\\+u000[9ad]|&sol;|&#0*47;?|&#x0*2f;?)*` +
+		`untrusted(?:[\s\p{Z}_-]|\\+u005f|&lowbar;|&#0*95;?|&#x0*5f;?)*output)`)
 
 // disarm takes from each tag that looks like ours its "<". One character or
 // more becomes one, so a text never gets longer.

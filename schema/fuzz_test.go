@@ -127,7 +127,8 @@ func sameValue(a, b any) bool {
 			return false
 		}
 		for name := range a {
-			if !sameValue(a[name], b[name]) {
+			other, has := b[name]
+			if !has || !sameValue(a[name], other) {
 				return false
 			}
 		}

@@ -1,0 +1,156 @@
+//go:build prove
+
+package fuzz_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/prove/fuzz"
+	"github.com/sidecall/sidecall/prove/proof"
+)
+
+const (
+	// addressSpace is what a process that fuzzes may map, in KiB: what takes
+	// memory without end dies of it, and the fuzzer keeps the input.
+	addressSpace = 4 << 20
+	// lanes is how many targets are fuzzed at the same time in the short form.
+	lanes = 2
+)
+
+// Every target, for a while: no new input on which one panics, breaks a
+// promise, hangs, or takes memory without end.
+func TestFuzz(t *testing.T) {
+	binaries := build(t)
+	var mu sync.Mutex
+	var total result
+	var wg sync.WaitGroup
+	work := make(chan fuzz.Target)
+	for range proof.Runs(lanes, 1) {
+		wg.Go(func() {
+			for target := range work {
+				r := run(t, target, binaries[target.Package])
+				mu.Lock()
+				total = total.plus(r)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, target := range fuzz.Targets {
+		work <- target
+	}
+	close(work)
+	wg.Wait()
+	proof.Report(t, proof.Row{
+		Fault: "fuzzed inputs", Runs: total.targets, Violations: total.failed,
+		Figure: fmt.Sprintf("%d executions of %d targets, new cases %d, peak memory %d MB (%s each)", total.executions, total.targets,
+			total.failed, total.peak>>20, proof.Pick(shortTime, fullTime)),
+	})
+}
+
+// How long each target is fuzzed.
+const (
+	shortTime = 1500 * time.Millisecond
+	fullTime  = time.Minute
+)
+
+// result is what came of one target, or of several.
+type result struct {
+	targets, executions, failed int
+	// peak is the most memory that one process had, in bytes.
+	peak int64
+}
+
+func (r result) plus(o result) result {
+	return result{r.targets + o.targets, r.executions + o.executions, r.failed + o.failed, max(r.peak, o.peak)}
+}
+
+// build makes one test binary of each package. In full size it is instrumented,
+// so that the fuzzer sees which inputs reach new code. That means to compile
+// all dependencies once more, which takes longer than the short form may: there
+// the inputs come from the seeds, by chance alone.
+func build(t *testing.T) map[string]string {
+	t.Helper()
+	binaries, dir := map[string]string{}, t.TempDir()
+	for _, target := range fuzz.Targets {
+		if binaries[target.Package] != "" {
+			continue
+		}
+		path := filepath.Join(dir, strings.ReplaceAll(target.Package, "/", "_")+".test")
+		args := []string{"test", "-c", "-o", path, "./" + target.Package}
+		if proof.Full() {
+			args = append([]string{"test", "-fuzz=."}, args[1:]...)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = harness.Root()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", target.Package, err, out)
+		}
+		binaries[target.Package] = path
+	}
+	return binaries
+}
+
+// run fuzzes one target.
+func run(t *testing.T, target fuzz.Target, binary string) result {
+	t.Helper()
+	took := proof.Pick(shortTime, fullTime)
+	ctx, cancel := context.WithTimeout(t.Context(), took+2*time.Minute)
+	defer cancel()
+	cache, err := os.MkdirTemp("", "sidecall-fuzz-") //nolint:usetesting // t.TempDir waits for the end of all targets to give disk space back
+	if err != nil {
+		t.Error(err)
+		return result{failed: 1}
+	}
+	defer os.RemoveAll(cache)
+	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, addressSpace), binary,
+		"-test.run=^$", "-test.fuzz=^"+target.Name+"$", "-test.fuzztime="+took.String(),
+		"-test.fuzzminimizetime=1s", "-test.parallel=1", "-test.fuzzcachedir="+cache)
+	cmd.Dir = filepath.Join(harness.Root(), filepath.FromSlash(target.Package))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	r := result{targets: 1, executions: executions(string(out))}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.peak = usage.Maxrss << 10 // of the largest of the processes, in KiB
+	}
+	switch {
+	case err != nil:
+		r.failed = 1
+		t.Errorf("%s.%s: %v\n%s", target.Package, target.Name, err, out)
+	case r.executions == 0:
+		r.failed = 1
+		t.Errorf("%s.%s: nothing was executed\n%s", target.Package, target.Name, out)
+	default:
+		t.Logf("%s.%s: %d executions, %d MB", target.Package, target.Name, r.executions, r.peak>>20)
+	}
+	return r
+}
+
+var (
+	seeded   = regexp.MustCompile(`(?:gathering baseline coverage|testing seed corpus): (\d+)/`)
+	progress = regexp.MustCompile(`execs: (\d+) `)
+)
+
+// executions is how many inputs a fuzzer says that it tried, seeds included.
+func executions(out string) int { return last(seeded, out) + last(progress, out) }
+
+// last is the last number that a pattern finds; 0 when it finds none.
+func last(pattern *regexp.Regexp, out string) int {
+	all := pattern.FindAllStringSubmatch(out, -1)
+	if len(all) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(all[len(all)-1][1]) // digits; too many of them are not 0 either
+	return n
+}
