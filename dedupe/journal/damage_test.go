@@ -122,6 +122,38 @@ func TestRandomDamages(t *testing.T) {
 	}
 }
 
+// A part of the file is missing, so that the frames after it stand where those
+// before them should have ended.
+func TestAPartIsMissing(t *testing.T) {
+	data, offsets := written(t, 6)
+	for from := headerSize; from < len(data); from += 3 {
+		for to := from + 1; to <= len(data); to += 7 {
+			var intact []int
+			for n := range 6 {
+				if offsets[n+1] <= int64(from) || int64(to) <= offsets[n] {
+					intact = append(intact, n)
+				}
+			}
+			d := newDisk()
+			d.put(path, append(bytes.Clone(data[:from]), data[to:]...))
+			j, err := Open(path, Options{disk: d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// One more is there when the two ends make an entry together.
+			if more := j.Waiting() - len(intact); more < 0 || more > 1 {
+				t.Fatalf("without %d to %d %d entries wait, want %d", from, to, j.Waiting(), len(intact))
+			}
+			for _, n := range intact {
+				if late, ok := j.Find(entry(n).Settlement.Key); !ok || !bytes.Equal(late.Settlement.Result, entry(n).Settlement.Result) {
+					t.Fatalf("without %d to %d entry %d is lost", from, to, n)
+				}
+			}
+			closeNow(t, j)
+		}
+	}
+}
+
 func TestAFileThatIsNoJournalIsLeftAlone(t *testing.T) {
 	for name, content := range map[string]string{
 		"text":        "listen: [tcp://127.0.0.1:1]\n",

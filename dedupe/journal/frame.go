@@ -122,6 +122,9 @@ type scan struct {
 
 // scanFrames calls keep for every intact frame, in order. A frame that keep
 // refuses is a damage too. The error is one of reading.
+//
+// The length in the head of a damaged frame is not trusted, checksum or not:
+// part of its body may be missing, and the next frame stand where it should be.
 func scanFrames(r io.ReaderAt, size int64, id fileID, keep func(offset int64, body []byte) error) (scan, error) {
 	s := scan{end: int64(headerSize)}
 	for at := s.end; at < size; {
@@ -129,25 +132,28 @@ func scanFrames(r io.ReaderAt, size int64, id fileID, keep func(offset int64, bo
 		if err != nil {
 			return s, err
 		}
-		next := at + int64(headSize) + h.length
-		switch state {
-		case tornFrame:
-			s.torn = size - at
-			return s, nil
-		case noFrame:
-			if next, err = findFrame(r, size, id, at+1); err != nil {
-				return s, err
-			}
-			s.damages = append(s.damages, damage{at, next - at, "this is no entry"})
-		case wholeFrame:
+		reason := "this is no entry"
+		if state == wholeFrame {
 			body, err := readBody(r, at, h)
 			if err == nil {
 				err = keep(at, body)
 			}
-			if err != nil {
-				s.damages = append(s.damages, damage{at, next - at, err.Error()})
+			if err == nil {
+				at += int64(headSize) + h.length
+				s.end = at
+				continue
 			}
+			reason = err.Error()
 		}
+		next, err := findFrame(r, size, id, at+1)
+		if err != nil {
+			return s, err
+		}
+		if state == tornFrame && next == size {
+			s.torn = size - at
+			return s, nil
+		}
+		s.damages = append(s.damages, damage{at, next - at, reason})
 		at, s.end = next, next
 	}
 	return s, nil
