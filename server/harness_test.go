@@ -74,6 +74,7 @@ var (
 type sidecar struct {
 	*Executor
 	t       *testing.T
+	store   dedupe.Store
 	service *Service
 }
 
@@ -110,7 +111,7 @@ func newSidecarOn(t *testing.T, store dedupe.Store, routes ...*Route) *sidecar {
 		Slots:    limit.NewBulkhead(1000),
 		Options:  Options{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8},
 	}
-	return &sidecar{Executor: e, t: t, service: &Service{Executor: e, Drain: NewDrain(), MaxBatch: 128}}
+	return &sidecar{Executor: e, t: t, store: store, service: &Service{Executor: e, Drain: NewDrain(), MaxBatch: 128}}
 }
 
 // newRoute registers a tool with short waits; change adjusts it.

@@ -1,0 +1,24 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/schema"
+)
+
+// keepOpen is a store that outlives whoever closes it.
+type keepOpen struct{ dedupe.Store }
+
+func (keepOpen) Close() error { return nil }
+
+func fingerprintOf(c *call) [32]byte { return schema.Fingerprint(c.route.Tool.Name, c.canonical) }
+
+func mustSchema(t *testing.T, text string) *schema.Schema {
+	t.Helper()
+	s, err := schema.Compile("test", []byte(text), schema.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
