@@ -4,124 +4,53 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/sidecall/sidecall/backend/httptool"
+	"github.com/sidecall/sidecall/prove/transports/wire"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// frameServer speaks HTTP/2 frame by frame. It answers streams of /warm and
-// hands every other one, once the request is complete, to misbehave.
+// frameServer answers streams of /warm and hands every other one, once the
+// request is complete, to misbehave.
 type frameServer struct {
-	url     string
-	roots   *x509.CertPool
+	*wire.HTTP2
 	streams atomic.Int64 // requests that were not for /warm
-	// misbehave answers a stream; false closes the connection.
-	misbehave func(f *http2.Framer, stream uint32) bool
 }
 
-func startFrameServer(t *testing.T, misbehave func(*http2.Framer, uint32) bool) *frameServer {
+func startFrameServer(t *testing.T, misbehave func(*wire.Stream) bool) *frameServer {
 	t.Helper()
-	identity := httptest.NewUnstartedServer(nil)
-	identity.StartTLS()
-	identity.Close() // only its certificate is wanted
-	roots := x509.NewCertPool()
-	roots.AddCert(identity.Certificate())
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: identity.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &frameServer{url: "https://" + listener.Addr().String(), roots: roots, misbehave: misbehave}
-	var served sync.WaitGroup
-	served.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			served.Go(func() { s.serve(conn) })
+	s := new(frameServer)
+	s.HTTP2 = wire.StartHTTP2(t, func(x *wire.Stream) bool {
+		if x.Fields[":path"] == "/warm" {
+			return x.OK()
 		}
-	})
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		served.Wait()
+		s.streams.Add(1)
+		return misbehave(x)
 	})
 	return s
 }
 
-func (s *frameServer) serve(conn net.Conn) {
-	defer conn.Close()
-	preface := make([]byte, len(http2.ClientPreface))
-	if _, err := io.ReadFull(conn, preface); err != nil {
-		return
-	}
-	f := http2.NewFramer(conn, conn)
-	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if f.WriteSettings() != nil {
-		return
-	}
-	paths := map[uint32]string{}
-	for {
-		frame, err := f.ReadFrame()
-		if err != nil {
-			return
-		}
-		ended := false
-		switch frame := frame.(type) {
-		case *http2.SettingsFrame:
-			if !frame.IsAck() && f.WriteSettingsAck() != nil {
-				return
-			}
-		case *http2.MetaHeadersFrame:
-			paths[frame.StreamID] = frame.PseudoValue("path")
-			ended = frame.StreamEnded()
-		case *http2.DataFrame:
-			ended = frame.StreamEnded()
-		}
-		if ended && !s.answer(f, frame.Header().StreamID, paths) {
-			return
-		}
-	}
+func rst(code http2.ErrCode) func(*wire.Stream) bool {
+	return func(s *wire.Stream) bool { return s.RST(code) }
 }
 
-func (s *frameServer) answer(f *http2.Framer, stream uint32, paths map[uint32]string) bool {
-	if paths[stream] == "/warm" {
-		return f.WriteHeaders(http2.HeadersFrameParam{
-			StreamID: stream, BlockFragment: []byte{0x88}, // :status 200
-			EndHeaders: true, EndStream: true,
-		}) == nil
-	}
-	s.streams.Add(1)
-	return s.misbehave(f, stream)
-}
-
-func rst(code http2.ErrCode) func(*http2.Framer, uint32) bool {
-	return func(f *http2.Framer, stream uint32) bool { return f.WriteRSTStream(stream, code) == nil }
-}
-
-// goAway says that streams up to stream+offset were or might be processed.
-func goAway(offset int, code http2.ErrCode, stay bool) func(*http2.Framer, uint32) bool {
-	return func(f *http2.Framer, stream uint32) bool {
-		last := max(0, int(stream)+offset)
-		return f.WriteGoAway(uint32(last), code, []byte("stream error: stream ID 1; REFUSED_STREAM; received from peer")) == nil && stay
+// goAway says that streams up to stream+offset were or might be processed, in
+// words that pass for others.
+func goAway(offset int, code http2.ErrCode, stay bool) func(*wire.Stream) bool {
+	return func(s *wire.Stream) bool {
+		return s.GoAway(offset, code, "stream error: stream ID 1; REFUSED_STREAM; received from peer") && stay
 	}
 }
 
 func TestHTTP2ResetsExecuteOnceAndProveWhatTheyProve(t *testing.T) {
 	type failing struct {
-		misbehave func(*http2.Framer, uint32) bool
+		misbehave func(*wire.Stream) bool
 		evidence  tool.Evidence
 		errorType string
 	}
@@ -132,7 +61,7 @@ func TestHTTP2ResetsExecuteOnceAndProveWhatTheyProve(t *testing.T) {
 		"GOAWAY at the stream":                {goAway(0, http2.ErrCodeNo, false), tool.Ambiguous, "http2_goaway"},
 		"GOAWAY at the stream, with error":    {goAway(0, http2.ErrCodeInternal, false), tool.Ambiguous, "http2_goaway"},
 		"GOAWAY above the stream":             {goAway(100, http2.ErrCodeNo, false), tool.Ambiguous, "http2_goaway"},
-		"a closed connection":                 {func(*http2.Framer, uint32) bool { return false }, tool.Ambiguous, ""},
+		"a closed connection":                 {func(*wire.Stream) bool { return false }, tool.Ambiguous, ""},
 	}
 	for code := http2.ErrCodeNo; code <= http2.ErrCodeHTTP11Required; code++ {
 		if code != http2.ErrCodeRefusedStream {
@@ -145,7 +74,7 @@ func TestHTTP2ResetsExecuteOnceAndProveWhatTheyProve(t *testing.T) {
 				made := requests[request]
 				t.Run(name+"/"+request+map[bool]string{true: ", reused"}[warm], func(t *testing.T) {
 					s := startFrameServer(t, c.misbehave)
-					b := open(t, httptool.Config{BaseURL: s.url, AllowPrivate: true, TLS: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}})
+					b := open(t, httptool.Config{BaseURL: s.URL, AllowPrivate: true, TLS: &tls.Config{RootCAs: s.Roots, MinVersion: tls.VersionTLS12}})
 					if warm {
 						_, failure := call{spec: httptool.Spec{Path: "/warm"}, effect: tool.ReadOnly}.on(t, b)
 						noFailure(t, failure)
@@ -188,7 +117,7 @@ func TestHTTP2IsSpokenUnlessSwitchedOff(t *testing.T) {
 
 func TestAnUnknownCertificateIsNotTrusted(t *testing.T) {
 	s := startFrameServer(t, rst(http2.ErrCodeNo))
-	_, failure := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.on(t, at(t, s.url))
+	_, failure := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.on(t, at(t, s.URL))
 	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
 	if failure.ErrorType != "tls" {
 		t.Errorf("error type = %s, want tls", failure.ErrorType)

@@ -1,7 +1,6 @@
 package httptool_test
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend/httptool"
+	"github.com/sidecall/sidecall/prove/transports/wire"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -21,59 +21,22 @@ import (
 type executeThenBreak struct {
 	url        string
 	executions atomic.Int64
-	reset      bool
 }
 
 func startExecuteThenBreak(t *testing.T, reset bool) *executeThenBreak {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &executeThenBreak{url: "http://" + listener.Addr().String(), reset: reset}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn)
-		}
-	}()
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		<-done
-	})
-	return s
-}
-
-func (s *executeThenBreak) serve(conn net.Conn) {
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	for n := 1; ; n++ {
-		req, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
-			return
-		}
-		if req.URL.Path == "/warm" {
-			if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); err != nil {
-				return
-			}
-			continue
+	s := new(executeThenBreak)
+	s.url = wire.HTTP1(t, func(x *wire.Exchange) bool {
+		switch {
+		case !x.ReadBody():
+			return false
+		case x.URL.Path == "/warm":
+			return x.OK("ok")
 		}
 		s.executions.Add(1)
-		if s.reset {
-			_ = conn.(*net.TCPConn).SetLinger(0)
-		}
-		return
-	}
+		return reset && x.Reset()
+	})
+	return s
 }
 
 // warm leaves one connection idle, so that the next call reuses it.
