@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/schema"
 )
 
@@ -21,4 +22,14 @@ func mustSchema(t *testing.T, text string) *schema.Schema {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// verification compiles a verification that only says when a call is done.
+func verification(t *testing.T, args map[string]string, doneWhen string) *interpret.Verification {
+	t.Helper()
+	program, err := interpret.CompileVerification(interpret.VerificationConfig{Args: args, DoneWhen: doneWhen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
