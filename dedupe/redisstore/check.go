@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,47 +18,140 @@ import (
 // full: it would forget calls, which could then run again.
 var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction, or allow eviction knowing that")
 
-// checkAgain is how long a failed check answers for the next ones.
-const checkAgain = 100 * time.Millisecond
+// ErrReplica is returned by Check and Ping while the server is a replica, as a
+// master is that was replaced.
+var ErrReplica = errors.New("redis is a read-only replica, which refuses every claim, and not the master")
+
+const (
+	// checkAgain is how long a failed check answers for the next ones.
+	checkAgain = 100 * time.Millisecond
+	// checkPause is at least between two checks for the sake of new connections.
+	checkPause = time.Second
+)
+
+// fitness is whether the server can be trusted to remember, as far as is known.
+type fitness struct {
+	// found says that the last one found it fit; until then requests are
+	// preceded by an inspection, one at a time.
+	found atomic.Bool
+	lock  chan struct{} // a lock that a context can give up on
+	// Under that lock: failure and failedAt spare the requests that wait for it
+	// one of their own; warned has what the operator has been told.
+	failure  error
+	failedAt time.Time
+	warned   map[string]bool
+
+	connected chan struct{} // takes one hint of a new connection
+	quit      chan struct{} // closed to end oversee
+	ended     chan struct{} // closed when it has
+}
+
+func newFitness() *fitness {
+	return &fitness{
+		lock: make(chan struct{}, 1), warned: map[string]bool{},
+		connected: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// hint is told of every new connection: at its other end may be another server
+// than before, or the same one with another configuration.
+func (f *fitness) hint(context.Context, *redis.Conn) error {
+	select {
+	case f.connected <- struct{}{}:
+	default: // there is one already
+	}
+	return nil
+}
 
 // fit checks the server before the first request is sent to it. A server that
 // could not be reached, or was found unfit, is checked again by the next one.
+// One that is a replica says so itself to each request, which is what makes the
+// client library look for the master.
 func (s *Store) fit(ctx context.Context) error {
-	if s.checked.Load() {
+	if s.fitness.found.Load() {
 		return nil
 	}
 	if s.pipe.closing() {
 		return dedupe.ErrClosed
 	}
+	err := s.inspect(ctx, true)
+	if errors.Is(err, ErrReplica) {
+		return nil
+	}
+	return err
+}
+
+// inspect checks the server and remembers what it found. A recent failure is good
+// enough for a request.
+func (s *Store) inspect(ctx context.Context, request bool) error {
+	f := s.fitness
 	select {
-	case s.checking <- struct{}{}:
-		defer func() { <-s.checking }()
+	case f.lock <- struct{}{}:
+		defer func() { <-f.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.checked.Load() {
+	switch {
+	case request && f.found.Load():
 		return nil
-	}
-	if s.lastFailure != nil && time.Since(s.failedAt) < checkAgain {
-		return s.lastFailure
+	case request && f.failure != nil && time.Since(f.failedAt) < checkAgain:
+		return f.failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	warnings, err := s.Check(ctx)
-	if err != nil {
-		s.lastFailure, s.failedAt = err, time.Now()
-		return err
+	f.failure, f.failedAt = err, time.Now()
+	s.warn(warnings)
+	switch {
+	case err == nil:
+		f.found.Store(true)
+	case errors.Is(err, ErrEvicts) && f.found.Swap(false):
+		s.options.Log.Error("the redis store", "error", err)
 	}
+	return err
+}
+
+// warn tells the operator what it has not told since it was otherwise.
+func (s *Store) warn(warnings []string) {
+	now := map[string]bool{}
 	for _, w := range warnings {
-		s.options.Log.Warn("the redis store", "warning", w)
+		if now[w] = true; !s.fitness.warned[w] {
+			s.options.Log.Warn("the redis store", "warning", w)
+		}
 	}
-	s.checked.Store(true)
-	return nil
+	s.fitness.warned = now
+}
+
+// oversee checks again whether a server that was found fit still is: now and
+// then, and when there are new connections. It is a goroutine of the store.
+func (s *Store) oversee() {
+	f := s.fitness
+	defer close(f.ended)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	tick := time.NewTicker(s.options.CheckEvery)
+	defer tick.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-f.quit:
+			return
+		case <-tick.C:
+		case <-f.connected:
+			select {
+			case <-time.After(time.Until(last.Add(checkPause))):
+			case <-f.quit:
+				return
+			}
+		}
+		if last = time.Now(); f.found.Load() {
+			_ = s.inspect(ctx, false) // a server that is away fails the requests themselves
+		}
+	}
 }
 
 // Check asks the server, on a Cluster every master, whether it can be trusted
 // to remember. The warnings are sentences for the log. The error is ErrEvicts,
-// or that there was no answer.
+// ErrReplica, or that there was no answer.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -108,7 +202,7 @@ func judge(info map[string]string, o Options) (warnings []string, err error) {
 		warnings = append(warnings, "redis has neither an append-only file nor a replica: after a restart of redis the latest calls are forgotten and can run again")
 	}
 	if role := info["role"]; role != "" && role != "master" {
-		warnings = append(warnings, "redis is a "+role+", which refuses every claim")
+		return warnings, ErrReplica
 	}
 	return warnings, nil
 }

@@ -255,24 +255,6 @@ func TestCheckWarns(t *testing.T) {
 	}
 }
 
-func TestAFullServerRefuses(t *testing.T) {
-	t.Parallel()
-	srv := redisserver.Start(t, redisserver.Options{})
-	s := open(t, Options{Addrs: []string{srv.Addr}})
-	ctx := context.Background()
-	if _, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil {
-		t.Fatal(err)
-	}
-	srv.Do("config", "set", "maxmemory", "1mb")
-	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); err == nil {
-		t.Errorf("admitted %v", a.Verdict)
-	}
-	srv.Do("config", "set", "maxmemory", "0")
-	if v, err := s.Settle(ctx, settlement("x", "ok")); err != nil || v != dedupe.Settled {
-		t.Errorf("%v, %v", v, err)
-	}
-}
-
 // What fewer replicas have than asked for is no claim.
 func TestReplicasHaveToHaveIt(t *testing.T) {
 	t.Parallel()

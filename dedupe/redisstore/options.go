@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,11 +53,17 @@ type Options struct {
 	// Flushers is how many pipelines are under way at a time. Default one per
 	// processor, at least 2 and at most 4: more of them only make each shorter.
 	Flushers int
+	// CheckEvery is how often the server is asked whether it can still be
+	// trusted to remember (Store.Check). Default 10 s.
+	CheckEvery time.Duration
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
+
+	onConnect func(context.Context, *redis.Conn) error // called for each new connection
 }
 
 func (o Options) withDefaults() Options {
+	o.Addrs = slices.Clone(o.Addrs) // the client appends to it, and shuffles it
 	if o.KeyPrefix == "" {
 		o.KeyPrefix = "sidecall:"
 	}
@@ -68,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Flushers <= 0 {
 		o.Flushers = min(max(runtime.GOMAXPROCS(0), 2), 4)
+	}
+	if o.CheckEvery <= 0 {
+		o.CheckEvery = 10 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -128,6 +138,7 @@ func (o Options) universal() *redis.UniversalOptions {
 		DB:               o.DB,
 		TLSConfig:        o.TLS,
 		Dialer:           o.Dialer,
+		OnConnect:        o.onConnect,
 		ClientName:       "sidecall",
 		DisableIdentity:  true,
 		Protocol:         2,

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,14 +36,7 @@ type Store struct {
 	pipe    *pipeline
 	watches watches
 
-	// checked says that the server has been found fit; until then requests are
-	// preceded by a check, one at a time.
-	checked  atomic.Bool
-	checking chan struct{} // a lock that a context can give up on
-	// lastFailure and failedAt, under that lock, spare the requests that wait
-	// for it a check of their own.
-	lastFailure error
-	failedAt    time.Time
+	fitness *fitness
 
 	closeOnce sync.Once
 	closeErr  error
@@ -60,13 +52,12 @@ func New(options Options) (*Store, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
+	fitness := newFitness()
+	options.onConnect = fitness.hint
 	client := options.client()
-	return &Store{
-		options:  options,
-		client:   client,
-		pipe:     newPipeline(client, options),
-		checking: make(chan struct{}, 1),
-	}, nil
+	s := &Store{options: options, client: client, pipe: newPipeline(client, options), fitness: fitness}
+	go s.oversee() // ends in Close
+	return s, nil
 }
 
 // Admit implements dedupe.Store.
@@ -175,7 +166,8 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return output, err
 }
 
-// Ping implements dedupe.Store.
+// Ping implements dedupe.Store. It is a Check, so that it also notices a server
+// that has become unfit; on a Cluster it asks every master.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.pipe.closing() {
 		return dedupe.ErrClosed
@@ -183,10 +175,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !s.checked.Load() {
-		return s.fit(ctx)
-	}
-	return s.client.Ping(ctx).Err()
+	return s.inspect(ctx, false)
 }
 
 // Close implements dedupe.Store: what waits is still sent.
@@ -194,6 +183,8 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		err := s.pipe.stop()
 		s.watches.close()
+		close(s.fitness.quit)
+		<-s.fitness.ended
 		s.closeErr = errors.Join(err, s.client.Close())
 	})
 	return s.closeErr

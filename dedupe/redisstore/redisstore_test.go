@@ -169,7 +169,7 @@ func TestASilentServer(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() }) // closed twice when the test fails early
 	s := open(t, Options{Addrs: []string{l.Addr().String()}, Timeout: time.Minute})
-	s.checked.Store(true)
+	s.fitness.found.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, context.DeadlineExceeded) {
@@ -187,22 +187,22 @@ func TestJudge(t *testing.T) {
 		name     string
 		info     string
 		options  Options
-		evicts   bool
+		err      error
 		warnings []string
 	}{
 		{name: "all is well", info: good},
 		{name: "a replica is as good as a file", info: strings.NewReplacer("aof_enabled:1", "aof_enabled:0", "slaves:0", "slaves:1").Replace(good)},
-		{name: "it evicts", info: strings.Replace(good, "noeviction", "allkeys-lru", 1), evicts: true},
+		{name: "it evicts", info: strings.Replace(good, "noeviction", "allkeys-lru", 1), err: ErrEvicts},
 		{
 			name: "it may evict", info: strings.Replace(good, "noeviction", "allkeys-lru", 1),
 			options: Options{AllowEviction: true}, warnings: []string{"allkeys-lru"},
 		},
 		{name: "it forgets", info: strings.Replace(good, "aof_enabled:1", "aof_enabled:0", 1), warnings: []string{"append-only"}},
-		{name: "it is a replica", info: strings.Replace(good, "master", "slave", 1), warnings: []string{"slave"}},
+		{name: "it is a replica", info: strings.Replace(good, "master", "slave", 1), err: ErrReplica},
 		{name: "it says nothing", info: "", warnings: []string{"maxmemory-policy"}},
 	} {
 		warnings, err := judge(parseInfo(c.info), c.options)
-		if errors.Is(err, ErrEvicts) != c.evicts || len(warnings) != len(c.warnings) {
+		if !errors.Is(err, c.err) || len(warnings) != len(c.warnings) {
 			t.Errorf("%s: got %q, %v", c.name, warnings, err)
 			continue
 		}

@@ -1,0 +1,176 @@
+//go:build e2e
+
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/prove/topology"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// The master of a slot is killed again and again; its replica takes over, and
+// it comes back as a replica. WAIT keeps what was acknowledged.
+func TestClusterFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	cluster := redisserver.StartCluster(t, 3, 3)
+	options := Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
+	verdict := under(t, options, func(traffic *topology.Traffic) {
+		old := cluster.MasterOf(0)
+		heir := cluster.ReplicasOf(old)[0]
+		old.Kill()
+		heir.AwaitInfo("role", "master")
+		old.Restart()
+		old.AwaitInfo("master_link_status", "up")
+		cluster.AwaitOK()
+		traffic.AwaitSettled(100)
+		cluster.Failover(old) // and back, in good order
+	})
+	if verdict.Repeats == 0 {
+		t.Error("no request was met by the failover")
+	}
+}
+
+// Slots move between masters while their keys are asked for.
+func TestReshardingUnderLoad(t *testing.T) {
+	t.Parallel()
+	cluster := redisserver.StartCluster(t, 3, 3)
+	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1}
+	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
+	verdict := under(t, options, func(traffic *topology.Traffic) {
+		slot := cluster.Slot(recordKey("sidecall:", one))
+		for range 3 {
+			from := cluster.MasterOf(slot)
+			for _, to := range cluster.Masters() {
+				if to == from {
+					continue
+				}
+				cluster.BeginMove(slot, from, to)
+				traffic.AwaitSettled(300) // new keys are on one master, old ones on the other
+				cluster.MoveKeys(slot, from, to)
+				traffic.AwaitSettled(100)
+				cluster.EndMove(slot, from, to)
+				traffic.AwaitSettled(100)
+				break
+			}
+		}
+	})
+	for _, redirection := range []string{"errorstat_MOVED", "errorstat_ASK"} {
+		met := false
+		for _, node := range cluster.Nodes {
+			met = met || node.Info(redirection) != ""
+		}
+		if !met {
+			t.Errorf("nobody met %s", redirection)
+		}
+	}
+	if verdict.Repeats > 0 {
+		t.Errorf("%d requests failed; resharding is no reason to", verdict.Repeats)
+	}
+}
+
+// The master dies, the Sentinels name another.
+func TestSentinelFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	master := redisserver.Start(t, redisserver.Options{})
+	for range 2 {
+		redisserver.StartReplica(t, master.Addr, redisserver.Options{})
+	}
+	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{Replicas: 2})
+	options := Options{MasterName: "main", WaitReplicas: 1, Timeout: time.Second}
+	for _, s := range sentinels {
+		options.Addrs = append(options.Addrs, s.Addr)
+	}
+	verdict := under(t, options, func(*topology.Traffic) {
+		master.Kill()
+		for _, s := range sentinels {
+			until(t, "another master", func() bool { return s.MasterByName("main") != master.Addr })
+		}
+		master.Restart() // the Sentinels make a replica of it
+	})
+	if verdict.Repeats == 0 {
+		t.Error("no request was met by the failover")
+	}
+	master.AwaitInfo("role", "slave")
+}
+
+// A replica is promoted while the old master lives, cut off from everybody but
+// one sidecar: two servers, each of which thinks that it decides.
+func TestSplitBrain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		wait int
+		lost bool // whether the old master's claims are lost
+	}{
+		"nothing is set": {lost: true},
+		// The old master notices after its max-lag, and claims until then.
+		"min-replicas-to-write": {args: []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"}, lost: true},
+		"wait_replicas":         {wait: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := redisserver.Start(t, redisserver.Options{Args: c.args})
+			link := faultproxy.Start(t, old.Addr)
+			heir := redisserver.StartReplica(t, link.Addr(), redisserver.Options{})
+			isolated := open(t, Options{Addrs: []string{old.Addr}, WaitReplicas: c.wait, WaitTimeout: 100 * time.Millisecond})
+			others := open(t, Options{Addrs: []string{heir.Addr}})
+			ctx := context.Background()
+			until(t, "the first claim", func() bool {
+				_, err := isolated.Admit(ctx, request("before", tool.NonIdempotent))
+				return err == nil
+			})
+			until(t, "the replica to have it", func() bool {
+				_, err := old.Try("set", "ping", "x")
+				n, waited := old.Try("wait", 1, 1000)
+				return err == nil && waited == nil && n == int64(1)
+			})
+			link.Freeze() // nobody learns that the link is broken
+			heir.Do("replicaof", "no", "one")
+
+			// What was acknowledged before is safe.
+			again := request("before", tool.NonIdempotent)
+			again.Owner = "another"
+			if a, err := others.Admit(ctx, again); err != nil || a.Verdict != dedupe.InFlight {
+				t.Errorf("a claim from before: %v, %v", a.Verdict, err)
+			}
+			a, err := isolated.Admit(ctx, request("during", tool.NonIdempotent))
+			if acknowledged := err == nil; acknowledged != c.lost {
+				t.Errorf("on the old master: %v, %v", a.Verdict, err)
+			}
+			twice := request("during", tool.NonIdempotent)
+			twice.Owner = "another"
+			if a, err := others.Admit(ctx, twice); err != nil || a.Verdict != dedupe.Won {
+				t.Errorf("on the new one: %v, %v", a.Verdict, err)
+			}
+			if c.args != nil { // in the end it refuses
+				until(t, "NOREPLICAS", func() bool {
+					_, err := isolated.Admit(ctx, request("later", tool.NonIdempotent))
+					return err != nil
+				})
+			}
+			link.Thaw()
+		})
+	}
+}
+
+// A restart of a server with an append-only file, under load.
+func TestTheServerIsKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	verdict := under(t, Options{Addrs: []string{srv.Addr}}, func(traffic *topology.Traffic) {
+		for range 3 {
+			srv.Kill()
+			srv.Restart()
+			traffic.AwaitSettled(100)
+		}
+	})
+	if verdict.Repeats == 0 {
+		t.Error("no request was met by the restart")
+	}
+}
