@@ -197,9 +197,10 @@ func (s *Sidecar) Run() {
 func (s *Sidecar) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
+	exited := s.exited // the next Run sets another
 	go func() { // ends with the process or this function
 		select {
-		case <-s.exited:
+		case <-exited:
 			cancel()
 		case <-ctx.Done():
 		}
