@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -149,14 +151,20 @@ func sameValue(a, b any) bool {
 		if x == nil || y == nil {
 			return false
 		}
-		if x.IsInt() {
-			return x.Cmp(y) == 0
-		}
-		f, _ := x.Float64()
-		g, _ := y.Float64()
-		return f == g
+		return asWritten(x).Cmp(asWritten(y)) == 0
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// asWritten is the number that RFC 8785 writes: an integer itself, any other
+// number the shortest decimal of its double, which may be an integer then.
+func asWritten(r *big.Rat) *big.Rat {
+	if r.IsInt() {
+		return r
+	}
+	f, _ := r.Float64()
+	short, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'e', -1, 64)) // always a number
+	return short
 }
 
 // corpusTools are the tools of testdata.
