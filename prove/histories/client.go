@@ -326,6 +326,8 @@ const (
 	SawForgotten  = "forgotten"
 	SawLost       = "expired claims"
 	SawLate       = "late settlements"
+	SawResent     = "perhaps sent again"
+	SawReopened   = "reopened"
 )
 
 // Needed is what the histories of every store have to show.
@@ -346,8 +348,12 @@ func (c Coverage) Missing(names []string) (missing []string) {
 
 // Note counts what an operation shows.
 func (c Coverage) Note(op *Operation, p Plan) {
+	if op.Sends > 0 {
+		c[SawResent]++
+	}
 	switch {
 	case op.Kind == Reopen:
+		c[SawReopened]++
 	case !op.Heard:
 		c[SawUnheard]++
 	case op.Kind == Admit:

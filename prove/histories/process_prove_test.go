@@ -20,7 +20,6 @@ type process struct {
 	cmd    *exec.Cmd
 	gone   chan struct{} // closed when nothing more will be heard of it
 	opened chan Operation
-	stderr *os.File
 
 	mu     sync.Mutex
 	input  *gob.Encoder

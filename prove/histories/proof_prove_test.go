@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +82,7 @@ func newProof(t *testing.T, store string, want int) *running {
 	t.Helper()
 	r := &running{
 		T: t, store: store, seed: rand.Uint64(), want: wanted(t, want), offset: offset(), recorder: NewRecorder(), begun: time.Now(),
-		coverage: Coverage{}, need: Needed, pictures: os.Getenv(dirEnv),
+		coverage: Coverage{}, need: slices.Clone(Needed), pictures: os.Getenv(dirEnv),
 	}
 	if text := os.Getenv(seedEnv); text != "" {
 		var err error
@@ -90,7 +91,7 @@ func newProof(t *testing.T, store string, want int) *running {
 		}
 	}
 	if r.pictures == "" { // they outlive the test
-		r.pictures = os.TempDir()
+		r.pictures = os.TempDir() //nolint:usetesting // as above
 	}
 	t.Logf("%s=%#x", seedEnv, r.seed)
 	return r

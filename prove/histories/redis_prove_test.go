@@ -21,6 +21,7 @@ func TestRedis(t *testing.T) {
 	const clients, lanes = 5, 16
 	addr := redisserver.Start(t, redisserver.Options{}).Addr
 	run := newProof(t, "redis", proof.Runs(10_000, 100_000))
+	run.need = append(run.need, SawResent)
 	heard := func(m message) { run.recorder.Add(m.Phase, *m.Op) }
 	processes := make([]*process, 3)
 	for i := range processes {
@@ -55,7 +56,11 @@ func TestRedis(t *testing.T) {
 	}
 	wg.Wait()
 	close(finished)
-	run.figure("%d processes stopped %d times", len(processes), <-stops)
+	stopped := <-stops
+	if stopped == 0 {
+		t.Error("no process was ever stopped")
+	}
+	run.figure("%d processes stopped %d times, %d requests perhaps sent again", len(processes), stopped, run.coverage[SawResent])
 	for _, p := range processes {
 		p.end(t)
 	}

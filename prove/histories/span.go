@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// span is what is known of an instant: it lies from from to to, both included,
-// in nanoseconds since 1970. The zero span is no instant at all, the zero time
+// span is what is known of an instant: between which two, both included, it
+// lies, in nanoseconds since 1970. The zero span is no instant at all, the zero time
 // of a record.
 type span struct{ from, to int64 }
 

@@ -81,16 +81,20 @@ func newTeller(to io.Writer, hasty bool) *teller {
 }
 
 func (t *teller) tell(m message) {
+	if err := t.send(m); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) // the test is gone
+	}
+}
+
+func (t *teller) send(m message) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.encoder.Encode(m)
 	if err == nil && (t.hasty || m.Op == nil) {
 		err = t.buffer.Flush()
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) // the test is gone
-	}
+	return err
 }
 
 // worker carries out orders on a store of its own.
