@@ -91,6 +91,10 @@ func (k *checker) store() {
 		k.bad("cluster and master_name exclude each other: expected cluster for a Redis Cluster, or master_name for Sentinel", "store", "redis", "cluster")
 	case r.Cluster && r.DB != 0:
 		k.bad("a Redis Cluster has only database 0", "store", "redis", "db")
+	case r.MasterName.Reveal() == "" && r.SentinelUsername.Reveal() != "":
+		k.bad("sentinel_username is for Sentinels: expected master_name with it", "store", "redis", "sentinel_username")
+	case r.MasterName.Reveal() == "" && r.SentinelPassword.Reveal() != "":
+		k.bad("sentinel_password is for Sentinels: expected master_name with it", "store", "redis", "sentinel_password")
 	}
 	if r.TLS == nil {
 		return

@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Store says where the records of calls are kept: exactly one of its fields is
 // not nil.
 type Store struct {
@@ -30,15 +32,21 @@ type Memory struct{}
 
 // Redis is the store on Redis 7 or later.
 type Redis struct {
-	Addrs        []Text    `yaml:"addrs" doc:"host:port of the server, of the Sentinels or of some Cluster nodes." required:"true" format:"addr" items:"1"`
-	MasterName   Text      `yaml:"master_name" doc:"Name of the master as the Sentinels know it; addrs are then the Sentinels."`
-	Cluster      bool      `yaml:"cluster" doc:"The servers are a Redis Cluster."`
-	Username     Text      `yaml:"username" doc:"ACL user."`
-	Password     Secret    `yaml:"password" doc:"Password; better a reference such as ${env:REDIS_PASSWORD} than the value."`
-	DB           int       `yaml:"db" doc:"Database number; always 0 on a Cluster." min:"0" max:"1000000"`
-	TLS          *RedisTLS `yaml:"tls" doc:"TLS to Redis. Off when absent or empty."`
-	WaitReplicas int       `yaml:"wait_replicas" doc:"Replicas that must have a claim before it counts." min:"0" max:"100"`
-	KeyPrefix    Text      `yaml:"key_prefix" doc:"Prefix of every key." default:"sidecall:"`
+	Addrs      []Text `yaml:"addrs" doc:"host:port of the server, of the Sentinels or of some Cluster nodes." required:"true" format:"addr" items:"1"`
+	MasterName Text   `yaml:"master_name" doc:"Name of the master as the Sentinels know it; addrs are then the Sentinels."`
+	Cluster    bool   `yaml:"cluster" doc:"The servers are a Redis Cluster."`
+	Username   Text   `yaml:"username" doc:"ACL user."`
+	Password   Secret `yaml:"password" doc:"Password; better a reference such as ${env:REDIS_PASSWORD} than the value."`
+	// The Sentinels may want credentials of their own.
+	SentinelUsername Text   `yaml:"sentinel_username" doc:"ACL user of the Sentinels."`
+	SentinelPassword Secret `yaml:"sentinel_password" doc:"Password of the Sentinels; better a reference than the value."`
+
+	DB           int           `yaml:"db" doc:"Database number; always 0 on a Cluster." min:"0" max:"1000000"`
+	TLS          *RedisTLS     `yaml:"tls" doc:"TLS to Redis. Off when absent or empty."`
+	WaitReplicas int           `yaml:"wait_replicas" doc:"Replicas that must have a claim before it counts." min:"0" max:"100"`
+	WaitTimeout  time.Duration `yaml:"wait_timeout" doc:"How long to wait for these replicas. A claim that too few have by then is refused." default:"1s" min:"1ms" max:"1m"`
+	Timeout      time.Duration `yaml:"timeout" doc:"Time to connect, and for one exchange with Redis, the wait for replicas not included." default:"2s" min:"10ms" max:"1m"`
+	KeyPrefix    Text          `yaml:"key_prefix" doc:"Prefix of every key." default:"sidecall:"`
 }
 
 // TLS is what a TLS client needs beyond the system's roots.

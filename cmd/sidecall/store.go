@@ -37,7 +37,9 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (dedupe.Store, error) 
 	options := redisstore.Options{
 		Addrs: config.RevealList(cfg.Addrs), MasterName: cfg.MasterName.Reveal(), Cluster: cfg.Cluster,
 		Username: cfg.Username.Reveal(), Password: cfg.Password.Reveal(), DB: cfg.DB,
-		KeyPrefix: cfg.KeyPrefix.Reveal(), WaitReplicas: cfg.WaitReplicas, Log: t.Logger,
+		SentinelUsername: cfg.SentinelUsername.Reveal(), SentinelPassword: cfg.SentinelPassword.Reveal(),
+		KeyPrefix: cfg.KeyPrefix.Reveal(), WaitReplicas: cfg.WaitReplicas, WaitTimeout: cfg.WaitTimeout,
+		Timeout: cfg.Timeout, Log: t.Logger,
 	}
 	if cfg.TLS.On() {
 		loaded, err := loadTLS(cfg.TLS.TLS)
