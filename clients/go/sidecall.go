@@ -156,6 +156,13 @@ func (c *Client) Close() error { return c.conn.Close() }
 // ("did it run?") and ReadOutput (pages of an output that was cut).
 func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
 
+// Operator returns the stub of the service for those who look after a sidecar:
+// it lists and settles calls of which nobody knows whether they ran. A loop has
+// no use for it.
+func (c *Client) Operator() sidecallv1.OperatorServiceClient {
+	return sidecallv1.NewOperatorServiceClient(c.conn)
+}
+
 // Call runs one call, at most once per (Conversation, Turn, ID).
 func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
 	return c.service.ExecuteTool(ctx, call.request())

@@ -20,7 +20,12 @@ func addrFlag(cmd *cobra.Command, addr *string) {
 }
 
 // withClient runs do against the sidecar at addr.
-func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) (err error) {
+func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) error {
+	return withConnection(addr, func(client *sidecall.Client) error { return do(client.Service()) })
+}
+
+// withConnection runs do with a client of the sidecar at addr.
+func withConnection(addr string, do func(*sidecall.Client) error) (err error) {
 	if !strings.HasPrefix(addr, "tcp://") && !strings.HasPrefix(addr, "unix://") {
 		return fail(exitUsage, fmt.Errorf("--addr %q: want tcp://host:port or unix:///path", addr))
 	}
@@ -33,7 +38,7 @@ func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) (err e
 			err = fail(exitUnavailable, e)
 		}
 	}()
-	return do(client.Service())
+	return do(client)
 }
 
 // rpcError makes a readable error of a gRPC status.

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// listPage is how many calls are asked for at once: a list of any length is
+// printed as it comes, and never held.
+const listPage = 200
+
+// list prints the unknown calls.
+func (r *resolving) list() error {
+	out := unknownWriter(&unknownTable{out: r.cmd.OutOrStdout()})
+	if r.asJSON {
+		out = &unknownJSON{out: r.cmd.OutOrStdout()}
+	}
+	listed, more, token := 0, false, ""
+	for {
+		res, err := r.client.Operator().ListUnknown(r.cmd.Context(), &sidecallv1.ListUnknownRequest{PageSize: listPage, PageToken: token})
+		if err != nil {
+			return r.failed(err)
+		}
+		calls := res.GetExecutions()
+		if r.limit > 0 && len(calls) > r.limit-listed {
+			calls, more = calls[:r.limit-listed], true
+		}
+		if err := out.write(calls); err != nil {
+			return err
+		}
+		listed += len(calls)
+		token = res.GetNextPageToken()
+		if token == "" || more {
+			break
+		}
+	}
+	if err := out.end(); err != nil {
+		return err
+	}
+	r.sum(listed, more)
+	return nil
+}
+
+// sum says on stderr how many calls there are, and how to go on.
+func (r *resolving) sum(listed int, more bool) {
+	errOut := r.cmd.ErrOrStderr()
+	switch {
+	case listed == 0 && !more:
+		fmt.Fprintln(errOut, "sidecall: no call is of unknown outcome")
+	case r.asJSON:
+	default:
+		count := fmt.Sprintf("%d calls", listed)
+		if more {
+			count = fmt.Sprintf("the first %d calls, and more", listed)
+		}
+		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --as done|not_run --reason TEXT\n", count)
+	}
+}
+
+// unknownWriter prints a list in parts.
+type unknownWriter interface {
+	write([]*sidecallv1.UnknownExecution) error
+	end() error
+}
+
+// unknownTable is for people. Each part is aligned by itself.
+type unknownTable struct {
+	out    io.Writer
+	headed bool
+}
+
+func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	if !t.headed {
+		t.headed = true
+		fmt.Fprintln(w, "AGE\tTOOL\tCONVERSATION\tTURN\tID\tATTEMPTS\tTO VERIFY")
+	}
+	for _, call := range calls {
+		e := call.GetExecution()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", age(e.GetFinishedAt().AsTime()), printable(e.GetToolName()),
+			printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()), e.GetAttempts(), howToVerify(call))
+	}
+	return w.Flush()
+}
+
+func (t *unknownTable) end() error { return nil }
+
+// howToVerify says how to find out what became of a call.
+func howToVerify(call *sidecallv1.UnknownExecution) string {
+	switch {
+	case call.GetVerifiable():
+		return "--verify"
+	case call.GetVerifyWith() != "":
+		return "call " + printable(call.GetVerifyWith())
+	default:
+		return "at the upstream"
+	}
+}
+
+// unknownJSON is for programs: one JSON array, a call per line.
+type unknownJSON struct {
+	out  io.Writer
+	some bool
+}
+
+func (j *unknownJSON) write(calls []*sidecallv1.UnknownExecution) error {
+	var b strings.Builder
+	for _, call := range calls {
+		encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(call)
+		if err != nil {
+			return fail(exitUnavailable, err)
+		}
+		separator := ",\n"
+		if !j.some {
+			j.some, separator = true, "[\n"
+		}
+		b.WriteString(separator)
+		b.Write(encoded)
+	}
+	_, err := io.WriteString(j.out, b.String())
+	return err
+}
+
+func (j *unknownJSON) end() error {
+	closing := "\n]\n"
+	if !j.some {
+		closing = "[]\n"
+	}
+	_, err := io.WriteString(j.out, closing)
+	return err
+}
