@@ -238,6 +238,7 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 	return f
 }
 
-func clip(s string) string { return backend.Clip(s, maxMessage) }
+// clip is what a failure repeats of the server's words.
+func clip(s string) string { return backend.Clip(strings.ToValidUTF8(s, "\uFFFD"), maxMessage) }
 
 func lower(header string) string { return strings.ToLower(header) }

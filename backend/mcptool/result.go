@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/backend"
@@ -72,7 +73,7 @@ func parse(raw json.RawMessage) (toolResult, error) {
 		var bl block
 		if json.Unmarshal(item, &bl) != nil {
 			// What it says is shown as it is.
-			bl = block{Type: "text", Text: string(item)}
+			bl = block{Type: "text", Text: strings.ToValidUTF8(string(item), "\uFFFD")}
 		}
 		r.Content = append(r.Content, bl)
 	}
