@@ -22,11 +22,10 @@ type History struct {
 	Operations []Operation
 	// Offset is what the wall clock is ahead of CLOCK_MONOTONIC.
 	Offset time.Duration
+	// Limit bounds the search for an order, per key. Default a minute, which is
+	// far beyond what any of the proof's histories takes.
+	Limit time.Duration
 }
-
-// checkTimeout bounds the search for an order. It is far beyond what any of the
-// histories takes; one that takes longer is a failure.
-const checkTimeout = time.Minute
 
 // table is the model, which keeps nothing between two histories.
 var table = sync.OnceValue(model)
@@ -40,14 +39,17 @@ func Check(h History, dir string) error {
 			return fmt.Errorf("%s: the store broke: %v\n%s", h.Name, &op, h.text(op.Key))
 		}
 	}
+	if h.Limit <= 0 {
+		h.Limit = time.Minute
+	}
 	for key := range h.Keys {
 		operations := h.of(key)
-		switch porcupine.CheckOperationsTimeout(table(), operations, checkTimeout) {
+		switch porcupine.CheckOperationsTimeout(table(), operations, h.Limit) {
 		case porcupine.Ok:
 		case porcupine.Illegal:
 			return h.report(key, operations, dir, "not linearizable")
 		default:
-			return h.report(key, operations, dir, fmt.Sprintf("not decided within %v", checkTimeout))
+			return h.report(key, operations, dir, fmt.Sprintf("not decided within %v", h.Limit))
 		}
 	}
 	return nil
@@ -88,7 +90,7 @@ func (h History) window(op *Operation) span {
 
 // report writes a picture of a history that was refused.
 func (h History) report(key int, operations []porcupine.Operation, dir, what string) error {
-	_, info := porcupine.CheckOperationsVerbose(table(), operations, checkTimeout)
+	_, info := porcupine.CheckOperationsVerbose(table(), operations, h.Limit)
 	base := filepath.Join(dir, strings.ReplaceAll(h.Name, " ", "_")+fmt.Sprintf("_key%d", key))
 	picture := base + ".html"
 	if err := porcupine.VisualizePath(table(), info, picture); err != nil {

@@ -102,7 +102,7 @@ func (tr *track) record(group []int) {
 // interrupt ends the process, or has it close and open its store, and returns
 // when and how it was open again.
 func (tr *track) interrupt() (opened Operation) {
-	if rand.IntN(2) == 0 {
+	if tr.cuts.reopens.Load() < tr.cuts.kills.Load() {
 		tr.cuts.reopens.Add(1)
 		tr.p.order(Order{Reopen: true})
 		return tr.p.awaitOpen(tr.t)

@@ -240,6 +240,25 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestUndecidedIsAFailure: a history that the checker does not get to the end of
+// proves nothing.
+func TestUndecidedIsAFailure(t *testing.T) {
+	t.Parallel()
+	s := &script{}
+	for n := range 40 { // any order is possible, and none explains the last answer
+		s.settle("alice", int64(n+1), dedupe.Done, "ok", false)
+		s.last(func(o *Operation) { o.Call, o.Return, o.Client = ms(1000), ms(2000), n })
+		s.admit(fmt.Sprint("owner", n), repeat, brief5, 0, Record{})
+		s.last(func(o *Operation) { o.Call, o.Return, o.Client, o.Heard = ms(1000), Never, n, false })
+	}
+	s.now = 3000
+	s.lookup(Record{State: dedupe.Done, Epoch: 1})
+	err := Check(History{Name: "script", Keys: 1, Operations: s.ops, Limit: 20 * time.Millisecond}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "not decided within 20ms") {
+		t.Errorf("got %v", fmt.Sprintf("%.100v", err))
+	}
+}
+
 // TestReportNamesThePicture: who reads of a violation finds the history.
 func TestReportNamesThePicture(t *testing.T) {
 	t.Parallel()
