@@ -15,6 +15,7 @@ type Backend struct {
 
 	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing backend."`
 	MaxInFlight int        `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
+	Adaptive    bool       `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
 	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
 	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for discovered tools, trusted for declared ones." enum:"trusted|untrusted"`
 

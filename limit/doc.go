@@ -1,5 +1,5 @@
-// Package limit refuses what is too much: too many calls at once (Bulkhead) or
-// too many per second (Rate).
+// Package limit refuses what is too much: too many calls at once (Bulkhead), too
+// many per second (Rate), or more than are answered in time (Adaptive).
 //
 // Neither of them waits. A call that waits here holds memory, its place
 // everywhere else and its caller's patience, and when the wait is over its
@@ -7,6 +7,6 @@
 // are all answered too late. So a limit answers at once: yes, or no and when to
 // come back. Whoever may wait is up to the caller, who knows the deadline.
 //
-// A nil *Bulkhead and a nil *Rate are limits that nobody set: they let
-// everything through. The constructors return nil for such a limit.
+// A nil limit is one that nobody set: it lets everything through. NewBulkhead and
+// NewRate return nil for such a limit.
 package limit

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -15,8 +16,10 @@ import (
 // A call that waits for the result of another one has only a place among
 // those who wait, or the duplicates of one slow call would keep all others out.
 type places struct {
-	leaveSidecar, leaveBackend, leaveTool, leaveWaiting func()
-	// full says where there was no room; empty when there was.
+	leaveSidecar, leaveBackend, leaveTool, leaveRoom, leaveWaiting func()
+	// room hears how long the attempts of the call take.
+	room limit.Pass
+	// full says where there was no room, and why; empty when there was.
 	full string
 }
 
@@ -28,7 +31,7 @@ func (e *Executor) enter(c *call) *response {
 		return nil
 	}
 	c.duplicate = e.Dedupe.Running(c.key())
-	if c.duplicate || c.places.full != thisSidecar && mustNotRepeat(c.effect()) {
+	if c.duplicate || c.places.full != sidecarFull && mustNotRepeat(c.effect()) {
 		return nil
 	}
 	return c.overloaded(explainOverloaded(c))
@@ -76,35 +79,44 @@ func (e *Executor) answerWithoutRoom(ctx context.Context, c *call, req dedupe.Re
 // overloadRetryAfter is what a caller that finds no room is told to wait.
 const overloadRetryAfter = time.Second
 
-// thisSidecar is how the sidecar is called in what the model is told.
-const thisSidecar = "this sidecar"
+// What the model is told of a limit.
+const (
+	noMore      = " has as many calls in flight as it may have"
+	sidecarFull = "this sidecar" + noMore
+)
 
 // take takes all the places, or none.
 func (p *places) take(sidecar *limit.Bulkhead, route *Route, validateOnly bool) bool {
 	p.full = ""
 	var ok bool
 	if p.leaveSidecar, ok = sidecar.Acquire(); !ok {
-		p.full = thisSidecar
+		p.full = sidecarFull
 		return false
 	}
 	if validateOnly {
 		return true
 	}
 	if p.leaveTool, ok = route.ToolSlots.Acquire(); !ok {
-		p.full = "the tool " + route.Tool.Name
+		p.full = "the tool " + route.Tool.Name + noMore
 		p.leaveAll()
 		return false
 	}
 	if p.leaveBackend, ok = route.Slots.Acquire(); !ok {
-		p.full = "the backend " + route.Tool.Backend
+		p.full = "the backend " + route.Tool.Backend + noMore
 		p.leaveAll()
 		return false
 	}
+	if p.room, ok = route.Room.Enter(); !ok {
+		p.full = fmt.Sprintf("the backend %s does not answer more calls of %s at the same time in time", route.Tool.Backend, route.Tool.Name)
+		p.leaveAll()
+		return false
+	}
+	p.leaveRoom = p.room.Leave
 	return true
 }
 
 // isFull says which limit keeps the call out.
-func (p *places) isFull() string { return p.full + " has as many calls in flight as it may have" }
+func (p *places) isFull() string { return p.full }
 
 // complete reports whether the call may run; one that has given its places up
 // takes them again if it can.
@@ -130,6 +142,7 @@ func (p *places) standAside(waiting *limit.Bulkhead) bool {
 // leaveTarget gives the places at backend and tool back: the call has its
 // answer and only has to record it.
 func (p *places) leaveTarget() {
+	give(&p.leaveRoom)
 	give(&p.leaveBackend)
 	give(&p.leaveTool)
 }

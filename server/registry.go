@@ -41,8 +41,10 @@ type Route struct {
 	Rate    *limit.Rate
 	Retries *retry.Budget
 	Slots   *limit.Bulkhead
-	// ToolSlots bounds the calls of this tool alone.
+	// ToolSlots bounds the calls of this tool alone; Room does where the backend
+	// has a queue in which they would come too late.
 	ToolSlots *limit.Bulkhead
+	Room      *limit.Adaptive
 
 	// Verification finds out what became of a call whose answer was lost; nil
 	// when nothing is configured.

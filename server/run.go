@@ -112,15 +112,33 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	c.sent++
 	in := e.invocation(ctx, c, n, key)
 	in.Progress = progress
+	began := time.Now()
 	reply, failure := c.invoke(ctx, in)
+	took := time.Since(began)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)
+	if c.crowdedOut(ctx, verdict, took) {
+		verdict = breaker.Ignored
+	}
 	if c.reading.Failure != nil {
 		c.cause = c.reading.Failure.Err
 	}
 	return c.reading.Failure
+}
+
+// crowdedOut tells the tool's room how long an attempt took. It reports whether
+// the attempt came late among others that were answered: then there is too much
+// load, which the room sees to. To cut the backend off would help nobody.
+func (c *call) crowdedOut(ctx context.Context, verdict breaker.Outcome, took time.Duration) bool {
+	switch {
+	case verdict == breaker.Success:
+		c.places.room.Answered(took)
+	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return c.places.room.Late(took)
+	}
+	return false
 }
 
 // attemptContext bounds one attempt. progress is what the backend tells of its

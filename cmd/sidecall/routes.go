@@ -61,6 +61,9 @@ func (b *builder) newRoute(h *host, t tool.Tool, target string) *server.Route {
 	if h.breaker == nil {
 		route.Breaker = b.toolBreaker(h, t.Name)
 	}
+	if h.config.Adaptive {
+		route.Room = limit.NewAdaptive()
+	}
 	if t.Policy.MaxInFlight > 0 {
 		route.ToolSlots = limit.NewBulkhead(t.Policy.MaxInFlight)
 	}

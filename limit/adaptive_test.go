@@ -1,0 +1,227 @@
+package limit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queue is a server of so many workers with a line in front of them. Whoever
+// gives up leaves the line.
+type queue struct {
+	workers chan struct{}
+	service time.Duration
+}
+
+func (q *queue) serve(ctx context.Context) bool {
+	select {
+	case q.workers <- struct{}{}:
+		defer func() { <-q.workers }()
+	case <-ctx.Done():
+		return false
+	}
+	time.Sleep(q.service) // a worker does not stop for a caller who has left
+	return ctx.Err() == nil
+}
+
+// load makes calls at a rate, each of which gives up after patience, through a
+// bound of places and an Adaptive. It returns how many per second were answered
+// in time, in the second half of its time.
+func load(a *Adaptive, places *Bulkhead, rate int, length, patience time.Duration, serve func(context.Context, int) bool) float64 {
+	var good atomic.Int64
+	var calls sync.WaitGroup
+	began := time.Now()
+	for n := range int(length.Seconds() * float64(rate)) {
+		calls.Go(func() {
+			leave, ok := places.Acquire()
+			if !ok {
+				return
+			}
+			defer leave()
+			pass, ok := a.Enter()
+			if !ok {
+				return
+			}
+			defer pass.Leave()
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			sent := time.Now()
+			if !serve(ctx, n) {
+				<-ctx.Done()
+				pass.Late(time.Since(sent))
+				return
+			}
+			pass.Answered(time.Since(sent))
+			if time.Since(began) > length/2 && time.Since(began) <= length {
+				good.Add(1)
+			}
+		})
+		time.Sleep(time.Second / time.Duration(rate))
+	}
+	calls.Wait()
+	return float64(good.Load()) / (length / 2).Seconds()
+}
+
+// The reason for an Adaptive: without it nearly nothing is answered in time.
+func TestAQueueIsKeptShorterThanThePatienceOfItsCallers(t *testing.T) {
+	for name, test := range map[string]struct {
+		workers           int
+		service, patience time.Duration
+		length            time.Duration
+		// share of the capacity that must be used.
+		share float64
+	}{
+		"a queue of many":           {workers: 8, service: 25 * time.Millisecond, patience: 500 * time.Millisecond, length: 8 * time.Second, share: 0.95},
+		"one worker":                {workers: 1, service: 20 * time.Millisecond, patience: 500 * time.Millisecond, length: 16 * time.Second, share: 0.95},
+		"service most of the time":  {workers: 40, service: 400 * time.Millisecond, patience: 500 * time.Millisecond, length: 16 * time.Second, share: 0.5},
+		"patience of a few seconds": {workers: 16, service: 200 * time.Millisecond, patience: 2 * time.Second, length: 30 * time.Second, share: 0.95},
+	} {
+		t.Run(name, func(t *testing.T) {
+			capacity := float64(test.workers) / test.service.Seconds()
+			under := func(a *Adaptive) (good float64) {
+				synctest.Test(t, func(*testing.T) {
+					q := &queue{workers: make(chan struct{}, test.workers), service: test.service}
+					serve := func(ctx context.Context, _ int) bool { return q.serve(ctx) }
+					good = load(a, NewBulkhead(256), int(5*capacity), test.length, test.patience, serve)
+				})
+				return good
+			}
+			without, with := under(nil), under(NewAdaptive())
+			t.Logf("capacity %.0f/s: %.0f/s without, %.0f/s with", capacity, without, with)
+			if with < test.share*capacity {
+				t.Errorf("%.0f/s of %.0f/s", with, capacity)
+			}
+			if without > 0.1*capacity {
+				t.Errorf("%.0f/s of %.0f/s without it: nothing is proved", without, capacity)
+			}
+		})
+	}
+}
+
+func TestABoundGoesWithTheOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, q := NewAdaptive(), &queue{workers: make(chan struct{}, 8), service: 25 * time.Millisecond}
+		serve := func(ctx context.Context, _ int) bool { return q.serve(ctx) }
+		load(a, NewBulkhead(256), 1500, 5*time.Second, 500*time.Millisecond, serve)
+		if a.Bound() == 0 {
+			t.Fatal("five times too much, and no bound")
+		}
+		load(a, NewBulkhead(256), 200, 8*time.Second, 500*time.Millisecond, serve)
+		if a.Bound() != 0 {
+			t.Errorf("a bound of %d, without need", a.Bound())
+		}
+	})
+}
+
+// Callers without patience, and tools that are sometimes slow, are not overload.
+func TestWhatIsSlowWithoutAQueueIsNotBounded(t *testing.T) {
+	every := func(n int, slow time.Duration) func(context.Context, int) bool {
+		return func(ctx context.Context, i int) bool {
+			took := 10 * time.Millisecond
+			if i%n == 0 {
+				took = slow
+			}
+			timer := time.NewTimer(took)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		n    int
+		slow time.Duration
+		good float64
+	}{
+		"a fifth never answers":    {5, time.Hour, 160},
+		"a third never answers":    {3, time.Hour, 133},
+		"a twentieth":              {20, time.Hour, 190},
+		"half of them take a long": {2, 900 * time.Millisecond, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := NewAdaptive()
+				if good := load(a, nil, 200, 20*time.Second, time.Second, every(test.n, test.slow)); good < 0.95*test.good {
+					t.Errorf("%.0f/s of %.0f/s, bound %d", good, test.good, a.Bound())
+				}
+			})
+		})
+	}
+}
+
+// What never answers is held to a few, and is not called overload.
+func TestWhatNeverAnswersIsNoOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdaptive()
+		var overloads atomic.Int64
+		load(a, NewBulkhead(256), 200, 15*time.Second, time.Second, func(ctx context.Context, _ int) bool {
+			if pass, ok := a.Enter(); ok {
+				if pass.Late(time.Second) {
+					overloads.Add(1)
+				}
+				pass.Leave()
+			}
+			return false
+		})
+		if a.Bound() != fewest || overloads.Load() != 0 {
+			t.Errorf("bound %d, %d times overload", a.Bound(), overloads.Load())
+		}
+	})
+}
+
+func TestLateAmongAnswersIsOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdaptive()
+		var last Pass
+		for range fewest {
+			last, _ = a.Enter()
+		}
+		time.Sleep(time.Second)
+		if last.Late(time.Second) {
+			t.Error("nothing was answered meanwhile")
+		}
+		last.Answered(time.Second)
+		time.Sleep(patientFor*time.Second - 1)
+		if !last.Late(time.Second) {
+			t.Error("something was answered a short while ago")
+		}
+		time.Sleep(1)
+		if last.Late(time.Second) {
+			t.Error("what was answered was answered too long ago")
+		}
+		alone, _ := NewAdaptive().Enter()
+		alone.Answered(time.Second)
+		if alone.Late(time.Second) {
+			t.Error("nobody else was in flight")
+		}
+	})
+}
+
+func TestNoAdaptive(t *testing.T) {
+	var a *Adaptive
+	pass, ok := a.Enter()
+	if !ok || a.Bound() != 0 || pass.Late(time.Second) {
+		t.Error("what nobody set bounds nothing")
+	}
+	pass.Answered(time.Second)
+	pass.Leave()
+}
+
+func BenchmarkAdaptive(b *testing.B) {
+	a := NewAdaptive()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if pass, ok := a.Enter(); ok {
+				pass.Answered(time.Microsecond)
+				pass.Leave()
+			}
+		}
+	})
+}
