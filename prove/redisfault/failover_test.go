@@ -20,7 +20,11 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-const masterName = "main"
+const (
+	masterName = "main"
+	// downAfter is long enough that a busy machine is not taken for a dead one.
+	downAfter = time.Second
+)
 
 // A master dies whose replica has heard nothing from it for a while, and the
 // Sentinels promote the replica. Sentinels, clients and replica know the master
@@ -118,7 +122,7 @@ func (f failover) run(t *testing.T, sum *tally) {
 	master := redisserver.Start(t, redisserver.Options{})
 	proxy := faultproxy.Start(t, master.Addr)
 	replica := redisserver.StartReplica(t, proxy.Addr(), redisserver.Options{})
-	sentinels := redisserver.StartSentinels(t, 3, masterName, proxy.Addr(), redisserver.SentinelOptions{Replicas: 1})
+	sentinels := redisserver.StartSentinels(t, 3, masterName, proxy.Addr(), redisserver.SentinelOptions{Replicas: 1, DownAfter: downAfter})
 	addrs := make([]string, len(sentinels))
 	for i, s := range sentinels {
 		addrs[i] = s.Addr
@@ -128,6 +132,11 @@ func (f failover) run(t *testing.T, sum *tally) {
 	c.start()
 	harness.WaitFor(t, "claims", func() bool { return c.acknowledged.Load() >= int64(f.claims) })
 
+	for _, s := range sentinels {
+		if at := s.MasterByName(masterName); at != proxy.Addr() {
+			t.Fatalf("the Sentinels replaced a master that was well, by %s", at)
+		}
+	}
 	f.fault.begin(proxy)
 	before := c.acknowledged.Load()
 	time.Sleep(f.lasts) // the fault is a length of time

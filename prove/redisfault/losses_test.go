@@ -41,11 +41,11 @@ type losses struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	lost   atomic.Int64
-	byKey  map[string]int
+	keys   map[string]struct{}
 }
 
 func newLosses(script string, share float64, end func(keep int) faultproxy.Action) *losses {
-	return &losses{script: script, share: share, end: end, random: rand.New(rand.NewPCG(20, 26)), byKey: map[string]int{}}
+	return &losses{script: script, share: share, end: end, random: rand.New(rand.NewPCG(20, 26)), keys: map[string]struct{}{}}
 }
 
 // watch is what a proxy calls for each connection.
@@ -88,14 +88,14 @@ func (l *losses) lose(answers []answer) {
 	for _, a := range answers {
 		if l.concerns(a) {
 			l.lost.Add(1)
-			l.byKey[a.key]++
+			l.keys[a.key] = struct{}{}
 		}
 	}
 }
 
-// keys is how many calls were concerned.
-func (l *losses) keys() int {
+// calls is how many calls lost a reply, or several.
+func (l *losses) calls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.byKey)
+	return len(l.keys)
 }

@@ -48,7 +48,7 @@ func TestStoreRepliesAreLost(t *testing.T) {
 			proxy.Hook(lost.watch)
 			w := newWorkload(t, redisstore.Options{Addrs: []string{proxy.Addr()}, Timeout: timeoutFor(c.how), Flushers: 8})
 			began := time.Now()
-			w.run(func() bool { return lost.lost.Load() >= int64(c.runs) }, w.recorded(server.Addr))
+			w.run(func() bool { return lost.calls() >= c.runs }, w.recorded(server.Addr))
 			counts := proxy.Counts()
 			if counts.Closed+counts.Muted+counts.Reset == 0 || c.tear > 0 && counts.Torn == 0 {
 				t.Errorf("the fault never came about: %+v", counts)
@@ -56,9 +56,9 @@ func TestStoreRepliesAreLost(t *testing.T) {
 			t.Logf("%v: %+v", time.Since(began), counts)
 			proof.Report(t, proof.Row{
 				Fault: fmt.Sprintf("reply to %s lost %s", c.name, c.how), Store: "redis",
-				Runs: int(lost.lost.Load()), Violations: w.violations,
-				Figure: fmt.Sprintf("%d ids × %d callers, replies lost to %d of them; %d executions, %d replays alike, %d told to ask again",
-					w.ids.Load(), duplicates, lost.keys(), w.executions.Load(), w.replays.Load(), w.again.Load()),
+				Runs: lost.calls(), Violations: w.violations,
+				Figure: fmt.Sprintf("%d replies lost of %d calls, of %d ids × %d callers; %d executions, %d replays alike, %d told to ask again",
+					lost.lost.Load(), lost.calls(), w.ids.Load(), duplicates, w.executions.Load(), w.replays.Load(), w.again.Load()),
 			})
 		})
 	}
