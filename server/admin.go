@@ -37,7 +37,9 @@ type Readiness struct {
 	// Status is ready, degraded (calls are taken, something is amiss), draining
 	// or store_down (only read_only tools run).
 	Status string `json:"status"`
-	Tools  int    `json:"tools"`
+	// Store is why the store cannot be used; absent while it can.
+	Store string `json:"store,omitempty"`
+	Tools int    `json:"tools"`
 	// Backends that cannot be reached, each with the reason. They fail only
 	// their own tools, so they do not make the sidecar unready.
 	BackendsDown map[string]string `json:"backends_down,omitempty"`
@@ -56,11 +58,14 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 		body.Collisions = append(body.Collisions, c.String())
 	}
 	body.Journal = journalReadiness(a.Dedupe.Late())
+	if err := a.Dedupe.Ping(ctx); err != nil {
+		body.Store = err.Error()
+	}
 	code := http.StatusOK
 	switch {
 	case a.Drain.Draining():
 		body.Status, code = "draining", http.StatusServiceUnavailable
-	case a.Dedupe.Ping(ctx) != nil:
+	case body.Store != "":
 		body.Status, code = "store_down", http.StatusServiceUnavailable
 	case len(body.BackendsDown) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
 		body.Status = "degraded"

@@ -89,7 +89,7 @@ func (s *Store) inspect(ctx context.Context, request bool) error {
 	case f.lock <- struct{}{}:
 		defer func() { <-f.lock }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("waiting for a check of redis: %w", ctx.Err())
 	}
 	switch {
 	case request && f.found.Load():
@@ -153,6 +153,11 @@ func (s *Store) oversee() {
 // to remember. The warnings are sentences for the log. The error is ErrEvicts,
 // ErrReplica, or that there was no answer.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	defer func() {
+		if _, said := errors.AsType[redis.Error](err); err != nil && !said && !errors.Is(err, ErrEvicts) && !errors.Is(err, ErrReplica) {
+			err = fmt.Errorf("redis does not answer: %w", err)
+		}
+	}()
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
 		return s.checkOne(ctx, s.client)
