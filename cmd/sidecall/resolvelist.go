@@ -13,7 +13,7 @@ import (
 
 // listPage is how many calls are asked for at once: a list of any length is
 // printed as it comes, and never held.
-const listPage = 200
+const listPage = 1000
 
 // list prints the unknown calls.
 func (r *resolving) list() error {
