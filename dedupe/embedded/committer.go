@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -233,6 +234,10 @@ func try(op operation, t *txn) (err error) {
 	return op.apply(t)
 }
 
+// noLonger begins the engine's error for a file that could not be made longer,
+// whose cause it hides. It is found before anything is written.
+const noLonger = "file resize error: "
+
 // finishTx commits. Only errors that leave the file as it was before can be
 // survived; after any other, nobody knows what the file holds.
 func (s *Store) finishTx(t *txn) (err error) {
@@ -256,8 +261,9 @@ func (s *Store) finishTx(t *txn) (err error) {
 		return nil
 	case errors.Is(err, berrors.ErrMaxSizeReached):
 		return fmt.Errorf("%w: %s may not grow beyond %d bytes", dedupe.ErrFull, s.path, s.options.MaxFileBytes)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("the disk of the store %s is full: %w", s.path, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG),
+		strings.HasPrefix(err.Error(), noLonger):
+		return fmt.Errorf("there is no room for the store %s: %w", s.path, err)
 	default:
 		return s.fail(err)
 	}
