@@ -257,9 +257,15 @@ func closedOnly(err error) error {
 	return nil
 }
 
-// Lookup returns the record of a call; see Store.Lookup.
+// Lookup returns the record of a call; see Store.Lookup. While the store is away
+// it is told from the journal, when that knows what became of the call.
 func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
-	return d.store.Lookup(ctx, key)
+	record, err := d.store.Lookup(ctx, key)
+	d.late.heard(err)
+	if err != nil {
+		return d.late.lookup(key, err)
+	}
+	return record, nil
 }
 
 // Undecided lists the calls of which nobody knows whether they ran; see

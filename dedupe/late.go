@@ -294,6 +294,19 @@ func decided(record Record) string {
 	return record.State.String() + " by " + record.Owner
 }
 
+// lookup returns the record of a call that waits in the journal, and the error
+// of the store when none does.
+func (l *late) lookup(key Key, storeError error) (Record, error) {
+	if l.journal == nil {
+		return Record{}, storeError
+	}
+	entry, ok := l.journal.Find(key)
+	if !ok {
+		return Record{}, storeError
+	}
+	return entry.Record(), nil
+}
+
 // pending answers a request from the journal, when it holds what became of the
 // call: ok is false when the store has to be asked. A store that is not known to
 // be down gets the entry first and decides then; so a DONE record wins.

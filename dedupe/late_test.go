@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/journal"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/tool"
@@ -63,6 +65,28 @@ func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// breaks is a store with a bug, while it is on.
+type breaks struct {
+	dedupe.Store
+	on   atomic.Bool
+	hits atomic.Int32
+}
+
+func (b *breaks) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if b.on.Load() {
+		b.hits.Add(1)
+		panic("bug")
+	}
+	return b.Store.Settle(ctx, s)
+}
+
+// unseen is a store that answers no look.
+type unseen struct{ dedupe.Store }
+
+func (unseen) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
+	return dedupe.Record{}, errDown
 }
 
 // keeps is a store that outlives the processes that use it.
@@ -482,6 +506,80 @@ func TestAJournalThatIsFull(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t.Context(), t, here.Dedupe, other, dedupe.Undecided)
 	})
+}
+
+// A bug of the store in the background costs neither the process nor the entry.
+func TestAPanicOfTheStoreDuringAReplay(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		bug := &breaks{Store: w.Store}
+		w.Store = bug
+		settleLate(t, w, win(t, here.Dedupe, refund(tool.NonIdempotent)), done("paid"))
+		bug.on.Store(true)
+		w.down.Store(false)
+		time.Sleep(time.Minute)
+		if got := here.Late(); got.Waiting != 1 || bug.hits.Load() == 0 {
+			t.Errorf("%+v, %d panics", got, bug.hits.Load())
+		}
+		bug.on.Store(false)
+		stored(t, w, refund(0), dedupe.Done, "paid")
+	})
+}
+
+// What is asked about a call while the store is away is told from the journal.
+func TestALookWhileTheStoreIsAway(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		away := w.Store
+		w.Store = unseen{away}
+		r, err := here.Lookup(t.Context(), call.Key)
+		if err != nil || r.State != dedupe.Done || string(r.Result) != "paid" || r.Tool != "refund" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		call.Key.ID = "other"
+		if _, err := here.Lookup(t.Context(), call.Key); !errors.Is(err, errDown) {
+			t.Errorf("%v", err)
+		}
+		w.Store = away
+	})
+}
+
+// At the start of its process the embedded store decides the calls that were
+// left open; the journal knows better.
+func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
+	for effect, decided := range map[tool.Effect]dedupe.State{tool.NonIdempotent: dedupe.Unknown, tool.Idempotent: dedupe.NotRun} {
+		dir := t.TempDir()
+		open := func() (dedupe.Store, dedupe.Journal) {
+			store, err := embedded.Open(filepath.Join(dir, "s"), embedded.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := journal.Open(filepath.Join(dir, "j"), journal.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store, j
+		}
+		store, j := open()
+		w := &wire{Store: store}
+		d := dedupe.New(w, dedupe.Options{Journal: j})
+		claim := win(t, d, refund(effect))
+		settleLate(t, w, claim, done("paid"))
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store, j = open()
+		if r, err := store.Lookup(t.Context(), refund(0).Key); err != nil || r.State != decided {
+			t.Fatalf("%v, %v", r.State, err)
+		}
+		d = dedupe.New(store, dedupe.Options{Journal: j})
+		if a := expect(t.Context(), t, d, refund(effect), dedupe.Replay); string(a.Record.Result) != "paid" || a.Journaled {
+			t.Errorf("%v: %+v", effect, a)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestWithoutAJournalTheLossIsCounted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -78,10 +79,7 @@ func (d *memDisk) losePower(random *rand.Rand) {
 		}
 		after[name] = &memInode{data: data, synced: slices.Clone(data)}
 	}
-	d.names, d.durable = after, map[string]*memInode{}
-	for name, inode := range after {
-		d.durable[name] = inode
-	}
+	d.names, d.durable = after, maps.Clone(after)
 }
 
 func (d *memDisk) content(name string) []byte {
@@ -176,10 +174,7 @@ func (d *memDisk) SyncDir(dir string) error {
 	if err := d.failing("syncdir", dir); err != nil {
 		return err
 	}
-	d.durable = map[string]*memInode{}
-	for name, inode := range d.names {
-		d.durable[name] = inode
-	}
+	d.durable = maps.Clone(d.names)
 	return nil
 }
 

@@ -228,11 +228,4 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// isClosed reports whether Close was called.
-func (j *Journal) isClosed() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.closed
-}
-
 var errNotAJournal = errors.New("it is not a journal of Sidecall, and was left untouched")

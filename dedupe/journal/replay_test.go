@@ -271,7 +271,7 @@ func TestACompactionThatFails(t *testing.T) {
 		if err := j.Append(t.Context(), entry(91)); err != nil {
 			t.Fatalf("%s, once it works again: %v", operation, err)
 		}
-		want := append(upTo(n)[n/2:], 91)
+		want := slices.Concat(upTo(n)[n/2:], []int{91})
 		j.holds(t, want...)
 		d.losePower(rand.New(rand.NewPCG(1, 2)))
 		again := reopen(t, d, 3000)

@@ -75,6 +75,9 @@ func intact(t *testing.T) (data []byte, ends []int) {
 // the original that it hit.
 func harm(random *rand.Rand, data []byte) (kind string, damaged []byte, from, to int) {
 	from = random.IntN(len(data))
+	if random.IntN(10) == 0 {
+		from = random.IntN(60) // the header and the first entry
+	}
 	to = min(from+1+random.IntN(1+random.IntN(3000)), len(data))
 	damaged = bytes.Clone(data)
 	switch random.IntN(6) {
@@ -109,6 +112,7 @@ func harm(random *rand.Rand, data []byte) (kind string, damaged []byte, from, to
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	data, ends := intact(t)
+	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(5, 5))
 	y := newTally()
 	for y.counts["rounds"] < proof.Runs(400, 10_000) {
@@ -124,7 +128,7 @@ func TestDamagedJournal(t *testing.T) {
 				hit = append(hit, n)
 			}
 		}
-		examine(t, y, kind, damaged, from < ends[0], hit)
+		examine(t, y, dir, kind, damaged, from < ends[0], hit)
 	}
 	proof.Report(t, proof.Row{
 		Fault: "journal damaged", Runs: y.counts["rounds"], Violations: y.violations,
@@ -134,14 +138,10 @@ func TestDamagedJournal(t *testing.T) {
 }
 
 // examine opens a damaged journal and judges what comes of it.
-func examine(t *testing.T, y *tally, kind string, damaged []byte, header bool, hit []int) {
+func examine(t *testing.T, y *tally, dir, kind string, damaged []byte, header bool, hit []int) {
 	t.Helper()
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir) // thousands of them are a lot to keep
 	path := filepath.Join(dir, "j")
+	defer clearAway(t, path)
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +161,20 @@ func examine(t *testing.T, y *tally, kind string, damaged []byte, header bool, h
 	reported(t, y, kind, path, damaged, j.Damaged(), log.String())
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// clearAway removes a journal and what lies beside it.
+func clearAway(t *testing.T, path string) {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
