@@ -16,7 +16,6 @@ import (
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -119,49 +118,27 @@ type acknowledged struct {
 
 func (f failover) run(t *testing.T, sum *tally) {
 	t.Helper()
-	master := redisserver.Start(t, redisserver.Options{})
-	proxy := faultproxy.Start(t, master.Addr)
-	replica := redisserver.StartReplica(t, proxy.Addr(), redisserver.Options{})
-	sentinels := redisserver.StartSentinels(t, 3, masterName, proxy.Addr(), redisserver.SentinelOptions{Replicas: 1, DownAfter: downAfter})
-	addrs := make([]string, len(sentinels))
-	for i, s := range sentinels {
-		addrs[i] = s.Addr
-	}
-	store := openStore(t, redisstore.Options{Addrs: addrs, MasterName: masterName, WaitReplicas: f.waitReplicas, WaitTimeout: 500 * time.Millisecond})
-	c := claimants{store: store}
+	w := startWatched(t)
+	c := claimants{store: openStore(t, redisstore.Options{
+		Addrs: w.addrs, MasterName: masterName, WaitReplicas: f.waitReplicas, WaitTimeout: 500 * time.Millisecond,
+	})}
 	c.start()
 	harness.WaitFor(t, "claims", func() bool { return c.acknowledged.Load() >= int64(f.claims) })
-
-	for _, s := range sentinels {
-		if at := s.MasterByName(masterName); at != proxy.Addr() {
-			t.Fatalf("the Sentinels replaced a master that was well, by %s", at)
-		}
-	}
-	f.fault.begin(proxy)
 	before := c.acknowledged.Load()
-	time.Sleep(f.lasts) // the fault is a length of time
+	w.breakLink(f.fault, f.lasts)
 	meanwhile := c.acknowledged.Load() - before
-	if f.fault.happened(proxy.Counts()) == 0 {
-		t.Errorf("the replication link never was %s", f.fault.name)
-	}
-	master.Kill()
-	proxy.Refuse(true)
-	proxy.Cut() // what the link held is lost, as on a wire
-	for _, s := range sentinels {
-		harness.WaitFor(t, "the replica to be promoted", func() bool { return s.MasterByName(masterName) == replica.Addr })
-	}
-	replica.AwaitInfo("role", "master")
+	w.failOver()
 	if f.returns {
-		f.fault.end(proxy)
-		proxy.Refuse(false)
-		master.Restart()
+		f.fault.end(w.proxy)
+		w.proxy.Refuse(false)
+		w.master.Restart()
 	}
 	if f.returns || f.waitReplicas == 0 { // there are as many replicas as there have to be
 		after := c.acknowledged.Load()
 		harness.WaitFor(t, "claims on the new master", func() bool { return c.acknowledged.Load() > after+100 })
 	}
 	all := c.stop()
-	claims, settlements := lost(t, replica.Addr, all)
+	claims, settlements := lost(t, w.replica.Addr, all)
 	sum.add(all, claims, settlements)
 	t.Logf("wait_replicas %d, link %s: %d claims acknowledged, %d of them while the replica heard nothing; %d claims and %d settlements lost",
 		f.waitReplicas, f.fault.name, len(all), meanwhile, claims, settlements)

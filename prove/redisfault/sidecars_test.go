@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,20 +130,26 @@ type sidecars struct {
 	violated int
 }
 
+// newSidecars starts them on a Redis of their own.
 func newSidecars(t *testing.T) *sidecars {
 	t.Helper()
-	ledger, err := upstream.OpenLedger(filepath.Join(t.TempDir(), "ledger"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := startUpstream(t, ledger)
 	redis := redisserver.Start(t, redisserver.Options{})
-	s := &sidecars{tb: t, redis: redis, proxy: faultproxy.Start(t, redis.Addr), upstream: server}
+	proxy := faultproxy.Start(t, redis.Addr)
+	s := startSidecars(t, fmt.Sprintf("addrs: [%q]", proxy.Addr()))
+	s.redis, s.proxy = redis, proxy
+	return s
+}
+
+// startSidecars starts them with such a store.
+func startSidecars(t *testing.T, redis string) *sidecars {
+	t.Helper()
+	server := startUpstream(t, openLedger(t))
+	s := &sidecars{tb: t, upstream: server}
 	config := fmt.Sprintf(`
-store: {redis: {addrs: [%q]}}
+store: {redis: {%s}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools: {act: {backend: up, http: {method: POST, path: /act}}}
-`, s.proxy.Addr(), server.URL)
+`, redis, server.URL)
 	for range 2 {
 		s.all = append(s.all, harness.Start(t, config))
 	}
@@ -212,11 +217,8 @@ func (s *sidecars) callAtOnce(id string) {
 func (s *sidecars) call(sidecar *harness.Sidecar, id string) (content string, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	request := &sidecallv1.ExecuteToolRequest{
-		ToolUseId: id, ToolName: "act", ConversationId: "c", ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id),
-	}
 	for {
-		res, err := sidecar.Client.ExecuteTool(ctx, request)
+		res, err := sidecar.Client.ExecuteTool(ctx, requestOf(id))
 		switch {
 		case err != nil:
 			s.violation("%s: %v", id, err)
@@ -235,6 +237,13 @@ func (s *sidecars) call(sidecar *harness.Sidecar, id string) (content string, ok
 		}
 		s.answers.Add(1)
 		return res.GetContent(), true
+	}
+}
+
+// requestOf is a call whose execution the ledger counts under id.
+func requestOf(id string) *sidecallv1.ExecuteToolRequest {
+	return &sidecallv1.ExecuteToolRequest{
+		ToolUseId: id, ToolName: "act", ConversationId: "c", ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id),
 	}
 }
 

@@ -1,0 +1,62 @@
+//go:build prove
+
+package redisfault
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/prove/redisserver"
+)
+
+// watched is a master with one replica, and the three Sentinels that watch it.
+// All, and the clients, know the master by the address of a proxy.
+type watched struct {
+	t               *testing.T
+	master, replica *redisserver.Server
+	proxy           *faultproxy.Proxy
+	sentinels       []*redisserver.Server
+	addrs           []string // of the Sentinels
+}
+
+func startWatched(t *testing.T) *watched {
+	t.Helper()
+	w := &watched{t: t, master: redisserver.Start(t, redisserver.Options{})}
+	w.proxy = faultproxy.Start(t, w.master.Addr)
+	w.replica = redisserver.StartReplica(t, w.proxy.Addr(), redisserver.Options{})
+	w.sentinels = redisserver.StartSentinels(t, 3, masterName, w.proxy.Addr(), redisserver.SentinelOptions{Replicas: 1, DownAfter: downAfter})
+	for _, s := range w.sentinels {
+		w.addrs = append(w.addrs, s.Addr)
+	}
+	return w
+}
+
+// breakLink breaks the replication link, and nothing else, for a while.
+func (w *watched) breakLink(fault linkFault, lasts time.Duration) {
+	w.t.Helper()
+	for _, s := range w.sentinels {
+		if at := s.MasterByName(masterName); at != w.proxy.Addr() {
+			w.t.Fatalf("the Sentinels replaced a master that was well, by %s", at)
+		}
+	}
+	fault.begin(w.proxy)
+	time.Sleep(lasts) // the fault is a length of time
+	if fault.happened(w.proxy.Counts()) == 0 {
+		w.t.Errorf("the replication link never was %s", fault.name)
+	}
+}
+
+// failOver kills the master, and waits until the replica is promoted. What the
+// broken link held is lost, as on a wire.
+func (w *watched) failOver() {
+	w.t.Helper()
+	w.master.Kill()
+	w.proxy.Refuse(true)
+	w.proxy.Cut()
+	for _, s := range w.sentinels {
+		harness.WaitFor(w.t, "the replica to be promoted", func() bool { return s.MasterByName(masterName) == w.replica.Addr })
+	}
+	w.replica.AwaitInfo("role", "master")
+}
