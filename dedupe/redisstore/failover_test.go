@@ -4,6 +4,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +36,94 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	})
 	if verdict.Repeats == 0 {
 		t.Error("no request was met by the failover")
+	}
+}
+
+// A master whose replica is gone acknowledges nothing; the others go on.
+func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
+	t.Parallel()
+	cluster := redisserver.StartCluster(t, 3, 3)
+	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, WaitTimeout: 200 * time.Millisecond})
+	alone := cluster.MasterOf(0)
+	replica := cluster.ReplicasOf(alone)[0]
+	replica.Pause()
+	ctx := context.Background()
+	refused, claimed := 0, 0
+	for i := range 24 {
+		req := request(fmt.Sprint(i), tool.NonIdempotent)
+		req.Key.Conversation = ""
+		on := cluster.MasterOf(cluster.Slot(recordKey("sidecall:", req.Key)))
+		a, err := s.Admit(ctx, req)
+		switch {
+		case on == alone && err != nil && strings.Contains(err.Error(), "fewer than 1 replicas"):
+			refused++
+		case on != alone && err == nil && a.Verdict == dedupe.Won:
+			claimed++
+		default:
+			t.Errorf("call %d on %v: %v, %v", i, on, a.Verdict, err)
+		}
+	}
+	if refused == 0 || claimed == 0 {
+		t.Errorf("%d refused, %d claimed: want both", refused, claimed)
+	}
+	replica.Resume()
+	for i := range 24 {
+		req := request(fmt.Sprint(i), tool.NonIdempotent)
+		req.Key.Conversation = ""
+		until(t, "every claim", func() bool {
+			a, err := s.Admit(ctx, req)
+			if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {
+				t.Fatalf("call %d: %v at epoch %d", i, a.Verdict, a.Record.Epoch)
+			}
+			return err == nil
+		})
+	}
+}
+
+// A master hangs: its callers wait no longer than their contexts, readiness
+// says that something is wrong, its replica takes over, and nothing is left
+// behind.
+func TestAMasterOfAClusterHangs(t *testing.T) {
+	cluster := redisserver.StartCluster(t, 3, 3)
+	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), Timeout: 500 * time.Millisecond})
+	ctx := context.Background()
+	req := request("x", tool.NonIdempotent)
+	slot := cluster.Slot(recordKey("sidecall:", req.Key))
+	if err := s.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Admit(ctx, req); err != nil {
+		t.Fatal(err)
+	}
+	old := cluster.MasterOf(slot)
+	heir := cluster.ReplicasOf(old)[0]
+	old.Do("wait", 1, 10_000)
+	old.Pause()
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	begin := time.Now()
+	if a, err := s.Admit(short, req); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", a.Verdict, err)
+	}
+	cancel()
+	if took := time.Since(begin); took > 450*time.Millisecond { // without it: the store's own 500 ms, thrice
+		t.Errorf("a context of 100 ms was heeded after %v", took)
+	}
+	heir.AwaitInfo("role", "master")
+	until(t, "the claim on the new master", func() bool {
+		a, err := s.Admit(ctx, req)
+		if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {
+			t.Fatalf("%v at epoch %d", a.Verdict, a.Record.Epoch)
+		}
+		return err == nil
+	})
+	old.Resume()
+	old.AwaitInfo("role", "slave")
+	until(t, "readiness", func() bool { return s.Ping(ctx) == nil })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, node := range cluster.Nodes {
+		until(t, "the connections to be closed", func() bool { return clients(node) == 0 })
 	}
 }
 

@@ -1,0 +1,161 @@
+//go:build prove
+
+package topology
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/prove/redisserver"
+)
+
+const (
+	// conversations is how many conversations a load has; see Traffic.request.
+	conversations = 97
+	// workers is how many calls a load has open at a time.
+	workers = 16
+	// patience is how long a caller goes on asking.
+	patience = time.Minute
+)
+
+// howLong is how long faults are injected.
+func howLong() time.Duration { return proof.Pick(6*time.Second, 2*time.Minute) }
+
+// prove injects a fault again and again while calls are made by two sidecars'
+// stores, and reports the row. inject is one fault, and returns when it is over.
+func prove(t *testing.T, fault string, options redisstore.Options, inject func(*Traffic)) {
+	t.Helper()
+	traffic := Load{Stores: openStores(t, options), Workers: workers, Patience: patience, Name: "prove"}.Start()
+	faults := 0
+	for until := time.Now().Add(howLong()); time.Now().Before(until); faults++ {
+		if !traffic.AwaitSettled(workers) {
+			t.Errorf("after %d faults no calls are settled", faults)
+			break
+		}
+		inject(traffic)
+	}
+	verdict := traffic.Stop()
+	for _, complaint := range verdict.Complaints {
+		t.Error(complaint)
+	}
+	runs := verdict.Calls
+	if faults == 0 {
+		runs = 0
+	}
+	proof.Report(t, proof.Row{
+		Fault: fault, Store: "redis", Runs: runs, Violations: verdict.Violations,
+		Figure: fmt.Sprintf("%d faults; each of %d calls won once and replayed; %d requests repeated; slowest call %v",
+			faults, verdict.Calls, verdict.Repeats, verdict.Slowest.Round(time.Millisecond)),
+	})
+}
+
+// openStores opens the stores of two sidecars.
+func openStores(t *testing.T, options redisstore.Options) []dedupe.Store {
+	t.Helper()
+	stores := make([]dedupe.Store, 2)
+	for i := range stores {
+		store, err := redisstore.New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		stores[i] = store
+	}
+	return stores
+}
+
+func TestTheScriptsAreForgotten(t *testing.T) {
+	srv := redisserver.Start(t, redisserver.Options{})
+	prove(t, "SCRIPT FLUSH under load", redisstore.Options{Addrs: []string{srv.Addr}}, func(*Traffic) {
+		srv.Do("script", "flush")
+	})
+	if srv.Info("errorstat_NOSCRIPT") == "" {
+		t.Error("no script was ever missed")
+	}
+}
+
+func TestTheServerIsRestarted(t *testing.T) {
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	prove(t, "Redis restarted under load (AOF)", redisstore.Options{Addrs: []string{srv.Addr}}, func(*Traffic) {
+		srv.Kill()
+		srv.Restart()
+	})
+	// A server that keeps nothing must be found out, or nothing was tried.
+	forgetful := redisserver.Start(t, redisserver.Options{})
+	traffic := Load{Stores: openStores(t, redisstore.Options{Addrs: []string{forgetful.Addr}}), Workers: workers, Patience: patience, Name: "control"}.Start()
+	traffic.AwaitSettled(10 * workers)
+	forgetful.Kill()
+	forgetful.Restart()
+	if verdict := traffic.Stop(); verdict.Violations == 0 {
+		t.Errorf("a server that forgot %d calls was not found out", verdict.Calls)
+	}
+}
+
+func TestTheClusterFailsOver(t *testing.T) {
+	cluster := redisserver.StartCluster(t, 3, 3)
+	options := redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
+	slot := 0
+	prove(t, "Cluster failover under load, wait_replicas 1", options, func(*Traffic) {
+		old := cluster.MasterOf(slot)
+		heir := cluster.ReplicasOf(old)[0]
+		old.Kill()
+		heir.AwaitInfo("role", "master")
+		old.Restart()
+		old.AwaitInfo("master_link_status", "up")
+		cluster.AwaitOK()
+		slot = (slot + 5461) % 16384 // another master's turn
+	})
+}
+
+func TestTheClusterIsResharded(t *testing.T) {
+	cluster := redisserver.StartCluster(t, 3, 3)
+	turn := 0
+	prove(t, "Cluster resharding under load", redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1}, func(traffic *Traffic) {
+		turn++
+		slot := cluster.Slot(fmt.Sprintf("{prove/%d}", turn%conversations))
+		from := cluster.MasterOf(slot)
+		for _, to := range cluster.Masters() {
+			if to != from {
+				cluster.BeginMove(slot, from, to)
+				traffic.AwaitSettled(conversations) // some of them where the keys are half moved
+				cluster.MoveKeys(slot, from, to)
+				cluster.EndMove(slot, from, to)
+				break
+			}
+		}
+	})
+	for _, redirection := range []string{"errorstat_MOVED", "errorstat_ASK"} {
+		met := false
+		for _, node := range cluster.Nodes {
+			met = met || node.Info(redirection) != ""
+		}
+		if !met {
+			t.Errorf("nobody met %s", redirection)
+		}
+	}
+}
+
+// A server that hangs, and with it everything that was sent to it.
+func TestTheServerHangs(t *testing.T) {
+	srv := redisserver.Start(t, redisserver.Options{})
+	options := redisstore.Options{Addrs: []string{srv.Addr}, Timeout: 200 * time.Millisecond}
+	prove(t, "Redis stopped and continued (SIGSTOP) under load", options, func(traffic *Traffic) {
+		srv.Pause()
+		failed := traffic.Repeats()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for traffic.Repeats() == failed && ctx.Err() == nil {
+			time.Sleep(betweenTries) // until somebody has noticed
+		}
+		srv.Resume()
+	})
+}
