@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -306,9 +307,17 @@ func FuzzJournal(f *testing.F) {
 	f.Add(data, false)
 	f.Add([]byte{}, false)
 	f.Add([]byte(magic), false)
+	f.Add(encode(entry(1)), false)
+	f.Add(encode(entry(3)), false)
 	f.Add([]byte{30, 0, 1, 0xff}, true)
 	f.Add([]byte{0, 0, 20, 0xff, 200, 0, 1, 1}, true)
 	f.Fuzz(func(t *testing.T, input []byte, patch bool) {
+		if late, err := decode(input); err == nil {
+			again, err := decode(encode(late))
+			if err != nil || !reflect.DeepEqual(again, late) {
+				t.Fatalf("%+v\nwas written and read as\n%+v (%v)", late, again, err)
+			}
+		}
 		d := newDisk()
 		file := input
 		var intact []int

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/journal"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// away is a store that can be out of reach.
+type away struct {
+	dedupe.Store
+	is atomic.Bool
+}
+
+var errAway = errors.New("connection refused")
+
+func (s *away) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if s.is.Load() {
+		return dedupe.Admission{}, errAway
+	}
+	return s.Store.Admit(ctx, req)
+}
+
+func (s *away) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if s.is.Load() {
+		return 0, errAway
+	}
+	return s.Store.Settle(ctx, settlement)
+}
+
+func (s *away) Ping(ctx context.Context) error {
+	if s.is.Load() {
+		return errAway
+	}
+	return s.Store.Ping(ctx)
+}
+
+// The effect has happened when the store is found to be away: the caller gets
+// its result all the same, duplicates get it from the journal, and once the
+// store is back from there.
+func TestTheStoreIsAwayAtSettle(t *testing.T) {
+	store := &away{Store: memory.New(memory.Options{})}
+	b := answers(`{"paid":true}`)
+	route := newRoute(t, "refund", tool.NonIdempotent, b)
+	s := newSidecarOn(t, memory.New(memory.Options{}), route)
+	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Dedupe = dedupe.New(store, dedupe.Options{Journal: j})
+	defer func() {
+		if err := s.Dedupe.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	route.Backend = awayAfter{b, store}
+
+	first := s.call(request("t1", "refund"))
+	if first.GetIsError() || first.GetRecorded() || first.GetReplayed() {
+		t.Fatalf("the caller got %v", first)
+	}
+	again := s.call(request("t1", "refund"))
+	if !again.GetReplayed() || again.GetRecorded() || again.GetContent() != first.GetContent() {
+		t.Errorf("the duplicate got %v", again)
+	}
+	admin := &Admin{Dedupe: s.Dedupe, Registry: s.Registry, Drain: NewDrain()}
+	if code, body := readyNow(t, admin); code != http.StatusServiceUnavailable || body.Journal == nil ||
+		body.Journal.Detail != "1 settlement waits in the journal" {
+		t.Errorf("/readyz = %d %+v", code, body)
+	}
+	store.is.Store(false)
+	deadline := time.Now().Add(time.Minute)
+	for s.Dedupe.Late().Waiting > 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the store did not get it")
+		}
+		time.Sleep(time.Millisecond) // between two looks
+	}
+	if code, body := readyNow(t, admin); code != http.StatusOK || body.Journal != nil {
+		t.Errorf("/readyz = %d %+v", code, body)
+	}
+	again = s.call(request("t1", "refund"))
+	if !again.GetReplayed() || !again.GetRecorded() {
+		t.Errorf("with the store back the duplicate got %v", again)
+	}
+	again.Replayed, again.Recorded = false, false
+	want, _ := proto.MarshalOptions{Deterministic: true}.Marshal(first)
+	got, _ := proto.MarshalOptions{Deterministic: true}.Marshal(again)
+	if !bytes.Equal(want, got) || b.calls.Load() != 1 {
+		t.Errorf("%d executions; first\n%v\nthen\n%v", b.calls.Load(), first, again)
+	}
+}
+
+// awayAfter loses the store when the effect has happened.
+type awayAfter struct {
+	*fakeBackend
+	store *away
+}
+
+func (b awayAfter) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	defer b.store.is.Store(true)
+	return b.fakeBackend.Invoke(ctx, in)
+}
+
+func readyNow(t *testing.T, admin *Admin) (code int, body Readiness) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	admin.ready(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, body
+}
+
+func TestWhatReadyzSaysOfTheJournal(t *testing.T) {
+	for state, want := range map[dedupe.LateState]string{
+		{}:                          "",
+		{Replayed: 3, Forgotten: 1}: "",
+		{Waiting: 2}:                "2 settlements wait in the journal",
+		{Lost: 1}:                   "1 settlement was lost: neither the store nor a journal has it, and the call stays unknown",
+		{Waiting: 1, Damaged: 2}:    "1 settlement waits in the journal; 2 damages of the journal: the file as it was is kept beside it, see the log",
+	} {
+		got := journalReadiness(state)
+		if want == "" && got != nil || want != "" && (got == nil || got.Detail != want) {
+			t.Errorf("%+v: %+v, want %q", state, got, want)
+		}
+	}
+}
