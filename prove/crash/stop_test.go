@@ -136,9 +136,11 @@ func (p *stops) stopOwner(t *testing.T, owner *harness.Sidecar, k stop) (*errgro
 	if held != nil {
 		<-held.done
 		owner.Signal(syscall.SIGSTOP)
-		close(held.open)
 	}
 	owner.AwaitStopped()
+	if held != nil {
+		close(held.open) // the answer lies in the socket when it goes on
+	}
 	return call, answers
 }
 
