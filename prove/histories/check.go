@@ -90,7 +90,8 @@ func (h History) window(op *Operation) span {
 
 // report writes a picture of a history that was refused.
 func (h History) report(key int, operations []porcupine.Operation, dir, what string) error {
-	_, info := porcupine.CheckOperationsVerbose(table(), operations, h.Limit)
+	// A picture of the whole search takes longer than the search did.
+	_, info := porcupine.CheckOperationsVerbose(table(), operations, min(h.Limit, 5*time.Second))
 	base := filepath.Join(dir, strings.ReplaceAll(h.Name, " ", "_")+fmt.Sprintf("_key%d", key))
 	picture := base + ".html"
 	if err := porcupine.VisualizePath(table(), info, picture); err != nil {

@@ -21,7 +21,7 @@ type interruptions struct{ kills, reopens atomic.Int64 }
 // of these.
 func TestEmbedded(t *testing.T) {
 	const tracks = 2 // files at a time, so that one works while the other is opened
-	run := newProof(t, "embedded", proof.Runs(4_000, 50_000))
+	run := newProof(t, "embedded", proof.Runs(3_000, 50_000))
 	run.need = append(run.need, SawReopened)
 	var cuts interruptions
 	var wg sync.WaitGroup
@@ -68,7 +68,7 @@ func (tr *track) follow() {
 
 // record lets a group of histories run through their phases.
 func (tr *track) record(group []int) {
-	const clients = 5
+	const clients = 4 // whatever they have under way is left in doubt, twice
 	ends := map[int]int64{}
 	var reopens []Operation
 	order := Order{Seed: tr.seed, Clients: upTo(clients), Total: clients}

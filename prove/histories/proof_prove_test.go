@@ -22,11 +22,13 @@ import (
 )
 
 // Environment variables: the seed of the plans, where pictures of violations
-// go, and how many histories are recorded instead of the usual number.
+// go, how many histories are recorded instead of the usual number, and how long
+// the search for an order may take instead of the usual time.
 const (
 	seedEnv  = "SIDECALL_PROVE_SEED"
 	dirEnv   = "SIDECALL_PROVE_PICTURES"
 	countEnv = "SIDECALL_PROVE_HISTORIES"
+	limitEnv = "SIDECALL_PROVE_SEARCH"
 )
 
 // enough is how many violations are told; further histories are not recorded.
@@ -76,6 +78,8 @@ type running struct {
 	coverage   Coverage
 	need       []string
 	figures    []string
+	// limit bounds the search of one history, longest is how long one took.
+	limit, longest time.Duration
 }
 
 func newProof(t *testing.T, store string, want int) *running {
@@ -87,6 +91,12 @@ func newProof(t *testing.T, store string, want int) *running {
 	if text := os.Getenv(seedEnv); text != "" {
 		var err error
 		if r.seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := os.Getenv(limitEnv); text != "" {
+		var err error
+		if r.limit, err = time.ParseDuration(text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,10 +132,15 @@ func (r *running) next() (history int, more bool) {
 // check checks a history that is over. ends are when its phases ended, reopens
 // what lies between them.
 func (r *running) check(history int, ends map[int]int64, reopens []Operation) {
+	if r.violations.Load() >= enough {
+		return // the proof has failed; further pictures help nobody
+	}
 	plan := NewPlan(r.seed, history)
 	ops := append(r.recorder.Take(history, ends), reopens...)
 	name := fmt.Sprintf("history %s seed %#x number %d", r.store, r.seed, history)
-	err := Check(History{Name: name, Keys: plan.Keys, Operations: ops, Offset: r.offset}, r.pictures)
+	began := time.Now()
+	err := Check(History{Name: name, Keys: plan.Keys, Operations: ops, Offset: r.offset, Limit: r.limit}, r.pictures)
+	took := time.Since(began)
 	if err != nil && r.violations.Add(1) <= enough {
 		r.Error(err)
 	}
@@ -136,6 +151,7 @@ func (r *running) check(history int, ends map[int]int64, reopens []Operation) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.longest = max(r.longest, took)
 	for what, n := range seen {
 		r.coverage[what] += n
 	}
@@ -156,7 +172,8 @@ func (r *running) report() {
 	if missing := r.coverage.Missing(r.need); len(missing) > 0 && recorded >= 1000 && r.violations.Load() == 0 {
 		r.Errorf("no history shows %s", strings.Join(missing, ", "))
 	}
-	r.Logf("%d histories in %v; they show %v", recorded, time.Since(r.begun).Round(time.Millisecond), maps.Clone(r.coverage))
+	r.Logf("%d histories in %v, the longest search %v; they show %v",
+		recorded, time.Since(r.begun).Round(time.Millisecond), r.longest.Round(time.Millisecond), maps.Clone(r.coverage))
 	figures := append([]string{fmt.Sprintf("%d operations, %d unanswered", r.operations.Load(), r.coverage[SawUnheard])}, r.figures...)
 	proof.Report(r.T, proof.Row{
 		Fault: "concurrent histories, linearizable", Store: r.store, Runs: recorded, Violations: int(r.violations.Load()),

@@ -156,7 +156,8 @@ func (w *worker) open() (dedupe.Store, error) {
 	}
 	options := redisstore.Options{Addrs: []string{w.job.Redis}}
 	if w.job.Cut {
-		w.cutter = &cutter{}
+		w.cutter = &cutter{due: make(chan struct{}, 1)}
+		w.cutter.left.Store(cutEvery)
 		options.Dialer = w.cutter.dial
 		go w.cutter.run() // ends with the process
 	}
@@ -173,16 +174,31 @@ func (w *worker) carryOut(o Order) {
 	}
 	if w.cutter != nil {
 		base.Resends = w.cutter.count.Load
+		told := base.Ended
+		base.Ended = func(op Operation) { told(op); w.cutter.ended() }
 	}
 	o.Perform(context.Background(), w.store, base)
 	w.teller.tell(message{Done: &o})
 }
 
+// cutEvery is how many operations end between two cuts, about. Each cut leaves
+// in doubt what is under way, and an order of too many doubts is never found.
+const cutEvery = 400
+
 // cutter cuts connections while requests are under way on them.
 type cutter struct {
 	count atomic.Uint64 // see Client.Resends
+	left  atomic.Int64  // operations to end before the next cut
+	due   chan struct{}
 	mu    sync.Mutex
 	conns []net.Conn
+}
+
+// ended counts an operation.
+func (c *cutter) ended() {
+	if c.left.Add(-1) == 0 {
+		c.due <- struct{}{} // there is room, for left begins anew after the cut
+	}
 }
 
 func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -196,8 +212,8 @@ func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, erro
 }
 
 func (c *cutter) run() {
-	for {
-		time.Sleep(rand.N(100 * time.Millisecond)) // random moments are the point
+	for range c.due {
+		time.Sleep(rand.N(2 * time.Millisecond)) // random moments are the point
 		c.mu.Lock()
 		if n := len(c.conns); n > 0 {
 			i := rand.IntN(n)
@@ -209,5 +225,6 @@ func (c *cutter) run() {
 			c.count.Add(1)
 		}
 		c.mu.Unlock()
+		c.left.Store(1 + rand.Int64N(2*cutEvery))
 	}
 }
