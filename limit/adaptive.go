@@ -22,9 +22,9 @@ const (
 	// patientFor is how many times the time of a late call nothing may have been
 	// answered before the other side may be dead. A queue that is just too long
 	// answers nobody either; this leaves the bound the time to shorten it.
-	patientFor = 3
+	patientFor = 5
 	// shrink and grow bound how far the bound moves at the end of a window.
-	shrink, grow = 0.5, 1.25
+	shrink, grow = 0.25, 2
 )
 
 // Adaptive bounds how many calls of one kind are in flight at a place that has a

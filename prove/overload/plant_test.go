@@ -4,6 +4,7 @@ package overload
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 // plant is an upstream of a known capacity. It serves as many requests at a
 // time as it has workers; the others stand in line, first come, first served,
-// and whoever has left by its turn is not served.
+// and whoever has left by its turn is not served, unless the plant is blind.
 type plant struct {
 	URL string
 	// service is how long a worker takes for a request, in nanoseconds.
@@ -25,6 +26,8 @@ type plant struct {
 	answer atomic.Pointer[func(w http.ResponseWriter, req *http.Request) bool]
 	// body is what a served request gets.
 	body string
+	// blind: the plant does not notice who has left, and works for nobody.
+	blind bool
 
 	workers  chan struct{}
 	requests atomic.Int64
@@ -79,16 +82,23 @@ func (p *plant) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer p.present.Add(-1)
 	id := req.URL.Query().Get("id")
 	p.note(id)
+	// Only a server that has read the request notices that its client leaves.
+	left := req.Context().Done()
+	if p.blind {
+		left = nil
+	} else {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
 	if answer := p.answer.Load(); answer != nil && (*answer)(w, req) {
 		return
 	}
 	select {
 	case p.workers <- struct{}{}:
 		defer func() { <-p.workers }()
-	case <-req.Context().Done():
+	case <-left:
 		return
 	}
-	if req.Context().Err() != nil {
+	if !p.blind && req.Context().Err() != nil {
 		return
 	}
 	p.execute(id)

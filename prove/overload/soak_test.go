@@ -211,7 +211,7 @@ func proveSoak(t *testing.T, store string) {
 	up.answers(s.behave)
 	w := soakWorld(t, store, fmt.Sprintf(soakConfig, up.URL, soakPlaces))
 	s.world = w
-	length := proof.Pick(15*time.Second, 10*time.Minute)
+	length := proof.Pick(12*time.Second, 10*time.Minute)
 	load := Load{Call: s.call, Deadline: 10 * time.Second, Callers: soakCallers, For: length / 10}
 	s.name = w.load("warm")
 	load.Closed(t.Context())
