@@ -251,16 +251,22 @@ func (d *Dedupe) endLate(ctx context.Context, entry Late) error {
 		log.Info("settlement replayed from the journal")
 	default:
 		l.superseded.Add(1)
-		l.log.Error("settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
+		level := slog.LevelError
+		if entry.Claim.Effect.Repeatable() {
+			level = slog.LevelWarn // it may run again, and has
+		}
+		l.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
 			"call", entry.Settlement, "decided", why)
 	}
 	return nil
 }
 
-// remember deals with a settlement that the store does not know the claim of.
-// A store that has forgotten the call would let it run a second time: it is
-// claimed anew, in the same name, and settled as it was. In every other case
-// somebody else has decided, and that stands.
+// remember deals with a settlement that the store did not take as it is. A store
+// that has forgotten the call would let it run a second time: it is claimed
+// anew, in the same name, and settled as it was. A call that was found unknown
+// and provably did not run may run after all. In every other case somebody else
+// has decided, and that stands. why is not empty when the store had forgotten,
+// and says who decided when somebody has.
 func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdict, why string, err error) {
 	s := entry.Settlement
 	record, err := d.store.Lookup(ctx, s.Key)
@@ -269,6 +275,11 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 		return 0, "", err
 	case record.State == Absent && s.State == NotRun:
 		return Settled, "", nil // it may run again, as it might have before
+	case record.State == Unknown && s.State == NotRun && record.Owner == s.Owner && record.Epoch == s.Epoch:
+		// Somebody saw the lease run out and could not know; this process does.
+		s.Resolves = true
+		verdict, err = d.store.Settle(ctx, s)
+		return verdict, "", err
 	case record.State != Absent && (record.Owner != s.Owner || record.Epoch == s.Epoch):
 		return Superseded, decided(record), nil
 	}

@@ -363,6 +363,24 @@ func TestALateOwnerDecidesAnUnknownCall(t *testing.T) {
 	})
 }
 
+func TestALateOwnerKnowsThatAnUnknownCallDidNotRun(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.NotRun})
+		time.Sleep(time.Minute)
+		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.Undecided {
+			t.Fatalf("%v, %v", a.Verdict, err)
+		}
+		w.down.Store(false)
+		stored(t, w, call, dedupe.NotRun, "")
+		time.Sleep(time.Second)
+		if got := here.Late(); got != (dedupe.LateState{Replayed: 1}) {
+			t.Errorf("%+v", got)
+		}
+		win(t, there, call)
+	})
+}
+
 func withOwner(req dedupe.Request, owner string) dedupe.Request {
 	req.Owner, req.Lease, req.Retention = owner, time.Second, time.Hour
 	return req
@@ -372,9 +390,10 @@ func withOwner(req dedupe.Request, owner string) dedupe.Request {
 func TestADecisionOfSomebodyElseStands(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect tool.Effect
+		level  string
 		decide func(t *testing.T, w *wire, call dedupe.Request)
 	}{
-		"an operator": {tool.NonIdempotent, func(t *testing.T, w *wire, call dedupe.Request) {
+		"an operator": {tool.NonIdempotent, "ERROR", func(t *testing.T, w *wire, call dedupe.Request) {
 			r, err := w.Lookup(t.Context(), call.Key)
 			if err != nil {
 				t.Fatal(err)
@@ -386,7 +405,7 @@ func TestADecisionOfSomebodyElseStands(t *testing.T) {
 				t.Fatalf("%v, %v", v, err)
 			}
 		}},
-		"another sidecar": {tool.Idempotent, func(t *testing.T, w *wire, call dedupe.Request) {
+		"another sidecar": {tool.Idempotent, "WARN", func(t *testing.T, w *wire, call dedupe.Request) {
 			a, err := w.Store.Admit(t.Context(), withOwner(call, "another"))
 			if err != nil || a.Verdict != dedupe.Won {
 				t.Fatalf("%v, %v", a.Verdict, err)
@@ -412,7 +431,7 @@ func TestADecisionOfSomebodyElseStands(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				stored(t, w, call, dedupe.Done, "by hand")
-				here.says(t, "ERROR", "settlement superseded", 1)
+				here.says(t, c.level, "settlement superseded", 1)
 				if got := here.Late(); got != (dedupe.LateState{Superseded: 1}) {
 					t.Errorf("%+v", got)
 				}
