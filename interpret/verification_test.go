@@ -130,7 +130,7 @@ func TestVerificationNamesEveryKeyThatDoesNotCompile(t *testing.T) {
 	_, err := CompileVerification(VerificationConfig{
 		Args: map[string]string{"a": "arg.x", "b": "", "c": "result.x"}, DoneWhen: "1 + 1", NotRunWhen: "(", Result: "resul",
 	})
-	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it is the list itself that is looked at
+	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("%v", err)
 	}

@@ -169,8 +169,8 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 		}
 	}
 	admission, claim, err := e.Dedupe.Admit(ctx, req)
-	if admission.Verdict == dedupe.Undecided {
-		admission, claim, err = e.reconsider(ctx, c, req, admission)
+	if admission.Verdict == dedupe.Undecided && e.reconsider(ctx, c, admission) {
+		admission, claim, err = e.Dedupe.Admit(ctx, req)
 	}
 	if err != nil {
 		return e.withoutStore(ctx, c, err)

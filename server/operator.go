@@ -340,7 +340,9 @@ func (c *call) settledByHand(req *sidecallv1.ResolveExecutionRequest, record ded
 }
 
 // cleanLine makes one line of what somebody has typed.
-func cleanLine(text string) string { return strings.Join(strings.Fields(output.Clean([]byte(text))), " ") }
+func cleanLine(text string) string {
+	return strings.Join(strings.Fields(output.Clean([]byte(text))), " ")
+}
 
 // cleaned takes out what a text must not show: control characters, and the
 // secrets of the tool's backend.

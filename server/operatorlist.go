@@ -76,10 +76,24 @@ type place struct {
 	// said then that its next page begins. Where it now says otherwise, the
 	// page is another one than before, and is listed from its beginning: rather
 	// twice than not at all.
-	After *dedupe.Key `json:"after,omitempty"`
-	Next  string      `json:"next,omitempty"`
+	After *placeKey `json:"after,omitempty"`
+	Next  string    `json:"next,omitempty"`
 	// Over: there is nothing more.
 	Over bool `json:"-"`
+}
+
+// placeKey is the key of a call of the caller's tenant.
+type placeKey struct {
+	Conversation string `json:"c,omitempty"`
+	Turn         string `json:"t,omitempty"`
+	ID           string `json:"i"`
+}
+
+func placeOf(k dedupe.Key) *placeKey { return &placeKey{k.Conversation, k.Turn, k.ID} }
+
+// compare orders the calls of a page of the store.
+func (p *placeKey) compare(q *placeKey) int {
+	return cmp.Or(cmp.Compare(p.Conversation, q.Conversation), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
 }
 
 func (p place) String() string {
@@ -110,9 +124,9 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return c.Key.Tenant != l.tenant })
-	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return compareKeys(a.Key, b.Key) })
+	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return placeOf(a.Key).compare(placeOf(b.Key)) })
 	if l.at.After != nil && l.at.Next == page.Next {
-		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return compareKeys(c.Key, *l.at.After) <= 0 })
+		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return placeOf(c.Key).compare(l.at.After) <= 0 })
 	}
 	for i := range calls {
 		described := l.operator.describe(calls[i])
@@ -123,14 +137,10 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 		l.found = append(l.found, described)
 		l.room--
 		l.bytes -= size
-		l.at = place{From: l.at.From, After: &calls[i].Key, Next: page.Next}
+		l.at = place{From: l.at.From, After: placeOf(calls[i].Key), Next: page.Next}
 	}
 	l.at = place{From: page.Next, Over: page.Next == ""}
 	return !l.at.Over && l.room > 0 && l.bytes > 0, nil
-}
-
-func compareKeys(a, b dedupe.Key) int {
-	return cmp.Or(cmp.Compare(a.Conversation, b.Conversation), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID))
 }
 
 // describe says what is known of an unknown call.

@@ -80,27 +80,26 @@ func (e *Executor) verified(ctx context.Context, c *call, end ending) ending {
 }
 
 // reconsider asks what became of a call that is recorded as unknown. When that
-// can be told now, the record is settled so, and the request is admitted anew:
-// it then gets the result, or runs. Nobody waits for it in another's place.
-func (e *Executor) reconsider(ctx context.Context, c *call, req dedupe.Request, unknown dedupe.Admission) (dedupe.Admission, *dedupe.Claim, error) {
+// can be told now the record is settled so, or somebody else has done it, and
+// the request is to be admitted anew: it then gets the result, or runs. Nobody
+// waits for it in another's place.
+func (e *Executor) reconsider(ctx context.Context, c *call, unknown dedupe.Admission) (admitAnew bool) {
 	if c.route.Verification == nil || unknown.Journaled || ctx.Err() != nil || !c.places.standAside(e.Waiting) {
-		return unknown, nil, nil
+		return false
 	}
 	record := unknown.Record
 	found := e.ask(ctx, c, record.Epoch)
 	if notBefore := c.notRunFrom(record); found.verdict == interpret.NotThere && found.asked.Before(notBefore) {
 		c.tooEarly = notBefore.Sub(found.asked)
-		return unknown, nil, nil
+		return false
 	}
 	if found.verdict == interpret.Inconclusive {
-		return unknown, nil, nil
-	}
-	if _, err := e.settleVerified(ctx, c, record, found); err != nil {
-		c.cause = err
-		return unknown, nil, nil
+		return false
 	}
 	// Superseded or not: somebody knows more than we did.
-	return e.Dedupe.Admit(ctx, req)
+	_, err := e.settleVerified(ctx, c, record, found)
+	c.cause = err
+	return err == nil
 }
 
 // settleVerified records what a verification has found of a call. False when
@@ -230,7 +229,7 @@ func (e *Executor) inquire(ctx context.Context, c *call) (found finding) {
 	if err != nil {
 		return inconclusive("the store does not tell its time: %w", err)
 	}
-	e.guardedInvoke(ctx, question, 1, question.idempotencyKey())
+	_ = e.guardedInvoke(ctx, question, 1, question.idempotencyKey()) // it is in question.reading
 	judged := v.Program.Judge(question.reading, c.subject())
 	return finding{
 		verdict: judged.Verdict, why: errors.Join(judged.Why, question.cause), asked: asked, result: judged.Result,

@@ -35,8 +35,7 @@ func locate(err error, path []string) []located {
 	case errors.As(err, &input):
 		return []located{inSchema(*input, path)}
 	}
-	var key *interpret.KeyError
-	if errors.As(err, &key) {
+	if key, ok := errors.AsType[*interpret.KeyError](err); ok {
 		return []located{{append(slices.Clone(path), key.Key...), errors.New(key.Reason)}}
 	}
 	return []located{inExpression(err, path)}

@@ -323,6 +323,7 @@ func (r *resolving) failed(err error) error {
 		if !strings.Contains(s.Message(), "connection error") {
 			return fail(exitUnavailable, errors.New(s.Message())) // the sidecar itself says so: its store is down
 		}
+	default:
 	}
 	return rpcError(r.addr, err)
 }
