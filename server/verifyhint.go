@@ -12,8 +12,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// maxHintArgs bounds the arguments that a hint spells out, in bytes; longer ones
-// are named only.
+// maxHintArgs bounds the arguments that a hint spells out, in bytes; of longer
+// ones those that are required are named only.
 const maxHintArgs = 400
 
 // askWith says what to call to see whether a call has happened: the tool, and
@@ -27,11 +27,14 @@ func (c *call) askWith(verify string) string {
 	}
 	wanted := propertiesOf(route.Tool.InputSchema)
 	known := c.knownArgs(route, wanted)
-	missing := slices.DeleteFunc(wanted.Required, func(name string) bool { _, has := known[name]; return has })
 	with := ""
-	if text, err := schema.Canonical(known); err == nil && len(known) > 0 && len(text) <= maxHintArgs {
+	switch text, err := schema.Canonical(known); {
+	case err != nil || len(text) > maxHintArgs:
+		known = nil
+	case len(known) > 0:
 		with = " with " + string(text)
 	}
+	missing := slices.DeleteFunc(wanted.Required, func(name string) bool { _, has := known[name]; return has })
 	switch {
 	case len(missing) == 0:
 		return verify + with + purpose
