@@ -44,7 +44,13 @@ type oneCall struct {
 	key        dedupe.Key
 	executions atomic.Int64
 	failed     atomic.Int64 // requests that the store could not answer
-	result     []byte       // written by whoever executes it
+	result     atomic.Value // []byte, of whoever executes it
+}
+
+// want is the result that every duplicate must get; nil before it was executed.
+func (c *oneCall) want() []byte {
+	result, _ := c.result.Load().([]byte)
+	return result
 }
 
 // newWorkload makes calls through two sidecars' parts, each with its own
@@ -115,8 +121,8 @@ func (w *workload) call(c *oneCall, d *dedupe.Dedupe) {
 			w.execute(ctx, c, claim)
 		case admission.Verdict != dedupe.Replay:
 			w.violated("%s is %v, and was executed %d times", c.key.ID, admission.Verdict, c.executions.Load())
-		case !bytes.Equal(admission.Record.Result, c.result):
-			w.violated("%s replays %x, and its result was %x", c.key.ID, admission.Record.Result, c.result)
+		case !bytes.Equal(admission.Record.Result, c.want()):
+			w.violated("%s replays %x, and its result was %x", c.key.ID, admission.Record.Result, c.want())
 		default:
 			w.replays.Add(1)
 		}
@@ -137,8 +143,9 @@ func (w *workload) execute(ctx context.Context, c *oneCall, claim *dedupe.Claim)
 			w.violated("%s was won at epoch %d, though nobody had given it back", c.key.ID, claim.Epoch())
 		}
 	}
-	c.result = []byte(rand.Text())
-	verdict, err := claim.Settle(ctx, dedupe.Settlement{State: dedupe.Done, Attempts: 1, Result: c.result})
+	result := []byte(rand.Text())
+	c.result.Store(result)
+	verdict, err := claim.Settle(ctx, dedupe.Settlement{State: dedupe.Done, Attempts: 1, Result: result})
 	if err != nil || verdict != dedupe.Settled {
 		w.violated("%s is settled with verdict %d, %v", c.key.ID, verdict, err)
 	}
@@ -173,8 +180,8 @@ func (w *workload) recorded(addr string) func(*oneCall) {
 	})
 	return func(c *oneCall) {
 		record, err := store.Lookup(context.Background(), c.key)
-		if err != nil || record.State != dedupe.Done || !bytes.Equal(record.Result, c.result) {
-			w.violated("%s is recorded as %v with %x, not %x: %v", c.key.ID, record.State, record.Result, c.result, err)
+		if err != nil || record.State != dedupe.Done || !bytes.Equal(record.Result, c.want()) {
+			w.violated("%s is recorded as %v with %x, not %x: %v", c.key.ID, record.State, record.Result, c.want(), err)
 		}
 	}
 }
