@@ -211,7 +211,7 @@ func TestLateAmongAnswersIsOverload(t *testing.T) {
 		if !last.Late(time.Second) {
 			t.Error("something was answered a short while ago")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if last.Late(time.Second) {
 			t.Error("what was answered was answered too long ago")
 		}

@@ -91,7 +91,7 @@ func closes(t *testing.T) (url string, reached func() int64) {
 func swallows(t *testing.T) (url string, reached func() int64) {
 	t.Helper()
 	return accepts(t, func(conn net.Conn) {
-		defer conn.Close() //nolint:errcheck // the client has closed it before
+		defer conn.Close()
 		for some := make([]byte, 4096); ; {
 			if _, err := conn.Read(some); err != nil {
 				return

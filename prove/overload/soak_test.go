@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -111,10 +112,8 @@ func (s *soak) call(ctx context.Context, n int) Answer {
 // room.
 func (s *soak) judge(kind int, a Answer, wanted ...string) Answer {
 	s.kinds[kind].done.Add(1)
-	for _, code := range append(wanted, "OVERLOADED") {
-		if a.Code == code {
-			return a
-		}
+	if a.Code == "OVERLOADED" || slices.Contains(wanted, a.Code) {
+		return a
 	}
 	s.wrong(kind, "kind %d: %s, want one of %s", kind, a.Code, wanted)
 	return a

@@ -32,6 +32,8 @@ type world struct {
 	clients []sidecallv1.ToolServiceClient
 	// ids keeps the ids of one load apart from those of another.
 	ids atomic.Int64
+	// arguments makes the arguments of a call from its id; nil for the id alone.
+	arguments func(id string) string
 	// stored measures the store in bytes; nil when nobody wants to know.
 	stored func() int64
 }
@@ -72,8 +74,12 @@ func (w *world) load(name string) string { return fmt.Sprintf("%s%d-", name, w.i
 
 // call makes one call of a tool whose argument is the id.
 func (w *world) call(ctx context.Context, n int, toolName, id string) (*sidecallv1.ExecuteToolResponse, error) {
+	arguments := fmt.Sprintf(`{"id":%q}`, id)
+	if w.arguments != nil {
+		arguments = w.arguments(id)
+	}
 	return w.clients[n%len(w.clients)].ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{
-		ToolUseId: id, ToolName: toolName, ConversationId: id, ArgumentsJson: fmt.Sprintf(`{"id":%q}`, id),
+		ToolUseId: id, ToolName: toolName, ConversationId: id, ArgumentsJson: arguments,
 	})
 }
 
