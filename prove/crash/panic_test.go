@@ -212,3 +212,60 @@ func (p *panics) judgeLostStore(t *testing.T, s *harness.Sidecar, k kill, answer
 		p.broken(t, "%v: after the restart the next call is answered %v, %v", k, next, err)
 	}
 }
+
+// A bug that every call meets costs each call its result, and nothing else: the
+// process stays, nothing runs twice, and the next version of the sidecar finds
+// no claim in its way.
+func TestPanicAtEveryCall(t *testing.T) {
+	t.Parallel()
+	p := &panics{tally: newTally(), world: startWorld(t)}
+	steps := panicSteps()
+	workers(t, len(steps), func(t *testing.T, i int) {
+		s := harness.New(t, p.world.config(embeddedStore, shortLease))
+		p.always(t, s, steps[i])
+	})
+	for id, n := range p.world.onDisk(t) {
+		if strings.HasPrefix(id, act) && n > 1 {
+			p.broken(t, "%s was executed %d times", id, n)
+		}
+	}
+	proof.Report(t, proof.Row{
+		Fault: "panic at every call", Store: "embedded", Runs: p.of("calls"), Violations: p.violations,
+		Figure: fmt.Sprintf("at %d steps: one result for every call, %d panics, 0 processes ended", len(steps), p.of("panics")),
+	})
+}
+
+// always sends calls, and each of them again, to a sidecar with a bug at a step.
+func (p *panics) always(t *testing.T, s *harness.Sidecar, at step) {
+	t.Helper()
+	s.Fail(string(at.at) + "=panic")
+	s.Run()
+	id := func(tool string, i int) string { return fmt.Sprintf("%s-%s-%d", tool, at.at, i) }
+	everyCall := func(what string, right func(*response) bool) {
+		for i := range 4 {
+			for _, tool := range tools {
+				p.add("calls", 1)
+				if answer, err := send(t, s, tool, id(tool, i/2)); err != nil || !right(answer) {
+					p.broken(t, "a bug at %s: %s is answered %v, %v", at.at, what, answer, err)
+				}
+			}
+		}
+	}
+	everyCall("a call", func(answer *response) bool { return answer.GetToolUseId() != "" })
+	if !s.Up() {
+		p.broken(t, "a bug at %s: the process has ended\n%s", at.at, s.Log())
+		return
+	}
+	s.Kill()
+	panicked := strings.Count(s.TakeLog(), "failpoint "+string(at.at))
+	if panicked == 0 && !at.slow {
+		p.broken(t, "a bug at %s: nobody met it", at.at)
+	}
+	p.add("panics", panicked)
+	s.Fail("")
+	s.Run()
+	everyCall("afterwards a call", func(answer *response) bool {
+		code := answer.GetError().GetCode()
+		return code == "" || code == "OUTCOME_UNKNOWN" && strings.HasPrefix(answer.GetToolUseId(), act)
+	})
+}
