@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sidecall/sidecall/e2e/harness"
@@ -16,9 +17,27 @@ import (
 	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
-// paysWith is a sidecar on a Redis, with one tool that must not run twice and
+// The memory store says at the start what it is, and is.
+func TestMemoryForgets(t *testing.T) {
+	t.Parallel()
+	s, up := paysWith(t, "memory: {}")
+	if log := s.Log(); !strings.Contains(log, "forgets everything when the process ends") {
+		t.Errorf("no warning:\n%s", log)
+	}
+	s.Call(pay("call"))
+	if res := s.Call(pay("call")); !res.GetReplayed() || up.Ledger.Executions("call") != 1 {
+		t.Errorf("a duplicate: %s, %d executions", res.GetContent(), up.Ledger.Executions("call"))
+	}
+	s.Kill()
+	s.Run()
+	if res := s.Call(pay("call")); res.GetReplayed() || up.Ledger.Executions("call") != 2 {
+		t.Errorf("after a restart: %s, %d executions; the guarantees say that it runs again", res.GetContent(), up.Ledger.Executions("call"))
+	}
+}
+
+// paysWith is a sidecar on a store, with one tool that must not run twice and
 // executes at an upstream that counts.
-func paysWith(t *testing.T, addr string) (*harness.Sidecar, *upstream.Server) {
+func paysWith(t *testing.T, store string) (*harness.Sidecar, *upstream.Server) {
 	t.Helper()
 	up, err := upstream.Start(upstream.New(upstream.NewLedger()), "")
 	if err != nil {
@@ -30,12 +49,12 @@ func paysWith(t *testing.T, addr string) (*harness.Sidecar, *upstream.Server) {
 		}
 	})
 	return harness.Start(t, fmt.Sprintf(`
-store: {redis: {addrs: [%q]}}
+store: {%s}
 journal: {enabled: false}
 backends: {shop: {http: {base_url: %q, allow_private: true}}}
 tools:
   pay: {backend: shop, effect: non_idempotent, http: {method: %s, path: /pay}}
-`, addr, up.URL, http.MethodPost)), up
+`, store, up.URL, http.MethodPost)), up
 }
 
 func pay(id string) *sidecallv1.ExecuteToolRequest {
@@ -49,7 +68,7 @@ func pay(id string) *sidecallv1.ExecuteToolRequest {
 func TestAppendOnlyFileEverySecond(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "everysec"}})
-	s, up := paysWith(t, srv.Addr)
+	s, up := paysWith(t, fmt.Sprintf("redis: {addrs: [%q]}", srv.Addr))
 	const calls = 50
 	for i := range calls {
 		if res := s.Call(pay(fmt.Sprintf("call-%02d", i))); res.GetIsError() || !res.GetRecorded() {

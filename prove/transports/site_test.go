@@ -27,6 +27,10 @@ const (
 	look   = "look"   // GET, read_only
 	actGet = "actget" // GET that has an effect after all, non_idempotent
 	drop   = "drop"   // DELETE, declared non_idempotent
+
+	// Two that the operator has declared wrongly.
+	believes = "believes" // POST, non_idempotent; a 503 is said to prove that nothing was done
+	ignored  = "ignored"  // POST, keyed; the upstream ignores the key
 )
 
 var tools = []string{act, pay, put, look, actGet, drop}
@@ -117,6 +121,7 @@ func toolConfig() string {
 	for name, how := range map[string][2]string{
 		act: {"POST", "non_idempotent"}, pay: {"POST", "keyed"}, put: {"PUT", "idempotent"},
 		look: {"GET", "read_only"}, actGet: {"GET", "non_idempotent"}, drop: {"DELETE", "non_idempotent"},
+		believes: {"POST", "non_idempotent\n    rejects_before_work: [503]"}, ignored: {"POST", "keyed"},
 	} {
 		text += fmt.Sprintf(`  %s:
     backend: shop
