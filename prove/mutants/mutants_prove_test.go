@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -17,13 +18,18 @@ import (
 	"github.com/sidecall/sidecall/prove/proof"
 )
 
+// onlyEnv names the environment variable that holds a pattern of the names of
+// the mutants to run, for looking into one.
+const onlyEnv = "SIDECALL_PROVE_MUTANTS"
+
 // TestMutants runs the suite of every mutant with it, and each suite once
 // without any.
 func TestMutants(t *testing.T) {
 	var all []Mutant
 	suites := map[string]Suite{}
+	only := regexp.MustCompile(os.Getenv(onlyEnv))
 	for _, m := range All() {
-		if proof.Full() || m.Short {
+		if (proof.Full() || m.Short) && only.MatchString(m.Name) {
 			all = append(all, m)
 			suites[m.Suite.Package+m.Suite.Run] = m.Suite
 		}
