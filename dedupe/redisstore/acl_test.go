@@ -41,20 +41,20 @@ func asArgs(words []string) []any {
 	return args
 }
 
-func withLeastRights(t *testing.T) Options {
+func withLeastRights(t *testing.T) crashJob {
 	t.Helper()
 	srv := redisserver.Start(t, redisserver.Options{})
 	srv.Do(asArgs(documentedUser(t))...)
-	return Options{Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret"}
+	return crashJob{Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret"}
 }
 
-func clusteredWithLeastRights(t *testing.T) Options {
+func clusteredWithLeastRights(t *testing.T) crashJob {
 	t.Helper()
 	cluster := redisserver.StartCluster(t, 3, 3)
 	for _, node := range cluster.Nodes {
 		node.Do(asArgs(documentedUser(t))...)
 	}
-	return Options{Cluster: true, Addrs: cluster.Addrs(), Username: "sidecall", Password: "secret"}
+	return crashJob{Cluster: true, Addrs: cluster.Addrs(), Username: "sidecall", Password: "secret"}
 }
 
 // Each of the rights is needed: without it Redis refuses something that a

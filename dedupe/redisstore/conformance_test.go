@@ -3,8 +3,12 @@
 package redisstore
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,24 +19,32 @@ import (
 	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
-// What every store must do, on every kind of Redis. A topology starts the
-// servers and returns the options that reach them.
+// topologies are the kinds of Redis. Each starts the servers and says how they
+// are reached.
+var topologies = map[string]func(*testing.T) crashJob{
+	"standalone":            standalone,
+	"standalone, WAIT":      waiting(withReplica),
+	"Sentinel":              underSentinels,
+	"Sentinel, WAIT":        waiting(underSentinels),
+	"Sentinel, TLS":         underSentinelsOverTLS,
+	"Cluster":               clustered,
+	"Cluster, WAIT":         waiting(clustered),
+	"Cluster, TLS":          clusteredOverTLS,
+	"TLS":                   overTLS,
+	"ACL":                   withLeastRights,
+	"ACL, Cluster and WAIT": waiting(clusteredWithLeastRights),
+}
+
+// What every store must do, on every kind of Redis.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, topology := range map[string]func(*testing.T) Options{
-		"standalone":            standalone,
-		"standalone, WAIT":      waiting(withReplica),
-		"Sentinel":              underSentinels,
-		"Sentinel, WAIT":        waiting(underSentinels),
-		"Cluster":               clustered,
-		"Cluster, WAIT":         waiting(clustered),
-		"TLS":                   overTLS,
-		"ACL":                   withLeastRights,
-		"ACL, Cluster and WAIT": waiting(clusteredWithLeastRights),
-	} {
+	for name, topology := range topologies {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			options := topology(t)
+			options, err := topology(t).options()
+			if err != nil {
+				t.Fatal(err)
+			}
 			var n atomic.Int32
 			storetest.Run(t, storetest.Harness{
 				Lease: 400 * time.Millisecond,
@@ -47,54 +59,145 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func standalone(t *testing.T) Options {
-	t.Helper()
-	return Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}}
+// Processes that are killed in the middle of their calls never run one twice,
+// on every kind of Redis.
+func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
+	t.Parallel()
+	for name, topology := range topologies {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			crash(t, topology(t), 4, nil)
+		})
+	}
 }
 
-func withReplica(t *testing.T) Options {
+// The server is killed too; with its append-only file synced at each write it
+// forgets no claim.
+func TestKilledServersNeverRunACallTwice(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	crash(t, crashJob{Addrs: []string{srv.Addr}}, 12, func(*testing.T, int) {
+		srv.Kill()
+		srv.Restart()
+	})
+}
+
+// The servers of a Cluster too, one after the other.
+func TestKilledMastersNeverRunACallTwice(t *testing.T) {
+	t.Parallel()
+	cluster := redisserver.StartCluster(t, 3, 3)
+	crash(t, crashJob{Addrs: cluster.Addrs(), Cluster: true, WaitReplicas: 1}, 4, func(_ *testing.T, round int) {
+		old := cluster.MasterOf(round * 5461 % 16384)
+		heir := cluster.ReplicasOf(old)[0]
+		old.Kill()
+		heir.AwaitInfo("role", "master")
+		old.Restart()
+		old.AwaitInfo("master_link_status", "up")
+		cluster.AwaitOK()
+	})
+}
+
+func crash(t *testing.T, job crashJob, rounds int, between func(*testing.T, int)) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Ledger = filepath.Join(t.TempDir(), "ledger")
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := job.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Crash{
+		Rounds:  rounds,
+		Ledger:  job.Ledger,
+		Between: between,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), crashChild+"="+string(text))
+			return cmd
+		},
+		Open: func(t testing.TB) dedupe.Store { return open(t, options) },
+	}.Run(t)
+}
+
+func standalone(t *testing.T) crashJob {
+	t.Helper()
+	return crashJob{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}}
+}
+
+func withReplica(t *testing.T) crashJob {
 	t.Helper()
 	srv := redisserver.Start(t, redisserver.Options{})
 	redisserver.StartReplica(t, srv.Addr, redisserver.Options{})
-	return Options{Addrs: []string{srv.Addr}}
+	return crashJob{Addrs: []string{srv.Addr}}
 }
 
-// underSentinels also has the Sentinels ask for a password of their own.
-func underSentinels(t *testing.T) Options {
+func underSentinels(t *testing.T) crashJob {
 	t.Helper()
-	master := redisserver.Start(t, redisserver.Options{Password: "of-the-data"})
-	redisserver.StartReplica(t, master.Addr, redisserver.Options{Password: "of-the-data"})
+	return watched(t, false)
+}
+
+func underSentinelsOverTLS(t *testing.T) crashJob {
+	t.Helper()
+	return watched(t, true)
+}
+
+// watched also has the Sentinels ask for a password of their own.
+func watched(t *testing.T, overTLS bool) crashJob {
+	t.Helper()
+	data := redisserver.Options{Password: "of-the-data", TLS: overTLS}
+	master := redisserver.Start(t, data)
+	redisserver.StartReplica(t, master.Addr, data)
 	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{
-		Replicas: 1, MasterPassword: "of-the-data", Server: redisserver.Options{Password: "of-the-sentinels"},
+		Replicas: 1, MasterPassword: "of-the-data", Server: redisserver.Options{Password: "of-the-sentinels", TLS: overTLS},
 	})
-	options := Options{MasterName: "main", Password: "of-the-data", SentinelPassword: "of-the-sentinels"}
+	job := crashJob{MasterName: "main", Password: "of-the-data", SentinelPassword: "of-the-sentinels"}
 	for _, s := range sentinels {
-		options.Addrs = append(options.Addrs, s.Addr)
+		job.Addrs = append(job.Addrs, s.Addr)
 	}
-	return options
+	if overTLS {
+		job.CA, job.Cert, job.Key = master.TLSFiles()
+	}
+	return job
 }
 
-func clustered(t *testing.T) Options {
+func clustered(t *testing.T) crashJob {
 	t.Helper()
-	return Options{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3).Addrs()[:2]}
+	return crashJob{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3).Addrs()[:2]}
 }
 
-func overTLS(t *testing.T) Options {
+func clusteredOverTLS(t *testing.T) crashJob {
+	t.Helper()
+	cluster := redisserver.StartClusterOf(t, 3, 3, redisserver.Options{TLS: true})
+	job := crashJob{Cluster: true, Addrs: cluster.Addrs()}
+	job.CA, job.Cert, job.Key = cluster.Nodes[0].TLSFiles()
+	return job
+}
+
+func overTLS(t *testing.T) crashJob {
 	t.Helper()
 	srv := redisserver.Start(t, redisserver.Options{TLS: true})
-	// A server that speaks TLS by its name, which has to be verified.
 	_, port, err := net.SplitHostPort(srv.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Addrs: []string{net.JoinHostPort("localhost", port)}, TLS: srv.TLSConfig()}
+	// By its name, which has to be verified.
+	job := crashJob{Addrs: []string{net.JoinHostPort("localhost", port)}}
+	job.CA, job.Cert, job.Key = srv.TLSFiles()
+	return job
 }
 
 // waiting is a topology in which a replica has to have every claim.
-func waiting(topology func(*testing.T) Options) func(*testing.T) Options {
-	return func(t *testing.T) Options {
-		options := topology(t)
-		options.WaitReplicas, options.WaitTimeout = 1, 10*time.Second
-		return options
+func waiting(topology func(*testing.T) crashJob) func(*testing.T) crashJob {
+	return func(t *testing.T) crashJob {
+		t.Helper()
+		job := topology(t)
+		job.WaitReplicas = 1
+		return job
 	}
 }

@@ -1,24 +1,72 @@
 package redisstore
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe/storetest"
 )
 
-// crashChild is set, to the address of the server and the path of the ledger,
-// for a process that is to be killed.
+// crashChild is set, to a crashJob, for a process that is to be killed.
 const crashChild = "SIDECALL_TEST_REDIS_CRASH_CHILD"
 
+// crashJob is what such a process has to know: the store, as far as its options
+// are data, and the ledger.
+type crashJob struct {
+	Addrs                                []string
+	MasterName                           string
+	Cluster                              bool
+	Username, Password, SentinelPassword string
+	WaitReplicas                         int
+	// CA, Cert and Key are files; without them no TLS is spoken.
+	CA, Cert, Key string
+	Ledger        string
+}
+
+func (j crashJob) options() (Options, error) {
+	o := Options{
+		Addrs: j.Addrs, MasterName: j.MasterName, Cluster: j.Cluster,
+		Username: j.Username, Password: j.Password, SentinelPassword: j.SentinelPassword,
+		WaitReplicas: j.WaitReplicas, WaitTimeout: 10 * time.Second,
+	}
+	if j.CA == "" {
+		return o, nil
+	}
+	ca, err := os.ReadFile(j.CA)
+	if err != nil {
+		return o, err
+	}
+	pair, err := tls.LoadX509KeyPair(j.Cert, j.Key)
+	if err != nil {
+		return o, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return o, errors.New("no certificate in " + j.CA)
+	}
+	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}
+	return o, nil
+}
+
 // runCrashChild makes calls until it is killed.
-func runCrashChild(where string) {
-	addr, ledger, _ := strings.Cut(where, " ")
-	s, err := New(Options{Addrs: []string{addr}})
+func runCrashChild(text string) {
+	var job crashJob
+	err := json.Unmarshal([]byte(text), &job)
+	var options Options
 	if err == nil {
-		err = storetest.Work(s, ledger, crashLease)
+		options, err = job.options()
+	}
+	var s *Store
+	if err == nil {
+		s, err = New(options)
+	}
+	if err == nil {
+		err = storetest.Work(s, job.Ledger, crashLease)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

@@ -7,16 +7,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/redisserver"
 	"github.com/sidecall/sidecall/tool"
@@ -281,43 +277,6 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 	if got := replica.Do("exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
 		t.Error("the replica does not have the claim")
 	}
-}
-
-func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
-	t.Parallel()
-	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
-	crash(t, srv, nil)
-}
-
-// The server is killed too; with its append-only file synced at each write it
-// forgets no claim.
-func TestKilledServersNeverRunACallTwice(t *testing.T) {
-	t.Parallel()
-	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
-	crash(t, srv, func(t *testing.T, _ int) {
-		srv.Kill()
-		srv.Restart()
-	})
-}
-
-func crash(t *testing.T, srv *redisserver.Server, between func(*testing.T, int)) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger := filepath.Join(t.TempDir(), "ledger")
-	storetest.Crash{
-		Rounds:  12,
-		Ledger:  ledger,
-		Between: between,
-		Command: func() *exec.Cmd {
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), crashChild+"="+srv.Addr+" "+ledger)
-			return cmd
-		},
-		Open: func(t testing.TB) dedupe.Store { return open(t, Options{Addrs: []string{srv.Addr}}) },
-	}.Run(t)
 }
 
 // BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two

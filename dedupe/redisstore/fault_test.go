@@ -117,8 +117,7 @@ func TestWritesArePaused(t *testing.T) {
 	under(t, Options{Addrs: []string{srv.Addr}}, func(*topology.Traffic) {
 		for range 3 {
 			srv.Do("client", "pause", 300, "all")
-			for srv.Info("role") == "" { // it answers nothing until then
-			}
+			srv.AwaitInfo("role", "master") // it answers nothing until it is over
 		}
 	})
 }

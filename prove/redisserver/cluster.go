@@ -27,10 +27,19 @@ type Cluster struct {
 // is silent for a second is replaced by its replica, unless args say otherwise.
 func StartCluster(tb testing.TB, masters, replicas int, args ...string) *Cluster {
 	tb.Helper()
+	return StartClusterOf(tb, masters, replicas, Options{Args: args})
+}
+
+// StartClusterOf is StartCluster with other options than Args.
+func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Cluster {
+	tb.Helper()
 	c := &Cluster{tb: tb, Nodes: make([]*Server, masters+replicas), ids: map[*Server]string{}}
-	options := Options{Args: append([]string{
+	options.Args = append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no",
-	}, args...)}
+	}, options.Args...)
+	if options.TLS {
+		options.Args = append(options.Args, "--tls-cluster", "yes")
+	}
 	for i := range c.Nodes {
 		c.Nodes[i] = Start(tb, options)
 		c.ids[c.Nodes[i]] = fmt.Sprint(c.Nodes[i].Do("cluster", "myid"))
