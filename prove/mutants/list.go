@@ -109,7 +109,7 @@ func scripts() []Mutant {
 		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
 		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
 		one("codec.go: an expired claim is told as running", lookupCodec,
-			"return record.Observed(instant(now)), err", "return record, err", redisHistories),
+			"return record.Observed(instant(now)), err", "_ = now\n\treturn record, err", redisHistories),
 	}
 }
 
@@ -162,7 +162,7 @@ func transports() []Mutant {
 	return []Mutant{
 		one("httptool: a body can be sent again", httpRequest, "req.ContentLength = int64(len(r.body))",
 			"req.ContentLength = int64(len(r.body))\n\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }",
-			httptoolTests),
+			reusedConnections),
 		one("httptool: redirects are followed", httpRedirect,
 			"harmless := effect == tool.ReadOnly && len(req.body) == 0 &&", "harmless := effect == tool.ReadOnly || method != \"\" ||", httptoolTests),
 	}

@@ -52,6 +52,9 @@ var (
 	dedupeTests       = Suite{"./dedupe", ".", anyTest}
 	serverTests       = Suite{"./server", ".", anyTest}
 	httptoolTests     = Suite{"./backend/httptool", ".", anyTest}
+	// Apart from the others, because net/http sends without end over HTTP/2 what it
+	// may send again.
+	reusedConnections = Suite{"./backend/httptool", "^TestExecuteThenCloseOnAReusedConnectionExecutesOnce$", anyTest}
 )
 
 // overlay writes the mutant's files and the description of them for the go
