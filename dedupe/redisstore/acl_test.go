@@ -16,19 +16,25 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// documentedUser is what docs/redis.md tells an operator to type, in words.
+// documentedUser is what docs/redis.md tells an operator to type for the user
+// of a sidecar, in words.
 func documentedUser(t *testing.T) []string {
+	t.Helper()
+	return documented(t, "sidecall")
+}
+
+func documented(t *testing.T, user string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) > 2 && words[0] == "ACL" && words[1] == "SETUSER" {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "ACL" && words[1] == "SETUSER" && words[2] == user {
 			return words
 		}
 	}
-	t.Fatal("docs/redis.md has no ACL SETUSER line")
+	t.Fatalf("docs/redis.md has no ACL SETUSER line of %s", user)
 	return nil
 }
 

@@ -147,7 +147,8 @@ func underSentinelsOverTLS(t *testing.T) crashJob {
 	return watched(t, true)
 }
 
-// watched also has the Sentinels ask for a password of their own.
+// watched has data servers with a password, and Sentinels that grant their
+// user no more than the documentation says.
 func watched(t *testing.T, overTLS bool) crashJob {
 	t.Helper()
 	data := redisserver.Options{Password: "of-the-data", TLS: overTLS}
@@ -156,8 +157,9 @@ func watched(t *testing.T, overTLS bool) crashJob {
 	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{
 		Replicas: 1, MasterPassword: "of-the-data", Server: redisserver.Options{Password: "of-the-sentinels", TLS: overTLS},
 	})
-	job := crashJob{MasterName: "main", Password: "of-the-data", SentinelPassword: "of-the-sentinels"}
+	job := crashJob{MasterName: "main", Password: "of-the-data", SentinelUsername: "watcher", SentinelPassword: "secret"}
 	for _, s := range sentinels {
+		s.Do(asArgs(documented(t, "watcher"))...)
 		job.Addrs = append(job.Addrs, s.Addr)
 	}
 	if overTLS {

@@ -18,11 +18,12 @@ const crashChild = "SIDECALL_TEST_REDIS_CRASH_CHILD"
 // crashJob is what such a process has to know: the store, as far as its options
 // are data, and the ledger.
 type crashJob struct {
-	Addrs                                []string
-	MasterName                           string
-	Cluster                              bool
-	Username, Password, SentinelPassword string
-	WaitReplicas                         int
+	Addrs                              []string
+	MasterName                         string
+	Cluster                            bool
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+	WaitReplicas                       int
 	// CA, Cert and Key are files; without them no TLS is spoken.
 	CA, Cert, Key string
 	Ledger        string
@@ -31,7 +32,8 @@ type crashJob struct {
 func (j crashJob) options() (Options, error) {
 	o := Options{
 		Addrs: j.Addrs, MasterName: j.MasterName, Cluster: j.Cluster,
-		Username: j.Username, Password: j.Password, SentinelPassword: j.SentinelPassword,
+		Username: j.Username, Password: j.Password,
+		SentinelUsername: j.SentinelUsername, SentinelPassword: j.SentinelPassword,
 		WaitReplicas: j.WaitReplicas, WaitTimeout: 10 * time.Second,
 	}
 	if j.CA == "" {

@@ -173,8 +173,12 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 		redisserver.StartReplica(t, master.Addr, redisserver.Options{})
 	}
 	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{Replicas: 2})
-	options := Options{MasterName: "main", WaitReplicas: 1, Timeout: time.Second}
+	options := Options{
+		MasterName: "main", WaitReplicas: 1, Timeout: time.Second,
+		SentinelUsername: "watcher", SentinelPassword: "secret",
+	}
 	for _, s := range sentinels {
+		s.Do(asArgs(documented(t, "watcher"))...)
 		options.Addrs = append(options.Addrs, s.Addr)
 	}
 	verdict := under(t, options, func(*topology.Traffic) {
