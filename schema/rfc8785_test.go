@@ -73,7 +73,7 @@ func doubles(t *testing.T) func() float64 {
 		t.Fatal(err)
 	}
 	var first []uint64
-	for _, line := range strings.Fields(string(text)) {
+	for line := range strings.FieldsSeq(string(text)) {
 		bits, err := strconv.ParseUint(line, 16, 64)
 		if err != nil {
 			t.Fatal(err)

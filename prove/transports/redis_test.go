@@ -100,7 +100,6 @@ func plainRedis(t *testing.T, proxy *faultproxy.Proxy) (increments int64, lostTo
 		t.Fatal(err)
 	}
 	swallowNext(proxy, "control-claim")
-	//nolint:staticcheck // SetNX is what users of go-redis claim with
 	won, err := client.SetNX(t.Context(), "control-claim", "me", time.Minute).Result()
 	if err != nil {
 		t.Fatal(err)

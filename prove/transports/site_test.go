@@ -178,7 +178,7 @@ func (a *audit) warm() {
 	}
 }
 
-// makes makes a call and the same once more, and holds both to what is promised
+// makes sends a call, and the same once more, and holds both to what is promised
 // of every transport: no request that Sidecall did not count as an attempt; no
 // second one for a tool that may not be repeated; and the duplicate is answered
 // from the record.
