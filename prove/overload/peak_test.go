@@ -53,7 +53,9 @@ func (p *peak) prove(t *testing.T) {
 	warm.For, warm.Call = time.Second, w.calling(p.tool, w.load("warm"), nil)
 	warm.Closed(t.Context())
 	closed.Call = w.calling(p.tool, w.load("peak"), nil)
+	computed := w.processorTime()
 	before := closed.Closed(t.Context())
+	perCall := (w.processorTime() - computed) / float64(max(before.Count(OK), 1))
 	most := before.Goodput(window/10, window)
 	if most <= 0 {
 		t.Fatalf("no goodput at all: %s", before)
@@ -65,10 +67,12 @@ func (p *peak) prove(t *testing.T) {
 		For: window, Deadline: deadline, Rate: times * most, Callers: crowd,
 		Call: w.calling(p.tool, w.load("over"), refused.look),
 	}
+	computed = w.processorTime()
 	flat := w.watch(t, window/looks)
 	over := open.Open(t.Context())
 	memory := flat.stop()
 	sent = p.plant.requests.Load() - sent
+	wasted := w.processorTime() - computed - perCall*float64(over.Count(OK))
 	good := over.Goodput(from, window)
 
 	closed.Call = w.calling(p.tool, w.load("after"), nil)
@@ -76,7 +80,8 @@ func (p *peak) prove(t *testing.T) {
 	closed.For = time.Second + window/3
 	after := closed.Closed(t.Context())
 	again := after.Goodput(time.Second, closed.For)
-	t.Logf("peak:  %s\nover:  %s\nafter: %s\n%s", before, over, after, memory)
+	t.Logf("peak:  %s\nover:  %s\nafter: %s\n%s\nprocessor time of a call %.0f µs, of one refused %.0f µs",
+		before, over, after, memory, 1e6*perCall, 1e6*wasted/float64(max(over.Count("OVERLOADED"), 1)))
 
 	violations := refused.violations(t)
 	if good < enough*most {

@@ -41,6 +41,13 @@ func (w *world) vitals() Vitals {
 	return v
 }
 
+// processorTime is how long the sidecar has computed in its life, in seconds.
+func (w *world) processorTime() float64 {
+	w.t.Helper()
+	_, metrics := w.Get("/metrics")
+	return metric(metrics, "process_cpu_seconds_total")
+}
+
 // metric reads a metric without labels; -1 when it is not there.
 func metric(text, name string) float64 {
 	for line := range strings.Lines(text) {
