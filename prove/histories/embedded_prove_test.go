@@ -21,7 +21,7 @@ type interruptions struct{ kills, reopens atomic.Int64 }
 // of these.
 func TestEmbedded(t *testing.T) {
 	const tracks = 2 // files at a time, so that one works while the other is opened
-	run := newProof(t, "embedded", proof.Runs(3_000, 50_000))
+	run := newProof(t, "embedded", proof.Runs(3_000, 20_000))
 	run.need = append(run.need, SawReopened)
 	var cuts interruptions
 	var wg sync.WaitGroup
