@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -59,9 +60,15 @@ func newPanics(t *testing.T, store string, steps []step) *panics {
 func (p *panics) run(t *testing.T, width int, store string) {
 	t.Helper()
 	workers(t, width, func(t *testing.T, _ int) {
-		s := harness.New(t, p.world.config(store, shortLease))
+		// Where no renewal is wanted there is none: it would be a commit too.
+		normal := harness.New(t, p.world.config(store, time.Hour))
+		renewing := harness.New(t, p.world.config(store, shortLease))
 		for i := p.next.Add(1) - 1; int(i) < len(p.runs); i = p.next.Add(1) - 1 {
-			p.one(t, s, p.runs[i])
+			if k := p.runs[i]; k.slow {
+				p.one(t, renewing, k)
+			} else {
+				p.one(t, normal, k)
+			}
 		}
 	})
 	if n := p.of("panics"); n != len(p.runs) {
@@ -78,10 +85,7 @@ func (p *panics) run(t *testing.T, width int, store string) {
 // it afterwards.
 func (p *panics) one(t *testing.T, s *harness.Sidecar, k kill) {
 	t.Helper()
-	hit := k.which
-	if !k.slow {
-		hit += k.each * len(tools)
-	}
+	hit := k.hit()
 	s.Fail(fmt.Sprintf("%s=panic@%d", k.at, hit))
 	s.Run()
 	defer func() {
@@ -89,7 +93,7 @@ func (p *panics) one(t *testing.T, s *harness.Sidecar, k kill) {
 			end(s)
 		}
 	}()
-	for _, tool := range tools {
+	for _, tool := range k.others() {
 		if answer, err := send(t, s, tool, k.other(tool)); err != nil || answer.GetIsError() {
 			p.broken(t, "%v: with nothing amiss the answer is %v, %v", k, answer, err)
 		}
