@@ -188,21 +188,17 @@ func endings(t *testing.T, name, store string, sidecars int) {
 	for range sidecars {
 		p.sidecars = append(p.sidecars, harness.Start(t, config(store, url)))
 	}
-	calls := proof.Runs(300, 10_000)
-	ctx, cancel := context.WithCancel(t.Context())
-	killed := make(chan int)
-	go func() { killed <- p.killNowAndThen(ctx, t) }()
-	var group errgroup.Group
-	group.SetLimit(64)
-	for i := range calls {
-		group.Go(func() error { return p.bring(t.Context(), fmt.Sprint("order-", i)) })
-	}
-	err := group.Wait()
-	cancel()
-	kills := <-killed
-	if err != nil {
-		t.Error(err)
-	}
+	calls := proof.Runs(300, 5_000)
+	ended := make(chan error, 1)
+	go func() {
+		var group errgroup.Group
+		group.SetLimit(64)
+		for i := range calls {
+			group.Go(func() error { return p.bring(t.Context(), fmt.Sprint("order-", i)) })
+		}
+		ended <- group.Wait()
+	}()
+	kills := p.killUntil(t, ended)
 	p.finish(t, u, name, calls, kills)
 }
 
@@ -215,20 +211,22 @@ type payments struct {
 	unfinished     atomic.Int64
 }
 
-// killNowAndThen kills a sidecar and starts it again, until ctx ends.
-func (p *payments) killNowAndThen(ctx context.Context, t *testing.T) (kills int) {
+// killUntil kills a sidecar now and then and starts it again, until all calls
+// have ended.
+func (p *payments) killUntil(t *testing.T, ended <-chan error) (kills int) {
+	t.Helper()
 	for {
 		select {
-		case <-ctx.Done():
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
 			return kills
 		case <-time.After(3 * time.Second): // the pace of the faults
 			s := p.sidecars[kills%len(p.sidecars)]
 			s.Kill()
 			s.Run()
 			kills++
-		}
-		if t.Failed() {
-			return kills
 		}
 	}
 }
