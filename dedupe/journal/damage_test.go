@@ -48,6 +48,9 @@ func TestCutAtEveryLength(t *testing.T) {
 		if j.Damaged() != 0 {
 			t.Fatalf("cut at %d: a crash is taken for a damage:\n%s", length, j.log)
 		}
+		if size := len(d.content(path)); size != int(offsets[whole]) {
+			t.Fatalf("cut at %d: the file has %d bytes afterwards, want %d", length, size, offsets[whole])
+		}
 		j.fill(t, whole, whole+1)
 		closeNow(t, j.Journal)
 		reopen(t, d, 0).holds(t, upTo(whole+1)...)

@@ -158,7 +158,7 @@ func TestTheFileIsBounded(t *testing.T) {
 	j := reopen(t, d, maxBytes)
 	var full error
 	n := 0
-	for ; full == nil; n++ {
+	for ; full == nil && n < maxBytes; n++ {
 		full = j.Append(t.Context(), entry(n))
 	}
 	if !errors.Is(full, dedupe.ErrFull) {

@@ -106,6 +106,7 @@ func (w *world) round(t *testing.T, y *tally, random *rand.Rand, f fate, prefix 
 	}
 	w.awaitReplay(t)
 	y.took(time.Since(back))
+	w.awaitOther(t)
 	w.duplicates(t, y, answers)
 	if log := w.s.TakeLog(); strings.Contains(log, "settlement superseded") || strings.Contains(log, "settlement lost") || strings.Contains(log, "damaged") {
 		y.broken(t, "%s: the sidecar says\n%s", prefix, log)

@@ -148,8 +148,8 @@ func (w *world) journalSize() int64 {
 	return info.Size()
 }
 
-// awaitReplay waits until nothing waits in the sidecar's journal and the store
-// serves.
+// awaitReplay waits until nothing waits in the sidecar's journal and it has the
+// store.
 func (w *world) awaitReplay(t *testing.T) {
 	t.Helper()
 	harness.WaitFor(t, "the replay of the journal", func() bool {
@@ -161,6 +161,16 @@ func (w *world) awaitReplay(t *testing.T) {
 			t.Fatalf("/readyz: %v: %s", err, text)
 		}
 		return code == http.StatusOK && body.Journal.Waiting == 0
+	})
+}
+
+// awaitOther waits until the other sidecar has the store: its connections need
+// up to a second to find out.
+func (w *world) awaitOther(t *testing.T) {
+	t.Helper()
+	harness.WaitFor(t, "the store at the other sidecar", func() bool {
+		code, _ := w.other.Get("/readyz")
+		return code == http.StatusOK
 	})
 }
 
