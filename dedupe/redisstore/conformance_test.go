@@ -168,14 +168,17 @@ func watched(t *testing.T, overTLS bool) crashJob {
 	return job
 }
 
+// calm makes a Cluster not take a busy machine for a dead master.
+var calm = []string{"--cluster-node-timeout", "15000"}
+
 func clustered(t *testing.T) crashJob {
 	t.Helper()
-	return crashJob{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3).Addrs()[:2]}
+	return crashJob{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3, calm...).Addrs()[:2]}
 }
 
 func clusteredOverTLS(t *testing.T) crashJob {
 	t.Helper()
-	cluster := redisserver.StartClusterOf(t, 3, 3, redisserver.Options{TLS: true})
+	cluster := redisserver.StartClusterOf(t, 3, 3, redisserver.Options{TLS: true, Args: calm})
 	job := crashJob{Cluster: true, Addrs: cluster.Addrs()}
 	job.CA, job.Cert, job.Key = cluster.Nodes[0].TLSFiles()
 	return job

@@ -34,7 +34,9 @@ func (j crashJob) options() (Options, error) {
 		Addrs: j.Addrs, MasterName: j.MasterName, Cluster: j.Cluster,
 		Username: j.Username, Password: j.Password,
 		SentinelUsername: j.SentinelUsername, SentinelPassword: j.SentinelPassword,
-		WaitReplicas: j.WaitReplicas, WaitTimeout: 10 * time.Second,
+		WaitReplicas: j.WaitReplicas,
+		// Long, for the sake of a busy machine.
+		WaitTimeout: 10 * time.Second, Timeout: 10 * time.Second,
 	}
 	if j.CA == "" {
 		return o, nil

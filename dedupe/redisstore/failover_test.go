@@ -42,7 +42,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 // A master whose replica is gone acknowledges nothing; the others go on.
 func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3)
+	cluster := redisserver.StartCluster(t, 3, 3, calm...)
 	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, WaitTimeout: 200 * time.Millisecond})
 	alone := cluster.MasterOf(0)
 	replica := cluster.ReplicasOf(alone)[0]
@@ -85,7 +85,7 @@ func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 // behind.
 func TestAMasterOfAClusterHangs(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
-	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), Timeout: 500 * time.Millisecond})
+	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), Timeout: 5 * time.Second})
 	ctx := context.Background()
 	req := request("x", tool.NonIdempotent)
 	slot := cluster.Slot(recordKey("sidecall:", req.Key))
@@ -105,7 +105,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 		t.Errorf("%v, %v", a.Verdict, err)
 	}
 	cancel()
-	if took := time.Since(begin); took > 450*time.Millisecond { // without it: the store's own 500 ms, thrice
+	if took := time.Since(begin); took > 4*time.Second { // the store's own limit is 5 s
 		t.Errorf("a context of 100 ms was heeded after %v", took)
 	}
 	heir.AwaitInfo("role", "master")
@@ -130,7 +130,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 // Slots move between masters while their keys are asked for.
 func TestReshardingUnderLoad(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3)
+	cluster := redisserver.StartCluster(t, 3, 3, calm...)
 	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1}
 	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
 	verdict := under(t, options, func(traffic *topology.Traffic) {

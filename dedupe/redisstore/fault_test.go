@@ -263,7 +263,7 @@ func TestAFullServerRefuses(t *testing.T) {
 // is left behind, and the claims made meanwhile are their callers' own.
 func TestTheServerHangsUnderACrowd(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
-	s := open(t, Options{Addrs: []string{srv.Addr}})
+	s := open(t, Options{Addrs: []string{srv.Addr}, Timeout: 10 * time.Second})
 	crowd := func(ctx context.Context, each func(id string, a dedupe.Admission, err error)) {
 		var all sync.WaitGroup
 		for i := range 200 {
@@ -291,7 +291,7 @@ func TestTheServerHangsUnderACrowd(t *testing.T) {
 			}
 		})
 		cancel()
-		if took := time.Since(begin); took > 1500*time.Millisecond { // the store's own limit is 2 s
+		if took := time.Since(begin); took > 5*time.Second { // the store's own limit is 10 s
 			t.Errorf("a context of 200 ms was heeded after %v", took)
 		}
 		srv.Resume()

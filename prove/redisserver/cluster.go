@@ -7,10 +7,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // slots is the number of hash slots of every Cluster.
 const slots = 16384
+
+// meetAgain is how long the nodes of a Cluster have to answer each other before
+// they are told once more to meet.
+const meetAgain = 3 * time.Second
 
 // Cluster is a Redis Cluster.
 type Cluster struct {
@@ -49,13 +54,17 @@ func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Clus
 		if i < masters {
 			node.Do("cluster", "addslotsrange", i*slots/masters, (i+1)*slots/masters-1)
 		}
-		for _, other := range c.Nodes[:i] {
-			host, port := split(tb, other.Addr)
-			node.Do("cluster", "meet", host, port)
-		}
+		c.meet(node, c.Nodes[:i])
 	}
 	for _, node := range c.Nodes {
-		waitFor(tb, "the nodes of the cluster to know each other", func() bool { return c.knowsAll(node) })
+		met := time.Now()
+		waitFor(tb, "the nodes of the cluster to know each other", func() bool {
+			if time.Since(met) > meetAgain {
+				c.meet(node, c.Nodes)
+				met = time.Now()
+			}
+			return c.knowsAll(node)
+		})
 	}
 	for i, replica := range c.Nodes[masters:] {
 		replica.Do("cluster", "replicate", c.ids[c.Nodes[i%masters]])
@@ -70,6 +79,18 @@ func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Clus
 		})
 	}
 	return c
+}
+
+// meet makes a node greet others. On a busy machine a node may be too late to
+// answer, and is then forgotten.
+func (c *Cluster) meet(node *Server, others []*Server) {
+	c.tb.Helper()
+	for _, other := range others {
+		host, port := split(c.tb, other.Addr)
+		if other != node {
+			node.Do("cluster", "meet", host, port)
+		}
+	}
 }
 
 // Addrs are those of all nodes.
