@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -24,13 +23,6 @@ const (
 	patienceDown = 250 * time.Millisecond
 	// appendTimeout bounds the journal's part: a disk can hang too.
 	appendTimeout = 3 * time.Second
-
-	// How long to wait between two tries to replay; a request that the store
-	// has answered ends the wait at once.
-	replayFirst = 100 * time.Millisecond
-	replayMax   = 5 * time.Second
-	// replayTimeout bounds one entry's way into the store.
-	replayTimeout = 2 * time.Second
 )
 
 // late is what a Dedupe with a journal knows about it.
@@ -157,152 +149,6 @@ func (s Settlement) LogValue() slog.Value {
 		slog.String("tenant", s.Key.Tenant), slog.String("conversation", s.Key.Conversation),
 		slog.String("turn", s.Key.Turn), slog.String("tool_use_id", s.Key.ID),
 		slog.String("state", s.State.String()), slog.Int64("epoch", s.Epoch))
-}
-
-// replay brings what waits in the journal to the store, for as long as the
-// Dedupe lives.
-func (d *Dedupe) replay() {
-	defer d.tasks.Done()
-	l := d.late
-	for pause := replayFirst; ; {
-		if l.journal.Waiting() == 0 {
-			pause = replayFirst
-			if !d.rest(0, nil) {
-				return
-			}
-			continue
-		}
-		began, ended := time.Now(), l.ended.Load()
-		err := l.journal.Replay(d.background, func(ctx context.Context, entry Late) error {
-			return survive(func() error { return d.endLate(ctx, entry) })
-		})
-		if err == nil {
-			continue
-		}
-		if l.ended.Load() > ended {
-			pause = replayFirst
-		} else {
-			l.down.Store(true)
-		}
-		// Between half and the whole of the pause, so that sidecars do not all
-		// ask a store that comes back at once.
-		if !d.rest(pause/2+rand.N(pause/2), &began) {
-			return
-		}
-		pause = min(2*pause, replayMax)
-	}
-}
-
-// rest waits until the replay has a reason to look, or for a pause that is not
-// 0; false when the Dedupe ends. With began, at least replayFirst passes since
-// then, whatever the reasons.
-func (d *Dedupe) rest(pause time.Duration, began *time.Time) bool {
-	var over <-chan time.Time
-	if pause > 0 {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-d.late.wake:
-	case <-over:
-	case <-d.closing:
-		return false
-	}
-	if began == nil {
-		return true
-	}
-	return d.wait(d.background, replayFirst-time.Since(*began), nil) == nil
-}
-
-// endLate brings one entry to the store. An error means that it stays.
-func (d *Dedupe) endLate(ctx context.Context, entry Late) error {
-	if d.isClosed() {
-		return ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
-	defer cancel()
-	l := d.late
-	verdict, err := d.store.Settle(ctx, entry.Settlement)
-	why := ""
-	if err == nil && verdict == Superseded {
-		verdict, why, err = d.remember(ctx, entry)
-	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
-		return err
-	}
-	l.heard(nil)
-	if !l.journal.Done(entry.Seq) {
-		return nil // somebody else has just ended it too, and has said so
-	}
-	l.ended.Add(1)
-	switch {
-	case err != nil:
-		l.lost.Add(1)
-		l.log.Error("settlement lost: the store can never take it from the journal", "call", entry.Settlement, "error", err)
-	case verdict == Settled:
-		l.replayed.Add(1)
-		log := l.log.With("call", entry.Settlement, "waiting", l.journal.Waiting())
-		if why != "" {
-			l.forgotten.Add(1)
-			log.Error("settlement replayed from the journal: the store had forgotten the call, and knows it again")
-			break
-		}
-		log.Info("settlement replayed from the journal")
-	default:
-		l.superseded.Add(1)
-		level := slog.LevelError
-		if entry.Claim.Effect.Repeatable() {
-			level = slog.LevelWarn // it may run again, and has
-		}
-		l.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
-			"call", entry.Settlement, "decided", why)
-	}
-	return nil
-}
-
-// remember deals with a settlement that the store did not take as it is. A store
-// that has forgotten the call would let it run a second time: it is claimed
-// anew, in the same name, and settled as it was. A call that was found unknown
-// and provably did not run may run after all. In every other case somebody else
-// has decided, and that stands. why is not empty when the store had forgotten,
-// and says who decided when somebody has.
-func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdict, why string, err error) {
-	s := entry.Settlement
-	record, err := d.store.Lookup(ctx, s.Key)
-	switch {
-	case err != nil:
-		return 0, "", err
-	case record.State == Absent && s.State == NotRun:
-		return Settled, "", nil // it may run again, as it might have before
-	case record.State == Unknown && s.State == NotRun && record.Owner == s.Owner && record.Epoch == s.Epoch:
-		// Somebody saw the lease run out and could not know; this process does.
-		s.Resolves = true
-		verdict, err = d.store.Settle(ctx, s)
-		return verdict, "", err
-	case record.State != Absent && (record.Owner != s.Owner || record.Epoch == s.Epoch):
-		return Superseded, decided(record), nil
-	}
-	// Absent, or claimed anew in an earlier try.
-	if record.State == Absent {
-		admission, err := d.store.Admit(ctx, Request{
-			Key: s.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
-			Owner: s.Owner, Lease: d.options.Lease, Retention: max(s.Retention, d.options.Lease),
-		})
-		if err != nil {
-			return 0, "", err
-		}
-		if record = admission.Record; admission.Verdict != Won {
-			return Superseded, decided(record), nil
-		}
-	}
-	s.Epoch = record.Epoch
-	verdict, err = d.store.Settle(ctx, s)
-	return verdict, "forgotten", err
-}
-
-func decided(record Record) string {
-	return record.State.String() + " by " + record.Owner
 }
 
 // lookup returns the record of a call that waits in the journal, and the error
