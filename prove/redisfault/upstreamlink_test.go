@@ -210,7 +210,8 @@ type upstreamLink struct {
 
 // newUpstreamLink starts a sidecar before an upstream at addr, which it knows
 // by the proxy's address. Each effect has backends of its own in each round:
-// the retry budget of one would not do for so many failures.
+// the retry budget of one would not do for so many failures. Nothing is shed,
+// however bad the upstream.
 func newUpstreamLink(t *testing.T, up *upstream.Upstream, rounds int, scheme, addr, tls string) *upstreamLink {
 	t.Helper()
 	l := &upstreamLink{t: t, breaker: &breaker{planned: map[string]*plan{}}, proxy: faultproxy.Start(t, addr), up: up}
@@ -219,7 +220,7 @@ func newUpstreamLink(t *testing.T, up *upstream.Upstream, rounds int, scheme, ad
 		for _, e := range effects {
 			for _, size := range []string{"short", "long"} {
 				name := toolName(e.name, size, round)
-				fmt.Fprintf(&backends, "  %s: {http: {base_url: %q, allow_private: true%s}, breaker: {failures: 1000000}}\n", name, scheme+"://"+l.proxy.Addr(), tls)
+				fmt.Fprintf(&backends, "  %s: {http: {base_url: %q, allow_private: true%s}, adaptive: false, breaker: {failures: 1000000}}\n", name, scheme+"://"+l.proxy.Addr(), tls)
 				key := ""
 				if e.honours {
 					key = ", idempotency_header: Idempotency-Key"
