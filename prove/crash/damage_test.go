@@ -194,7 +194,7 @@ func TestDiskFull(t *testing.T) {
 	for name, prepare := range disks {
 		t.Run(name, func(t *testing.T) { p.run(t, prepare(t, p)) })
 	}
-	p.finish(t, len(disks))
+	p.finish(t)
 }
 
 // disk is where a sidecar has its file. fill makes it full, free makes room.
@@ -304,6 +304,7 @@ func (p *fullDisk) run(t *testing.T, d disk) {
 	d.sidecar.Kill()
 	d.sidecar.Run()
 	p.remembers(t, d.sidecar)
+	p.add("disks", 1)
 }
 
 // call makes a call and judges its answer by what really happened.
@@ -358,7 +359,7 @@ func (p *fullDisk) remembers(t *testing.T, s *harness.Sidecar) {
 	}
 }
 
-func (p *fullDisk) finish(t *testing.T, runs int) {
+func (p *fullDisk) finish(t *testing.T) {
 	t.Helper()
 	for id, n := range p.world.onDisk(t) {
 		if n != 1 {
@@ -366,7 +367,7 @@ func (p *fullDisk) finish(t *testing.T, runs int) {
 		}
 	}
 	proof.Report(t, proof.Row{
-		Fault: "disk full", Store: "embedded", Runs: runs, Violations: p.violations,
+		Fault: "disk full", Store: "embedded", Runs: p.of("disks"), Violations: p.violations,
 		Figure: fmt.Sprintf("%d calls recorded, %d refused with nothing executed, %d executed under a durable claim and told as not recorded; all went on by itself",
 			p.of("recorded"), p.of("refused"), p.of("not recorded")),
 	})
