@@ -1,8 +1,10 @@
 package server
 
 import (
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"strings"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/dedupe"
@@ -14,9 +16,13 @@ import (
 
 func protoError(e tool.Error) *sidecallv1.ToolError {
 	return &sidecallv1.ToolError{
-		Code: string(e.Code), Field: e.Field, Constraint: e.Constraint, Received: e.Received, Hint: e.Hint,
+		Code: carried(string(e.Code)), Field: carried(e.Field), Constraint: carried(e.Constraint), Received: carried(e.Received), Hint: carried(e.Hint),
 	}
 }
+
+// carried is a text that gRPC can carry: a string that is not UTF-8 would cost
+// the caller the whole result.
+func carried(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func protoClass(c tool.Class) sidecallv1.RecoveryClass {
 	switch c {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,7 +115,7 @@ func run(t *testing.T, target fuzz.Target, binary string) result {
 		return result{failed: 1}
 	}
 	defer os.RemoveAll(cache)
-	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, addressSpace), binary,
+	cmd := bounded(ctx, binary,
 		"-test.run=^$", "-test.fuzz=^"+target.Name+"$", "-test.fuzztime="+took.String(),
 		"-test.fuzzminimizetime=1s", "-test.parallel=1", "-test.fuzzcachedir="+cache)
 	cmd.Dir = filepath.Join(harness.Root(), filepath.FromSlash(target.Package))
@@ -135,6 +136,57 @@ func run(t *testing.T, target fuzz.Target, binary string) result {
 		t.Logf("%s.%s: %d executions, %d MB", target.Package, target.Name, r.executions, r.peak>>20)
 	}
 	return r
+}
+
+// bounded is a command that may not map more than addressSpace.
+func bounded(ctx context.Context, command ...string) *exec.Cmd {
+	limited := append([]string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, addressSpace)}, command...)
+	return exec.CommandContext(ctx, "sh", limited...)
+}
+
+// greedyVariable makes the test binary a program that takes memory without end.
+const greedyVariable = "SIDECALL_PROVE_GREEDY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(greedyVariable) != "" {
+		os.Exit(takeMemory())
+	}
+	os.Exit(m.Run())
+}
+
+// takeMemory ends with 0 when nothing stops it at twice the bound.
+func takeMemory() int {
+	var taken [][]byte
+	for range 2 * addressSpace >> 16 {
+		taken = append(taken, make([]byte, 64<<20))
+	}
+	runtime.KeepAlive(taken)
+	return 0
+}
+
+// The bound has to hold, or memory without end would go unnoticed.
+func TestMemoryIsBounded(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := bounded(t.Context(), self)
+	cmd.Env = append(os.Environ(), greedyVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "out of memory") {
+		t.Errorf("a program that takes %d MB ended with %v: %.300s", 2*addressSpace>>10, err, out)
+	}
+}
+
+func TestExecutionsAreRead(t *testing.T) {
+	const out = "fuzz: elapsed: 0s, gathering baseline coverage: 3/51 completed\nfuzz: elapsed: 0s, gathering baseline coverage: 51/51 completed, now fuzzing with 1 workers\n" +
+		"fuzz: elapsed: 3s, execs: 13572 (4524/sec), new interesting: 60 (total: 111)\nfuzz: elapsed: 6s, execs: 33850 (6749/sec)\nPASS\n"
+	if n := executions(out); n != 33901 {
+		t.Errorf("%d executions, want 33901", n)
+	}
+	if n := executions("PASS\n"); n != 0 {
+		t.Errorf("%d executions of a fuzzer that says nothing", n)
+	}
 }
 
 var (

@@ -51,6 +51,7 @@ var Targets = []Target{
 	{"schema", "FuzzParseArgs"},
 	{"schema", "FuzzRepair"},
 	{"schema", "FuzzSchema"},
+	{"server", "FuzzExecute"},
 	{"tool", "FuzzRenderError"},
 }
 

@@ -206,8 +206,8 @@ func (a *audit) control(what string, sent, executed int) {
 // report adds the row.
 func (a *audit) report(fault, figure string) {
 	a.t.Helper()
-	proof.Report(a.t, proof.Row{
-		Fault: fault, Store: "embedded", Runs: a.site.faults, Violations: a.violations,
-		Figure: fmt.Sprintf("%d executions, %s", a.site.ledger.Total(), figure),
-	})
+	if n := a.site.ledger.Total(); n > 0 {
+		figure = fmt.Sprintf("%d executions, %s", n, figure)
+	}
+	proof.Report(a.t, proof.Row{Fault: fault, Store: "embedded", Runs: a.site.faults, Violations: a.violations, Figure: figure})
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -267,10 +268,10 @@ func TestMCPOnStdio(t *testing.T) {
 			c := newTrial(tool, "killed", round)
 			s.breaks(2)
 			res := a.Call(a.request(c))
-			ran := executionsIn(t, path, tool+" "+c.key)
+			ran := counts(t, path)[tool+" "+c.key]
 			if tool == act {
 				again := a.Call(a.request(c))
-				if code := res.GetError().GetCode(); code != "OUTCOME_UNKNOWN" || ran != 1 || !again.GetReplayed() || executionsIn(t, path, tool+" "+c.key) != 1 {
+				if code := res.GetError().GetCode(); code != "OUTCOME_UNKNOWN" || ran != 1 || !again.GetReplayed() || counts(t, path)[tool+" "+c.key] != 1 {
 					a.broken("%s: %d executions, %s", c.key, ran, res.GetContent())
 				}
 				continue
@@ -280,7 +281,7 @@ func TestMCPOnStdio(t *testing.T) {
 			}
 		}
 	}
-	a.report("MCP stdio: server killed in the middle of a call", fmt.Sprintf("%d lines in the ledger; unknown once executed", len(lines(t, path))))
+	a.report("MCP stdio: server killed in the middle of a call", fmt.Sprintf("%d executions, unknown once executed", total(t, path)))
 }
 
 // answers reports whether a call gets through.
@@ -289,23 +290,29 @@ func (a *audit) answers() bool {
 	return !a.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: fmt.Sprintf("warm-%d", a.calls), ToolName: "warm"}).GetIsError()
 }
 
-func lines(t *testing.T, path string) []string {
+// counts reads the ledger that another process writes.
+func counts(t *testing.T, path string) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Fields(strings.ReplaceAll(string(text), " ", "_"))
+	out := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		entry, err := strconv.Unquote(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatalf("%s: %q: %v", path, line, err)
+		}
+		out[entry]++
+	}
+	return out
 }
 
-// executionsIn counts an entry in a ledger that another process writes.
-func executionsIn(t *testing.T, path, entry string) int {
+func total(t *testing.T, path string) int {
 	t.Helper()
 	n := 0
-	for _, line := range lines(t, path) {
-		if line == `"`+strings.ReplaceAll(entry, " ", "_")+`"` {
-			n++
-		}
+	for _, of := range counts(t, path) {
+		n += of
 	}
 	return n
 }
