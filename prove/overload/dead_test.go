@@ -3,6 +3,7 @@
 package overload
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,6 +26,10 @@ type death struct {
 	effect string
 	// breaker is the breaker's part of the config; left to its defaults it opens.
 	breaker string
+	// timeout of an attempt; 300 ms when it is 0. Whoever gives an attempt up has
+	// not heard its Retry-After, so a busy machine needs a longer one to prove that
+	// nobody who heard it comes early.
+	timeout time.Duration
 	// opens says that the breaker has to open.
 	opens bool
 	// early counts the attempts that came before they were allowed to, and all
@@ -62,9 +67,9 @@ func deadUpstreams(t *testing.T) []death {
 		{fault: "connections refused, breaker off", effect: "non_idempotent", start: refuses, breaker: never},
 		{fault: "accepts, then closes", effect: "read_only", start: closes, opens: true},
 		{fault: "accepts, then closes, breaker off", effect: "read_only", start: closes, breaker: never},
-		{fault: "503 with Retry-After", effect: "read_only", opens: true, early: early,
+		{fault: "503 with Retry-After", effect: "read_only", timeout: 3 * time.Second, opens: true, early: early,
 			start: func(*testing.T) (string, func() int64) { return counted(withBreaker) }},
-		{fault: "503 with Retry-After, breaker off", effect: "read_only", breaker: never, early: earlyAlone,
+		{fault: "503 with Retry-After, breaker off", effect: "read_only", timeout: 3 * time.Second, breaker: never, early: earlyAlone,
 			start: func(*testing.T) (string, func() int64) { return counted(alone) }},
 		{fault: "accepts, never answers", effect: "read_only", start: swallows, opens: true},
 		{fault: "accepts, never answers, breaker off", effect: "read_only", start: swallows, breaker: never},
@@ -138,10 +143,10 @@ func (d *death) prove(t *testing.T, store string) {
 	t.Helper()
 	url, reached := d.start(t)
 	w := startWorld(t, store, fmt.Sprintf(`
-defaults: {retry: {base: 20ms}, attempt_timeout: 300ms, deadline: 4s}
+defaults: {retry: {base: 20ms}, attempt_timeout: %s, deadline: 4s}
 backends: {up: {http: {base_url: %q, allow_private: true}, max_in_flight: 4000%s}}
 tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {id: id}}, input_schema: {type: object, properties: {id: {type: string}}, required: [id]}}}
-`, url, d.breaker, d.effect))
+`, cmp.Or(d.timeout, 300*time.Millisecond), url, d.breaker, d.effect))
 	open := &refusals{code: "CIRCUIT_OPEN"}
 	var told atomic.Int64
 	length := proof.Pick(2*time.Second, time.Minute)
