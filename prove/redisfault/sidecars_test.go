@@ -73,7 +73,7 @@ func TestLossyStoreLink(t *testing.T) {
 			}
 		}
 	})
-	enough := int64(proof.Runs(1_500, 15_000))
+	enough := int64(proof.Runs(1_000, 15_000))
 	s.run(func() bool { return s.ids.Load() >= enough })
 	close(stop)
 	cutter.Wait()
