@@ -1,0 +1,93 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Flags that do not go together are refused before anything is sent.
+func TestResolveRefusesFlagsThatDoNotGoTogether(t *testing.T) {
+	for line, want := range map[string]string{
+		"--as done":                            "--as needs --id",
+		"--verify":                             "--verify needs --id",
+		"--conversation c":                     "--conversation needs --id",
+		"--limit -1":                           "--limit",
+		"--id x":                               "what became of the call?",
+		"--id x --as lost --reason r":          "want done or not_run",
+		"--id x --as done":                     "--reason is required",
+		"--id x --as done --reason r --verify": "exclude each other",
+		"--id x --as not_run --reason r --content c":        "--as done only",
+		"--id x --as not_run --reason r --is-error":         "--as done only",
+		"--id x --as done --reason r --args {}":             "--verify only",
+		"--id x --as done --reason r --limit 3":             "the list only",
+		"--id x --as done --reason r --content @/not/there": "no such file",
+		"--addr host:1": "want tcp://",
+	} {
+		cmd := newResolve()
+		cmd.SetArgs(strings.Split(line, " "))
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want something with %q", line, err, want)
+		}
+		if code := report(cmd, err); code != exitUsage {
+			t.Errorf("%s: exit code %d, want %d", line, code, exitUsage)
+		}
+	}
+}
+
+func TestTextOrFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "note")
+	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"": "", "text": "text", "a@b": "a@b", "@" + path: "from a file"} {
+		if got, err := textOrFile(value); got != want || err != nil {
+			t.Errorf("%s: %q, %v", value, got, err)
+		}
+	}
+	if err := os.Truncate(path, maxFlagFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := textOrFile("@" + path); err == nil {
+		t.Error("a file of any size is read")
+	}
+}
+
+// Ids are somebody else's: what is not plain is shown quoted.
+func TestPrintable(t *testing.T) {
+	for id, want := range map[string]string{
+		"toolu_1": "toolu_1", "": "-", "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "tab\t": `"tab\t"`, `q"`: `"q\""`, "zürich": "zürich", "\u202e": `"\u202e"`,
+	} {
+		if got := printable(id); got != want {
+			t.Errorf("%q is shown as %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for ago, want := range map[time.Duration]string{
+		-time.Hour: "0s", 5 * time.Second: "5s", 3*time.Minute + 5*time.Second: "3m5s", 26 * time.Hour: "26h0m", 49 * time.Hour: "2d",
+	} {
+		if got := age(time.Now().Add(-ago)); got != want {
+			t.Errorf("%v: %s, want %s", ago, got, want)
+		}
+	}
+}
+
+func TestNobodyAnswersThere(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	if isTerminal(null) || isTerminal(reader) || isTerminal(strings.NewReader("y\n")) {
+		t.Error("what is no terminal is asked")
+	}
+}

@@ -1,0 +1,46 @@
+package dedupe_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/memory"
+)
+
+// clockStore has a time of its own.
+type clockStore struct {
+	dedupe.Store
+
+	now time.Time
+	err error
+}
+
+func (s clockStore) Now(context.Context) (time.Time, error) { return s.now, s.err }
+
+func TestNowIsTheStores(t *testing.T) {
+	its := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	failure := errors.New("down")
+	for name, store := range map[string]clockStore{
+		"a clock":          {memory.New(memory.Options{}), its, nil},
+		"one that is down": {memory.New(memory.Options{}), time.Time{}, failure},
+	} {
+		d := dedupe.New(store, dedupe.Options{})
+		now, err := d.Now(t.Context())
+		if !now.Equal(store.now) || !errors.Is(err, store.err) {
+			t.Errorf("%s: %v, %v", name, now, err)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	d := dedupe.New(memory.New(memory.Options{}), dedupe.Options{})
+	if now, err := d.Now(t.Context()); err != nil || time.Since(now) > time.Minute || time.Since(now) < 0 {
+		t.Errorf("without a clock of its own: %v, %v", now, err)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
