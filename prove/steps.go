@@ -19,11 +19,55 @@ type step struct {
 // steps are all proofs, in the order of the table.
 var steps = []step{
 	{
+		name: "redis replies, failover, upstream links", pkg: "./prove/redisfault", run: ".",
+		short: 5 * time.Minute, full: 30 * time.Minute,
+		rows: []string{
+			"Sentinel failover, replication link cut [redis, wait_replicas: 1]",
+			"reply to claim lost and the connection closed [redis]",
+			"reply to settle lost and the connection closed [redis]",
+			"reply to claim lost and the connection stays open [redis]",
+			"reply to settle lost and the connection stays open [redis]",
+			"reply to claim lost in packets torn everywhere [redis]",
+			"reply to settle lost in packets torn everywhere [redis]",
+			"reply to claim or settle lost, two whole sidecars [redis]",
+			"slow and lossy store link, two whole sidecars [redis]",
+			"every call again after a Sentinel failover, replication link cut [redis, wait_replicas: 1]",
+			"upstream connection broken in every place, http/1.1 [embedded]",
+			"upstream connection broken in every place, http/2 [embedded]",
+		},
+	},
+	{
+		name: "topology", pkg: "./prove/topology", run: "^TestThe",
+		short: 5 * time.Minute, full: 25 * time.Minute,
+		rows: []string{
+			"SCRIPT FLUSH under load [redis]",
+			"Redis restarted under load (AOF) [redis]",
+			"Cluster failover under load, wait_replicas 1 [redis]",
+			"Cluster resharding under load [redis]",
+			"Redis stopped and continued (SIGSTOP) under load [redis]",
+		},
+	},
+	{
 		name: "waiters", pkg: "./prove/waiters", run: ".",
-		short: 2 * time.Minute, full: 10 * time.Minute,
+		short: 3 * time.Minute, full: 15 * time.Minute,
 		rows: []string{
 			"duplicate arrives at another sidecar [redis]",
 			"duplicate elsewhere, subscription cut all the time [redis]",
 		},
+	},
+	{
+		name: "histories", pkg: "./prove/histories", run: "^Test(Memory|Redis|Embedded|Calls)$",
+		short: 6 * time.Minute, full: 40 * time.Minute,
+		rows: []string{
+			"concurrent histories, linearizable [memory]",
+			"concurrent histories, linearizable [redis]",
+			"concurrent histories, linearizable [embedded]",
+			"calls of several processes, stopped past their lease and killed [redis]",
+		},
+	},
+	{
+		name: "mutants", pkg: "./prove/mutants", run: "^TestMutants$",
+		short: 8 * time.Minute, full: 60 * time.Minute,
+		rows: []string{"mutants"},
 	},
 }
