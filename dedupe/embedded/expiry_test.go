@@ -228,3 +228,28 @@ func TestAFullStoreRecovers(t *testing.T) {
 		finished(t, s, "afterwards", "ok")
 	})
 }
+
+// An open claim whose retention is over is forgotten; the next start, which
+// decides the open claims, does not bring it back.
+func TestARestartDoesNotRecallForgottenClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Admit(t.Context(), brief("x", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := open(t, path, Options{})
+		record, err := again.Lookup(t.Context(), brief("x", time.Hour).Key)
+		if err != nil || record.State != dedupe.Absent {
+			t.Errorf("got %v, %v; want absent", record.State, err)
+		}
+	})
+}

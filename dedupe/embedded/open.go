@@ -222,6 +222,9 @@ func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err
 		if err != nil {
 			return nil, errors.Join(err, s.rollback(tx))
 		}
+		if !t.now.Before(e.expires) {
+			continue // forgotten, and swept soon
+		}
 		// Its lease ends here and now. What an observer then makes of it is
 		// final for a call that must not repeat; any other stays claimed with
 		// its lease out, free for the next request and still its owner's to
