@@ -38,7 +38,10 @@ func (w *world) mix(prefix string) func(context.Context, int) Answer {
 // well again.
 func TestSlowUpstream(t *testing.T) {
 	for _, store := range stores {
-		t.Run(store, func(t *testing.T) { proveSlow(t, store) })
+		t.Run(store, func(t *testing.T) {
+			t.Parallel() // the load is light
+			proveSlow(t, store)
+		})
 	}
 }
 
@@ -118,7 +121,10 @@ func (w *world) recovers(t *testing.T, toolName string, within time.Duration) (r
 // An upstream is up for a second and down for a second, again and again.
 func TestFlappingUpstream(t *testing.T) {
 	for _, store := range stores {
-		t.Run(store, func(t *testing.T) { proveFlapping(t, store) })
+		t.Run(store, func(t *testing.T) {
+			t.Parallel() // the load is light
+			proveFlapping(t, store)
+		})
 	}
 }
 
@@ -221,7 +227,10 @@ backends: {up: {http: {base_url: "http://%s", allow_private: true}, max_in_fligh
 // half-open: the call that carries it is cut off by its own timeout.
 func TestLostProbe(t *testing.T) {
 	for _, store := range stores {
-		t.Run(store, func(t *testing.T) { proveLostProbe(t, store) })
+		t.Run(store, func(t *testing.T) {
+			t.Parallel() // the load is light
+			proveLostProbe(t, store)
+		})
 	}
 }
 
