@@ -48,6 +48,23 @@ var steps = []step{
 		},
 	},
 	{
+		name: "transports", pkg: "./prove/transports", run: ".",
+		short: 4 * time.Minute, full: 40 * time.Minute,
+		rows: []string{
+			"http/1.1: executed, then broken, connection reused [embedded]",
+			"http/1.1: executed, then redirected (301 to 308) [embedded]",
+			"http/1.1: request half written, keep-alive race [embedded]",
+			"http/1.1: 408, 429 or 5xx in the middle of the work [embedded]",
+			"http/2: REFUSED_STREAM, GOAWAY under our stream [embedded]",
+			"http/2: RST_STREAM of every code, GOAWAY at or above our stream, cut after the headers [embedded]",
+			"MCP streamable HTTP: answer lost, stream cut, session lost [embedded]",
+			"MCP stdio: server killed in the middle of a call [embedded]",
+			"go-redis: reply of a write lost [redis]",
+			"go-redis: server falls silent [redis]",
+			"gRPC clients: connection lost with the answer [embedded]",
+		},
+	},
+	{
 		name: "waiters", pkg: "./prove/waiters", run: ".",
 		short: 3 * time.Minute, full: 15 * time.Minute,
 		rows: []string{
@@ -69,5 +86,10 @@ var steps = []step{
 		name: "mutants", pkg: "./prove/mutants", run: "^TestMutants$",
 		short: 8 * time.Minute, full: 60 * time.Minute,
 		rows: []string{"mutants"},
+	},
+	{
+		name: "fuzz", pkg: "./prove/fuzz", run: ".",
+		short: 5 * time.Minute, full: 60 * time.Minute,
+		rows: []string{"fuzzed inputs"},
 	},
 }
