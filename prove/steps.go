@@ -65,6 +65,14 @@ var steps = []step{
 		},
 	},
 	{
+		name: "verification", pkg: "./prove/verify", run: ".",
+		short: 4 * time.Minute, full: 30 * time.Minute,
+		rows: []string{
+			"answer lost, request swallowed, effect late, kill -9: verification decides [embedded]",
+			"answer lost, request swallowed, effect late, kill -9: verification decides [redis]",
+		},
+	},
+	{
 		name: "waiters", pkg: "./prove/waiters", run: ".",
 		short: 3 * time.Minute, full: 15 * time.Minute,
 		rows: []string{
