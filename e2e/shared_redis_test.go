@@ -12,8 +12,8 @@ import (
 
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/e2e/upstream"
-	"github.com/sidecall/sidecall/prove/redisserver"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
 // durableRedis starts a redis-server that writes everything to its append-only

@@ -53,7 +53,6 @@ type outcome struct {
 	step     step
 	rows     []proof.Row
 	problems []string
-	took     time.Duration
 }
 
 // all runs the steps that match and prints the table. It returns how many of

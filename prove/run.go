@@ -18,7 +18,6 @@ import (
 
 // one runs a step and says what came of it.
 func (r runner) one(ctx context.Context, s step) outcome {
-	_, _ = fmt.Fprintf(r.out, "--- %s\n", s.name) // a lost line of progress changes nothing
 	began := time.Now()
 	o := outcome{step: s}
 	text, err := r.test(ctx, s, &o)
@@ -26,10 +25,14 @@ func (r runner) one(ctx context.Context, s step) outcome {
 		o.problems = append(o.problems, err.Error())
 	}
 	o.problems = append(o.problems, missing(s, o.rows)...)
-	o.took = time.Since(began)
-	if r.verbose || len(o.problems) > 0 {
-		_, _ = r.out.Write(text) // as above
+	verdict := "ok"
+	if len(o.problems) > 0 {
+		verdict = "BROKEN"
 	}
+	if r.verbose || len(o.problems) > 0 {
+		_, _ = r.out.Write(text) // a lost line of progress changes nothing
+	}
+	say(r.out, "--- %s: %s, %d rows, %s\n", s.name, verdict, len(o.rows), time.Since(began).Round(time.Second))
 	return o
 }
 

@@ -198,7 +198,7 @@ func (s *Sidecar) answers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	exited := s.exited // the next Run sets another
-	go func() { // ends with the process or this function
+	go func() {        // ends with the process or this function
 		select {
 		case <-exited:
 			cancel()
