@@ -60,6 +60,8 @@ type Journal struct {
 	options Options
 	id      fileID
 
+	existed bool // the file, before it was opened
+
 	damaged atomic.Int64
 	waiting atomic.Int64 // len(byKey) and more: entries not done
 

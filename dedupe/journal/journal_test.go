@@ -115,6 +115,9 @@ func upTo(n int) []int {
 func TestEntriesSurviveARestart(t *testing.T) {
 	d := newDisk()
 	j := reopen(t, d, 0)
+	if j.log.Len() > 0 {
+		t.Errorf("of a new journal it says\n%s", j.log)
+	}
 	j.fill(t, 0, 20)
 	j.holds(t, upTo(20)...)
 	d.kill()

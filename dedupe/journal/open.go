@@ -40,6 +40,8 @@ func (j *Journal) open() (err error) {
 // may put a new one there between the two; then once more.
 func (j *Journal) openLocked() (file, error) {
 	for range 10 {
+		_, err := j.options.disk.Stat(j.path)
+		j.existed = err == nil
 		f, err := j.options.disk.Open(j.path, os.O_CREATE)
 		if err != nil {
 			return nil, err
@@ -113,8 +115,9 @@ func (j *Journal) load() error {
 // create writes the header of a new file, over what may be there of one.
 func (j *Journal) create(torn int64) error {
 	j.id, j.end = newID(), int64(headerSize)
-	if torn > 0 {
-		j.options.Log.Warn("the journal was being made when its process ended; it is made anew", "path", j.path, "bytes", torn)
+	if j.existed {
+		j.options.Log.Warn("the journal has not even a header: its process ended while it made it, or its content is lost; it is made anew",
+			"path", j.path, "bytes", torn)
 	}
 	if _, err := j.file.WriteAt(header(j.id), 0); err != nil {
 		return err
