@@ -232,6 +232,6 @@ tools:
 	w.arguments = func(id string) string { return fmt.Sprintf(`{"id":%q,"items":[%s]}`, id, list.String()[1:]) }
 	(&peak{
 		fault: "5 x what the sidecar's processor serves", store: store, world: w, plant: up, tool: "import", callers: callers,
-		share: 0.5, bound: &Vitals{RSS: 512 * mib, Heap: 256 * mib, Goroutines: 8000, FDs: 500},
+		share: 0.5, bound: &Vitals{RSS: 768 * mib, Heap: 256 * mib, Goroutines: 8000, FDs: 500},
 	}).prove(t)
 }
