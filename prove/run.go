@@ -24,7 +24,7 @@ func (r runner) one(ctx context.Context, s step) outcome {
 	if err != nil {
 		o.problems = append(o.problems, err.Error())
 	}
-	o.problems = append(o.problems, missing(s, o.rows)...)
+	o.problems = append(o.problems, missing(s.wanted(r.full), o.rows)...)
 	verdict := "ok"
 	if len(o.problems) > 0 {
 		verdict = "BROKEN"
@@ -75,9 +75,17 @@ func goCommand() string {
 	return "go"
 }
 
+// wanted are the rows of a step in the size that is run.
+func (s step) wanted(full bool) []string {
+	if full {
+		return slices.Concat(s.rows, s.fullRows)
+	}
+	return s.rows
+}
+
 // missing compares the rows of a step with those that it has to give: a proof
 // that silently ran nothing, or runs that nobody expects, are found here.
-func missing(s step, rows []proof.Row) (problems []string) {
+func missing(wanted []string, rows []proof.Row) (problems []string) {
 	var got []string
 	for _, row := range rows {
 		name := row.Fault
@@ -87,7 +95,7 @@ func missing(s step, rows []proof.Row) (problems []string) {
 		if slices.Contains(got, name) {
 			problems = append(problems, "two rows: "+name)
 		}
-		if !slices.Contains(s.rows, name) {
+		if !slices.Contains(wanted, name) {
 			problems = append(problems, "an unexpected row: "+name)
 		}
 		if row.Violations > 0 || row.Runs <= 0 {
@@ -95,7 +103,7 @@ func missing(s step, rows []proof.Row) (problems []string) {
 		}
 		got = append(got, name)
 	}
-	for _, name := range s.rows {
+	for _, name := range wanted {
 		if !slices.Contains(got, name) {
 			problems = append(problems, "a missing row: "+name)
 		}

@@ -12,8 +12,9 @@ type step struct {
 	// short and full are the time limits of the two sizes; a step that needs more
 	// fails.
 	short, full time.Duration
-	// rows are those that it has to give: fault, and store in brackets.
-	rows []string
+	// rows are those that it has to give: fault, and store in brackets; fullRows
+	// are given in full size only.
+	rows, fullRows []string
 }
 
 // steps are all proofs, in the order of the table.
@@ -34,6 +35,16 @@ var steps = []step{
 			"every call again after a Sentinel failover, replication link cut [redis, wait_replicas: 1]",
 			"upstream connection broken in every place, http/1.1 [embedded]",
 			"upstream connection broken in every place, http/2 [embedded]",
+		},
+	},
+	{
+		name: "journal", pkg: "./prove/journal", run: ".",
+		short: 5 * time.Minute, full: 30 * time.Minute,
+		rows: []string{
+			"store down at settle, then back [redis]",
+			"store down at settle, sidecar killed too [redis]",
+			"sidecar killed while it journals [redis]",
+			"journal damaged",
 		},
 	},
 	{
@@ -94,6 +105,47 @@ var steps = []step{
 		name: "mutants", pkg: "./prove/mutants", run: "^TestMutants$",
 		short: 8 * time.Minute, full: 60 * time.Minute,
 		rows: []string{"mutants"},
+	},
+	{
+		name: "overload", pkg: "./prove/overload", run: "TestFiveTimes",
+		short: 5 * time.Minute, full: 15 * time.Minute,
+		rows: []string{
+			"5 x what the backend serves [embedded]",
+			"5 x what the backend serves [redis]",
+			"5 x what a backend with a queue serves [redis]",
+		},
+		fullRows: []string{"5 x what the sidecar's processor serves [redis]"},
+	},
+	{
+		name: "dead upstream", pkg: "./prove/overload", run: "TestDeadUpstreams",
+		short: 4 * time.Minute, full: 15 * time.Minute,
+		rows: []string{
+			"dead upstream: connections refused [embedded]",
+			"dead upstream: connections refused, breaker off [embedded]",
+			"dead upstream: accepts, then closes [redis]",
+			"dead upstream: accepts, then closes, breaker off [redis]",
+			"dead upstream: 503 with Retry-After [embedded]",
+			"dead upstream: 503 with Retry-After, breaker off [embedded]",
+			"dead upstream: accepts, never answers [redis]",
+			"dead upstream: accepts, never answers, breaker off [redis]",
+		},
+	},
+	{
+		name: "slow upstream", pkg: "./prove/overload", run: "TestSlowUpstream|TestFlappingUpstream|TestLostProbe",
+		short: 4 * time.Minute, full: 10 * time.Minute,
+		rows: []string{
+			"upstream ten times slower [embedded]",
+			"upstream ten times slower [redis]",
+			"upstream up and down every second [embedded]",
+			"upstream up and down every second [redis]",
+			"probe lost in half-open [embedded]",
+			"probe lost in half-open [redis]",
+		},
+	},
+	{
+		name: "soak", pkg: "./prove/overload", run: "TestSoak",
+		short: 4 * time.Minute, full: 35 * time.Minute,
+		rows: []string{"soak at full load [embedded]", "soak at full load [redis]"},
 	},
 	{
 		name: "fuzz", pkg: "./prove/fuzz", run: ".",
