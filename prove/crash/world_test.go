@@ -150,14 +150,14 @@ func (w *world) onDisk(t *testing.T) map[string]int {
 	return ledger.Counts()
 }
 
-// config is the config of a sidecar in front of the world. Its bound on the
-// calls in flight does not adapt: on a busy machine it would refuse some.
+// config is the config of a sidecar in front of the world. The bounds on its
+// calls in flight are out of the way: they would refuse some of a flood.
 func (w *world) config(store string, lease time.Duration) string {
 	return fmt.Sprintf(`
 store: %s
 lease: %s
 backends:
-  up: {http: {base_url: %q, allow_private: true}, adaptive: false}
+  up: {http: {base_url: %q, allow_private: true}, adaptive: false, max_in_flight: 10000}
 tools:
   act: {backend: up, effect: non_idempotent, http: {method: POST, path: /act, query: {key: key}}}
   pay: {backend: up, effect: keyed, http: {method: POST, path: /pay, query: {key: key}, idempotency_header: Idempotency-Key}}
