@@ -20,6 +20,26 @@ type step struct {
 // steps are all proofs, in the order of the table.
 var steps = []step{
 	{
+		name: "crash", pkg: "./prove/crash", run: ".",
+		short: 8 * time.Minute, full: 90 * time.Minute,
+		rows: []string{
+			"failpoints in the release build",
+			"kill -9 at every step of a call [embedded]",
+			"kill -9 at every step of a call [redis]",
+			"kill -9 at random moments under load [embedded]",
+			"kill -9 at random moments under load [redis]",
+			"owner stopped past its lease, then continued [embedded]",
+			"owner stopped past its lease, then continued [redis]",
+			"panic at every step of a call [embedded]",
+			"panic at every step of a call [redis]",
+			"panic at every call [embedded]",
+			"16 duplicates of each id over 4 sidecars [redis]",
+			"16 duplicates of each id over 1 sidecars [embedded]",
+			"file damaged while the sidecar is down [embedded]",
+			"disk full [embedded]",
+		},
+	},
+	{
 		name: "redis replies, failover, upstream links", pkg: "./prove/redisfault", run: ".",
 		short: 5 * time.Minute, full: 30 * time.Minute,
 		rows: []string{
