@@ -167,7 +167,8 @@ func explainOverloaded(c *call) tool.Error {
 }
 
 // explainNoRoom refuses a call whose record was looked at. The record of an
-// effect that may be repeated does not prove that nothing was done.
+// effect that may be repeated does not prove that nothing was done; none at all
+// does, but for a twin that is just being admitted: hence the same id.
 func explainNoRoom(c *call, state dedupe.State) tool.Error {
 	if state != dedupe.Absent && c.effect() != tool.NonIdempotent {
 		return explainOverloaded(c)
@@ -175,7 +176,7 @@ func explainNoRoom(c *call, state dedupe.State) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeOverloaded,
 		Constraint: c.places.isFull(),
-		Hint:       fmt.Sprintf("Nothing was sent, now or before. Call %s again after %s, with fewer calls at the same time.", c.route.Tool.Name, overloadRetryAfter),
+		Hint:       fmt.Sprintf("Nothing was sent. Call %s again with the same id after %s, with fewer calls at the same time.", c.route.Tool.Name, overloadRetryAfter),
 	}
 }
 

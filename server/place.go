@@ -27,9 +27,14 @@ type places struct {
 // for it. A call that has no room and yet may be answered, since its id may be
 // known, goes on without: see answerWithoutRoom.
 func (e *Executor) enter(c *call) *response {
+	// Asked first: a crowd of duplicates is to take one place, not all of them.
+	if c.duplicate = e.Dedupe.Running(c.key()); c.duplicate {
+		return nil
+	}
 	if c.places.take(e.Slots, c.route, c.req.GetValidateOnly()) {
 		return nil
 	}
+	// Asked again, for it may have begun meanwhile.
 	c.duplicate = e.Dedupe.Running(c.key())
 	if c.duplicate || c.places.full != sidecarFull && mustNotRepeat(c.effect()) {
 		return nil
@@ -52,8 +57,9 @@ func mustNotRepeat(effect tool.Effect) bool {
 // answerWithoutRoom decides a call that found no room at its backend: from the
 // record, when there is one that decides it; else it is refused, in the
 // certainty that nothing was done under its id. The look changes nothing in the
-// store. go on means that somebody else is running the call, so that its
-// result can be waited for without a place.
+// store. go on means that somebody else is running the call, or that a
+// verification may tell what became of it: both can be waited for without a
+// place.
 func (e *Executor) answerWithoutRoom(ctx context.Context, c *call, req dedupe.Request) (_ *response, goOn bool) {
 	leave, ok := e.Looks.Acquire()
 	if !ok {
@@ -65,7 +71,7 @@ func (e *Executor) answerWithoutRoom(ctx context.Context, c *call, req dedupe.Re
 	case err != nil:
 		c.cause = err
 		return c.overloaded(explainOverloaded(c)), false
-	case record.State == dedupe.Claimed:
+	case record.State == dedupe.Claimed, record.State == dedupe.Unknown && c.route.Verification != nil:
 		return nil, true
 	case record.State == dedupe.Done || record.State == dedupe.Unknown:
 		// Time does not matter to these states.

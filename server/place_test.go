@@ -125,7 +125,7 @@ func TestACallWithoutRoomIsNotLiedTo(t *testing.T) {
 	}
 	fresh := s.call(request("toolu_new", "pay"))
 	isOverloaded(t, fresh)
-	if hint := fresh.GetError().GetHint(); strings.Contains(hint, anotherID) || !strings.Contains(hint, "now or before") {
+	if hint := fresh.GetError().GetHint(); strings.Contains(hint, anotherID) || !strings.Contains(hint, "Nothing was sent. ") {
 		t.Errorf("nothing was done under this id, and the hint is %q", hint)
 	}
 	store.lookupFails = true
@@ -289,16 +289,17 @@ func runAfterAll(t *testing.T, room bool) {
 			slots.Acquire()
 		}
 	}
-	results := make(chan *sidecallv1.ExecuteToolResponse, 2)
-	for range 2 {
-		go func() { results <- s.call(request("toolu_1", "pay")) }()
+	var results [2]chan *sidecallv1.ExecuteToolResponse
+	for i := range results {
+		results[i] = make(chan *sidecallv1.ExecuteToolResponse, 1)
+		go func() { results[i] <- s.call(request("toolu_1", "pay")) }()
 		synctest.Wait()
 	}
 	close(open)
-	if res := <-results; code(res) != tool.CodeRateLimited {
+	if res := <-results[0]; code(res) != tool.CodeRateLimited {
 		t.Errorf("the first: %s", res.GetContent())
 	}
-	second := <-results
+	second := <-results[1]
 	if room && second.GetContent() != "ok" {
 		t.Errorf("with room: %s", second.GetContent())
 	}
