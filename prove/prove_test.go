@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -39,6 +42,36 @@ func TestWhatIsNoProof(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// What a stopped step has started ends with it, also what a signal does not end.
+func TestStoppedStepLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", `sh -c 'trap "" INT; echo up >&3; sleep 1000' & wait`)
+	cmd.ExtraFiles = []*os.File{write}
+	done := make(chan error, 1)
+	go func() { done <- runGroup(cmd) }()
+	if _, err := read.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("a stopped step is no success")
+	}
+	// The pipe has its end when the last process that holds it is gone.
+	if left, err := io.ReadAll(read); err != nil || len(left) > 0 {
+		t.Errorf("after the step: %q, %v", left, err)
 	}
 }
 

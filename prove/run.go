@@ -54,17 +54,31 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	}
 	cmd := exec.CommandContext(ctx, goCommand(), append(args, s.pkg)...)
 	cmd.Env = append(os.Environ(), proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
-	// The test's own time limit comes first; it says where it hung.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = 10 * time.Second
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
-	if failure := cmd.Run(); failure != nil {
+	if failure := runGroup(cmd); failure != nil {
 		err = fmt.Errorf("go test %s -run %s: %w", s.pkg, s.run, failure)
 	}
 	found, unreadable := proof.Read(rows)
 	o.rows = found
 	return output.Bytes(), errors.Join(err, unreadable)
+}
+
+// runGroup runs a command with all processes that it starts: go test gives an
+// interrupt to no test, and a proof that goes on would disturb the next.
+func runGroup(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The test's own time limit comes first; it says where it hung.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	if cmd.Process == nil {
+		return err
+	}
+	if left := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); !errors.Is(left, syscall.ESRCH) {
+		err = errors.Join(err, left)
+	}
+	return err
 }
 
 // goCommand is the go that the Makefile was told to use.

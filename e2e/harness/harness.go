@@ -48,14 +48,19 @@ func Root() string {
 
 // build is a binary that is built when it is first needed.
 type build struct {
-	once sync.Once
-	path string
-	err  error
+	name, tags string
+	once       sync.Once
+	path       string
+	err        error
 }
 
-var plain, withFailpoints build
+var (
+	plain          = build{name: "sidecall"}
+	withFailpoints = build{name: "sidecall-failpoint", tags: "failpoint"}
+)
 
-// Binary builds the sidecar once per test process and returns its path.
+// Binary builds the sidecar once per test process and returns its path, which
+// is the same for all processes.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	return plain.get(tb)
@@ -64,29 +69,40 @@ func Binary(tb testing.TB) string {
 // FailpointBinary is Binary for the build with the tag failpoint.
 func FailpointBinary(tb testing.TB) string {
 	tb.Helper()
-	return withFailpoints.get(tb, "-tags", "failpoint")
+	return withFailpoints.get(tb)
 }
 
-func (build *build) get(tb testing.TB, flags ...string) string {
+func (build *build) get(tb testing.TB) string {
 	tb.Helper()
-	build.once.Do(func() {
-		dir, err := os.MkdirTemp("", "sidecall-e2e-") //nolint:usetesting // it outlives the test that happens to build
-		if err != nil {
-			build.err = err
-			return
-		}
-		build.path = filepath.Join(dir, "sidecall")
-		args := append(append([]string{"build"}, flags...), "-o", build.path, "./cmd/sidecall")
-		cmd := exec.CommandContext(context.Background(), "go", args...)
-		cmd.Dir = Root()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			build.err = fmt.Errorf("go build: %w\n%s", err, out)
-		}
-	})
+	build.once.Do(func() { build.path, build.err = build.make() })
 	if build.err != nil {
 		tb.Fatal(build.err)
 	}
 	return build.path
+}
+
+// make builds into a directory that stays: the next process finds the binary up
+// to date, and none leaves one behind. One process builds at a time.
+func (build *build) make() (path string, err error) {
+	dir := filepath.Join(Root(), "bin", "e2e")
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the go tool makes the directories of its binaries
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, build.name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // gives the lock back
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	path = filepath.Join(dir, build.name)
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-tags", build.tags, "-o", path, "./cmd/sidecall")
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
 }
 
 // Ports below those that systems give to outgoing connections (RFC 6335: from
