@@ -51,8 +51,8 @@ const (
 	Claimed
 	// Done: it has a final result. No way leads out.
 	Done
-	// NotRun: it provably had no effect; anyone with the same fingerprint may
-	// claim it again.
+	// NotRun: it had no effect, or the tool may be repeated and nobody knows;
+	// anyone with the same fingerprint may claim it again.
 	NotRun
 	// Unknown: it may or may not have run.
 	Unknown

@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds that every store keeps, so that none of them can be made to hold or
-// send something absurd. They are far above what a server lets through.
+// send something absurd.
 const (
 	// MaxKeyBytes bounds the four components of a Key together.
 	MaxKeyBytes = 4 << 10

@@ -230,7 +230,7 @@ func notUnknown(c *call, record dedupe.Record) error {
 		return status.Errorf(codes.FailedPrecondition,
 			"the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result", id, record.Owner, record.LeaseUntil.UTC().Format(time.RFC3339))
 	case dedupe.NotRun:
-		return status.Errorf(codes.FailedPrecondition, "the call %s is not_run already: nothing is to be settled, the same id may be sent again", id)
+		return status.Errorf(codes.FailedPrecondition, "the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
 	default:
 		return status.Errorf(codes.FailedPrecondition,
 			"the call %s is %s already, since %s, and that is final: GetExecution has its result", id, record.State, record.FinishedAt.UTC().Format(time.RFC3339))

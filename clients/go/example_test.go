@@ -58,7 +58,7 @@ func Example() {
 		sidecall.Call{ID: "toolu_02", Tool: "fetch_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
 	)
 	if err != nil {
-		slog.Error("no sidecar, or it is draining: the same calls may be sent again", "error", err)
+		slog.Error("no result: the same calls may be sent again with the same ids", "error", err)
 		return
 	}
 	for _, r := range results {

@@ -19,11 +19,12 @@
 //
 //	InvalidArgument    a bug in the loop: no id or no tool name
 //	ResourceExhausted  the request is larger than the sidecar reads
-//	Unavailable        no sidecar there, or it is draining: start one, send again
+//	Unavailable        no sidecar there, it is draining, or it died in the middle
 //	DeadlineExceeded   the context ended first: the call may be running
 //
-// After any error the same Call may be sent again with the same ids: what has
-// run already is not run a second time, its result is replayed.
+// After any error the same Call may be sent again with the same ids, and only
+// with them: what is recorded is replayed, and what must not be repeated is not
+// run a second time.
 package sidecall
 
 import (
@@ -163,7 +164,8 @@ func (c *Client) Operator() sidecallv1.OperatorServiceClient {
 	return sidecallv1.NewOperatorServiceClient(c.conn)
 }
 
-// Call runs one call, at most once per (Conversation, Turn, ID).
+// Call runs one call; one whose effect must not be repeated at most once per
+// (Conversation, Turn, ID).
 func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
 	return c.service.ExecuteTool(ctx, call.request())
 }

@@ -15,8 +15,8 @@
  * A tool that fails throws nothing: the result says so (isError, error with the
  * five fields, recovery) and its content is ready for the model. A rejected
  * promise is a gRPC status, for the program; after any of them the same calls
- * may be sent again with the same ids: what has run already is not run a second
- * time, its result is replayed.
+ * may be sent again with the same ids, and only with them: what is recorded is
+ * replayed, and what must not be repeated is not run a second time.
  *
  * Messages are plain objects with the fields of the contract in camelCase;
  * enums are their names, 64-bit numbers are numbers.
@@ -86,7 +86,8 @@ export class Client {
   }
 
   /**
-   * Runs one call, at most once per (conversationId, turnId, toolUseId).
+   * Runs one call; one whose effect must not be repeated at most once per
+   * (conversationId, turnId, toolUseId).
    * @param {Call} call
    * @param {Identity} [identity]
    * @param {Wait} [wait]

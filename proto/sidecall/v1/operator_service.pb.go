@@ -312,7 +312,7 @@ type ResolveExecutionRequest struct {
 	// model reads it: no secrets.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// DONE only: what the model is told besides, at most 8000 characters, or 400
-	// with is_error.
+	// with is_error. The whole result must fit into the tool's max_output_chars.
 	Content string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
 	// DONE only: the call ended in a definite error.
 	IsError bool `protobuf:"varint,7,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`

@@ -37,7 +37,10 @@ const (
 //	NOT_FOUND           there is no record of such a call
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
-//	UNAVAILABLE         the store is down, or the sidecar is draining
+//	ABORTED             the call has changed in this moment, and is unknown
+//	                    again: look at it anew
+//	UNAVAILABLE         the store is down, or the sidecar is draining, gone, or
+//	                    died in the middle: look at the call before sending again
 type OperatorServiceClient interface {
 	// ListUnknown lists the calls of which nobody knows whether they ran, in no
 	// particular order. A call that becomes unknown meanwhile may be missing, and
@@ -103,7 +106,10 @@ func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyE
 //	NOT_FOUND           there is no record of such a call
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
-//	UNAVAILABLE         the store is down, or the sidecar is draining
+//	ABORTED             the call has changed in this moment, and is unknown
+//	                    again: look at it anew
+//	UNAVAILABLE         the store is down, or the sidecar is draining, gone, or
+//	                    died in the middle: look at the call before sending again
 type OperatorServiceServer interface {
 	// ListUnknown lists the calls of which nobody knows whether they ran, in no
 	// particular order. A call that becomes unknown meanwhile may be missing, and

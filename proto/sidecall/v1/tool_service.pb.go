@@ -216,7 +216,8 @@ const (
 	ExecutionState_EXECUTION_STATE_CLAIMED ExecutionState = 1
 	// It has a final result.
 	ExecutionState_EXECUTION_STATE_DONE ExecutionState = 2
-	// It provably had no effect; the same id may be sent again.
+	// It had no effect, or the tool may be repeated and nobody knows; the same id
+	// may be sent again.
 	ExecutionState_EXECUTION_STATE_NOT_RUN ExecutionState = 3
 	// It may or may not have run.
 	ExecutionState_EXECUTION_STATE_UNKNOWN ExecutionState = 4
@@ -443,8 +444,9 @@ type ExecuteToolResponse struct {
 	// False when the result could not be stored: a resend of this id may not
 	// find it.
 	Recorded bool `protobuf:"varint,12,opt,name=recorded,proto3" json:"recorded,omitempty"`
-	// The tool's structured result as JSON, uncut; empty when it has none or
-	// when content had to be cut.
+	// The tool's structured result as JSON, uncut; empty when it has none, when
+	// content had to be cut, or when it would be larger than 3 MiB together with
+	// blocks.
 	StructuredContentJson string `protobuf:"bytes,13,opt,name=structured_content_json,json=structuredContentJson,proto3" json:"structured_content_json,omitempty"`
 	// Time from the request's arrival to this response. A replay keeps the
 	// duration of the execution it replays.

@@ -37,15 +37,17 @@ const (
 // OK is for the program, never for the model:
 //
 //	INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-//	UNAUTHENTICATED     the caller did not prove who it is
-//	PERMISSION_DENIED   the caller may not use this sidecar
 //	RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
-//	UNAVAILABLE         the sidecar is draining; nothing was started, so
-//	                    sending the same request again is safe
+//	UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
+//	                    Only the same ids are safe to send again. From
+//	                    GetExecution and ReadOutput also: the store is down
+//	INTERNAL            a bug here; the message has the id to look for in the log
 type ToolServiceClient interface {
-	// ExecuteTool runs one tool call at most once per
-	// (conversation_id, turn_id, tool_use_id) and returns its result. A second
-	// request with the same ids returns the first one's result, with replayed set.
+	// ExecuteTool runs one tool call and returns its result. A second request with
+	// the same (conversation_id, turn_id, tool_use_id) returns the first one's
+	// result, with replayed set. A call whose effect must not be repeated
+	// (EFFECT_NON_IDEMPOTENT) runs at most once under these ids; one that may be
+	// repeated runs again when nobody knows what became of it.
 	ExecuteTool(ctx context.Context, in *ExecuteToolRequest, opts ...grpc.CallOption) (*ExecuteToolResponse, error)
 	// ExecuteTools runs the calls of one assistant turn in parallel, bounded;
 	// tools marked sequential run in request order. There is one result per call,
@@ -54,7 +56,8 @@ type ToolServiceClient interface {
 	// ListTools lists the tools that a profile may call.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
-	// NOT_FOUND when there is no record of such a call.
+	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
+	// cannot be read.
 	//
 	// The record is the answer, with no envelope around it.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -133,15 +136,17 @@ func (c *toolServiceClient) ReadOutput(ctx context.Context, in *ReadOutputReques
 // OK is for the program, never for the model:
 //
 //	INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-//	UNAUTHENTICATED     the caller did not prove who it is
-//	PERMISSION_DENIED   the caller may not use this sidecar
 //	RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
-//	UNAVAILABLE         the sidecar is draining; nothing was started, so
-//	                    sending the same request again is safe
+//	UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
+//	                    Only the same ids are safe to send again. From
+//	                    GetExecution and ReadOutput also: the store is down
+//	INTERNAL            a bug here; the message has the id to look for in the log
 type ToolServiceServer interface {
-	// ExecuteTool runs one tool call at most once per
-	// (conversation_id, turn_id, tool_use_id) and returns its result. A second
-	// request with the same ids returns the first one's result, with replayed set.
+	// ExecuteTool runs one tool call and returns its result. A second request with
+	// the same (conversation_id, turn_id, tool_use_id) returns the first one's
+	// result, with replayed set. A call whose effect must not be repeated
+	// (EFFECT_NON_IDEMPOTENT) runs at most once under these ids; one that may be
+	// repeated runs again when nobody knows what became of it.
 	ExecuteTool(context.Context, *ExecuteToolRequest) (*ExecuteToolResponse, error)
 	// ExecuteTools runs the calls of one assistant turn in parallel, bounded;
 	// tools marked sequential run in request order. There is one result per call,
@@ -150,7 +155,8 @@ type ToolServiceServer interface {
 	// ListTools lists the tools that a profile may call.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
-	// NOT_FOUND when there is no record of such a call.
+	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
+	// cannot be read.
 	//
 	// The record is the answer, with no envelope around it.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME

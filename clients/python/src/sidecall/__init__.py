@@ -15,8 +15,8 @@ result for each call, in order.
 A tool that fails raises nothing: the result says so (``is_error``, ``error``
 with the five fields, ``recovery``) and its ``content`` is ready for the model.
 ``grpc.RpcError`` is for the program; after any of them the same calls may be
-sent again with the same ids: what has run already is not run a second time, its
-result is replayed.
+sent again with the same ids, and only with them: what is recorded is replayed,
+and what must not be repeated is not run a second time.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Client:
         rpc_timeout: float | None = None,
         **fields: Any,
     ) -> Result:
-        """Runs one call, at most once per (conversation_id, turn_id,
-        tool_use_id). See execute_tools."""
+        """Runs one call; one whose effect must not be repeated at most once per
+        (conversation_id, turn_id, tool_use_id). See execute_tools."""
         request = _request(call, conversation_id, turn_id, fields)
         return self.stub.ExecuteTool(request, timeout=rpc_timeout)
 

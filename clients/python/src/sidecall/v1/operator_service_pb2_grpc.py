@@ -35,7 +35,10 @@ class OperatorServiceStub:
     NOT_FOUND           there is no record of such a call
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
-    UNAVAILABLE         the store is down, or the sidecar is draining
+    ABORTED             the call has changed in this moment, and is unknown
+    again: look at it anew
+    UNAVAILABLE         the store is down, or the sidecar is draining, gone, or
+    died in the middle: look at the call before sending again
     """
 
     def __init__(self, channel):
@@ -71,7 +74,10 @@ class OperatorServiceServicer:
     NOT_FOUND           there is no record of such a call
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
-    UNAVAILABLE         the store is down, or the sidecar is draining
+    ABORTED             the call has changed in this moment, and is unknown
+    again: look at it anew
+    UNAVAILABLE         the store is down, or the sidecar is draining, gone, or
+    died in the middle: look at the call before sending again
     """
 
     def ListUnknown(self, request, context):
@@ -136,7 +142,10 @@ class OperatorService:
     NOT_FOUND           there is no record of such a call
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
-    UNAVAILABLE         the store is down, or the sidecar is draining
+    ABORTED             the call has changed in this moment, and is unknown
+    again: look at it anew
+    UNAVAILABLE         the store is down, or the sidecar is draining, gone, or
+    died in the middle: look at the call before sending again
     """
 
     @staticmethod

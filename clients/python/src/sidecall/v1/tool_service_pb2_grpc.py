@@ -33,11 +33,11 @@ class ToolServiceStub:
     OK is for the program, never for the model:
 
     INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    UNAUTHENTICATED     the caller did not prove who it is
-    PERMISSION_DENIED   the caller may not use this sidecar
     RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
-    UNAVAILABLE         the sidecar is draining; nothing was started, so
-    sending the same request again is safe
+    UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
+    Only the same ids are safe to send again. From
+    GetExecution and ReadOutput also: the store is down
+    INTERNAL            a bug here; the message has the id to look for in the log
     """
 
     def __init__(self, channel):
@@ -81,17 +81,19 @@ class ToolServiceServicer:
     OK is for the program, never for the model:
 
     INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    UNAUTHENTICATED     the caller did not prove who it is
-    PERMISSION_DENIED   the caller may not use this sidecar
     RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
-    UNAVAILABLE         the sidecar is draining; nothing was started, so
-    sending the same request again is safe
+    UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
+    Only the same ids are safe to send again. From
+    GetExecution and ReadOutput also: the store is down
+    INTERNAL            a bug here; the message has the id to look for in the log
     """
 
     def ExecuteTool(self, request, context):
-        """ExecuteTool runs one tool call at most once per
-        (conversation_id, turn_id, tool_use_id) and returns its result. A second
-        request with the same ids returns the first one's result, with replayed set.
+        """ExecuteTool runs one tool call and returns its result. A second request with
+        the same (conversation_id, turn_id, tool_use_id) returns the first one's
+        result, with replayed set. A call whose effect must not be repeated
+        (EFFECT_NON_IDEMPOTENT) runs at most once under these ids; one that may be
+        repeated runs again when nobody knows what became of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,7 +117,8 @@ class ToolServiceServicer:
 
     def GetExecution(self, request, context):
         """GetExecution answers "did it run?" for one call, from the store's record.
-        NOT_FOUND when there is no record of such a call.
+        NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
+        cannot be read.
 
         The record is the answer, with no envelope around it.
         buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -176,11 +179,11 @@ class ToolService:
     OK is for the program, never for the model:
 
     INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    UNAUTHENTICATED     the caller did not prove who it is
-    PERMISSION_DENIED   the caller may not use this sidecar
     RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
-    UNAVAILABLE         the sidecar is draining; nothing was started, so
-    sending the same request again is safe
+    UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
+    Only the same ids are safe to send again. From
+    GetExecution and ReadOutput also: the store is down
+    INTERNAL            a bug here; the message has the id to look for in the log
     """
 
     @staticmethod
