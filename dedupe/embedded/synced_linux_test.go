@@ -1,0 +1,78 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// A loss of power takes what was written and not synced. A process that is
+// killed shows nothing of that, for the system keeps what it has written. So
+// the disk here takes every write and cannot sync: nothing may be answered then,
+// neither a claim nor a settlement nor a renewal, and nothing be read that a
+// loss of power would take back.
+func TestNothingIsAnsweredThatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(s *Store) (any, error){
+		"a claim":      func(s *Store) (any, error) { return s.Admit(t.Context(), request("new", tool.NonIdempotent)) },
+		"a settlement": func(s *Store) (any, error) { return s.Settle(t.Context(), settlement("open", "paid")) },
+		"a renewal": func(s *Store) (any, error) {
+			req := request("open", tool.NonIdempotent)
+			return s.Renew(t.Context(), req.Key, req.Owner, 1, req.Lease)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+			// The file is long enough then: to make it longer syncs too.
+			for i := range 50 {
+				finished(t, s, fmt.Sprint(i), "ok")
+			}
+			claim(t, s, request("open", tool.NonIdempotent))
+			s.unsyncable(t)
+			answer, err := change(s)
+			if !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("answered %+v, %v; want the error of the sync", answer, err)
+			}
+			if found, err := s.Lookup(t.Context(), request("new", 0).Key); err == nil {
+				t.Errorf("it can be read: %v", found.State)
+			}
+			if err := s.Ping(t.Context()); err == nil || errors.Is(err, dedupe.ErrFull) {
+				t.Errorf("the store goes on: %v", err)
+			}
+		})
+	}
+}
+
+// unsyncable puts the null device in the place of the open file, which takes
+// every write and refuses to sync. The end of the test takes it away again, so
+// that the store can be closed.
+func (s *Store) unsyncable(t *testing.T) {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := null.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Fatalf("the null device syncs: %v", err)
+	}
+	fd := int(s.file.Fd())
+	kept, err := syscall.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Dup3(int(null.Fd()), fd, syscall.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(syscall.Dup3(kept, fd, syscall.O_CLOEXEC), syscall.Close(kept), null.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
