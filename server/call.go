@@ -38,8 +38,10 @@ type call struct {
 
 	// sent counts the invocations of the backend. 0 is the proof that nothing
 	// can have happened.
-	sent    int
-	reading interpret.Reading // of the last attempt
+	sent int
+	// ambiguous says that an attempt may have had its effect without an answer.
+	ambiguous bool
+	reading   interpret.Reading // of the last attempt
 	// operator is who had the call verified; empty for the sidecar itself.
 	operator string
 	// tooEarly is for how much longer a verification that did not find the
@@ -47,6 +49,23 @@ type call struct {
 	tooEarly time.Duration
 	cause    error  // for the log only
 	stack    string // of a panic, for the log only
+}
+
+// mayHaveRun reports that the call may have had, under this id, an effect that a
+// model must not repeat under another: in this request or in one before it.
+// Who holds the claim on a non_idempotent call knows that it has not; the record
+// of a keyed one does not tell.
+func (c *call) mayHaveRun() bool {
+	return mustNotRepeat(c.effect()) && (c.claim == nil || c.earlierMayHaveRun())
+}
+
+// earlierMayHaveRun reports that an attempt, of this request or of one before
+// it, may have had its effect without an answer. Only what may be repeated is
+// sent again after such an attempt.
+func (c *call) earlierMayHaveRun() bool {
+	effect := c.effect()
+	return c.ambiguous && effect != tool.ReadOnly ||
+		(effect == tool.Keyed || effect == tool.Idempotent) && c.claim != nil && c.claim.Epoch() > 1
 }
 
 // key is the identity of the call.

@@ -38,6 +38,9 @@ func explainFailure(c *call, f *tool.Failure, report retry.Report) tool.Error {
 	if explained.Hint == "" {
 		explained.Hint = hint(c, f)
 	}
+	if f.Evidence == tool.Definite && c.earlierMayHaveRun() {
+		explained.Hint += " But an earlier attempt of this call may have had its effect: look at the current state before you rely on this answer."
+	}
 	if c.sent > 1 {
 		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", c.sent, name, round(report.Elapsed))
 	}
@@ -81,6 +84,9 @@ func hint(c *call, f *tool.Failure) string {
 	if len(f.AllowedAlternatives) > 0 {
 		alternatives = " You may call instead: " + strings.Join(f.AllowedAlternatives, ", ") + "."
 	}
+	if f.Code.Class() == tool.Transient && f.Evidence != tool.Definite && c.mayHaveRun() {
+		return c.onlySameID(f.RetryAfter)
+	}
 	switch f.Code {
 	case tool.CodeInvalidArgs:
 		return fmt.Sprintf("Correct the arguments as described, then call %s again.", name)
@@ -95,7 +101,7 @@ func hint(c *call, f *tool.Failure) string {
 	case tool.CodeBusinessRule:
 		return "Do not repeat this call: the answer will be the same. Choose another way, or tell the user." + alternatives
 	case tool.CodeRateLimited, tool.CodeCircuitOpen, tool.CodeOverloaded, tool.CodeStoreUnavailable:
-		return fmt.Sprintf("%sCall %s again %s, or go on without it.", nothingDone(c), name, after(f.RetryAfter))
+		return fmt.Sprintf("%sCall %s again %s, or go on without it.", c.nothingSent(), name, after(f.RetryAfter))
 	case tool.CodeTimeout:
 		return fmt.Sprintf("Ask %s for less at a time (a smaller range, fewer items), or call it again later.", name)
 	case tool.CodeDependencyUnavailable:
@@ -109,12 +115,31 @@ func hint(c *call, f *tool.Failure) string {
 	}
 }
 
-// nothingDone assures the model where that is certain.
-func nothingDone(c *call) string {
+// nothingSent assures the model where that is certain.
+func (c *call) nothingSent() string {
 	if c.sent == 0 {
 		return "Nothing was sent. "
 	}
 	return ""
+}
+
+// onlySameID is for a call that may have run, and that its id keeps from running
+// twice: a model that calls again has another id.
+func (c *call) onlySameID(wait time.Duration) string {
+	name := c.route.Tool.Name
+	hint := fmt.Sprintf("%s may have run: do not start it anew under another id. Sending the same call with the same id again %s is safe", name, after(wait))
+	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
+		return hint + fmt.Sprintf("; or call %s.", c.askWith(verify))
+	}
+	return hint + "; or tell the user."
+}
+
+// warnOfAnother warns of what an earlier request with this id may have done.
+func (c *call) warnOfAnother() string {
+	if !c.mayHaveRun() {
+		return ""
+	}
+	return fmt.Sprintf(" If this id was sent before, %s may have run then: do not start it anew under another id.", c.route.Tool.Name)
 }
 
 func after(wait time.Duration) string {
@@ -160,10 +185,7 @@ func explainForbidden(c *call, profile Profile) tool.Error {
 // about earlier requests with this id, and warns where that matters.
 func explainOverloaded(c *call) tool.Error {
 	hint := fmt.Sprintf("Nothing was sent now. Send the same call with the same id again after %s, with fewer calls at the same time.", overloadRetryAfter)
-	if mustNotRepeat(c.effect()) {
-		hint += fmt.Sprintf(" If this id was sent before, %s may have run then: do not start it anew under another id.", c.route.Tool.Name)
-	}
-	return tool.Error{Code: tool.CodeOverloaded, Constraint: c.places.isFull(), Hint: hint}
+	return tool.Error{Code: tool.CodeOverloaded, Constraint: c.places.isFull(), Hint: hint + c.warnOfAnother()}
 }
 
 // explainNoRoom refuses a call whose record was looked at. The record of an
@@ -203,12 +225,14 @@ func explainInProgress(c *call) tool.Error {
 	}
 }
 
+// explainStoreDown refuses a call whose record cannot be seen: an earlier
+// request with its id may have done everything.
 func explainStoreDown(c *call) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeStoreUnavailable,
 		Constraint: "the store that keeps calls from happening twice is down",
-		Hint: fmt.Sprintf("Nothing was sent. Call %s again %s, or go on without it.",
-			c.route.Tool.Name, after(storeRetryAfter)),
+		Hint: fmt.Sprintf("Nothing was sent now. Send the same call with the same id again %s, or go on without it.",
+			after(storeRetryAfter)) + c.warnOfAnother(),
 	}
 }
 

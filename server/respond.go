@@ -178,17 +178,20 @@ func (c *call) ending(res *response) telemetry.CallEnd {
 	return end
 }
 
-// explainNotStarted says why a call ended before anything was sent: its time
-// ran out, or its caller left.
+// explainNotStarted says why a call ended before it was sent: its time ran out,
+// or its caller left.
 func explainNotStarted(ctx context.Context, c *call) (tool.Error, tool.Failure) {
-	if errors.Is(context.Cause(ctx), context.Canceled) {
-		return tool.Error{
-			Code: tool.CodeCancelled, Constraint: "the caller cancelled before anything was sent",
-			Hint: fmt.Sprintf("Nothing was done. Call %s again if it is still wanted.", c.req.GetToolName()),
-		}, tool.Failure{Code: tool.CodeCancelled, Evidence: tool.NotExecuted}
+	explained := tool.Error{
+		Code: tool.CodeTimeout, Constraint: fmt.Sprintf("the deadline of the call passed after %s, before it was sent", round(time.Since(c.start))),
 	}
-	return tool.Error{
-		Code: tool.CodeTimeout, Constraint: fmt.Sprintf("the deadline of the call passed after %s, before anything was sent", round(time.Since(c.start))),
-		Hint: fmt.Sprintf("Nothing was done. Call %s again later.", c.req.GetToolName()),
-	}, tool.Failure{Code: tool.CodeTimeout, Evidence: tool.NotExecuted}
+	again := "later"
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		again = "if it is still wanted"
+		explained.Code, explained.Constraint = tool.CodeCancelled, "the caller cancelled before it was sent"
+	}
+	explained.Hint = fmt.Sprintf("Nothing was sent. Call %s again %s.", c.req.GetToolName(), again)
+	if c.mayHaveRun() {
+		explained.Hint = fmt.Sprintf("Nothing was sent now. Send the same call with the same id again %s.", again) + c.warnOfAnother()
+	}
+	return explained, tool.Failure{Code: explained.Code, Evidence: tool.NotExecuted}
 }

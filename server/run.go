@@ -50,6 +50,9 @@ func (e *Executor) attempt(ctx context.Context, c *call, n int, key string) retr
 	if sent > 0 && sent == c.sent {
 		c.keep(earlier, failure.RetryAfter)
 	}
+	if c.keyInUse(failure) {
+		failure = c.stillRunning(failure)
+	}
 	return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
 }
 
@@ -60,6 +63,22 @@ func (c *call) keep(earlier *tool.Failure, retryAfter time.Duration) {
 	kept := *earlier
 	kept.RetryAfter = max(kept.RetryAfter, retryAfter)
 	c.reading.Failure = &kept
+}
+
+// keyInUse reports the answer of an upstream that still works on an earlier
+// attempt with the same key. It is not how the call ended.
+func (c *call) keyInUse(failure *tool.Failure) bool {
+	return failure.Code == tool.CodeConflict && failure.Evidence == tool.Definite &&
+		c.effect() == tool.Keyed && c.earlierMayHaveRun()
+}
+
+func (c *call) stillRunning(conflict *tool.Failure) *tool.Failure {
+	c.reading.Failure = &tool.Failure{
+		Code: tool.CodeTimeout, Evidence: tool.Ambiguous, ErrorType: conflict.ErrorType, Err: conflict.Err,
+		Constraint: "an earlier attempt of this call was not answered in time, and the upstream says of this one that it is in conflict",
+		Message:    conflict.Message, RetryAfter: conflict.RetryAfter,
+	}
+	return c.reading.Failure
 }
 
 // mayRepeat is the rule that keeps a call from happening twice: what provably
@@ -116,6 +135,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	reply, failure := c.invoke(ctx, in)
 	took := time.Since(began)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
+	c.ambiguous = c.ambiguous || c.reading.Failure != nil && c.reading.Failure.Evidence == tool.Ambiguous
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	end(c.reading.Failure)
 	verdict = verdictOf(c.reading.Failure, failure)
