@@ -252,13 +252,15 @@ func (s *Store) finishTx(t *txn) (err error) {
 		return errors.Join(err, s.rollback(t.tx))
 	}
 	failpoint.Hit(failpoint.CommitUnwritten)
-	err = commit(t.tx)
+	err = s.commit(t.tx)
 	failpoint.Hit(failpoint.CommitSynced)
 	switch {
 	case err == nil:
 		s.index.apply(t.moved)
 		s.durable.Store(id)
 		return nil
+	case s.counts(id):
+		return s.fail(err)
 	case errors.Is(err, berrors.ErrMaxSizeReached):
 		return fmt.Errorf("%w: %s may not grow beyond %d bytes", dedupe.ErrFull, s.path, s.options.MaxFileBytes)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG),
@@ -267,6 +269,18 @@ func (s *Store) finishTx(t *txn) (err error) {
 	default:
 		return s.fail(err)
 	}
+}
+
+// counts reports whether the file holds a transaction whose commit failed. The
+// engine syncs once more after it has written the page that makes one count: a
+// disk that is full only then leaves the transaction there, to last or not.
+func (s *Store) counts(id int64) bool {
+	tx, err := s.db.Begin(false)
+	if err != nil {
+		return true // nobody knows
+	}
+	counts := int64(tx.ID()) >= id
+	return tx.Rollback() != nil || counts
 }
 
 // rollback forgets a transaction.

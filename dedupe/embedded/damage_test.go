@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
@@ -285,5 +287,36 @@ func TestAFailedDiskFailsTheStore(t *testing.T) {
 	}
 	if err := s.Close(); err == nil {
 		t.Error("Close reports nothing")
+	}
+}
+
+// A disk that is full only at the last sync: by then the transaction counts,
+// whether or not it lasts. A store that went on would not find its records.
+func TestADiskThatIsFullAtTheLastSync(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		finished(t, s, "before", "ok")
+		s.commit = func(tx *bbolt.Tx) error {
+			if err := commit(tx); err != nil {
+				return err
+			}
+			return cause
+		}
+		call := request("call", tool.NonIdempotent)
+		if a, err := s.Admit(t.Context(), call); !errors.Is(err, cause) {
+			t.Errorf("%v: answered %v, %v", cause, a.Verdict, err)
+		}
+		s.commit = commit
+		if a, err := s.Admit(t.Context(), call); err == nil {
+			t.Errorf("%v: the store goes on: %v", cause, a.Verdict)
+		}
+		s = reopen(t, s)
+		if r := lookup(t, s, "call"); r.State != dedupe.Unknown {
+			t.Errorf("%v: after a restart the call is %v", cause, r.State)
+		}
+		if r := lookup(t, s, "before"); r.State != dedupe.Done {
+			t.Errorf("%v: after a restart what was before is %v", cause, r.State)
+		}
 	}
 }

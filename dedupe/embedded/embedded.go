@@ -60,6 +60,7 @@ type Store struct {
 	options Options
 	db      *bbolt.DB
 	file    *os.File // bbolt's own, to let go of a database that is wedged
+	commit  func(*bbolt.Tx) error
 	clock   clock
 	index   *index
 
@@ -93,7 +94,7 @@ func Open(path string, options Options) (*Store, error) {
 	if err := ensure(path); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	s := &Store{path: path, options: options}
+	s := &Store{path: path, options: options, commit: commit}
 	if err := s.open(); err != nil {
 		return nil, explain(path, err)
 	}
