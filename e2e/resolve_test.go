@@ -528,7 +528,7 @@ func listWithin(t *testing.T, s *harness.Sidecar) (out string, peakBytes int64) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, harness.Binary(t), "resolve", "--addr", "tcp://"+s.Addr, "--json")
+	cmd := exec.CommandContext(ctx, harness.ReleaseBinary(t), "resolve", "--addr", "tcp://"+s.Addr, "--json")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -46,65 +46,6 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// build is a binary that is built when it is first needed.
-type build struct {
-	name, tags string
-	once       sync.Once
-	path       string
-	err        error
-}
-
-var (
-	plain          = build{name: "sidecall"}
-	withFailpoints = build{name: "sidecall-failpoint", tags: "failpoint"}
-)
-
-// Binary builds the sidecar once per test process and returns its path, which
-// is the same for all processes.
-func Binary(tb testing.TB) string {
-	tb.Helper()
-	return plain.get(tb)
-}
-
-// FailpointBinary is Binary for the build with the tag failpoint.
-func FailpointBinary(tb testing.TB) string {
-	tb.Helper()
-	return withFailpoints.get(tb)
-}
-
-func (build *build) get(tb testing.TB) string {
-	tb.Helper()
-	build.once.Do(func() { build.path, build.err = build.make() })
-	if build.err != nil {
-		tb.Fatal(build.err)
-	}
-	return build.path
-}
-
-// make builds into a directory that stays: the next process finds the binary up
-// to date, and none leaves one behind. One process builds at a time.
-func (build *build) make() (path string, err error) {
-	dir := filepath.Join(Root(), "bin", "e2e")
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the go tool makes the directories of its binaries
-		return "", err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, build.name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }() // gives the lock back
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
-	path = filepath.Join(dir, build.name)
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-tags", build.tags, "-o", path, "./cmd/sidecall")
-	cmd.Dir = Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
 // Ports below those that systems give to outgoing connections (RFC 6335: from
 // 49152; Linux: from 32768). A port from that range may be free now and belong
 // to some connection when the process that is to listen there starts.
@@ -150,6 +91,9 @@ type Sidecar struct {
 	// Output, when set before Run, takes what the process writes, instead of
 	// Log: for loads whose log lines would fill the memory of the test.
 	Output *os.File
+	// Release, when set before Run, has the process run without the race
+	// detector, whatever the environment says: for figures.
+	Release bool
 
 	t     testing.TB
 	env   []string
@@ -234,12 +178,15 @@ func (s *Sidecar) answers() error {
 func (s *Sidecar) launch() {
 	s.t.Helper()
 	binary, env := Binary(s.t), s.env
+	if s.Release {
+		binary = ReleaseBinary(s.t)
+	}
 	if s.fault != "" {
 		binary, env = FailpointBinary(s.t), append(slices.Clone(env), failpoint.Env+"="+s.fault)
 	}
 	s.cmd = exec.CommandContext(context.Background(), binary, "serve", "--config", s.Config)
 	s.cmd.Dir = s.Dir
-	s.cmd.Env = append(os.Environ(), env...)
+	s.cmd.Env = append(append(os.Environ(), raceOptions), env...)
 	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
 	if s.Output != nil {
 		s.cmd.Stderr, s.cmd.Stdout = s.Output, s.Output
@@ -256,15 +203,32 @@ func (s *Sidecar) launch() {
 	}()
 }
 
-// Kill ends the process with SIGKILL.
+// Kill ends the process with SIGKILL. One that had ended by itself before, be it
+// a crash that nobody has noticed yet, fails the test.
 func (s *Sidecar) Kill() {
 	s.t.Helper()
 	s.Signal(syscall.SIGKILL)
-	<-s.exited
-	if _, died := errors.AsType[*exec.ExitError](s.exit); !died {
-		s.t.Fatalf("killed, but: %v", s.exit)
+	switch signal, err := s.AwaitDeath(); {
+	case err != nil:
+		s.t.Fatalf("it was to be killed, but %v\n%s", err, lastWords(s.Log()))
+	case signal != syscall.SIGKILL:
+		s.t.Fatalf("it was to be killed, but it was ended by: %v\n%s", signal, lastWords(s.Log()))
 	}
-	s.cmd = nil
+}
+
+// mostWords bounds lastWords: a trace of the goroutine at fault, and of some
+// more.
+const mostWords = 16 << 10
+
+// lastWords is what a log says of the end: from the report of a crash on, which
+// the traces of many goroutines may follow, or else its last lines.
+func lastWords(log string) string {
+	for _, report := range []string{"WARNING: DATA RACE", "\nfatal error: ", "\npanic: ", "\nSIG"} {
+		if at := strings.Index(log, report); at >= 0 {
+			return log[at:min(at+mostWords, len(log))]
+		}
+	}
+	return log[max(0, len(log)-mostWords):]
 }
 
 // Signal sends a signal to the process. One that has ended already is left to
@@ -378,6 +342,7 @@ func (s *Sidecar) Tools() []string {
 func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 	tb.Helper()
 	cmd := exec.CommandContext(context.Background(), Binary(tb), args...)
+	cmd.Env = append(os.Environ(), raceOptions)
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
@@ -385,7 +350,11 @@ func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 	if err != nil && !errors.As(err, &exit) {
 		tb.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
+	code = cmd.ProcessState.ExitCode()
+	if code == raceExitCode { // which a test that waits for a failure would take for one
+		tb.Fatalf("sidecall %s: exit code %d\n%s", strings.Join(args, " "), code, lastWords(errOut.String()))
+	}
+	return code, out.String(), errOut.String()
 }
 
 // Redis starts a real redis-server on a free port; it ends with the test. The

@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// RaceEnv names the environment variable that, when it is not empty, has the
+// sidecar built with the race detector. One that finds a race ends at once, with
+// an exit code that no test takes for a good end.
+const RaceEnv = "SIDECALL_E2E_RACE"
+
+// raceExitCode is how a sidecar ends that has found a race.
+const raceExitCode = 66
+
+// raceOptions have the first race end the process, and no other process wait
+// for further ones.
+var raceOptions = fmt.Sprintf("GORACE=halt_on_error=1 exitcode=%d atexit_sleep_ms=0", raceExitCode)
+
+// build is a binary that is built when it is first needed.
+type build struct {
+	name  string
+	flags []string // of go build
+	once  sync.Once
+	path  string
+	err   error
+}
+
+var (
+	release            = build{name: "sidecall"}
+	withFailpoints     = build{name: "sidecall-failpoint", flags: []string{"-tags", "failpoint"}}
+	raceRelease        = build{name: "sidecall-race", flags: []string{"-race"}}
+	raceWithFailpoints = build{name: "sidecall-failpoint-race", flags: []string{"-race", "-tags", "failpoint"}}
+)
+
+// Binary builds the sidecar once per test process and returns its path, which
+// is the same for all processes.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	if os.Getenv(RaceEnv) != "" {
+		return raceRelease.get(tb)
+	}
+	return release.get(tb)
+}
+
+// FailpointBinary is Binary for the build with the tag failpoint.
+func FailpointBinary(tb testing.TB) string {
+	tb.Helper()
+	if os.Getenv(RaceEnv) != "" {
+		return raceWithFailpoints.get(tb)
+	}
+	return withFailpoints.get(tb)
+}
+
+// ReleaseBinary is the build without the race detector, whatever the
+// environment says: for looks at the binary, and for figures.
+func ReleaseBinary(tb testing.TB) string {
+	tb.Helper()
+	return release.get(tb)
+}
+
+// GoCommand is the go that the Makefile was told to use: what is tested and what
+// is looked at come from the same one.
+func GoCommand() string {
+	if command := os.Getenv("GO"); command != "" {
+		return command
+	}
+	return "go"
+}
+
+func (build *build) get(tb testing.TB) string {
+	tb.Helper()
+	build.once.Do(func() { build.path, build.err = build.make() })
+	if build.err != nil {
+		tb.Fatal(build.err)
+	}
+	return build.path
+}
+
+// make builds into a directory that stays: the next process finds the binary up
+// to date, and none leaves one behind. One process builds at a time.
+func (build *build) make() (path string, err error) {
+	dir := filepath.Join(Root(), "bin", "e2e")
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the go tool makes the directories of its binaries
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, build.name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // gives the lock back
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	path = filepath.Join(dir, build.name)
+	args := append([]string{"build"}, build.flags...)
+	cmd := exec.CommandContext(context.Background(), GoCommand(), append(args, "-o", path, "./cmd/sidecall")...)
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}
