@@ -135,13 +135,13 @@ func newSidecars(t *testing.T) *sidecars {
 	t.Helper()
 	redis := redisserver.Start(t, redisserver.Options{})
 	proxy := faultproxy.Start(t, redis.Addr)
-	s := startSidecars(t, fmt.Sprintf("addrs: [%q]", proxy.Addr()))
+	s := startSidecars(t, fmt.Sprintf("addrs: [%q]", proxy.Addr()), "")
 	s.redis, s.proxy = redis, proxy
 	return s
 }
 
-// startSidecars starts them with such a store.
-func startSidecars(t *testing.T, redis string) *sidecars {
+// startSidecars starts them with such a store, and with further lines of config.
+func startSidecars(t *testing.T, redis, further string) *sidecars {
 	t.Helper()
 	server := startUpstream(t, openLedger(t))
 	s := &sidecars{tb: t, upstream: server}
@@ -149,7 +149,8 @@ func startSidecars(t *testing.T, redis string) *sidecars {
 store: {redis: {%s}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools: {act: {backend: up, http: {method: POST, path: /act}}}
-`, redis, server.URL)
+%s
+`, redis, server.URL, further)
 	for range 2 {
 		s.all = append(s.all, harness.Start(t, config))
 	}
