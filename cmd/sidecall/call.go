@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -34,6 +33,9 @@ first result is printed. The exit code is 1 when the call failed.`,
 			if req.GetToolUseId() == "" {
 				req.ToolUseId = "cli_" + uuid.NewString()
 			}
+			if timeout < 0 {
+				return fail(exitUsage, fmt.Errorf("--timeout %s: must not be negative", timeout))
+			}
 			if timeout > 0 {
 				req.Timeout = durationpb.New(timeout)
 			}
@@ -42,7 +44,10 @@ first result is printed. The exit code is 1 when the call failed.`,
 				if err != nil {
 					return rpcError(addr, err)
 				}
-				if err := writeResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, asJSON); err != nil {
+				if !asJSON && !req.GetValidateOnly() {
+					writeRemarks(cmd.ErrOrStderr(), res)
+				}
+				if err := writeResult(cmd.OutOrStdout(), res, asJSON); err != nil {
 					return err
 				}
 				if res.GetIsError() {
@@ -65,22 +70,20 @@ first result is printed. The exit code is 1 when the call failed.`,
 	return cmd
 }
 
-// writeResult prints content, as the model gets it, to out, and what a person
-// may want to know besides to errOut.
-func writeResult(out, errOut io.Writer, res *sidecallv1.ExecuteToolResponse, asJSON bool) error {
-	if asJSON {
-		encoded, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(res)
-		if err != nil {
-			return fail(exitUnavailable, err)
-		}
-		_, err = fmt.Fprintln(out, string(encoded))
-		return err
-	}
+// writeRemarks prints what a person may want to know besides the content.
+func writeRemarks(errOut io.Writer, res *sidecallv1.ExecuteToolResponse) {
 	if res.GetReplayed() {
 		fmt.Fprintln(errOut, "sidecall: replayed, nothing ran")
 	}
 	if !res.GetRecorded() && !res.GetIsError() {
-		fmt.Fprintln(errOut, "sidecall: the result is not recorded; the same id may run again")
+		fmt.Fprintln(errOut, "sidecall: the result is not recorded; a resend may not find it")
+	}
+}
+
+// writeResult prints content, as the model gets it, or the whole response.
+func writeResult(out io.Writer, res *sidecallv1.ExecuteToolResponse, asJSON bool) error {
+	if asJSON {
+		return writeMessage(out, res)
 	}
 	_, err := fmt.Fprintln(out, res.GetContent())
 	return err

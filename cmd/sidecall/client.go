@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -44,8 +45,28 @@ func withConnection(addr string, do func(*sidecall.Client) error) (err error) {
 // rpcError makes a readable error of a gRPC status.
 func rpcError(addr string, err error) error {
 	s := status.Convert(err)
-	if s.Code() == codes.Unavailable {
-		return fail(exitUnavailable, fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, s.Message()))
+	switch s.Code() {
+	case codes.InvalidArgument:
+		return fail(exitUsage, errors.New(s.Message()))
+	case codes.NotFound, codes.FailedPrecondition, codes.Aborted:
+		return fail(exitFailed, errors.New(s.Message()))
+	case codes.Unavailable:
+		return fail(exitUnavailable, unavailable(addr, s.Message()))
+	default:
+		return fail(exitUnavailable, fmt.Errorf("%s: %s", s.Code(), s.Message()))
 	}
-	return fail(exitUnavailable, fmt.Errorf("%s: %s", s.Code(), s.Message()))
+}
+
+// unavailable tells apart who says so: the sidecar itself, or the transport,
+// before it was connected or in the middle of the request. What nobody knows
+// here counts as the last, which promises the least.
+func unavailable(addr, message string) error {
+	switch {
+	case strings.HasPrefix(message, "the sidecar "), strings.HasPrefix(message, "the store "):
+		return errors.New(message)
+	case strings.Contains(message, "while dialing"), strings.Contains(message, "server preface"):
+		return fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, message)
+	default:
+		return fmt.Errorf("the sidecar at %s went away before it had answered, so a call may have run: only the same ids are safe to send again (%s)", addr, message)
+	}
 }

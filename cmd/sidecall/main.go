@@ -1,8 +1,9 @@
 // Command sidecall runs the sidecar and talks to a running one.
 //
-// Exit codes: 0 it worked; 1 the tool call failed, or could not be settled, or a
-// demo promise was not kept, or a check found errors; 2 the command line or the
-// config file is wrong; 3 the sidecar cannot be reached, or could not start.
+// Exit codes: 0 it worked; 1 the tool call failed or could not be settled, a
+// demo promise was not kept, the sidecar is not ready, or serve could not end
+// cleanly; 2 the command line or the config file is wrong; 3 the sidecar cannot
+// be reached, or could not start.
 package main
 
 import (
@@ -76,8 +77,9 @@ retries only what is provably safe, cuts output without losing it, and answers
 every failure so that the model can repair its call.
 
 Exit codes: 0 it worked; 1 the call failed or could not be settled, a demo
-promise was not kept, or a check found errors; 2 the command line or the config file is wrong; 3 the
-sidecar cannot be reached or could not start.`,
+promise was not kept, the sidecar is not ready, or serve could not end cleanly;
+2 the command line or the config file is wrong; 3 the sidecar cannot be reached
+or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

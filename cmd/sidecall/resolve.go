@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +118,8 @@ func (r *resolving) check() error {
 		return errors.New("--reason is required: say how you know, for whoever reads the record later")
 	case r.as != "done" && (r.content != "" || r.isError):
 		return errors.New("--content and --is-error go with --as done only")
+	case r.verify && given("reason"):
+		return errors.New("--reason goes with --as only: what the verification finds is the reason")
 	case r.args != "" && !r.verify:
 		return errors.New("--args goes with --verify only")
 	case given("limit"):
@@ -176,12 +177,14 @@ func (r *resolving) settle() error {
 	if err != nil {
 		return r.failed(err)
 	}
-	// Of what is not unknown the sidecar says why it cannot be settled.
-	if looked.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
-		r.describe(looked)
-		if err := r.confirm(fmt.Sprintf("Settle it as %s?", r.as)); err != nil {
-			return err
-		}
+	// What is not unknown may become so in the next moment, and then it would be
+	// settled without a question to anybody.
+	if looked.GetState() != sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
+		return fail(exitFailed, r.notUnknown(looked))
+	}
+	r.describe(looked)
+	if err := r.confirm(fmt.Sprintf("Settle it as %s?", r.as)); err != nil {
+		return err
 	}
 	state := sidecallv1.ExecutionState_EXECUTION_STATE_DONE
 	if r.as == "not_run" {
@@ -198,6 +201,23 @@ func (r *resolving) settle() error {
 		return writeMessage(r.cmd.OutOrStdout(), res.GetExecution())
 	}
 	return r.settled(res.GetExecution())
+}
+
+// notUnknown says what a call is that is not unknown, and what to do.
+func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
+	id := printable(r.id)
+	switch e.GetState() {
+	case sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
+		return fmt.Errorf("the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result",
+			id, printable(e.GetOwner()), e.GetLeaseUntil().AsTime().Format(time.RFC3339))
+	case sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
+		return fmt.Errorf("the call %s is not_run already: nothing is to be settled, the same id may be sent again", id)
+	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
+		return fmt.Errorf("the call %s is done already, since %s, and that is final: send it again to get its result",
+			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
+	default:
+		return fmt.Errorf("the call %s is in a state that this command does not know: %s", id, e.GetState())
+	}
 }
 
 // describe shows the call that is about to be settled.
@@ -311,19 +331,8 @@ func isTerminal(in io.Reader) bool {
 
 // failed makes a readable error of a gRPC status.
 func (r *resolving) failed(err error) error {
-	s := status.Convert(err)
-	switch s.Code() {
-	case codes.InvalidArgument:
-		return fail(exitUsage, errors.New(s.Message()))
-	case codes.NotFound, codes.FailedPrecondition, codes.Aborted:
-		return fail(exitFailed, errors.New(s.Message()))
-	case codes.Unimplemented:
+	if status.Code(err) == codes.Unimplemented {
 		return fail(exitUnavailable, fmt.Errorf("the sidecar at %s is older than this command and cannot settle calls", r.addr))
-	case codes.Unavailable:
-		if !strings.Contains(s.Message(), "connection error") {
-			return fail(exitUnavailable, errors.New(s.Message())) // the sidecar itself says so: its store is down
-		}
-	default:
 	}
 	return rpcError(r.addr, err)
 }
@@ -354,11 +363,11 @@ func age(at time.Time) string {
 }
 
 // printable shows an id, which somebody else has chosen, on a terminal: quoted
-// when it is not plain.
+// when it is not plain, so that what is shown can be pasted.
 func printable(id string) string {
 	quoted := fmt.Sprintf("%q", id)
-	if strings.ContainsAny(id, " \t") || quoted != `"`+id+`"` {
+	if id == "" || strings.ContainsAny(id, " \t") || quoted != `"`+id+`"` {
 		return quoted
 	}
-	return cmp.Or(id, "-")
+	return id
 }

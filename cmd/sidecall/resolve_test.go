@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Flags that do not go together are refused before anything is sent.
@@ -24,6 +26,7 @@ func TestResolveRefusesFlagsThatDoNotGoTogether(t *testing.T) {
 		"--id x --as not_run --reason r --is-error":         "--as done only",
 		"--id x --as done --reason r --args {}":             "--verify only",
 		"--id x --as done --reason r --limit 3":             "the list only",
+		"--id x --verify --reason r":                        "--as only",
 		"--id x --as done --reason r --content @/not/there": "no such file",
 		"--addr host:1": "want tcp://",
 	} {
@@ -37,6 +40,42 @@ func TestResolveRefusesFlagsThatDoNotGoTogether(t *testing.T) {
 		if code := report(cmd, err); code != exitUsage {
 			t.Errorf("%s: exit code %d, want %d", line, code, exitUsage)
 		}
+	}
+}
+
+// What was not unknown when it was looked at is settled by nobody: there was no
+// question whose answer could have been yes, and it may be unknown by now.
+func TestOnlyWhatWasSeenUnknownIsSettled(t *testing.T) {
+	for state, want := range map[sidecallv1.ExecutionState]string{
+		sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED: "claimed",
+		sidecallv1.ExecutionState_EXECUTION_STATE_DONE:    "done already",
+		sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN: "not_run already",
+	} {
+		for _, yes := range [][]string{nil, {"--yes"}} {
+			fake := &fakeSidecar{record: &sidecallv1.Execution{State: state, Epoch: 1, Owner: "host-1"}}
+			addr, _ := fake.serve(t)
+			args := append([]string{"resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "impatient"}, yes...)
+			got := command(t, args...)
+			if n := fake.resolved.Load(); n != 0 {
+				t.Errorf("%v %v: %d resolutions arrived", state, yes, n)
+			}
+			if got.code != exitFailed || got.err == nil || !strings.Contains(got.err.Error(), want) {
+				t.Errorf("%v %v: exit code %d, %v; want %d and %q", state, yes, got.code, got.err, exitFailed, want)
+			}
+		}
+	}
+}
+
+// What was seen unknown is settled, by who says yes to it.
+func TestWhatWasSeenUnknownIsSettled(t *testing.T) {
+	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1}}
+	addr, _ := fake.serve(t)
+	args := []string{"resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "looked"}
+	if got := command(t, args...); got.code != exitUsage || fake.resolved.Load() != 0 {
+		t.Errorf("nobody was there to ask: %+v, %d resolutions", got, fake.resolved.Load())
+	}
+	if got := command(t, append(args, "--yes")...); got.code != 0 || fake.resolved.Load() != 1 || !strings.Contains(got.out, "order-1 is not_run") {
+		t.Errorf("with --yes: %+v, %d resolutions", got, fake.resolved.Load())
 	}
 }
 
@@ -61,7 +100,7 @@ func TestTextOrFile(t *testing.T) {
 // Ids are somebody else's: what is not plain is shown quoted.
 func TestPrintable(t *testing.T) {
 	for id, want := range map[string]string{
-		"toolu_1": "toolu_1", "": "-", "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "tab\t": `"tab\t"`, `q"`: `"q\""`, "zürich": "zürich", "\u202e": `"\u202e"`,
+		"toolu_1": "toolu_1", "": `""`, "-": "-", "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "tab\t": `"tab\t"`, `q"`: `"q\""`, "zürich": "zürich", "\u202e": `"\u202e"`,
 	} {
 		if got := printable(id); got != want {
 			t.Errorf("%q is shown as %s, want %s", id, got, want)

@@ -38,8 +38,9 @@ func newServe() *cobra.Command {
 		Short: "Run the sidecar",
 		Long: `Run the sidecar that a config file describes, until SIGINT or SIGTERM. Then new
 calls are handed back as UNAVAILABLE, which is safe to send again, and calls in
-flight may end, for 25 s at most. A second signal ends the process at once: what
-became of the calls in flight is then decided at the next start.`,
+flight may end, for 25 s at most. Those that still run then are cut off, and the
+exit code is 1. A second signal ends the process at once: what became of the
+calls in flight is then decided at the next start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			lines := telemetry.NewLines(os.Stderr)
