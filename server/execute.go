@@ -16,6 +16,10 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+// maxToolName is how much of a name that no tool has is looked at and written
+// down, in characters: a model may make up any.
+const maxToolName = 128
+
 var (
 	errCallDeadline = errors.New("the deadline of the call has passed")
 	errAttemptLimit = errors.New("the timeout of the attempt has passed")
@@ -52,12 +56,24 @@ type Options struct {
 
 // Execute runs one call and returns its one result. It always returns a
 // result, never an error: what goes wrong is data for the model.
-func (e *Executor) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
+func (e *Executor) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) (res *sidecallv1.ExecuteToolResponse) {
 	c := &call{req: req, tenant: tenant, start: time.Now(), registry: e.Registry}
+	defer func() {
+		// Outside of protected is what counts and logs calls. A bug there must
+		// not take a result with it, nor the process: a call of a batch has no
+		// other net.
+		if p := recover(); p != nil {
+			e.Recorder.Panicked(p, debug.Stack())
+			if res == nil {
+				c.cause = fmt.Errorf("panic: %v", p)
+				res = c.afterPanic().response
+			}
+		}
+	}()
 	route, registered := e.Registry.Lookup(req.GetToolName())
 	c.route = route
 	ctx, c.record = e.Recorder.StartCall(ctx, telemetry.CallInfo{
-		Tool:         req.GetToolName(),
+		Tool:         shorten(req.GetToolName(), maxToolName),
 		Registered:   registered,
 		ID:           req.GetToolUseId(),
 		Conversation: req.GetConversationId(),
@@ -65,7 +81,7 @@ func (e *Executor) Execute(ctx context.Context, tenant string, req *sidecallv1.E
 		Prompt:       req.GetPromptId(),
 		Labels:       req.GetLabels(),
 	}, c.start)
-	res := e.protected(ctx, c)
+	res = e.protected(ctx, c)
 	c.record.End(ctx, c.ending(res))
 	return res
 }
@@ -109,7 +125,7 @@ func (e *Executor) resolve(c *call) *sidecallv1.ExecuteToolResponse {
 		return c.refused(*refusal, 0)
 	}
 	if c.route == nil {
-		return c.refused(schema.UnknownTool(c.req.GetToolName(), e.allowed(profile)), 0)
+		return c.refused(schema.UnknownTool(shorten(c.req.GetToolName(), maxToolName), e.allowed(profile)), 0)
 	}
 	if !profile.Allows(c.route.Tool.Name) {
 		return c.failed(explainForbidden(c, profile), tool.Failure{

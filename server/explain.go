@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -47,13 +46,13 @@ func explainFailure(c *call, f *tool.Failure, report retry.Report) tool.Error {
 	return explained
 }
 
-// said is what the upstream said about a failure, fit to be shown.
+// said is what the upstream said about a failure, fit to be shown. What is said
+// of an argument that is never shown may quote it.
 func (c *call) said(f *tool.Failure) string {
-	text := f.Message
-	if secrets := c.route.Secrets; secrets != nil {
-		text = secrets.Replace(text)
+	if f.Message != "" && c.secretField(f.Field) {
+		return "(redacted)"
 	}
-	return shorten(output.Clean([]byte(text)), messageLimit)
+	return c.cleaned(f.Message, messageLimit)
 }
 
 // constraints say what was violated when neither the backend nor the tool's

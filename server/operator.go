@@ -208,6 +208,11 @@ func (o *Operator) unknown(ctx context.Context, req identified) (*call, dedupe.R
 	if err := notUnknown(c, record); err != nil {
 		return nil, dedupe.Record{}, err
 	}
+	if o.Executor.Dedupe.Running(c.key()) {
+		// Its lease is over, after an outage perhaps, and it is at work.
+		return nil, dedupe.Record{}, status.Errorf(codes.FailedPrecondition,
+			"this sidecar is running the call %s right now: wait for its result", quote(req.GetToolUseId()))
+	}
 	c.req.ToolName = record.Tool
 	var registered bool
 	if c.route, registered = o.Executor.Registry.Lookup(record.Tool); !registered {
@@ -347,10 +352,11 @@ func cleanLine(text string) string {
 // cleaned takes out what a text must not show: control characters, and the
 // secrets of the tool's backend.
 func (c *call) cleaned(text string, limit int) string {
+	text = output.Clean([]byte(text)) // first: a secret may be broken up by what is cleaned away
 	if c.route.Secrets != nil {
 		text = c.route.Secrets.Replace(text)
 	}
-	return shorten(output.Clean([]byte(text)), limit)
+	return shorten(text, limit)
 }
 
 // shortFingerprint is enough of a fingerprint to tell two calls apart.

@@ -86,11 +86,11 @@ func (c *call) stillRunning(conflict *tool.Failure) *tool.Failure {
 // harmless; what ran to an answer, never. An open breaker is terminal: waiting
 // here would only hold the caller.
 func mayRepeat(failure *tool.Failure, effect tool.Effect) bool {
-	if failure.Code.Class() != tool.Transient && failure.Code != tool.CodeInternal {
+	if failure.Code.Class() != tool.Transient {
 		return false
 	}
 	switch failure.Code {
-	case tool.CodeCircuitOpen, tool.CodeCancelled, tool.CodeStoreUnavailable, tool.CodeInternal:
+	case tool.CodeCircuitOpen, tool.CodeCancelled, tool.CodeStoreUnavailable:
 		return false
 	default:
 	}
@@ -106,10 +106,6 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 		return c.refuseAttempt(tool.Failure{Code: tool.CodeStoreUnavailable, ErrorType: "lease_lost",
 			Constraint: "the claim on this call ran out before it was sent"})
 	}
-	if wait, ok := c.route.Rate.Take(); !ok {
-		return c.refuseAttempt(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
-			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", c.route.Tool.Backend)})
-	}
 	done, err := c.route.Breaker.Allow()
 	if err != nil {
 		failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
@@ -121,6 +117,12 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	// A panic must not leave the breaker waiting for this attempt.
 	verdict := breaker.Failure
 	defer func() { done(verdict) }()
+	// After the breaker: what it refuses must not use the rate up.
+	if wait, ok := c.route.Rate.Take(); !ok {
+		verdict = breaker.Ignored
+		return c.refuseAttempt(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
+			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", c.route.Tool.Backend)})
+	}
 
 	ctx, progress, cancel := c.attemptContext(ctx)
 	defer cancel()
@@ -128,6 +130,8 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 		ctx = context.WithValue(ctx, callerKey{}, caller{tenant: c.tenant, limit: c.outputLimit()})
 	}
 	ctx, end := c.record.StartAttempt(ctx, c.route.Tool.Backend, n)
+	ended := &tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic"} // until it is known
+	defer func() { end(ended) }()
 	c.sent++
 	in := e.invocation(ctx, c, n, key)
 	in.Progress = progress
@@ -137,7 +141,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
 	c.ambiguous = c.ambiguous || c.reading.Failure != nil && c.reading.Failure.Evidence == tool.Ambiguous
 	failpoint.Hit(failpoint.ReplyInterpreted)
-	end(c.reading.Failure)
+	ended = c.reading.Failure
 	verdict = verdictOf(c.reading.Failure, failure)
 	if c.crowdedOut(ctx, verdict, took) {
 		verdict = breaker.Ignored

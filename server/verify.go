@@ -68,9 +68,7 @@ func (e *Executor) verified(ctx context.Context, c *call, end ending) ending {
 	found := e.ask(ctx, c, c.claim.Epoch())
 	switch found.verdict {
 	case interpret.Happened:
-		done := ending{response: c.happened(found), state: dedupe.Done}
-		e.resolved(ctx, c, done.response.GetResolution(), c.claim.Epoch())
-		return done
+		return ending{response: c.happened(found), state: dedupe.Done}
 	case interpret.NotThere:
 		addToHint(end.response, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
 		end.response.Recovery.RetryAfter = durationpb.New(c.route.Verification.NotRunAfter)
@@ -165,15 +163,17 @@ func (e *Executor) conclude(ctx context.Context, c *call, record dedupe.Record, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	verdict, err := e.Dedupe.Resolve(ctx, dedupe.Listed{Key: c.key(), Record: record}, as, encoded)
-	if err != nil || verdict != dedupe.Settled {
-		return false, err
+	if err == nil && verdict != dedupe.Settled {
+		return false, nil
 	}
-	e.resolved(ctx, c, res.GetResolution(), record.Epoch)
-	return true, nil
+	e.resolved(ctx, c, res.GetResolution(), record.Epoch, err)
+	return err == nil, err
 }
 
-// resolved tells operators of a resolution.
-func (e *Executor) resolved(ctx context.Context, c *call, made *sidecallv1.Resolution, epoch int64) {
+// resolved tells operators of a resolution; lost is why the store did not say
+// that it has it. It may have it all the same, and the record forgets who made
+// it when the call is claimed again.
+func (e *Executor) resolved(ctx context.Context, c *call, made *sidecallv1.Resolution, epoch int64, lost error) {
 	kind := "operator"
 	if made.GetVerifiedWith() != "" {
 		kind = byVerification
@@ -185,7 +185,7 @@ func (e *Executor) resolved(ctx context.Context, c *call, made *sidecallv1.Resol
 	e.Recorder.Resolved(ctx, telemetry.Resolution{
 		By: made.GetBy(), Kind: kind, Reason: made.GetReason(), VerifiedWith: made.GetVerifiedWith(),
 		Tool: c.route.Tool.Name, ID: c.req.GetToolUseId(), Conversation: c.req.GetConversationId(), Turn: c.req.GetTurnId(),
-		From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch,
+		From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch, Unconfirmed: lost,
 	})
 }
 

@@ -69,6 +69,20 @@ func (p properties) secret(name string) bool {
 	return property.WriteOnly || property.Format == "password"
 }
 
+// secretField reports that a field of the arguments, as errors name it, is in a
+// property whose value is never shown.
+func (c *call) secretField(field string) bool {
+	top := topOf(field)
+	return top != "" && (slices.Contains(c.route.Tool.Policy.Sensitive, top) || propertiesOf(c.route.Tool.InputSchema).secret(top))
+}
+
+// topOf is the property of the arguments that a field belongs to.
+func topOf(field string) string {
+	top, _, _ := strings.Cut(strings.TrimLeft(field, "."), ".")
+	top, _, _ = strings.Cut(top, "[")
+	return top
+}
+
 // knownArgs are the arguments to ask with, as far as they follow from the
 // call's own. What the schema of the tool that is asked refuses is not known.
 func (c *call) knownArgs(with *Route, wanted properties) map[string]any {
@@ -94,9 +108,7 @@ func (c *call) knownArgs(with *Route, wanted properties) map[string]any {
 	}
 	_, _, violations := with.Schema.Check(known)
 	for _, violation := range violations {
-		top, _, _ := strings.Cut(strings.TrimLeft(violation.Field, "."), ".")
-		top, _, _ = strings.Cut(top, "[")
-		delete(known, top)
+		delete(known, topOf(violation.Field))
 	}
 	return known
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -96,6 +97,11 @@ type CallInfo struct {
 	Turn         string
 	Prompt       string
 	Labels       map[string]string
+}
+
+// Panicked writes down a panic outside of any call's own guard.
+func (r *Recorder) Panicked(p any, stack []byte) {
+	r.logger.Error("panic", slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(stack)))
 }
 
 // StartCall opens the span of a call. The context carries it to attempts.

@@ -73,13 +73,18 @@ type Resolution struct {
 	// From and To are states.
 	From, To string
 	Epoch    int64
+	// Unconfirmed is why the store did not say that it has the resolution; nil
+	// when it has.
+	Unconfirmed error
 }
 
 // Resolved counts a resolution and writes it down. What a person has decided is
 // logged as a warning: it stays where the lines of calls are left out.
 func (r *Recorder) Resolved(ctx context.Context, done Resolution) {
-	r.resolved.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("by", done.Kind), attribute.String("state", done.To)))
+	if done.Unconfirmed == nil {
+		r.resolved.Add(ctx, 1, metric.WithAttributes(
+			attribute.String("by", done.Kind), attribute.String("state", done.To)))
+	}
 	level := slog.LevelWarn
 	if done.Kind == "verification" {
 		level = slog.LevelInfo
@@ -94,6 +99,9 @@ func (r *Recorder) Resolved(ctx context.Context, done Resolution) {
 		slog.Int64("epoch", done.Epoch),
 		slog.String("by", done.By),
 		slog.String("reason", done.Reason),
+	}
+	if done.Unconfirmed != nil {
+		attrs = append(attrs, slog.String("unconfirmed", done.Unconfirmed.Error()))
 	}
 	if done.VerifiedWith != "" {
 		attrs = append(attrs, slog.String("verified_with", done.VerifiedWith))
