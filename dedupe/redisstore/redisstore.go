@@ -60,7 +60,9 @@ func New(options Options) (*Store, error) {
 	return s, nil
 }
 
-// Admit implements dedupe.Store.
+// Admit implements dedupe.Store. With WaitReplicas only a claim waits for them.
+// A replay does not, so a failover may forget that its call is Done: the call is
+// then Claimed or Unknown, which the replicas have, and does not run again.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	if err := req.Validate(); err != nil {
 		return dedupe.Admission{}, err

@@ -26,6 +26,9 @@ if state == to then
   if state == DONE and string.sub(stored, rest) ~= ARGV[5] then
     return SUPERSEDED
   end
+  -- A byte of it is written again, as it is: from Redis 7.2 on a WAIT covers
+  -- only what its own connection has written.
+  redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
 elseif may() then
   local retention = tonumber(ARGV[6])
   redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, to, effect, 0, tonumber(ARGV[4]), e, started, now, 0, retention,
