@@ -10,15 +10,19 @@
 #
 # Beside an agent: the sidecar listens on loopback or on a unix socket, so share
 # one of them. Same network namespace (a pod; --network container:agent), or a
-# volume with the socket (listen: [unix:///var/lib/sidecall/sidecall.sock]).
+# volume with the socket (listen: [unix:///var/lib/sidecall/sidecall.sock]). The
+# socket has mode 0600: the agent must then run as the same user (65532) or as
+# root.
 #
 #   docker run --network container:agent \
 #     -v $PWD/sidecall.yaml:/etc/sidecall/sidecall.yaml:ro \
 #     -v sidecall:/var/lib/sidecall sidecall
 #
-# No HEALTHCHECK: it would have to run inside, and would say less than what the
-# sidecar tells whoever asks: GET /healthz and /readyz on the admin address, and
-# grpc.health.v1 on every listener.
+# No HEALTHCHECK: some engines restart what it calls unhealthy, and a sidecar
+# whose store is away gets well by itself. Whoever wants to know asks with a
+# command of the image, as an exec probe (readiness, not liveness):
+#
+#   ["/usr/bin/sidecall", "ready", "--config", "/etc/sidecall/sidecall.yaml"]
 
 FROM golang:1.26 AS build
 WORKDIR /src

@@ -222,7 +222,7 @@ func TestCLIVersionAndUsage(t *testing.T) {
 	if v := parse[map[string]string](t, text); v["version"] == "" || v["go"] == "" || v["platform"] == "" {
 		t.Errorf("version --json prints %s", text)
 	}
-	for _, command := range []string{"serve", "demo", "check", "tools", "call", "version"} {
+	for _, command := range []string{"serve", "demo", "check", "tools", "call", "resolve", "ready", "version"} {
 		if help, _ := ranWell(t, "help", command); !strings.Contains(help, "Usage:") || !strings.Contains(help, "sidecall "+command) {
 			t.Errorf("help %s prints\n%s", command, help)
 		}

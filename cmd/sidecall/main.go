@@ -83,6 +83,6 @@ or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newResolve(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newResolve(), newReady(), newVersion())
 	return root
 }

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/server"
+)
+
+const (
+	defaultAdmin = "127.0.0.1:8471"
+	// readyTimeout is longer than the sidecar's own look at its store takes.
+	readyTimeout = 4 * time.Second
+	// maxReadiness bounds the answer that is read, in bytes.
+	maxReadiness = 1 << 20
+)
+
+func newReady() *cobra.Command {
+	var path, admin string
+	cmd := &cobra.Command{
+		Use:   "ready [--config FILE | --admin HOST:PORT]",
+		Short: "Ask the sidecar on this machine whether it can take calls",
+		Long: `Ask /readyz of the admin address, which only this machine, or this pod, can reach,
+and print the answer with its reasons. It is made for the exec probe of an
+orchestrator: readiness, not liveness, since a sidecar whose store is away gets
+well by itself, and not by a restart.
+
+Exit codes: 0 ready, or degraded (calls are taken, something is amiss); 1 not
+ready, or nobody answers within 4 s; 2 the command line or the config file is
+wrong, or its admin address is off.`,
+		Example: `  sidecall ready
+  sidecall ready --config /etc/sidecall/sidecall.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path != "" {
+				var err error
+				if admin, err = adminOf(path); err != nil {
+					return fail(exitUsage, err)
+				}
+			}
+			answer, ready, err := readiness(cmd.Context(), admin)
+			if err != nil {
+				return fail(exitFailed, fmt.Errorf("no sidecar answers at %s: %w", admin, err))
+			}
+			if err := printReadiness(cmd.OutOrStdout(), answer); err != nil {
+				return err
+			}
+			if !ready {
+				return fail(exitFailed, nil)
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&path, "config", "c", "", "the config file of the sidecar, which has the admin address")
+	flags.StringVar(&admin, "admin", defaultAdmin, "the admin address itself")
+	cmd.MarkFlagsMutuallyExclusive("config", "admin")
+	return cmd
+}
+
+// adminOf is the admin address of a config file.
+func adminOf(path string) (string, error) {
+	cfg, err := config.Load(path)
+	if err != nil {
+		return "", err
+	}
+	admin := cfg.Admin.Reveal()
+	if admin == "off" {
+		return "", fmt.Errorf("%s: admin is off: there is nobody to ask", path)
+	}
+	return admin, nil
+}
+
+// readiness asks /readyz. The error is that nobody there gives an answer.
+func readiness(ctx context.Context, admin string) (answer server.Readiness, ready bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
+	if err != nil {
+		return answer, false, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // and never a proxy
+	res, err := client.Do(req)
+	if err != nil {
+		return answer, false, err
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	err = json.NewDecoder(io.LimitReader(res.Body, maxReadiness)).Decode(&answer)
+	if err == nil && answer.Status == "" {
+		err = errors.New("what answers there is no sidecar")
+	}
+	return answer, res.StatusCode == http.StatusOK, err
+}
+
+// printReadiness prints the status, and a line for each reason.
+func printReadiness(out io.Writer, answer server.Readiness) error {
+	var lines []string
+	if answer.Store != "" {
+		lines = append(lines, "store: "+answer.Store)
+	}
+	for _, name := range slices.Sorted(maps.Keys(answer.BackendsDown)) {
+		lines = append(lines, fmt.Sprintf("backend %s is down: %s", name, answer.BackendsDown[name]))
+	}
+	for _, collision := range answer.Collisions {
+		lines = append(lines, "name collision: "+collision)
+	}
+	if answer.Journal != nil {
+		lines = append(lines, "journal: "+answer.Journal.Detail)
+	}
+	_, err := fmt.Fprintf(out, "%s: %d tools\n", answer.Status, answer.Tools)
+	for _, line := range lines {
+		if err == nil {
+			_, err = fmt.Fprintln(out, line)
+		}
+	}
+	return err
+}

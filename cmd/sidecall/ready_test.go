@@ -1,0 +1,74 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The exit code says whether calls are taken, the lines say why not.
+func TestReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		code   int
+		out    string
+		err    string
+	}{
+		"ready": {200, `{"status":"ready","tools":3}`, 0, "ready: 3 tools\n", ""},
+		"degraded": {
+			200, `{"status":"degraded","tools":3,"backends_down":{"b":"refused","a":"gone"},"collisions":["x is taken"],"journal":{"detail":"1 settlement waits"}}`,
+			0, "degraded: 3 tools\nbackend a is down: gone\nbackend b is down: refused\nname collision: x is taken\njournal: 1 settlement waits\n", "",
+		},
+		"store down":    {503, `{"status":"store_down","store":"redis does not answer","tools":1}`, exitFailed, "store_down: 1 tools\nstore: redis does not answer\n", ""},
+		"draining":      {503, `{"status":"draining","tools":1}`, exitFailed, "draining: 1 tools\n", ""},
+		"no sidecar":    {200, `<html>`, exitFailed, "", "no sidecar answers"},
+		"another JSON":  {200, `{"hello":1}`, exitFailed, "", "no sidecar"},
+		"nothing at it": {404, "404 page not found", exitFailed, "", "no sidecar answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/readyz" {
+					t.Errorf("asked for %s", r.URL.Path)
+				}
+				w.WriteHeader(c.status)
+				if _, err := io.WriteString(w, c.body); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer admin.Close()
+			address := strings.TrimPrefix(admin.URL, "http://")
+			config := filepath.Join(t.TempDir(), "sidecall.yaml")
+			if err := os.WriteFile(config, []byte("admin: "+address+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"--admin", address}, {"--config", config}} {
+				got := command(t, append([]string{"ready"}, args...)...)
+				if got.code != c.code || got.out != c.out || c.err != "" && (got.err == nil || !strings.Contains(got.err.Error(), c.err)) {
+					t.Errorf("%v: %+v", args, got)
+				}
+			}
+		})
+	}
+}
+
+func TestReadyOfNobody(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	if got := command(t, "ready", "--admin", strings.TrimPrefix(gone.URL, "http://")); got.code != exitFailed || !strings.Contains(got.err.Error(), "no sidecar answers at") {
+		t.Errorf("nobody is there: %+v", got)
+	}
+	off := filepath.Join(t.TempDir(), "sidecall.yaml")
+	if err := os.WriteFile(off, []byte("admin: off\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--config", off}, {"--config", off + ".not"}, {"--config", off, "--admin", "127.0.0.1:1"}, {"now"}} {
+		if got := command(t, append([]string{"ready"}, args...)...); got.code != exitUsage {
+			t.Errorf("%v: %+v, want exit code %d", args, got, exitUsage)
+		}
+	}
+}
