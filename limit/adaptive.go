@@ -25,6 +25,10 @@ const (
 	patientFor = 5
 	// shrink and grow bound how far the bound moves at the end of a window.
 	shrink, grow = 0.25, 2
+	// queued is how far the mean time of answered calls must be above the time
+	// without a queue, as a share of the way to the time after which calls are
+	// given up, for there to be a queue.
+	queued = 0.25
 )
 
 // Adaptive bounds how many calls of one kind are in flight at a place that has a
@@ -47,9 +51,10 @@ const (
 // once per window, which is made of calls that began under the present bound,
 // and down by the share of late calls where that is more. So a queue is kept,
 // which absorbs what is uneven, and nobody in it is late. That some calls are
-// late without a queue does not lower the bound: their mean is far below the
-// middle. A window in which few were late and nobody was refused doubles the
-// bound, until there is none again.
+// late without a queue does not lower the bound: those that are answered take no
+// longer than ever then. Nor do callers that give up before anything can be
+// answered: they are not counted. A window in which few were late and nobody was
+// refused doubles the bound, until there is none again.
 //
 // It is the gradient of Netflix's concurrency-limits and of Envoy's adaptive
 // concurrency, with the deadline in place of their fixed tolerance, because what
@@ -66,7 +71,9 @@ type Adaptive struct {
 	// when the first calls were late.
 	highest float64
 
-	base     time.Duration // what a call takes without a queue
+	base time.Duration // what a call takes without a queue
+	// known says that base was seen while there was none, and is no mere guess.
+	known    bool
 	patience time.Duration // after what time late calls were given up
 	answered time.Time     // when the last call was answered
 	// era counts the changes of the bound. A call that began in another one says
@@ -151,7 +158,7 @@ func (p Pass) Late(took time.Duration) (overload bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if p.era == a.era && p.crowded {
+	if p.era == a.era && p.crowded && (!a.known || took >= a.base) {
 		a.window.lates++
 		a.window.lateness += took
 	}
@@ -207,20 +214,35 @@ func (a *Adaptive) steer() {
 		return
 	}
 	a.rebase()
+	a.patience = max(a.patience, a.base)
 	middle := (a.base + a.patience) / 2
 	mean := (w.answering + w.lateness) / time.Duration(calls)
 	factor := float64(middle) / float64(max(mean, 1))
-	if harm && factor < patient {
+	switch {
+	case !a.queue():
+		factor = max(factor, patient)
+	case harm && factor < patient:
 		factor = min(factor, 1-float64(w.lates)/float64(calls))
 	}
-	a.bound = max(a.bound*min(max(factor, shrink), grow), fewest)
+	a.bound *= min(max(factor, shrink), grow)
+	// Beyond twice what there ever was it bounds nothing.
+	a.bound = max(min(a.bound, 2*max(a.highest, float64(w.most))), fewest)
+}
+
+// queue reports whether there is a queue, as far as the answered calls tell.
+func (a *Adaptive) queue() bool {
+	if !a.known || a.window.answers == 0 {
+		return true
+	}
+	mean := a.window.answering / time.Duration(a.window.answers)
+	return mean > a.base+time.Duration(queued*float64(a.patience-a.base))
 }
 
 // learn notes what calls take while there is no queue, or none that matters.
 func (a *Adaptive) learn() {
 	mean := a.window.answering / time.Duration(a.window.answers)
-	if a.base == 0 || mean < a.base {
-		a.base = mean
+	if !a.known || mean < a.base {
+		a.base, a.known = mean, true
 		return
 	}
 	// Slowly, or it would take a queue that grows for the time without one.
@@ -237,6 +259,7 @@ func (a *Adaptive) rebase() {
 	if a.base == 0 || mean < a.base || a.bound <= fewest {
 		a.base = mean
 	}
+	a.known = a.known || a.bound <= fewest
 }
 
 // relax moves the bound out of the way.

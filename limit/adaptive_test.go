@@ -48,6 +48,11 @@ func (q *queue) serve(ctx context.Context) bool {
 // bound of places and an Adaptive. It returns how many per second were answered
 // in time, in the second half of its time.
 func load(a *Adaptive, places *Bulkhead, rate int, length, patience time.Duration, serve func(context.Context, int) bool) float64 {
+	return loadOf(a, places, rate, length, func(int) time.Duration { return patience }, serve)
+}
+
+// loadOf is load with a patience for each call.
+func loadOf(a *Adaptive, places *Bulkhead, rate int, length time.Duration, patience func(int) time.Duration, serve func(context.Context, int) bool) float64 {
 	var good atomic.Int64
 	var calls sync.WaitGroup
 	began := time.Now()
@@ -63,7 +68,7 @@ func load(a *Adaptive, places *Bulkhead, rate int, length, patience time.Duratio
 				return
 			}
 			defer pass.Leave()
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), patience(n))
 			defer cancel()
 			sent := time.Now()
 			if !serve(ctx, n) {
@@ -161,6 +166,7 @@ func TestWhatIsSlowWithoutAQueueIsNotBounded(t *testing.T) {
 	}{
 		"a fifth never answers":    {5, time.Hour, 160},
 		"a third never answers":    {3, time.Hour, 133},
+		"half never answer":        {2, time.Hour, 100},
 		"a twentieth":              {20, time.Hour, 190},
 		"half of them take a long": {2, 900 * time.Millisecond, 200},
 	} {
@@ -173,6 +179,58 @@ func TestWhatIsSlowWithoutAQueueIsNotBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A caller who gives up before anything can be answered says nothing about a
+// queue, and takes nothing from those who wait.
+func TestOneImpatientCallerBoundsNobody(t *testing.T) {
+	second := func(ctx context.Context, _ int) bool {
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	hasty := func(every int) func(int) time.Duration {
+		return func(n int) time.Duration {
+			if every > 0 && n%every == 0 {
+				return 10 * time.Millisecond
+			}
+			return 5 * time.Second
+		}
+	}
+	for name, before := range map[string]int{"from the start": 10, "after a while": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := NewAdaptive()
+				loadOf(a, nil, 200, 20*time.Second, hasty(before), second)
+				good := loadOf(a, nil, 200, 40*time.Second, hasty(10), second)
+				if good < 0.95*180*38/40 { // the last second's calls are answered after the end
+					t.Errorf("%.0f/s of 180/s, bound %d", good, a.Bound())
+				}
+			})
+		})
+	}
+}
+
+// What was learned in bad times is forgotten in good ones.
+func TestABoundThatIsNotNeededGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, q := NewAdaptive(), &queue{workers: make(chan struct{}, 8), service: 25 * time.Millisecond}
+		slow := func(ctx context.Context, _ int) bool { return q.serve(ctx) }
+		load(a, NewBulkhead(256), 1500, 5*time.Second, 500*time.Millisecond, slow)
+		if a.Bound() == 0 {
+			t.Fatal("five times too much, and no bound")
+		}
+		// The server got a hundred times the workers; the load has not gone.
+		q.workers = make(chan struct{}, 800)
+		if good := load(a, nil, 1500, 10*time.Second, 500*time.Millisecond, slow); good < 0.95*1500 {
+			t.Errorf("%.0f/s of 1500/s, bound %d", good, a.Bound())
+		}
+	})
 }
 
 // What never answers is held to a few, and is not called overload.
