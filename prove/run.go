@@ -52,7 +52,7 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	if s.race {
 		args = append(args, "-race")
 	}
-	cmd := exec.CommandContext(ctx, goCommand(), append(args, s.pkg)...)
+	cmd := exec.CommandContext(ctx, proof.Go(), append(args, s.pkg)...)
 	cmd.Env = append(os.Environ(), proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
@@ -79,14 +79,6 @@ func runGroup(cmd *exec.Cmd) error {
 		err = errors.Join(err, left)
 	}
 	return err
-}
-
-// goCommand is the go that the Makefile was told to use.
-func goCommand() string {
-	if command := os.Getenv("GO"); command != "" {
-		return command
-	}
-	return "go"
 }
 
 // wanted are the rows of a step in the size that is run.

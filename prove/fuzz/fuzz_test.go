@@ -8,12 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +30,7 @@ const (
 // Every target, for a while: no new input on which one panics, breaks a
 // promise, hangs, or takes memory without end.
 func TestFuzz(t *testing.T) {
+	t.Parallel()
 	binaries := build(t)
 	var mu sync.Mutex
 	var total result
@@ -41,7 +39,7 @@ func TestFuzz(t *testing.T) {
 	for range proof.Runs(lanes, 1) {
 		wg.Go(func() {
 			for target := range work {
-				r := run(t, target, binaries[target.Package])
+				r := fuzzed(t, target, binaries[target.Package])
 				mu.Lock()
 				total = total.plus(r)
 				mu.Unlock()
@@ -93,55 +91,35 @@ func build(t *testing.T) map[string]string {
 		if proof.Full() {
 			args = append([]string{"test", "-fuzz=."}, args[1:]...)
 		}
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = harness.Root()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", target.Package, err, out)
-		}
+		compile(t, harness.Root(), args...)
 		binaries[target.Package] = path
 	}
 	return binaries
 }
 
-// run fuzzes one target.
-func run(t *testing.T, target fuzz.Target, binary string) result {
+// compile runs the go command in dir.
+func compile(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	took := proof.Pick(shortTime, fullTime)
-	ctx, cancel := context.WithTimeout(t.Context(), took+2*time.Minute)
-	defer cancel()
-	cache, err := os.MkdirTemp("", "sidecall-fuzz-") //nolint:usetesting // t.TempDir waits for the end of all targets to give disk space back
-	if err != nil {
-		t.Error(err)
-		return result{failed: 1}
+	cmd := exec.CommandContext(t.Context(), proof.Go(), args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
-	defer os.RemoveAll(cache)
-	cmd := bounded(ctx, binary,
-		"-test.run=^$", "-test.fuzz=^"+target.Name+"$", "-test.fuzztime="+took.String(),
-		"-test.fuzzminimizetime=1s", "-test.parallel=1", "-test.fuzzcachedir="+cache)
-	cmd.Dir = filepath.Join(harness.Root(), filepath.FromSlash(target.Package))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.CombinedOutput()
-	r := result{targets: 1, executions: executions(string(out))}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.peak = usage.Maxrss << 10 // of the largest of the processes, in KiB
-	}
-	switch {
-	case err != nil && !onlyLate(string(out)):
-		r.failed = 1
-		t.Errorf("%s.%s: %v\n%s", target.Package, target.Name, err, out)
-	case r.executions == 0:
-		r.failed = 1
-		t.Errorf("%s.%s: nothing was executed\n%s", target.Package, target.Name, out)
-	default:
-		t.Logf("%s.%s: %d executions, %d MB", target.Package, target.Name, r.executions, r.peak>>20)
-	}
-	return r
 }
 
-// onlyLate reports whether a fuzzer failed with nothing but the end of its time,
-// as go test does on a busy machine when a worker is slow to stop.
-func onlyLate(out string) bool {
-	return strings.Contains(out, "\n    context deadline exceeded\n") && !strings.Contains(out, "Failing input written to") && !strings.Contains(out, "panic:")
+// fuzzed fuzzes one target for as long as the size of the proof says.
+func fuzzed(t *testing.T, target fuzz.Target, binary string) result {
+	t.Helper()
+	dir := filepath.Join(harness.Root(), filepath.FromSlash(target.Package))
+	f, out := run(t, fuzzer{binary: binary, dir: dir, name: target.Name, lasts: proof.Pick(shortTime, fullTime)})
+	r := result{targets: 1, executions: f.executions, peak: f.peak}
+	if f.problem != "" {
+		r.failed = 1
+		t.Errorf("%s.%s: %s\n%s", target.Package, target.Name, f.problem, out)
+		return r
+	}
+	t.Logf("%s.%s: %d executions, %d MB", target.Package, target.Name, r.executions, r.peak>>20)
+	return r
 }
 
 // bounded is a command that may not map more than addressSpace.
@@ -182,37 +160,4 @@ func TestMemoryIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "out of memory") {
 		t.Errorf("a program that takes %d MB ended with %v: %.300s", 2*addressSpace>>10, err, out)
 	}
-}
-
-func TestExecutionsAreRead(t *testing.T) {
-	const out = "fuzz: elapsed: 0s, gathering baseline coverage: 3/51 completed\nfuzz: elapsed: 0s, gathering baseline coverage: 51/51 completed, now fuzzing with 1 workers\n" +
-		"fuzz: elapsed: 3s, execs: 13572 (4524/sec), new interesting: 60 (total: 111)\nfuzz: elapsed: 6s, execs: 33850 (6749/sec)\nPASS\n"
-	if n := executions(out); n != 33901 {
-		t.Errorf("%d executions, want 33901", n)
-	}
-	late := out + "--- FAIL: FuzzX (6.04s)\n    context deadline exceeded\nFAIL\n"
-	if onlyLate(out) || !onlyLate(late) || onlyLate(late+"    Failing input written to testdata/fuzz/FuzzX/1\n") {
-		t.Error("a fuzzer that is late is not told from one that has found something")
-	}
-	if n := executions("PASS\n"); n != 0 {
-		t.Errorf("%d executions of a fuzzer that says nothing", n)
-	}
-}
-
-var (
-	seeded   = regexp.MustCompile(`(?:gathering baseline coverage|testing seed corpus): (\d+)/`)
-	progress = regexp.MustCompile(`execs: (\d+) `)
-)
-
-// executions is how many inputs a fuzzer says that it tried, seeds included.
-func executions(out string) int { return last(seeded, out) + last(progress, out) }
-
-// last is the last number that a pattern finds; 0 when it finds none.
-func last(pattern *regexp.Regexp, out string) int {
-	all := pattern.FindAllStringSubmatch(out, -1)
-	if len(all) == 0 {
-		return 0
-	}
-	n, _ := strconv.Atoi(all[len(all)-1][1]) // digits; too many of them are not 0 either
-	return n
 }
