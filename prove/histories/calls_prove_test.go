@@ -221,7 +221,10 @@ func TestCalls(t *testing.T) {
 	for range lanes {
 		wg.Go(func() {
 			for history := int(c.last.Add(1)); history <= c.want && c.violations.Load() < enough; history = int(c.last.Add(1)) {
-				c.record(history)
+				if !c.record(history) {
+					c.Error("a worker is gone")
+					return
+				}
 			}
 		})
 	}
@@ -268,7 +271,7 @@ func (c *calls) harass(finished <-chan struct{}) {
 		}
 		i := rand.IntN(len(c.processes))
 		if rand.IntN(8) == 0 {
-			c.processes[i].kill()
+			c.processes[i].kill(c.T)
 			p, _ := start(c.T, job{Redis: c.addr, Calls: true}, c.heard)
 			c.mu.Lock()
 			c.processes[i] = p
@@ -283,13 +286,16 @@ func (c *calls) harass(finished <-chan struct{}) {
 	}
 }
 
-// record has all processes make one call, twice each.
-func (c *calls) record(history int) {
+// record has all processes make one call, twice each; false when one of them
+// has ended by itself. One that was killed meanwhile has made what it has made.
+func (c *calls) record(history int) bool {
 	c.mu.Lock()
 	processes := slices.Clone(c.processes)
 	c.mu.Unlock()
 	order := Order{Seed: c.seed, History: history}
-	together(processes, [][]int{{0, 1}, {2, 3}, {4, 5}}, order)
+	if !together(processes, [][]int{{0, 1}, {2, 3}, {4, 5}}, order) && slices.ContainsFunc(processes, (*process).died) {
+		return false
+	}
 	c.mu.Lock()
 	events := c.events[history]
 	delete(c.events, history)
@@ -302,6 +308,7 @@ func (c *calls) record(history int) {
 			c.executions.Add(1)
 		}
 	}
+	return true
 }
 
 // judge returns which promise the events break.

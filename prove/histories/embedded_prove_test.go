@@ -108,7 +108,7 @@ func (tr *track) interrupt() (opened Operation) {
 		return tr.p.awaitOpen(tr.t)
 	}
 	tr.cuts.kills.Add(1)
-	tr.p.kill()
+	tr.p.kill(tr.t)
 	killed := monotonic()
 	tr.p, opened = start(tr.t, tr.job, tr.heard)
 	opened.Call = killed

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	gone   chan struct{} // closed when nothing more will be heard of it
+	killed atomic.Bool   // set before it is
 	opened chan Operation
 
 	mu     sync.Mutex
@@ -53,7 +55,11 @@ func start(t *testing.T, j job, heard func(message)) (p *process, opened Operati
 	}
 	p.input, p.closer = gob.NewEncoder(in), in.Close
 	go p.listen(gob.NewDecoder(bufio.NewReader(out)), heard) // ends with the process
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil { // the test ends before its time
+			p.kill(t)
+		}
+	})
 	return p, p.awaitOpen(t)
 }
 
@@ -119,11 +125,27 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// kill is kill -9. When it returns, nothing of the process is left.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may be gone already
+// kill is kill -9. When it returns, nothing of the process is left. The test
+// fails when the process had ended by itself before.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	p.killed.Store(true)
+	p.signal(t, syscall.SIGKILL) // which one that has ended, and was not waited for, takes too
 	<-p.gone
-	_ = p.cmd.Wait() // it was killed, so it reports that
+	_ = p.cmd.Wait() // its state says how it ended
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Errorf("a worker that was to be killed had ended by itself: %v", p.cmd.ProcessState)
+	}
+}
+
+// died reports whether the process has ended and nobody has killed it.
+func (p *process) died() bool {
+	select {
+	case <-p.gone:
+		return !p.killed.Load()
+	default:
+		return false
+	}
 }
 
 // end lets the process close its store and end; the test fails when it does
