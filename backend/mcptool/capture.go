@@ -45,8 +45,8 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// sessionGone: the status means that the server does not know the session.
-	sessionGone bool
+	// session is what the answer says of the session.
+	session sessionWord
 }
 
 // capture travels in the context of one request, down through the SDK, and

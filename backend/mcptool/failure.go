@@ -195,7 +195,7 @@ func rpcFailure(e *jsonrpc.Error, effect tool.Effect) *tool.Failure {
 
 // statusFailure is an HTTP error in place of an MCP answer.
 func statusFailure(a answer, call backend.Invocation) *tool.Failure {
-	if a.rpc != nil && a.status < 500 && a.status != http.StatusTooManyRequests && !a.sessionGone {
+	if a.rpc != nil && a.status < 500 && a.status != http.StatusTooManyRequests && a.session == sessionKept {
 		f := rpcFailure(a.rpc, call.Effect)
 		f.Status = a.status
 		return f
@@ -213,9 +213,12 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 		f.Message = clip(a.rpc.Message)
 	}
 	switch {
-	case a.sessionGone:
-		// The protocol: a request with a session that is unknown is refused.
-		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.NotExecuted
+	case a.session != sessionKept:
+		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.Ambiguous
+		if a.session == sessionGone {
+			// The protocol: a request with a session that is unknown is refused.
+			f.Evidence = tool.NotExecuted
+		}
 		f.Constraint = "the MCP session has expired"
 		f.ErrorType, f.CallerFault = "session_expired", true
 	case a.status == http.StatusUnauthorized:

@@ -88,7 +88,7 @@ func (l *listener) open() error {
 		case resp.StatusCode < 500:
 			discard(resp)
 			if l.ever && resp.StatusCode == http.StatusNotFound {
-				l.wire.checkSession(req, resp.StatusCode, nil)
+				l.wire.checkSession(req, answer{status: resp.StatusCode})
 			}
 			<-req.Context().Done()
 			return context.Cause(req.Context())

@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,7 +120,7 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	switch {
 	case !isCall && !success(resp.StatusCode):
 		// A server that dislikes a notification must not cost the session.
-		w.checkSession(req, resp.StatusCode, nil)
+		w.checkSession(req, answer{status: resp.StatusCode})
 		discard(resp)
 		return synthetic(req, http.StatusAccepted, "", nil), nil
 	case !success(resp.StatusCode):
@@ -158,7 +157,7 @@ func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Res
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
 		a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body}
 		a.rpc = rpcError(body)
-		a.sessionGone = w.checkSession(req, resp.StatusCode, body)
+		a.session = w.checkSession(req, a)
 		c.settle(a)
 	case mediaType(resp) == "application/json":
 		if original := w.readJSON(resp, id, c); original != nil && c.whole {
@@ -242,21 +241,6 @@ func (w *wire) end(req *http.Request) *http.Response {
 		discard(resp)
 	})
 	return synthetic(req, http.StatusNoContent, "", nil)
-}
-
-// checkSession reports whether an HTTP status says that the server does not
-// know the session, and if so has it replaced. The protocol demands 404; servers
-// written after the official examples answer 400 and name the session.
-func (w *wire) checkSession(req *http.Request, status int, body []byte) bool {
-	if req.Header.Get(sessionHeader) == "" {
-		return false
-	}
-	gone := status == http.StatusNotFound ||
-		status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(body), []byte("session"))
-	if gone {
-		w.watch.expire()
-	}
-	return gone
 }
 
 // rpcError returns the JSON-RPC error that a body holds, or nil. Its id is often

@@ -128,7 +128,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var message struct {
-		Method string `json:"method"`
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
 		Params struct {
 			Name      string  `json:"name"`
 			Arguments mcpArgs `json:"arguments"`
@@ -148,17 +149,17 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.site.breaks(2) // the session was there before
-	f.breaks(w, r, inner, args.Fault)
+	f.breaks(w, r, inner, args.Fault, message.ID)
 }
 
 // mcpRefused are the faults that prove that nothing was done, by the protocol;
 // mcpBroken those after which the tool has run.
 var (
 	mcpRefused = []string{"session-404", "forgotten"}
-	mcpBroken  = []string{"closed", "headers-cut", "json-cut", "stream-cut", "stream-empty", "stream-lost", "202", "503", "html"}
+	mcpBroken  = []string{"closed", "headers-cut", "json-cut", "stream-cut", "stream-empty", "stream-lost", "202", "503", "html", "session-400"}
 )
 
-func (f *front) breaks(w http.ResponseWriter, r *http.Request, inner http.Handler, fault string) {
+func (f *front) breaks(w http.ResponseWriter, r *http.Request, inner http.Handler, fault string, id json.RawMessage) {
 	switch fault {
 	case "session-404":
 		http.Error(w, "session not found", http.StatusNotFound)
@@ -184,6 +185,9 @@ func (f *front) breaks(w http.ResponseWriter, r *http.Request, inner http.Handle
 		w.WriteHeader(http.StatusAccepted)
 	case "503":
 		w.WriteHeader(http.StatusServiceUnavailable)
+	case "session-400": // a session of the handler's own, in its answer
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"checkout session closed after capture"}}`, id)
 	case "html":
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html>please log in")

@@ -1,0 +1,76 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"regexp"
+)
+
+// sessionWord is what an HTTP error says of the session.
+type sessionWord uint8
+
+const (
+	// sessionKept: nothing that concerns this call.
+	sessionKept sessionWord = iota
+	// sessionDoubted: the session may be unknown, or a handler speaks of a
+	// session of its own. What became of the call is open.
+	sessionDoubted
+	// sessionGone: the session is unknown, and the request was refused for it.
+	sessionGone
+)
+
+// noSession are the words in which servers say with 400 that they do not know
+// the session of a request: the official SDKs (with an id of null, the older
+// Python ones with the id "server-error") and their examples, and in plain text
+// mcp-go and the Kotlin and Python servers built after them. They are matched
+// from the first word on, since handlers speak of session ids too.
+var noSession = regexp.MustCompile(`(?i)^(bad request: )?((no valid|missing|invalid|unknown|invalid or missing|invalid or expired) (mcp )?session id\b|(missing )?mcp-session-id\b)`)
+
+// checkSession says what an HTTP error means for the session, and has it
+// replaced whenever it may be unknown: a new one costs little. As evidence that
+// the call was not carried out counts only what cannot be its answer. The
+// protocol demands 404 for an unknown session; servers written after the
+// official examples answer 400 and name the session.
+func (w *wire) checkSession(req *http.Request, a answer) sessionWord {
+	suspect := a.status == http.StatusNotFound ||
+		a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("session"))
+	if !suspect || req.Header.Get(sessionHeader) == "" {
+		return sessionKept
+	}
+	w.watch.expire()
+	text, answers, readable := errorText(a.body)
+	switch {
+	case answers && a.rpc != nil && a.status == http.StatusBadRequest:
+		return sessionKept
+	case answers, !readable:
+		return sessionDoubted
+	case a.status == http.StatusNotFound, noSession.MatchString(text):
+		return sessionGone
+	default:
+		return sessionDoubted
+	}
+}
+
+// errorText returns the words of an error body, whether it answers a request,
+// which is what a JSON-RPC response with an id does, and whether it could be
+// read. A body that is no JSON is all words.
+func errorText(body []byte) (text string, answers, readable bool) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
+		return string(body), false, true
+	}
+	var msg struct {
+		ID     any             `json:"id"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &msg) != nil {
+		return "", false, false // cut off, or a batch
+	}
+	if rpc := rpcError(body); rpc != nil {
+		text = rpc.Message
+	}
+	named := msg.ID != nil && msg.ID != "" && msg.ID != "server-error"
+	return text, named && (msg.Result != nil || msg.Error != nil), true
+}
