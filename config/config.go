@@ -51,7 +51,7 @@ const MaxFileBytes = 16 << 20
 // immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
 	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
-	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz, /readyz and the admin view, or off." default:"127.0.0.1:8471" format:"admin"`
+	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
 	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`

@@ -11,15 +11,12 @@ type Profile struct {
 	MaxToolCalls   int           `yaml:"max_tool_calls" doc:"Tool calls per prompt; 0 for no limit." min:"0" max:"1000000000" later:"true"`
 	MaxTokens      int64         `yaml:"max_tokens" doc:"Tokens per prompt; 0 for no limit." min:"0" max:"1000000000000" later:"true"`
 	MaxDuration    time.Duration `yaml:"max_duration" doc:"Time per prompt; 0s for no limit." min:"0s" max:"8760h" later:"true"`
-	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called." default:"*" format:"glob"`
+	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called. read_output always may." default:"*" format:"glob"`
 	AllowSensitive bool          `yaml:"allow_sensitive" doc:"Sensitive tools may be called after untrusted output too." later:"true"`
 }
 
 // Profiles are the profiles by name.
 type Profiles map[string]Profile
-
-// Allows reports whether the profile may call the tool.
-func (p Profile) Allows(name string) bool { return anyGlob(p.Tools, name) }
 
 // builtinProfiles exist without being declared.
 var builtinProfiles = Profiles{

@@ -41,6 +41,27 @@ func bigText() string {
 	return b.String()
 }
 
+// A cut result sends the model to read_output, so every profile may call it.
+func TestANarrowProfileReadsWhatWasCut(t *testing.T) {
+	s := newSidecar(t)
+	withReadOutput(t, s, newRoute(t, "get_log", tool.ReadOnly, answers(bigText())), newRoute(t, "refund", tool.NonIdempotent, answers("ok")))
+	req := request("toolu_1", "get_log")
+	req.Profile = "narrow"
+	ref := s.call(req).GetTruncation().GetOutputRef()
+	if ref == "" {
+		t.Fatal("nothing was cut")
+	}
+	read := request("toolu_2", output.ToolName)
+	read.Profile, read.ArgumentsJson = "narrow", fmt.Sprintf(`{"output_ref":%q}`, ref)
+	if res := s.call(read); res.GetIsError() || !strings.Contains(res.GetContent(), "line 0:") {
+		t.Errorf("read_output got %s", res.GetContent())
+	}
+	list, err := s.service.ListTools(t.Context(), &sidecallv1.ListToolsRequest{Profile: "narrow"})
+	if err != nil || len(list.GetTools()) != 2 || list.GetTools()[1].GetName() != output.ToolName {
+		t.Errorf("listed %v, %v", list.GetTools(), err)
+	}
+}
+
 func TestACutOutputCanBeReadToItsEnd(t *testing.T) {
 	text := bigText()
 	s := newSidecar(t)
