@@ -100,7 +100,7 @@ func (c *Claim) renew() {
 		// Not heard is not refused: try again, sooner than usual.
 		c.again(lease / 10)
 	case !ok:
-		c.abandon()
+		c.refused(ctx)
 	default:
 		c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(lease)))))
 		c.again(lease / 3)
@@ -113,6 +113,23 @@ func (c *Claim) again(after time.Duration) {
 	if c.timer != nil {
 		c.timer.Reset(after)
 	}
+}
+
+// refused deals with a renewal that the store has refused: nothing may be started
+// any more. When somebody else has decided the call, it is theirs. A store that
+// has forgotten it would give it to a duplicate: those here go on waiting.
+func (c *Claim) refused(ctx context.Context) {
+	c.heldUntil.Store(0)
+	var record Record
+	err := survive(func() (err error) {
+		record, err = c.dedupe.store.Lookup(ctx, c.request.Key)
+		return err
+	})
+	if err == nil && record.State != Absent {
+		c.abandon()
+		return
+	}
+	c.again(c.request.Lease / 3)
 }
 
 // abandon ends a claim that is no longer ours: nothing may be started under it,
@@ -146,7 +163,8 @@ func (c *Claim) stop() {
 // the most: repeating a settlement is harmless. With a journal it is asked for
 // 2 s at the most, for 250 ms when it is known to be down; then the settlement
 // goes to the journal, which is not bounded by ctx but takes 3 s at the most,
-// and the verdict is Journaled. Whatever comes of it, the claim is no longer
+// and the verdict is Journaled. A store that has forgotten the call is told
+// again; Superseded means that somebody else has decided it. Whatever comes of it, the claim is no longer
 // renewed afterwards, and duplicates that waited here go on. An error means
 // that the settlement may or may not be recorded.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
@@ -161,6 +179,9 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		c.dedupe.flights.land(c.request.Key, c.flight, ended)
 	}()
 	verdict, err := c.settle(ctx, s)
+	if err == nil && verdict == Superseded {
+		verdict, err = c.insist(ctx, s)
+	}
 	if err != nil {
 		verdict, err = c.keep(ctx, s, err)
 	}
@@ -185,6 +206,20 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 			return 0, err
 		}
 	}
+}
+
+// insist deals with a settlement that the store has refused, as the replay of a
+// journal does.
+func (c *Claim) insist(ctx context.Context, s Settlement) (SettleVerdict, error) {
+	d := c.dedupe
+	ctx, cancel := context.WithTimeout(ctx, d.late.patience(c.request.Lease))
+	defer cancel()
+	verdict, why, err := d.remember(ctx, Late{Settlement: s, Claim: c.record})
+	d.late.heard(err)
+	if err == nil {
+		d.late.tellRefused(ctx, s, c.record.Effect, verdict, why)
+	}
+	return verdict, err
 }
 
 // final reports errors that asking again cannot change.

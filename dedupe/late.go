@@ -46,15 +46,18 @@ func newLate(o Options) *late {
 	return &late{journal: o.Journal, log: log, wake: make(chan struct{}, 1)}
 }
 
-// LateState counts the settlements that did not reach their store in time.
+// LateState counts the settlements that did not reach their store in time, or
+// that it refused.
 type LateState struct {
 	// Waiting is how many wait in the journal now.
 	Waiting int
-	// Replayed is how many the store has taken since, Superseded how many it
-	// did not, because somebody else had decided the call.
+	// Replayed is how many the store has taken from the journal since,
+	// Superseded how many it did not take, from there or at the end of the call,
+	// because somebody else had decided the call.
 	Replayed, Superseded int64
-	// Forgotten is how many of those replayed were of calls that the store knew
-	// nothing of any more: it had lost their claims, and may have lost others.
+	// Forgotten is how many, from the journal or at the end of the call, were of
+	// calls that the store knew nothing of any more: it had lost their claims,
+	// and may have lost others.
 	Forgotten int64
 	// Lost is how many neither the store nor the journal has, as far as this
 	// process knows: their calls stay unknown.

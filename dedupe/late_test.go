@@ -99,6 +99,12 @@ func (keeps) Close() error { return nil }
 func journaled(t *testing.T, f func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe)) {
 	t.Helper()
 	t.Parallel()
+	journaledNow(t, f)
+}
+
+// journaledNow is journaled for a test that does so several times.
+func journaledNow(t *testing.T, f func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe)) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "sidecall.journal")
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: keeps{memory.New(memory.Options{})}}
@@ -493,6 +499,129 @@ func TestAForgottenCallThatRunsAgain(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		here.says(t, "ERROR", "settlement superseded", 1)
 	})
+}
+
+// Somebody else had the forgotten call, and provably did not run it: that says
+// nothing of the first run.
+func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    dedupe.Settlement
+		want dedupe.Verdict
+	}{
+		"done":    {done("paid"), dedupe.Replay},
+		"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+				call := refund(tool.NonIdempotent)
+				settleLate(t, w, win(t, here.Dedupe, call), c.s)
+				w.Store = keeps{memory.New(memory.Options{})}
+				another := withOwner(call, "another")
+				if a, err := w.Store.Admit(t.Context(), another); err != nil || a.Verdict != dedupe.Won {
+					t.Fatalf("%v, %v", a.Verdict, err)
+				}
+				if v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
+					Key: call.Key, Owner: another.Owner, Epoch: 1, State: dedupe.NotRun, Retention: time.Hour,
+				}); err != nil || v != dedupe.Settled {
+					t.Fatalf("%v, %v", v, err)
+				}
+				w.down.Store(false)
+				time.Sleep(10 * time.Second)
+				expect(t.Context(), t, there, call, c.want)
+				here.says(t, "ERROR", "forgotten the call", 1)
+				if got := here.Late(); got != (dedupe.LateState{Replayed: 1, Forgotten: 1}) {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+// The same, where the store forgets while the call runs and is back at its end:
+// what goes straight to the store gets the care of what goes by the journal.
+func TestAStoreThatForgetsARunningCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    dedupe.Settlement
+		want dedupe.Verdict
+	}{
+		"done":    {done("paid"), dedupe.Replay},
+		"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+				call := refund(tool.NonIdempotent)
+				claim := win(t, here.Dedupe, call)
+				w.Store = keeps{memory.New(memory.Options{})}
+				c.s.Attempts = 1
+				if v, err := claim.Settle(t.Context(), c.s); err != nil || v != dedupe.Settled {
+					t.Errorf("settled: %v, %v", v, err)
+				}
+				expect(t.Context(), t, there, call, c.want)
+				here.says(t, "ERROR", "forgotten the call", 1)
+				if got := here.Late(); got != (dedupe.LateState{Forgotten: 1}) {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
+// A duplicate at the sidecar that runs the call waits for it, also when a
+// renewal has found that the store knows nothing of the call.
+func TestADuplicateOfARunningCallThatTheStoreHasForgotten(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		w.Store = keeps{memory.New(memory.Options{})}
+		time.Sleep(time.Minute)
+		if claim.Held() {
+			t.Error("still held: something might be started under it")
+		}
+		expect(within(time.Second), t, here.Dedupe, call, dedupe.InFlight)
+		settle(t, claim, dedupe.Done, "paid")
+		if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Replay); string(a.Record.Result) != "paid" {
+			t.Errorf("replayed %q", a.Record.Result)
+		}
+	})
+}
+
+// An owner that was stopped past its lease before it sent anything: an observer
+// could not know, it does, and its call may run again.
+func TestALateOwnerThatSentNothing(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		w.down.Store(true) // no renewal arrives
+		time.Sleep(31 * time.Second)
+		w.down.Store(false)
+		expect(t.Context(), t, there, call, dedupe.Undecided)
+		settle(t, claim, dedupe.NotRun, "")
+		if next := win(t, there, call); next.Epoch() != 2 {
+			t.Errorf("epoch %d", next.Epoch())
+		}
+	})
+}
+
+// What somebody else has decided stands, and is said.
+func TestASupersededSettlementIsSaid(t *testing.T) {
+	for effect, level := range map[tool.Effect]string{tool.NonIdempotent: "ERROR", tool.Keyed: "WARN"} {
+		journaledNow(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+			call := refund(effect)
+			claim := win(t, here.Dedupe, call)
+			w.Store = keeps{memory.New(memory.Options{})}
+			if a, err := w.Store.Admit(t.Context(), withOwner(call, "another")); err != nil || a.Verdict != dedupe.Won {
+				t.Fatalf("%v, %v", a.Verdict, err)
+			}
+			if v, err := claim.Settle(t.Context(), done("paid")); err != nil || v != dedupe.Superseded {
+				t.Errorf("%v, %v", v, err)
+			}
+			here.says(t, level, "settlement superseded", 1)
+			here.says(t, level, `"decided":"claimed by another"`, 1)
+			if got := here.Late(); got != (dedupe.LateState{Superseded: 1}) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }
 
 func TestAJournalThatIsFull(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -113,21 +115,40 @@ func (l *late) tell(ctx context.Context, entry Late, verdict SettleVerdict, why 
 		log.Info("settlement replayed from the journal")
 	default:
 		l.superseded.Add(1)
-		level := slog.LevelError
-		if entry.Claim.Effect.Repeatable() {
-			level = slog.LevelWarn // it may run again, and has
-		}
-		log.Log(ctx, level, "settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
+		log.Log(ctx, supersededLevel(entry.Claim.Effect), "settlement superseded: the call was decided otherwise before the journal was replayed, and nothing was overwritten",
 			"decided", why)
 	}
 }
 
+// tellRefused counts and logs what became of a settlement that went straight to
+// the store and was refused at first.
+func (l *late) tellRefused(ctx context.Context, s Settlement, effect tool.Effect, verdict SettleVerdict, why string) {
+	switch {
+	case verdict != Settled:
+		l.superseded.Add(1)
+		l.log.Log(ctx, supersededLevel(effect), "settlement superseded: the call was decided otherwise before it ended, and nothing was overwritten",
+			"call", s, "decided", why)
+	case why != "":
+		l.forgotten.Add(1)
+		l.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", s)
+	}
+}
+
+// supersededLevel is how bad it is that a call was decided otherwise.
+func supersededLevel(effect tool.Effect) slog.Level {
+	if effect.Repeatable() {
+		return slog.LevelWarn // it may run again, and has
+	}
+	return slog.LevelError
+}
+
 // remember deals with a settlement that the store did not take as it is. A store
 // that has forgotten the call would let it run a second time: it is claimed
-// anew, in the same name, and settled as it was. A call that was found unknown
-// and provably did not run may run after all. In every other case somebody else
-// has decided, and that stands. why is not empty when the store had forgotten,
-// and says who decided when somebody has.
+// anew, in the same name, and settled as it was, also when somebody else has
+// claimed it meanwhile and did not run it. A call that was found unknown and
+// provably did not run may run after all. In every other case somebody else has
+// decided, and that stands. why is not empty when the store had forgotten, and
+// says who decided when somebody has.
 func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdict, why string, err error) {
 	s := entry.Settlement
 	record, err := d.store.Lookup(ctx, s.Key)
@@ -141,11 +162,12 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 		s.Resolves = true
 		verdict, err = d.store.Settle(ctx, s)
 		return verdict, "", err
-	case record.State != Absent && (record.Owner != s.Owner || record.Epoch == s.Epoch):
+	}
+	free := record.State == Absent || record.State == NotRun && record.Owner != s.Owner && s.State != NotRun
+	if !free && (record.Owner != s.Owner || record.Epoch == s.Epoch) {
 		return Superseded, decided(record), nil
 	}
-	// Absent, or claimed anew in an earlier try.
-	if record.State == Absent {
+	if free { // else claimed anew in an earlier try
 		admission, err := d.store.Admit(ctx, Request{
 			Key: s.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
 			Owner: s.Owner, Lease: d.options.Lease, Retention: max(s.Retention, d.options.Lease),
