@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -96,6 +97,7 @@ func (k *checker) store() {
 	case r.MasterName.Reveal() == "" && r.SentinelPassword.Reveal() != "":
 		k.bad("sentinel_password is for Sentinels: expected master_name with it", "store", "redis", "sentinel_password")
 	}
+	k.redisAddresses(r)
 	if r.TLS == nil {
 		return
 	}
@@ -103,6 +105,24 @@ func (k *checker) store() {
 	if r.TLS.Enabled == nil && !r.TLS.On() {
 		k.warn("an empty tls block leaves the connection unencrypted; write tls: {enabled: true} for TLS with the system's roots", "store", "redis", "tls")
 	}
+}
+
+// redisAddresses checks what the store would refuse at the start.
+func (k *checker) redisAddresses(r *Redis) {
+	if len(r.Addrs) > 1 && !r.Cluster && !k.written("store", "redis", "master_name") {
+		k.bad("several addresses are Sentinels or nodes of a Cluster: expected master_name or cluster with them, or one address", "store", "redis", "addrs")
+	}
+	if strings.ContainsAny(r.KeyPrefix.Reveal(), "{}") {
+		k.bad("braces decide the slot of a key: expected a prefix without { and }", "store", "redis", "key_prefix")
+	}
+}
+
+// written reports whether the file has a text there, be it one whose reference
+// cannot be resolved.
+func (k *checker) written(path ...string) bool {
+	last := len(path) - 1
+	value, lost := step(k.source.find(path[:last]).node, path[last])
+	return !lost && value.node.Value != ""
 }
 
 // tls checks that the two halves of a client certificate come together.

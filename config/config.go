@@ -78,7 +78,7 @@ type StoreDown struct {
 type Defaults struct {
 	AttemptTimeout time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt at the backend. Progress that an MCP server reports starts it anew, up to the deadline." default:"30s" min:"1ms" max:"24h"`
 	Deadline       time.Duration `yaml:"deadline" doc:"Time for the whole call, waits and retries included." default:"60s" min:"1ms" max:"24h"`
-	MaxOutputChars int           `yaml:"max_output_chars" doc:"The most characters (Unicode code points) of a result that the model receives, notices included." default:"8000" min:"1" max:"100000000"`
+	MaxOutputChars int           `yaml:"max_output_chars" doc:"The most characters (Unicode code points) of a result that the model receives, notices included." default:"8000" min:"1" max:"7000000"`
 	Output         string        `yaml:"output" doc:"How a result that is too long is cut. auto: json for JSON, else head_tail." enum:"auto|json|head|tail|head_tail" default:"auto"`
 	Retry          Retry         `yaml:"retry" doc:"How attempts that may be repeated are repeated."`
 }
@@ -98,7 +98,7 @@ type Limits struct {
 	MaxWaiting      int           `yaml:"max_waiting" doc:"Duplicates, beside max_in_flight, that wait for the result of a call in flight; more are told IN_PROGRESS at once." default:"10000" min:"1" max:"1000000"`
 	MaxBatch        int           `yaml:"max_batch" doc:"Calls in one ExecuteTools request." default:"128" min:"1" max:"128"`
 	BatchParallel   int           `yaml:"batch_parallel" doc:"Calls of one ExecuteTools request that run at the same time." default:"16" min:"1" max:"128"`
-	KeepOutputBytes Bytes         `yaml:"keep_output_bytes" doc:"What is read, and kept for ReadOutput, of one output." default:"10MiB" min:"1KiB" max:"1GiB"`
+	KeepOutputBytes Bytes         `yaml:"keep_output_bytes" doc:"What is read, and kept for ReadOutput, of one output." default:"10MiB" min:"1KiB" max:"64MiB"`
 	OutputTTL       time.Duration `yaml:"output_ttl" doc:"How long a cut output is kept for ReadOutput." default:"1h" min:"1s" max:"8760h"`
 }
 

@@ -68,7 +68,7 @@ type CallRules struct {
 	AttemptTimeout    time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt. Without this key: defaults.attempt_timeout." min:"1ms" max:"24h"`
 	Deadline          time.Duration `yaml:"deadline" doc:"Time for the whole call. Without this key: defaults.deadline." min:"1ms" max:"24h"`
 	Retry             RetryRules    `yaml:"retry" doc:"Retry policy. Keys not written: defaults.retry."`
-	MaxOutputChars    int           `yaml:"max_output_chars" doc:"The most characters of a result. Without this key: defaults.max_output_chars." min:"1" max:"100000000"`
+	MaxOutputChars    int           `yaml:"max_output_chars" doc:"The most characters of a result. Without this key: defaults.max_output_chars." min:"1" max:"7000000"`
 	Output            string        `yaml:"output" doc:"How a result that is too long is cut. Without this key: defaults.output." enum:"auto|json|head|tail|head_tail"`
 	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted. Without this key: what the backend says." enum:"trusted|untrusted"`
 	Sequential        bool          `yaml:"sequential" doc:"Calls of one batch run one after the other, in request order."`

@@ -16,7 +16,7 @@ import (
 
 // ErrEvicts is returned while the server may evict keys when its memory is
 // full: it would forget calls, which could then run again.
-var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction, or allow eviction knowing that")
+var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction")
 
 // ErrReplica is returned by Check and Ping while the server is a replica, as a
 // master is that was replaced.
