@@ -74,6 +74,29 @@ func TestServeDrainLosesNoCall(t *testing.T) {
 	}
 }
 
+// Somebody who watches the health of an idle sidecar does not keep it from
+// ending: his stream has no end of its own.
+func TestServeDrainDoesNotWaitForWatchers(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, oneTool("http://127.0.0.1:1"))
+	watch, err := healthpb.NewHealthClient(s.Conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := watch.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", first, err)
+	}
+	began := time.Now()
+	s.Signal(syscall.SIGTERM)
+	if code := s.Wait(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.Log())
+	}
+	// A drain with nothing to wait for against one of 25 s.
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+}
+
 // The call that outlives the drain is cut off; that it may have happened is
 // recorded, so that it does not happen again.
 func TestServeDrainEnds(t *testing.T) {

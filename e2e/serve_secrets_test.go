@@ -62,6 +62,7 @@ tools:
   cut: {backend: up, http: {method: DELETE, path: "/cut/{pin}"}}
   unreached: {backend: gone, http: {method: GET, path: "/get/{pin}"}}
   script: {backend: scripts, exec: {argv: [sh, -c, "cat >&2; echo $TOKEN >&2; exit 3"]}}
+  strict_path: {backend: up, sensitive_args: [pin], http: {method: GET, path: "/get/{pin}"}}
   strict:
     backend: up
     sensitive_args: [pin]
@@ -84,6 +85,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 		"not reached":       {"unreached", pin, "{deep:object,n:number,pin:string}"},
 		"script fails":      {"script", pin, "{deep:object,n:number,pin:string}"},
 		"sensitive refused": {"strict", `{"pin":"` + argSecret + `","password":"` + argSecret + `"}`, "{password:string,pin:string}"},
+		"sensitive climbs":  {"strict_path", `{"pin":"../` + argSecret + `"}`, "{pin:string}"},
 		"coerced":           {"strict", `{"pin":"1","n":"7"}`, "{n:number,pin:string}"},
 		"not JSON":          {"ok", `{"pin":"` + argSecret + `"`, "{}"},
 		"unknown tool":      {"okk", pin, "{}"},
@@ -97,7 +99,7 @@ func TestServeKeepsSecrets(t *testing.T) {
 		if res.GetIsError() && (strings.Contains(string(said), headerSecret) || strings.Contains(string(said), envSecret)) {
 			t.Errorf("%s: the error shows a secret of the operator: %s", id, said)
 		}
-		if id == "sensitive refused" && (strings.Contains(string(said), argSecret) || !strings.Contains(string(said), "(redacted)")) {
+		if strings.HasPrefix(id, "sensitive ") && (strings.Contains(string(said), argSecret) || !strings.Contains(string(said), "(redacted)")) {
 			t.Errorf("%s: the error shows a sensitive argument: %s", id, said)
 		}
 	}
@@ -124,6 +126,33 @@ func TestServeKeepsSecrets(t *testing.T) {
 	}
 	if got := slices.Sorted(maps.Keys(lines)); len(got) != len(calls) {
 		t.Errorf("log lines for %v", got)
+	}
+}
+
+// A server that is started with a secret may tell it to whoever listens.
+func TestServeKeepsTheSecretsOfMCPServers(t *testing.T) {
+	t.Parallel()
+	const says = `echo "bad token $TOKEN" >&2; echo "token is $TOKEN"; read line; ` +
+		`echo "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"invalid token $TOKEN\"}}"; cat >/dev/null`
+	s := harness.Start(t, `
+backends:
+  chatty: {mcp: {command: [sh, -c, '`+says+`'], env: {PATH: "/usr/bin:/bin", TOKEN: "${env:E2E_ENV_SECRET}"}}}
+`, "E2E_ENV_SECRET="+envSecret)
+	harness.WaitFor(t, "the server to be heard", func() bool {
+		return strings.Contains(s.Log(), "bad token") && strings.Contains(s.Log(), "token is") && strings.Contains(s.Log(), "backend down")
+	})
+	list, err := s.Client.ListTools(t.Context(), &sidecallv1.ListToolsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if down := list.GetUnavailableBackends(); len(down) != 1 || !strings.Contains(down[0].GetReason(), "invalid token") {
+		t.Errorf("ListTools says %v of the backend, want its own words", down)
+	}
+	_, ready := s.Get("/readyz")
+	for where, text := range map[string]string{"log": s.Log(), "/readyz": ready, "ListTools": list.String()} {
+		if at := strings.Index(text, envSecret); at >= 0 {
+			t.Errorf("the secret is in %s: %s", where, text[max(0, at-300):min(len(text), at+100)])
+		}
 	}
 }
 

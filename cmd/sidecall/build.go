@@ -53,9 +53,12 @@ type builder struct {
 	onBreaker func(name string, from, to breaker.State)
 
 	hosts map[string]*host
-	// mu guards breakers: backends discover their tools at the same time.
+	// mu guards breakers and guards: backends discover their tools at the same
+	// time.
 	mu       sync.Mutex
 	breakers map[string]*breaker.Breaker
+	// guards are those of single tools, by backend and tool.
+	guards   map[string]map[string]*toolGuards
 	problems config.Problems
 }
 
@@ -63,6 +66,7 @@ func newBuilder(cfg *config.Config, logger *slog.Logger) *builder {
 	return &builder{
 		config: cfg, logger: logger,
 		hosts: make(map[string]*host), breakers: make(map[string]*breaker.Breaker),
+		guards: make(map[string]map[string]*toolGuards),
 		onBreaker: func(name string, from, to breaker.State) {
 			logger.Warn("breaker", "name", name, "from", from.String(), "to", to.String())
 		},
@@ -122,22 +126,14 @@ func (b *builder) buildHost(name string) {
 	b.hosts[name] = h
 }
 
+// newBreaker is called under mu, or before anything else runs.
 func (b *builder) newBreaker(name string, cfg config.Breaker) *breaker.Breaker {
 	made := breaker.New(breaker.Settings{
 		Name: name, Failures: uint32(cfg.Failures),
 		Window: cfg.Window, OpenFor: cfg.OpenFor, OnChange: b.onBreaker,
 	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.breakers[name] = made
 	return made
-}
-
-// breaker returns the breaker of that name; nil when there is none.
-func (b *builder) breaker(name string) *breaker.Breaker {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.breakers[name]
 }
 
 func (b *builder) buildHTTP(h *host) error {
@@ -184,7 +180,7 @@ func (b *builder) buildMCP(h *host) error {
 	made, err := mcptool.New(mcptool.Config{
 		Name: h.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv),
 		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
-		MaxMessage: 2 * int(b.config.Limits.KeepOutputBytes), Logger: b.logger, Version: buildVersion().Version,
+		MaxMessage: 2 * int(b.config.Limits.KeepOutputBytes), Logger: redacting(b.logger, h.secrets), Version: buildVersion().Version,
 		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},
 	})
 	if err != nil {

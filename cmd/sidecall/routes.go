@@ -58,26 +58,67 @@ func (b *builder) newRoute(h *host, t tool.Tool, target string) *server.Route {
 		Heartbeat: h.config.Discovers(),
 		Breaker:   h.breaker, Rate: h.rate, Retries: h.retries, Slots: h.slots, Secrets: h.secrets,
 	}
+	own := b.guardsOf(h, t)
+	route.Room, route.ToolSlots = own.room, own.slots
 	if h.breaker == nil {
-		route.Breaker = b.toolBreaker(h, t.Name)
-	}
-	if h.config.Adaptive {
-		route.Room = limit.NewAdaptive()
-	}
-	if t.Policy.MaxInFlight > 0 {
-		route.ToolSlots = limit.NewBulkhead(t.Policy.MaxInFlight)
+		route.Breaker = own.breaker
 	}
 	return route
 }
 
-// toolBreaker keeps one breaker per tool across rediscoveries, so that a
-// changed tool list does not forget that a tool is failing.
-func (b *builder) toolBreaker(h *host, name string) *breaker.Breaker {
-	key := h.name + "/" + name
-	if kept := b.breaker(key); kept != nil {
+// toolGuards are the guards of one tool; nil where it has none of its own.
+type toolGuards struct {
+	breaker *breaker.Breaker
+	room    *limit.Adaptive
+	slots   *limit.Bulkhead
+}
+
+// guardsOf keeps the guards of a tool across rediscoveries: a changed tool list
+// does not forget that a tool is failing, nor what it has in flight.
+func (b *builder) guardsOf(h *host, t tool.Tool) *toolGuards {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kept := b.guards[h.name][t.Name]; kept != nil {
 		return kept
 	}
-	return b.newBreaker(key, h.config.Breaker)
+	made := &toolGuards{}
+	if h.breaker == nil {
+		made.breaker = b.newBreaker(breakerName(h, t.Name), h.config.Breaker)
+	}
+	if h.config.Adaptive {
+		made.room = limit.NewAdaptive()
+	}
+	if t.Policy.MaxInFlight > 0 {
+		made.slots = limit.NewBulkhead(t.Policy.MaxInFlight)
+	}
+	if b.guards[h.name] == nil {
+		b.guards[h.name] = make(map[string]*toolGuards)
+	}
+	b.guards[h.name][t.Name] = made
+	return made
+}
+
+func breakerName(h *host, toolName string) string { return h.name + "/" + toolName }
+
+// forgetGuards drops the guards of tools that a backend has no more: one that
+// renames its tools for ever must not fill memory. What has calls in flight
+// stays until the next change.
+func (b *builder) forgetGuards(h *host, routes []*server.Route) {
+	there := make(map[string]bool, len(routes)+len(b.config.Tools))
+	for name := range b.config.Tools { // declared: there for good
+		there[name] = true
+	}
+	for _, route := range routes {
+		there[route.Tool.Name] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, kept := range b.guards[h.name] {
+		if !there[name] && kept.slots.InFlight() == 0 {
+			delete(b.guards[h.name], name)
+			delete(b.breakers, breakerName(h, name))
+		}
+	}
 }
 
 func (b *builder) compileSchema(route *server.Route, wrong func(error)) {
@@ -129,6 +170,7 @@ func (b *builder) discoveredRoutes(h *host, found []backend.Discovered) ([]*serv
 			routes = append(routes, route)
 		}
 	}
+	b.forgetGuards(h, routes)
 	return routes, errors.Join(errs...)
 }
 

@@ -284,19 +284,25 @@ func (s *sidecar) discover() {
 			continue
 		}
 		s.running.Go(func() {
-			discoverer.Run(ctx, func(found []backend.Discovered, err error) { s.discovered(name, found, err) })
+			discoverer.Run(ctx, func(found []backend.Discovered, err error) { s.discovered(name, h, found, err) })
 		})
 	}
 }
 
-func (s *sidecar) discovered(name string, found []backend.Discovered, err error) {
-	logger := s.telemetry.Logger
+// discovered takes what a backend says of itself: tools, or why there are none.
+// The words are its own, and may quote what it was entrusted with.
+func (s *sidecar) discovered(name string, h *host, found []backend.Discovered, err error) {
+	logger := redacting(s.telemetry.Logger, h.secrets)
 	if err != nil {
 		logger.Warn("backend down", "backend", name, "error", err)
-		s.registry.SetDown(name, err.Error())
+		reason := err.Error()
+		if h.secrets != nil {
+			reason = h.secrets.Replace(reason)
+		}
+		s.registry.SetDown(name, reason)
 		return
 	}
-	routes, err := s.builder.discoveredRoutes(s.builder.hosts[name], found)
+	routes, err := s.routesOf(h, found)
 	if err != nil {
 		logger.Warn("tools that cannot be used", "backend", name, "error", err)
 	}
@@ -309,6 +315,17 @@ func (s *sidecar) discovered(name string, found []backend.Discovered, err error)
 		logger.Error("verification that cannot be made", "problem", problem)
 	}
 	logger.Info("backend up", "backend", name, "tools", len(routes))
+}
+
+// routesOf is discoveredRoutes for the schemas of strangers: a bug in what
+// compiles them must not end the process, with every call in flight.
+func (s *sidecar) routesOf(h *host, found []backend.Discovered) (routes []*server.Route, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			routes, err = nil, fmt.Errorf("the tool list makes the sidecar fail: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.builder.discoveredRoutes(h, found)
 }
 
 // observe registers the metrics that are read when they are collected.
@@ -348,7 +365,9 @@ func (s *sidecar) stop() error {
 		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, drainTimeout))
 	}
 	if s.grpc != nil {
-		stopGRPC(ctx, s.grpc)
+		last, cancel := context.WithTimeout(ctx, lastAnswers)
+		stopGRPC(last, s.grpc)
+		cancel()
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -373,6 +392,10 @@ func (s *sidecar) stop() error {
 	}
 	return nil
 }
+
+// lastAnswers is how long the answers of calls that have ended have to get out.
+// Streams without an end (a watch of the health) take no longer.
+const lastAnswers = 2 * time.Second
 
 // stopGRPC lets the last answers out, then closes the connections.
 func stopGRPC(ctx context.Context, s *grpc.Server) {
