@@ -100,7 +100,8 @@ type Request struct {
 	Effect      tool.Effect
 	Fingerprint [32]byte
 	// Owner is unique per call of this process. The same Owner asking again
-	// gets its own claim back: a lost reply neither loses nor doubles it.
+	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
+	// has settled that, it is told InFlight at the most, and never Won again.
 	Owner string
 	// Lease is how long the claim holds without renewal; at least 1 ms.
 	Lease time.Duration

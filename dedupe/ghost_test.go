@@ -58,3 +58,67 @@ func TestAClaimThatIsMadeAfterItWasGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// twice is a store to which each request for a claim comes a second time, late,
+// and that does not answer it.
+type twice struct {
+	dedupe.Store
+	after time.Duration
+}
+
+func (w *twice) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	_, err := w.Store.Admit(ctx, req)
+	time.AfterFunc(w.after, func() { _, _ = w.Store.Admit(context.Background(), req) }) // nobody hears what comes of it
+	return dedupe.Admission{}, errors.Join(errDown, err)
+}
+
+// A claim that was given back is not made once more by a copy of its request:
+// nobody would hold it, and a call that never ran would become Unknown.
+func TestARequestThatArrivesTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, there *dedupe.Dedupe) {
+		here := dedupe.New(&twice{Store: w, after: 3 * time.Second}, dedupe.Options{Incarnation: "slow"})
+		if _, claim, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(time.Second)
+		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun {
+			t.Fatalf("the claim was not given back: %v", got.State)
+		}
+		time.Sleep(3 * time.Second)
+		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun || got.Epoch != 1 {
+			t.Errorf("the copy has left %v at epoch %d", got.State, got.Epoch)
+		}
+		settle(t, win(t, there, refund(tool.NonIdempotent)), dedupe.Done, "ok")
+		if err := here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The same when its own call has been refused by the upstream meanwhile.
+func TestACopyThatArrivesAfterTheCall(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
+		var copied dedupe.Request
+		spy := dedupe.New(&copying{Store: w, copied: &copied}, dedupe.Options{Incarnation: "spied"})
+		settle(t, win(t, spy, refund(tool.NonIdempotent)), dedupe.NotRun, "refused")
+		if a, err := w.Admit(t.Context(), copied); err != nil || a.Verdict != dedupe.InFlight {
+			t.Errorf("the copy is told %v, %v", a.Verdict, err)
+		}
+		settle(t, win(t, there, refund(tool.NonIdempotent)), dedupe.Done, "ok")
+		expect(t.Context(), t, here, refund(tool.NonIdempotent), dedupe.Replay)
+		if err := spy.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// copying remembers the last request for a claim as the store got it.
+type copying struct {
+	dedupe.Store
+	copied *dedupe.Request
+}
+
+func (c *copying) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	*c.copied = req
+	return c.Store.Admit(ctx, req)
+}

@@ -18,7 +18,8 @@ import (
 //	CLAIMED, lease running                  another          InFlight
 //	CLAIMED, lease out, non_idempotent      another          Undecided, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   another          Won, CLAIMED, epoch+1
-//	NOT_RUN                                 anyone           Won, CLAIMED, epoch+1
+//	NOT_RUN                                 its owner        InFlight
+//	NOT_RUN                                 another          Won, CLAIMED, epoch+1
 //	UNKNOWN                                 anyone           Undecided
 //	DONE                                    anyone           Replay
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
@@ -34,7 +35,7 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 	case Unknown:
 		return r, Undecided, false
 	case NotRun:
-		return r.claim(req, now), Won, true
+		return r.again(req, now)
 	default:
 		return r.contest(req, now)
 	}
@@ -57,6 +58,17 @@ func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 	default:
 		return r.claim(req, now), Won, true
 	}
+}
+
+// again answers a request for a call that has not run.
+func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
+	if r.Owner == req.Owner {
+		// Whoever has settled its claim does not ask for it again: this is an
+		// earlier copy of its request, late on its way. Nobody hears the answer,
+		// so nobody would hold the claim.
+		return r, InFlight, false
+	}
+	return r.claim(req, now), Won, true
 }
 
 // claim returns the record as claimed by req.

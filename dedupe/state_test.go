@@ -76,7 +76,8 @@ func TestAdmit(t *testing.T) {
 		{"lease out, no longer idempotent", claimed(idem), asks("bob", non), lapsed, Undecided, Unknown, 1, "alice", true},
 
 		{"after it provably did not run", settled(non, NotRun), asks("bob", non), live, Won, Claimed, 2, "bob", true},
-		{"the same owner after it did not run", settled(non, NotRun), asks("alice", non), live, Won, Claimed, 2, "alice", true},
+		{"a stale request of the owner that gave it back", settled(non, NotRun), asks("alice", non), live, InFlight, NotRun, 1, "alice", false},
+		{"or late", settled(idem, NotRun), asks("alice", idem), lapsed, InFlight, NotRun, 1, "alice", false},
 		{"a replay", settled(non, Done), asks("bob", non), lapsed, Replay, Done, 1, "alice", false},
 		{"the owner replays its own", settled(non, Done), asks("alice", non), lapsed, Replay, Done, 1, "alice", false},
 		{"nobody knows whether it ran", settled(non, Unknown), asks("bob", non), lapsed, Undecided, Unknown, 1, "alice", false},

@@ -30,6 +30,9 @@ if stored then
       redis.call('SET', KEYS[1], lost, 'PX', retention)
       return {UNDECIDED, lost}
     end
+  elseif owner == holder then
+    -- An earlier copy of the request, late on its way: nobody hears the answer.
+    return {IN_FLIGHT, stored}
   end
   epoch = e
 end

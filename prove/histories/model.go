@@ -17,7 +17,8 @@
 //	CLAIMED, lease running                  admit by another         in flight, record unchanged
 //	CLAIMED, lease out, non_idempotent¹     admit by another         undecided, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   admit by another         won, epoch+1
-//	NOT_RUN                                 admit                    won, epoch+1
+//	NOT_RUN                                 admit by its owner       in flight, record unchanged
+//	NOT_RUN                                 admit by another         won, epoch+1
 //	UNKNOWN                                 admit                    undecided, record unchanged
 //	DONE                                    admit                    replay, the result byte for byte
 //	CLAIMED                                 renew by owner+epoch     lease from now, out or not
@@ -226,6 +227,8 @@ func (s state) admit(op *Operation, now span) []outcome {
 		return stays(dedupe.Replay)
 	case s.kind == dedupe.Unknown:
 		return stays(dedupe.Undecided)
+	case s.kind == dedupe.NotRun && s.owner == op.Owner:
+		return stays(dedupe.InFlight)
 	case s.kind == dedupe.NotRun:
 		return []outcome{s.claimed(op, now)}
 	case s.owner == op.Owner:

@@ -125,6 +125,12 @@ func TestAllowed(t *testing.T) {
 			r.Started, r.Lease = ms(1000), ms(1000)+int64(time.Hour)
 			return s.admit("bob", once, time.Hour, dedupe.InFlight, r).settle("alice", 0, dedupe.NotRun, "", true)
 		}(),
+		"a request that comes late, after its claim was given back": func() *script {
+			s, r := claimed(once, time.Hour)
+			r = ended(r, dedupe.NotRun, s.now, "")
+			s.settle("alice", 0, dedupe.NotRun, "", true).admit("alice", once, time.Hour, dedupe.InFlight, r)
+			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
+		}(),
 		"a forgotten call": func() *script {
 			s, _ := claimed(once, brief5)
 			s.last(func(o *Operation) { o.Retention = 10 * time.Millisecond }).wait(30)
@@ -145,6 +151,10 @@ func TestRefused(t *testing.T) {
 			s, _ := claimed(repeat, time.Hour)
 			return s.admit("bob", repeat, time.Hour, dedupe.Won, s.claim("bob", 2, repeat, time.Hour))
 		}(),
+		"who gave it back claims it again": claim2(func(s *script) {
+			s.settle("alice", 1, dedupe.NotRun, "", true)
+			s.admit("alice", once, time.Hour, dedupe.Won, s.claim("alice", 2, once, time.Hour))
+		}),
 		"an expired non_idempotent claim is taken over": func() *script {
 			s, _ := claimed(once, brief5)
 			s.wait(20)
