@@ -45,7 +45,7 @@ func follow(resp *http.Response, req *request, effect tool.Effect, hop int) *req
 		target += "?" + to.RawQuery
 	}
 	next := *req
-	next.url.Opaque = target
+	next.url = req.origin.url(target)
 	return &next
 }
 
@@ -55,9 +55,14 @@ func location(resp *http.Response) *url.URL {
 	if text == "" {
 		return nil
 	}
-	// The path of our own URLs is in Opaque, where nothing resolves against it.
+	// The path of our own URLs is in Opaque, where nothing resolves against it
+	// (see origin.url).
 	asked := resp.Request.URL
-	from, err := url.Parse(asked.Scheme + "://" + asked.Host + asked.Opaque)
+	whole := asked.Scheme + "://" + asked.Host + asked.Opaque
+	if strings.HasPrefix(asked.Opaque, "//") {
+		whole = asked.Scheme + ":" + asked.Opaque
+	}
+	from, err := url.Parse(whole)
 	if err != nil {
 		return nil
 	}

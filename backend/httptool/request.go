@@ -32,6 +32,7 @@ var identity = []string{"identity"}
 // request is what one call becomes, short of a context.
 type request struct {
 	prebuilt *http.Request
+	origin   *origin
 	url      url.URL
 	header   http.Header
 	body     []byte // nil when there is none
@@ -75,9 +76,9 @@ func (at *endpoint) request(ctx context.Context, call backend.Invocation) (*requ
 	}
 	req := &request{
 		prebuilt: at.prebuilt,
-		// Opaque is sent as it is: what is escaped here stays escaped.
-		url:    url.URL{Scheme: at.origin.scheme, Host: at.origin.authority, Opaque: target},
-		header: header,
+		origin:   at.origin,
+		url:      at.origin.url(target),
+		header:   header,
 	}
 	body, failure := f.body(at, call.Args)
 	if failure != nil {

@@ -237,6 +237,19 @@ type origin struct {
 	// prefix is the escaped path of the base URL, without a slash at its end.
 	prefix string
 	header http.Header
+	// absolute: requests go to a proxy, which has to be told the whole URL.
+	absolute bool
+}
+
+// url is what is asked for. Opaque is sent as it is: what is escaped in the
+// target stays escaped. net/http makes the absolute form, which a proxy needs,
+// only of URLs without it, or when it begins with "//". A target does not: its
+// first segment is never empty.
+func (o *origin) url(target string) url.URL {
+	if o.absolute {
+		target = "//" + o.authority + target
+	}
+	return url.URL{Scheme: o.scheme, Host: o.authority, Opaque: target}
 }
 
 func newOrigin(cfg Config) (*origin, error) {
@@ -258,6 +271,8 @@ func newOrigin(cfg Config) (*origin, error) {
 		scheme: base.Scheme, authority: base.Host, host: base.Host,
 		prefix: strings.TrimRight(base.EscapedPath(), "/"),
 		header: make(http.Header, len(cfg.Headers)+1),
+		// Through a tunnel (https) or SOCKS the upstream itself is spoken to.
+		absolute: base.Scheme == "http" && cfg.Proxy != nil && (cfg.Proxy.Scheme == "http" || cfg.Proxy.Scheme == "https"),
 	}
 	if strings.Contains(o.prefix, "//") {
 		return nil, fmt.Errorf("base_url %q: an empty path segment", cfg.BaseURL)

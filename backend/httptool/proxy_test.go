@@ -1,0 +1,160 @@
+package httptool_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/sidecall/sidecall/backend/httptool"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// forwardProxy carries requests on to where their first line says, and CONNECT
+// to where that one says, and remembers those lines.
+type forwardProxy struct {
+	*httptest.Server
+	t  *testing.T
+	mu sync.Mutex
+	// asked are the first lines of the requests: method and target.
+	asked   []string
+	tunnels sync.WaitGroup
+}
+
+func startProxy(t *testing.T) *forwardProxy {
+	t.Helper()
+	p := &forwardProxy{t: t}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(func() {
+		p.Close()
+		p.tunnels.Wait()
+	})
+	return p
+}
+
+func (p *forwardProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.asked = append(p.asked, r.Method+" "+r.RequestURI)
+	p.mu.Unlock()
+	if r.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
+		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		p.tunnel(w, r.Host)
+		return
+	}
+	if !r.URL.IsAbs() {
+		http.Error(w, "this is a proxy", http.StatusBadRequest)
+		return
+	}
+	r.RequestURI = ""
+	r.Header.Del("Proxy-Authorization")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
+}
+
+func (p *forwardProxy) tunnel(w http.ResponseWriter, address string) {
+	far, err := net.Dial("tcp", address)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	near, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+		p.tunnels.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = way[0].Close()
+		})
+	}
+}
+
+func (p *forwardProxy) config(t *testing.T, base string) httptool.Config {
+	t.Helper()
+	at, err := url.Parse(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.UserPassword("user", "pass")
+	return httptool.Config{BaseURL: base, AllowPrivate: true, Proxy: at}
+}
+
+// echoing answers with what arrived, and redirects once.
+func echoing(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/api/moved":
+		http.Redirect(w, r, "there%2Fit?x=1", http.StatusFound)
+	default:
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(r.Body)
+		_, _ = io.WriteString(w, r.Method+" "+r.RequestURI+" "+r.Host+" "+body.String())
+	}
+}
+
+// A proxy is told the whole URL of a plain request: the path alone says nothing
+// of where it is to go.
+func TestAProxyIsToldTheWholeURL(t *testing.T) {
+	upstream := serve(t, echoing)
+	host := upstream[len("http://"):]
+	for name, c := range map[string]struct {
+		call  call
+		asked []string
+		text  string
+	}{
+		"a read": {call{spec: httptool.Spec{Path: "/f/{id}?v=2"}, args: `{"id":"a/b c"}`},
+			[]string{"GET " + upstream + "/api/f/a%2Fb%20c?v=2"}, "GET /api/f/a%2Fb%20c?v=2 " + host + " "},
+		"an effect": {call{spec: httptool.Spec{Method: "POST", Path: "/o"}, args: `{"a":1}`},
+			[]string{"POST " + upstream + "/api/o"}, "POST /api/o " + host + ` {"a":1}`},
+		"a redirect": {call{spec: httptool.Spec{Path: "/moved"}, effect: tool.ReadOnly},
+			[]string{"GET " + upstream + "/api/moved", "GET " + upstream + "/api/there%2Fit?x=1"}, "GET /api/there%2Fit?x=1 " + host + " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t)
+			reply, failure := c.call.on(t, open(t, p.config(t, upstream+"/api")))
+			noFailure(t, failure)
+			if string(reply.Text) != c.text || !slices.Equal(p.asked, c.asked) {
+				t.Errorf("the proxy was asked %q, the upstream answers %q; want %q and %q", p.asked, reply.Text, c.asked, c.text)
+			}
+		})
+	}
+}
+
+func TestAProxyTunnelsTLS(t *testing.T) {
+	upstream := httptest.NewTLSServer(http.HandlerFunc(echoing))
+	t.Cleanup(upstream.Close)
+	host := upstream.Listener.Addr().String()
+	roots := x509.NewCertPool()
+	roots.AddCert(upstream.Certificate())
+	p := startProxy(t)
+	cfg := p.config(t, upstream.URL+"/api")
+	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	reply, failure := call{spec: httptool.Spec{Path: "/moved"}, effect: tool.ReadOnly}.on(t, open(t, cfg))
+	noFailure(t, failure)
+	if want := "GET /api/there%2Fit?x=1 " + host + " "; string(reply.Text) != want {
+		t.Errorf("the upstream answers %q, want %q", reply.Text, want)
+	}
+	if want := []string{"CONNECT " + host}; !slices.Equal(p.asked, want) {
+		t.Errorf("the proxy was asked %q, want %q", p.asked, want)
+	}
+}
