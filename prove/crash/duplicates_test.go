@@ -87,10 +87,17 @@ func (f flood) run(t *testing.T) {
 			f.broken(t, "%s was executed %d times", f.id(i), n)
 		}
 	}
+	sum := 0 // whatever the ids were
+	for _, n := range executions {
+		sum += n
+	}
+	if sum != f.ids {
+		f.broken(t, "%d executions of %d ids", sum, f.ids)
+	}
 	proof.Report(t, proof.Row{
 		Fault: fmt.Sprintf("%d duplicates of each id over %d sidecars", copies, len(f.sidecars)),
 		Store: f.store, Runs: f.ids, Violations: f.violations,
-		Figure: fmt.Sprintf("%d calls, %d executions of %d ids; %.0f calls/s", f.ids*copies, len(executions), f.ids, float64(f.ids*copies)/took.Seconds()),
+		Figure: fmt.Sprintf("%d calls, %d executions of %d ids; %.0f calls/s", f.ids*copies, sum, f.ids, float64(f.ids*copies)/took.Seconds()),
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // variables of the package, its variable of the environment, and its names.
 func traces(t *testing.T, binary string) (found []string) {
 	t.Helper()
-	symbols, err := exec.CommandContext(t.Context(), "go", "tool", "nm", binary).Output()
+	symbols, err := exec.CommandContext(t.Context(), harness.GoCommand(), "tool", "nm", binary).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func traces(t *testing.T, binary string) (found []string) {
 // it. The build for the proofs has them all, so that the look is known to find.
 func TestReleaseBuildHasNoFailpoints(t *testing.T) {
 	t.Parallel()
-	release, proofs := traces(t, harness.Binary(t)), traces(t, harness.FailpointBinary(t))
+	release, proofs := traces(t, harness.ReleaseBinary(t)), traces(t, harness.FailpointBinary(t))
 	// Names that the linker cuts into its string table are there byte for byte.
 	if want := 3 + len(failpoint.Names()); len(proofs) != want {
 		t.Errorf("the look at the build with failpoints finds %v, want %d", proofs, want)
@@ -82,7 +82,7 @@ func TestMisspeltFailpoint(t *testing.T) {
 // A plain call comes by every failpoint; those of the renewal, when it is slow.
 func TestEveryFailpointIsReached(t *testing.T) {
 	t.Parallel()
-	w := startWorld(t)
+	w, tally := startWorld(t), newTally()
 	names := failpoint.Names()
 	workers(t, len(names), func(t *testing.T, i int) {
 		s := harness.New(t, w.config(embeddedStore, shortLease))
@@ -93,7 +93,7 @@ func TestEveryFailpointIsReached(t *testing.T) {
 		var call errgroup.Group
 		held := w.hold(id)
 		call.Go(func() error {
-			answer, err := send(t, s, act, id)
+			answer, err := tally.sendHeld(t, s, act, id)
 			if answer.GetIsError() {
 				t.Errorf("%s: %v", id, answer)
 			}

@@ -225,11 +225,11 @@ func (p *kills) sendVictim(t *testing.T, s *harness.Sidecar, k kill) (answer *re
 	held := p.world.hold(k.victim())
 	var call errgroup.Group
 	call.Go(func() (err error) {
-		answer, err = send(t, s, k.tool, k.victim())
+		answer, err = p.sendHeld(t, s, k.tool, k.victim())
 		return err
 	})
 	if k.at == outside {
-		<-held.done
+		held.await(t)
 		s.Signal(syscall.SIGKILL)
 	}
 	return answer, call.Wait()
@@ -288,24 +288,6 @@ func (p *kills) sendAll(t *testing.T, s *harness.Sidecar, k kill) map[string]*re
 	}
 	p.add("calls", len(byID))
 	return byID
-}
-
-// triesHeld bounds sendHeld.
-const triesHeld = 10
-
-// sendHeld sends a call, and again when its claim ran out before anything was
-// sent: on a machine so busy that an answer of the store takes as long as the
-// short lease, that is the right thing to say.
-func (p *kills) sendHeld(t *testing.T, s *harness.Sidecar, tool, id string) (answer *response, err error) {
-	t.Helper()
-	for range triesHeld {
-		answer, err = send(t, s, tool, id)
-		if answer.GetError().GetCode() != "STORE_UNAVAILABLE" || answer.GetRecovery().GetAttempts() != 0 {
-			break
-		}
-		p.add("lease too short", 1)
-	}
-	return answer, err
 }
 
 // judge compares the answers before the death with those after it.

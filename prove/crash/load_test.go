@@ -58,8 +58,9 @@ func killedUnderLoad(t *testing.T, name, store string, lease time.Duration) {
 	p.checkLedger(t)
 	proof.Report(t, proof.Row{
 		Fault: "kill -9 at random moments under load", Store: name, Runs: runs, Violations: p.violations,
-		Figure: fmt.Sprintf("%d calls: %d answered before and replayed identically; of %d in flight %d unknown, %d done, %d run afterwards; none twice",
-			p.of("answered")+p.of("in flight"), p.of("answered"), p.of("in flight"), p.of("unknown"), p.of("found done"), p.of("run again")),
+		Figure: fmt.Sprintf("%d calls: %d answered before and replayed identically; of %d in flight %d unknown, %d done, %d run afterwards; none twice; %d claims too slow for the lease",
+			p.of("answered")+p.of("in flight"), p.of("answered"), p.of("in flight"), p.of("unknown"), p.of("found done"), p.of("run again"),
+			p.of("lease too short")),
 	})
 }
 
@@ -74,7 +75,7 @@ func (p *loads) load(t *testing.T, run int) map[string]*response {
 		sending.Go(func() error {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("%d-%d-%d", run, caller, i)
-				answer, err := send(t, p.Sidecar, act, id)
+				answer, err := p.sendHeld(t, p.Sidecar, act, id)
 				mu.Lock()
 				answers[id] = answer
 				mu.Unlock()
@@ -101,7 +102,7 @@ func (p *loads) sendAgain(t *testing.T, answers map[string]*response) {
 	group.SetLimit(2 * callers)
 	for id, before := range answers {
 		group.Go(func() error {
-			after, err := send(t, p.Sidecar, act, id)
+			after, err := p.sendHeld(t, p.Sidecar, act, id)
 			if err != nil {
 				return fmt.Errorf("%s, sent again: %w", id, err)
 			}
@@ -134,7 +135,7 @@ func (p *loads) wasAnswered(t *testing.T, id string, before, after *response) {
 // or nobody knows; and that does not change any more.
 func (p *loads) wasInFlight(t *testing.T, id string, after *response) error {
 	t.Helper()
-	again, err := send(t, p.Sidecar, act, id)
+	again, err := p.sendHeld(t, p.Sidecar, act, id)
 	if err != nil {
 		return fmt.Errorf("%s, sent again: %w", id, err)
 	}

@@ -129,7 +129,7 @@ func (p *panics) sendVictim(t *testing.T, s *harness.Sidecar, k kill) (answer *r
 	held := p.world.hold(k.victim())
 	var call errgroup.Group
 	call.Go(func() (err error) {
-		answer, err = send(t, s, k.tool, k.victim())
+		answer, err = p.sendHeld(t, s, k.tool, k.victim())
 		return err
 	})
 	harness.WaitFor(t, "the panic", func() bool { return strings.Contains(s.Log(), "failpoint "+string(k.at)) })
@@ -233,9 +233,12 @@ func TestPanicAtEveryCall(t *testing.T) {
 			p.broken(t, "%s was executed %d times", id, n)
 		}
 	}
+	if met := p.of("steps"); met != len(steps) {
+		p.broken(t, "%d of %d bugs were met", met, len(steps))
+	}
 	proof.Report(t, proof.Row{
 		Fault: "panic at every call", Store: "embedded", Runs: p.of("calls"), Violations: p.violations,
-		Figure: fmt.Sprintf("at %d steps: one result for every call, %d panics, 0 processes ended", len(steps), p.of("panics")),
+		Figure: fmt.Sprintf("at %d steps: one result for every call, %d panics, 0 processes ended", p.of("steps"), p.of("panics")),
 	})
 }
 
@@ -244,32 +247,61 @@ func (p *panics) always(t *testing.T, s *harness.Sidecar, at step) {
 	t.Helper()
 	s.Fail(string(at.at) + "=panic")
 	s.Run()
-	id := func(tool string, i int) string { return fmt.Sprintf("%s-%s-%d", tool, at.at, i) }
-	everyCall := func(what string, right func(*response) bool) {
-		for i := range 4 {
-			for _, tool := range tools {
-				p.add("calls", 1)
-				if answer, err := send(t, s, tool, id(tool, i/2)); err != nil || !right(answer) {
-					p.broken(t, "a bug at %s: %s is answered %v, %v", at.at, what, answer, err)
-				}
-			}
+	p.everyCall(t, at, "a call", func(tool, id string, first bool) (*response, error) {
+		if at.slow && first {
+			return p.sendUntilPanic(t, s, at, tool, id)
 		}
-	}
-	everyCall("a call", func(answer *response) bool { return answer.GetToolUseId() != "" })
+		return send(t, s, tool, id)
+	}, func(answer *response) bool { return answer.GetToolUseId() != "" })
 	if !s.Up() {
 		p.broken(t, "a bug at %s: the process has ended\n%s", at.at, s.Log())
 		return
 	}
 	s.Kill()
 	panicked := strings.Count(s.TakeLog(), "failpoint "+string(at.at))
-	if panicked == 0 && !at.slow {
+	if panicked == 0 {
 		p.broken(t, "a bug at %s: nobody met it", at.at)
+		return
 	}
+	p.add("steps", 1)
 	p.add("panics", panicked)
 	s.Fail("")
 	s.Run()
-	everyCall("afterwards a call", func(answer *response) bool {
+	p.everyCall(t, at, "afterwards a call", func(tool, id string, _ bool) (*response, error) {
+		return p.sendHeld(t, s, tool, id)
+	}, func(answer *response) bool {
 		code := answer.GetError().GetCode()
 		return code == "" || code == "OUTCOME_UNKNOWN" && strings.HasPrefix(answer.GetToolUseId(), act)
 	})
+}
+
+// everyCall makes calls of every tool, each of them twice.
+func (p *panics) everyCall(t *testing.T, at step, what string, call func(tool, id string, first bool) (*response, error), right func(*response) bool) {
+	t.Helper()
+	for i := range 4 {
+		for _, tool := range tools {
+			p.add("calls", 1)
+			if answer, err := call(tool, fmt.Sprintf("%s-%s-%d", tool, at.at, i/2), i%2 == 0); err != nil || !right(answer) {
+				p.broken(t, "a bug at %s: %s is answered %v, %v", at.at, what, answer, err)
+			}
+		}
+	}
+}
+
+// sendUntilPanic sends a call whose answer is held back until its lease was to
+// be renewed.
+func (p *panics) sendUntilPanic(t *testing.T, s *harness.Sidecar, at step, tool, id string) (answer *response, err error) {
+	t.Helper()
+	said := "failpoint " + string(at.at)
+	before := strings.Count(s.Log(), said)
+	held := p.world.hold(id)
+	var call errgroup.Group
+	call.Go(func() (err error) {
+		answer, err = p.sendHeld(t, s, tool, id)
+		return err
+	})
+	harness.WaitFor(t, "the panic", func() bool { return strings.Count(s.Log(), said) > before })
+	close(held.open)
+	err = call.Wait()
+	return answer, err
 }

@@ -104,7 +104,7 @@ func (p *stops) one(t *testing.T, owner *harness.Sidecar, k stop) {
 	if n := p.world.ledger.Executions(k.id()); (n == 1) != k.ran || n > 1 {
 		p.broken(t, "%v: executed %d times when it stopped", k, n)
 	}
-	duplicate, err := send(t, p.other, k.tool, k.id())
+	duplicate, err := p.sendHeld(t, p.other, k.tool, k.id())
 	if err != nil {
 		p.broken(t, "%v: the duplicate: %v", k, err)
 	}
@@ -136,12 +136,16 @@ func (p *stops) stopOwner(t *testing.T, owner *harness.Sidecar, k stop) (*errgro
 	}
 	call, answers := new(errgroup.Group), make(chan *response, 1)
 	call.Go(func() error {
-		answer, err := send(t, owner, k.tool, k.id())
+		sending := p.sendHeld
+		if !k.ran && !k.late {
+			sending = send // there, that the claim ran out is what is to be said
+		}
+		answer, err := sending(t, owner, k.tool, k.id())
 		answers <- answer
 		return err
 	})
 	if held != nil {
-		<-held.done
+		held.await(t)
 		owner.Signal(syscall.SIGSTOP)
 	}
 	owner.AwaitStopped()
@@ -205,20 +209,21 @@ func (p *stops) judgeRecord(t *testing.T, k stop, before *sidecallv1.Execution, 
 		p.broken(t, "%v: %v", k, err)
 		return
 	}
-	told, err := send(t, p.other, k.tool, k.id())
+	told, err := p.sendHeld(t, p.other, k.tool, k.id())
 	if err != nil || told.GetReplayed() == k.givenBack() || told.GetIsError() {
 		p.broken(t, "%v: in the end it is answered %v, %v", k, told, err)
 		return
 	}
 	switch {
 	case k.tool != act:
-		// The one who took over has settled, and nobody else does.
-		if before.GetState() != stateDone || before.GetEpoch() != 2 || before.String() != after.String() || !sameAnswer(told, duplicate) {
+		// The one who took over has settled, and nobody else does. It has needed
+		// one claim, or several where the lease was too short.
+		if before.GetState() != stateDone || before.GetEpoch() < 2 || before.String() != after.String() || !sameAnswer(told, duplicate) {
 			p.broken(t, "%v: the record was %v and is %v", k, before, after)
 		}
 	case clearsUp:
 		// UNKNOWN → DONE, by the late owner of the same epoch.
-		if before.GetState() != stateUnknown || after.GetState() != stateDone || after.GetEpoch() != 1 ||
+		if before.GetState() != stateUnknown || after.GetState() != stateDone || after.GetEpoch() != before.GetEpoch() ||
 			after.GetOwner() != before.GetOwner() || told.GetContent() != late.GetContent() {
 			p.broken(t, "%v: the record was %v and is %v", k, before, after)
 		}
@@ -260,8 +265,8 @@ func (p *stops) finish(t *testing.T) {
 	}
 	proof.Report(t, proof.Row{
 		Fault: "owner stopped past its lease, then continued", Store: "redis", Runs: p.of("stops"), Violations: p.violations,
-		Figure: fmt.Sprintf("%d unknown to the duplicate, %d of them cleared up and %d given back by the late owner, %d taken over and not overwritten, %d not sent after the lease",
-			p.of("unknown"), p.of("cleared up"), p.of("given back"), p.of("taken over"), p.of("not sent")),
+		Figure: fmt.Sprintf("%d unknown to the duplicate, %d of them cleared up and %d given back by the late owner, %d taken over and not overwritten, %d not sent after the lease; %d claims too slow for the lease",
+			p.of("unknown"), p.of("cleared up"), p.of("given back"), p.of("taken over"), p.of("not sent"), p.of("lease too short")),
 	})
 }
 
@@ -302,7 +307,7 @@ func TestStoppedOwnerKeepsTheEmbeddedFile(t *testing.T) {
 		if err := call.Wait(); err != nil {
 			tally.broken(t, "%s: %v", id, err)
 		}
-		again, err := send(t, owner, act, id)
+		again, err := tally.sendHeld(t, owner, act, id)
 		if err != nil || again.GetIsError() || w.ledger.Executions(id) != 1 {
 			tally.broken(t, "%s: %v, %v, executed %d times", id, again, err, w.ledger.Executions(id))
 		}

@@ -128,6 +128,17 @@ func (w *world) hold(id string) *hold {
 	return h
 }
 
+// await waits until the work is done, and fails the test when the request does
+// not come.
+func (h *hold) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.done:
+	case <-time.After(patience):
+		t.Fatal("waited in vain for the request whose answer is to be held back")
+	}
+}
+
 // requests is how many requests of a call have come, carried out or not.
 func (w *world) requests(id string) int {
 	w.mu.Lock()
