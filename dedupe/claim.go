@@ -178,6 +178,11 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		c.stop()
 		c.dedupe.flights.land(c.request.Key, c.flight, ended)
 	}()
+	if err := s.Output.validate(); err != nil {
+		// What became of the call matters more than the part of it that was cut.
+		c.dedupe.late.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
+		s.Output = nil
+	}
 	verdict, err := c.settle(ctx, s)
 	if err == nil && verdict == Superseded {
 		verdict, err = c.insist(ctx, s)

@@ -116,11 +116,13 @@ func (l *late) nudge() {
 // its own time: what was settled has happened.
 func (c *Claim) keep(ctx context.Context, s Settlement, storeError error) (SettleVerdict, error) {
 	l := c.dedupe.late
-	if errors.Is(storeError, ErrInvalid) {
+	log := l.log.With("call", s, "store_error", storeError)
+	switch {
+	case errors.Is(storeError, ErrInvalid):
+		l.lose(log, storeError) // which is what the journal would say too
 		return 0, storeError
-	}
-	if l.journal == nil {
-		l.lost.Add(1)
+	case l.journal == nil:
+		l.lose(log, errNoJournal)
 		return 0, storeError
 	}
 	l.down.Store(true)
@@ -128,7 +130,6 @@ func (c *Claim) keep(ctx context.Context, s Settlement, storeError error) (Settl
 	defer cancel()
 	entry := Late{Settlement: s, Claim: c.record, EndedAt: time.Now()}
 	err := l.journal.Append(ctx, entry)
-	log := l.log.With("call", s, "store_error", storeError)
 	if errors.Is(err, ErrFull) && s.Output != nil {
 		// The result matters more than the part of it that was cut.
 		log = log.With("dropped_output_bytes", len(s.Output.Data))
@@ -136,13 +137,20 @@ func (c *Claim) keep(ctx context.Context, s Settlement, storeError error) (Settl
 		err = l.journal.Append(ctx, entry)
 	}
 	if err != nil {
-		l.lost.Add(1)
-		log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", err)
+		l.lose(log, err)
 		return 0, errors.Join(storeError, err)
 	}
 	log.Error("settlement journaled: the store did not take it in time, and gets it later", "waiting", l.journal.Waiting())
 	l.nudge()
 	return Journaled, nil
+}
+
+var errNoJournal = errors.New("there is no journal")
+
+// lose counts and says that nobody has a settlement.
+func (l *late) lose(log *slog.Logger, journalError error) {
+	l.lost.Add(1)
+	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
 }
 
 // LogValue shows which call a settlement is of and how it ended; what it says

@@ -730,13 +730,63 @@ func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
 	}
 }
 
-func TestWithoutAJournalTheLossIsCounted(t *testing.T) {
-	bubble(t, func(t *testing.T, w *wire, here, _ *dedupe.Dedupe) {
-		claim := win(t, here, refund(tool.NonIdempotent))
+func TestWithoutAJournalTheLossIsCountedAndSaid(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
+		log := &safeBuffer{}
+		here := &sidecar{t: t, log: log, Dedupe: dedupe.New(keeps{w}, dedupe.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})}
+		defer here.end()
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
 		w.down.Store(true)
 		if _, err := claim.Settle(within(time.Second), done("paid")); !errors.Is(err, errDown) {
 			t.Errorf("got %v", err)
 		}
+		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
+			t.Errorf("%+v", got)
+		}
+		here.says(t, "ERROR", "settlement lost", 1)
+		here.says(t, "ERROR", `"tool_use_id":"call_0"`, 1)
+		if strings.Contains(log.String(), "paid") {
+			t.Error("the result is in the log")
+		}
+	})
+}
+
+// What became of a call is not forgotten for the length of its text.
+func TestAnOutputThatNoStoreTakes(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		large := &dedupe.Output{Ref: "o", Data: make([]byte, dedupe.MaxOutputBytes+1<<20), TTL: time.Hour}
+		for name, down := range map[string]bool{"store up": false, "store down": true} {
+			call := refund(tool.NonIdempotent)
+			call.Key.ID = name
+			claim := win(t, here.Dedupe, call)
+			w.down.Store(down)
+			s := done("paid")
+			s.Output = large
+			if v, err := claim.Settle(t.Context(), s); err != nil || v == dedupe.Superseded {
+				t.Errorf("%s: %v, %v", name, v, err)
+			}
+			w.down.Store(false)
+			stored(t, w, call, dedupe.Done, "paid")
+			if a := expect(t.Context(), t, there, call, dedupe.Replay); string(a.Record.Result) != "paid" {
+				t.Errorf("%s: replayed %q", name, a.Record.Result)
+			}
+		}
+		here.says(t, "ERROR", fmt.Sprintf(`"dropped_output_bytes":%d`, len(large.Data)), 2)
+		if got := here.Late().Lost; got != 0 {
+			t.Errorf("%d lost", got)
+		}
+	})
+}
+
+// A result that no store takes at all is lost, and said to be.
+func TestAResultThatNoStoreTakes(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		s := dedupe.Settlement{State: dedupe.Done, Result: make([]byte, dedupe.MaxResultBytes+1)}
+		if _, err := claim.Settle(t.Context(), s); !errors.Is(err, dedupe.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+		here.says(t, "ERROR", "settlement lost", 1)
 		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
 			t.Errorf("%+v", got)
 		}
