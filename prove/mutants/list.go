@@ -67,6 +67,8 @@ func machine() []Mutant {
 		one("state.go: a running lease is taken", stateMachine, "case now.Before(r.LeaseUntil):", "case false:", memoryHistories),
 		one("state.go: a claim is not its owner's own", stateMachine, "case r.Owner == req.Owner:", "case false:", memoryHistories),
 		one("state.go: a late request claims what its owner gave back", stateMachine, "if r.Owner == req.Owner {", "if false {", memoryHistories),
+		one("state.go: what may have run runs again as non_idempotent", stateMachine,
+			"if r.Effect.Repeatable() && !req.Effect.Repeatable() &&", "if false &&", memoryHistories),
 		one("state.go: other arguments are not noticed", stateMachine,
 			"if r.Tool != req.Tool || r.Fingerprint != req.Fingerprint {", "if false {", memoryHistories),
 		one("state.go: renew asks for no owner", stateMachine,
@@ -107,6 +109,8 @@ func scripts() []Mutant {
 		one("admit.lua: a running lease is taken", admitLua, "elseif now < lease then", "elseif false then", redisHistories),
 		one("admit.lua: a claim is not its owner's own", admitLua, "if holder == owner then", "if false then", redisHistories),
 		one("admit.lua: a late request claims what its owner gave back", admitLua, "elseif owner == holder then", "elseif false then", redisHistories),
+		one("admit.lua: what may have run runs again as non_idempotent", admitLua,
+			"elseif was ~= NON_IDEMPOTENT and effect == NON_IDEMPOTENT and", "elseif false and", redisHistories),
 		one("admit.lua: other arguments are not noticed", admitLua, "if name ~= tool or print ~= fingerprint then", "if false then", redisHistories),
 		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
 		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
@@ -139,7 +143,7 @@ func stores() []Mutant {
 func layers() []Mutant {
 	return []Mutant{
 		one("dedupe: a claim is always held", claim,
-			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", dedupeTests),
+			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", heldClaim),
 		one("dedupe: a claim is always held, seen by calls", claim,
 			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", callHistories),
 		one("dedupe: calls share an owner", admission,
@@ -149,13 +153,13 @@ func layers() []Mutant {
 		one("dedupe: an expired claim is taken over, seen by calls", admitLua,
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
 		one("server: an ambiguous failure is repeated", serverRun,
-			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", serverTests),
+			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),
 		one("server: a lost claim is not noticed", serverRun,
-			"if c.claim != nil && !c.claim.Held() {", "if false {", serverTests),
+			"if c.claim != nil && !c.claim.Held() {", "if false {", lostClaim),
 		one("server: runs without a claim when the store is down", serverAdmit,
-			"case c.effect() == tool.ReadOnly && !e.Options.RefuseUnrecorded:", "case !e.Options.RefuseUnrecorded:", serverTests),
+			"case c.effect() == tool.ReadOnly && !e.Options.RefuseUnrecorded:", "case !e.Options.RefuseUnrecorded:", storeDown),
 		one("server: the settlement ends with its caller", serverSettle,
-			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", serverTests),
+			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", settlement),
 	}
 }
 
@@ -166,6 +170,6 @@ func transports() []Mutant {
 			"req.ContentLength = int64(len(r.body))\n\treq.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }",
 			reusedConnections),
 		one("httptool: redirects are followed", httpRedirect,
-			"harmless := effect == tool.ReadOnly && len(req.body) == 0 &&", "harmless := effect == tool.ReadOnly || method != \"\" ||", httptoolTests),
+			"harmless := effect == tool.ReadOnly && len(req.body) == 0 &&", "harmless := effect == tool.ReadOnly || method != \"\" ||", redirects),
 	}
 }

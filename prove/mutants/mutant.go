@@ -4,8 +4,8 @@
 // A mutant is a change of a few words. It is applied by the overlay of the go
 // command, so nothing in the tree is touched, embedded files included. The suite
 // that is named for it has to pass without it and to fail with it, and to fail
-// because a promise is broken: a mutant that does not compile, or only runs into
-// a time limit, counts as one that nobody caught.
+// because a promise is broken: a mutant that does not compile, panics, or only runs
+// into a time limit, counts as one that nobody caught.
 package mutants
 
 import (
@@ -43,19 +43,25 @@ type Suite struct {
 // The suites that catch the mutants.
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
-	anyTest         = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
 
 	memoryHistories   = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
 	redisHistories    = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
 	embeddedHistories = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
 	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
-	dedupeTests       = Suite{"./dedupe", ".", anyTest}
-	serverTests       = Suite{"./server", ".", anyTest}
-	httptoolTests     = Suite{"./backend/httptool", ".", anyTest}
-	// Apart from the others, because net/http sends without end over HTTP/2 what it
-	// may send again.
-	reusedConnections = Suite{"./backend/httptool", "^TestExecuteThenCloseOnAReusedConnectionExecutesOnce$", anyTest}
+	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
+	unknownOutcome    = test("./server", "TestAnUnknownOutcomeStaysUnknown")
+	lostClaim         = test("./server", "TestNothingIsSentUnderAClaimThatRanOut")
+	storeDown         = test("./server", "TestTheStoreIsDown")
+	settlement        = test("./server", "TestSettlementOutlivesTheCaller")
+	reusedConnections = test("./backend/httptool", "TestExecuteThenCloseOnAReusedConnectionExecutesOnce")
+	redirects         = test("./backend/httptool", "TestRedirectsOfEffectfulRequestsAreNotFollowed")
 )
+
+// test is the suite of one test, the one that is about the broken promise: that
+// some other test of its package fails, for whatever reason, shows nothing.
+func test(pkg, name string) Suite {
+	return Suite{pkg, "^" + name + "$", regexp.MustCompile(`(?m)^--- FAIL: ` + name + ` \(`)}
+}
 
 // overlay writes the mutant's files and the description of them for the go
 // command into dir, and returns its path. root is the directory of the module.

@@ -55,15 +55,23 @@ func TestOverlay(t *testing.T) {
 // TestVerdicts: what the output of a suite means.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	for output, want := range map[string]verdict{
-		"ok  \tpkg\t1s\n": survived,
-		"--- FAIL: TestMemory\n    x.go:1: history 3: not linearizable\nFAIL\n":            caught,
-		"--- FAIL: TestMemory\n    x.go:1: no redis-server\nFAIL\n":                        inconclusive,
-		"# pkg\na.go:1:2: undefined: x\nFAIL\tpkg [build failed]\n":                        inconclusive,
-		"panic: test timed out after 1m0s\n--- FAIL: TestMemory\nnot linearizable\nFAIL\n": inconclusive,
+	for _, c := range []struct {
+		suite  Suite
+		output string
+		want   verdict
+	}{
+		{memoryHistories, "ok  \tpkg\t1s\n", survived},
+		{memoryHistories, "--- FAIL: TestMemory\n    x.go:1: history 3: not linearizable\nFAIL\n", caught},
+		{memoryHistories, "--- FAIL: TestMemory\n    x.go:1: no redis-server\nFAIL\n", inconclusive},
+		{memoryHistories, "# pkg\na.go:1:2: undefined: x\nFAIL\tpkg [build failed]\n", inconclusive},
+		{memoryHistories, "panic: test timed out after 1m0s\n--- FAIL: TestMemory\nnot linearizable\nFAIL\n", inconclusive},
+		{storeDown, "--- FAIL: TestTheStoreIsDown (0.00s)\n    x.go:1: 1 executions\nFAIL\n", caught},
+		{storeDown, "--- FAIL: TestTheStoreIsDownAgain (0.00s)\n    x.go:1: late\nFAIL\n", inconclusive},
+		{storeDown, "--- FAIL: TestTheStoreIsDown (0.00s)\npanic: runtime error: invalid memory address or nil pointer dereference [recovered]\nFAIL\n", inconclusive},
+		{storeDown, "panic: nil\n\ngoroutine 7 [running]:\nFAIL\tpkg\t1s\n", inconclusive},
 	} {
-		if got := memoryHistories.read(output, want != survived); got != want {
-			t.Errorf("%q: %v, want %v", output, got, want)
+		if got := c.suite.read(c.output, c.want != survived); got != c.want {
+			t.Errorf("%q: %v, want %v", c.output, got, c.want)
 		}
 	}
 }

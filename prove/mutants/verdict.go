@@ -12,7 +12,7 @@ const (
 	inconclusive verdict = "failed for another reason"
 )
 
-var otherwise = regexp.MustCompile(`(?m)\[(build|setup) failed\]|panic: test timed out|^go: `)
+var otherwise = regexp.MustCompile(`(?m)\[(build|setup) failed\]|^panic: |^go: `)
 
 // read makes a verdict of a suite's output.
 func (s Suite) read(output string, failed bool) verdict {
