@@ -67,8 +67,9 @@ type Rule struct {
 	// When is the condition.
 	When string
 	// Code of the error. A code of the hard kind makes the failure definite.
-	// One of the transient kind leaves it ambiguous, unless NotExecuted: the
-	// tool may be called again where repeating is harmless.
+	// One of the transient kind leaves it ambiguous, unless NotExecuted or the
+	// backend has proved as much (rejects_before_work, an exit code): the tool
+	// may be called again where repeating is harmless.
 	Code tool.Code
 	// Hint, Field and AllowedAlternatives become those of the error.
 	Hint                string
@@ -220,13 +221,13 @@ func (r *rule) failure(v *view) *tool.Failure {
 	mapped.Code = r.Code
 	mapped.Evidence = tool.Definite
 	mapped.CallerFault = true
-	switch r.Code.Class() {
-	case tool.Transient, tool.Unknown:
+	class := r.Code.Class()
+	if class == tool.Transient || class == tool.Unknown {
 		mapped.Evidence = tool.Ambiguous
 		mapped.CallerFault = false
-	default:
 	}
-	if r.NotExecuted {
+	proved := v.failure != nil && v.failure.Evidence == tool.NotExecuted && class == tool.Transient
+	if r.NotExecuted || proved {
 		mapped.Evidence = tool.NotExecuted
 	}
 	mapped.Hint = r.Hint

@@ -64,6 +64,8 @@ func TestErrorRules(t *testing.T) {
 		"a success turns into an error":             {reply: answer(200, `{"code":"SOLD_OUT","message":"none left"}`), code: tool.CodeBusinessRule, evidence: tool.Definite, caller: true},
 		"a transient code stays ambiguous":          {reply: answer(200, `{"code":"BUSY"}`), code: tool.CodeRateLimited, evidence: tool.Ambiguous},
 		"unless the rule says not executed":         {reply: answer(503, `{"code":"QUEUED_OUT"}`), raw: refusal(503, tool.CodeDependencyUnavailable, tool.Ambiguous), code: tool.CodeOverloaded, evidence: tool.NotExecuted},
+		"or the backend has proved it":              {reply: answer(429, `{"code":"BUSY"}`), raw: refusal(429, tool.CodeRateLimited, tool.NotExecuted), code: tool.CodeRateLimited, evidence: tool.NotExecuted},
+		"but a hard code is the answer":             {reply: answer(429, `{"code":"SOLD_OUT"}`), raw: refusal(429, tool.CodeRateLimited, tool.NotExecuted), code: tool.CodeBusinessRule, evidence: tool.Definite, caller: true},
 		"text that is not JSON":                     {reply: answer(200, "error: no such user"), code: tool.CodeNotFound, evidence: tool.Definite, caller: true},
 		"an ambiguous 500 becomes definite":         {reply: answer(500, `{"detail":"duplicate order"}`), raw: refusal(500, tool.CodeDependencyUnavailable, tool.Ambiguous), code: tool.CodeConflict, evidence: tool.Definite, caller: true},
 		"a number in the body":                      {reply: answer(400, `{"limit":11}`), raw: refusal(400, tool.CodeUnrecoverable, tool.Definite), code: tool.CodeConflict, evidence: tool.Definite, caller: true},
