@@ -18,6 +18,10 @@ const sweepSlack = time.Minute
 // that a request arriving meanwhile hardly waits.
 const sweepIdle = 256
 
+// sweepBytes bounds the outputs that one sweep removes, beside the last of them:
+// more than the calls of a transaction add, and little enough to wait for.
+const sweepBytes = 2 * groupBytes
+
 // sweepOnce sweeps in a transaction of its own; swept says that there may be
 // more.
 func (s *Store) sweepOnce() (swept bool, err error) {
@@ -42,7 +46,7 @@ func (t *txn) anythingDue() bool {
 	return record != nil || output != nil
 }
 
-// sweep removes at most limit records whose time is over, and a few outputs.
+// sweep removes at most limit records and limit outputs whose time is over.
 func (s *Store) sweep(t *txn, limit int) (err error) {
 	defer damaged(&err)
 	for range limit {
@@ -54,12 +58,24 @@ func (s *Store) sweep(t *txn, limit int) (err error) {
 			break
 		}
 	}
-	for range 4 {
+	return t.sweepOutputs(limit)
+}
+
+// sweepOutputs removes at most limit outputs whose time is over.
+func (t *txn) sweepOutputs(limit int) error {
+	before, err := t.number(outputBytesKey)
+	if err != nil {
+		return err
+	}
+	for range limit {
 		place, value := due(t.outputExpiry, t.now)
 		if place == nil {
 			return nil
 		}
 		if err := t.dropOutput(place, value); err != nil {
+			return err
+		}
+		if left, err := t.number(outputBytesKey); err != nil || before-left >= sweepBytes {
 			return err
 		}
 	}

@@ -173,6 +173,62 @@ func TestExpiredOutputsLeaveTheFile(t *testing.T) {
 	})
 }
 
+// However many calls share a transaction, it takes as many outputs away as it
+// adds: else they pile up as long as the store is busy.
+func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		const calls = 50
+		for i := range calls {
+			id := fmt.Sprint("old ", i)
+			s.mustKeep(t, id, dedupe.Output{Ref: id, Data: []byte("expired"), TTL: 100 * time.Millisecond})
+		}
+		var group []operation
+		for i := range calls {
+			id := fmt.Sprint("new ", i)
+			claim(t, s, request(id, tool.NonIdempotent))
+			end := settlement(id, "ok")
+			end.Output = &dedupe.Output{Ref: id, Data: []byte("new"), TTL: time.Hour}
+			group = append(group, &settleOp{pending: newPending(), key: encodeKey(end.Key), settlement: end})
+		}
+		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
+		if bad, err := s.transact(group); bad >= 0 || err != nil {
+			t.Fatal(bad, err)
+		}
+		if _, _, _, _, outputs, _ := sizes(t, s); outputs != calls {
+			t.Errorf("%d outputs are left, want the %d new ones", outputs, calls)
+		}
+	})
+}
+
+// A sweep is bounded by what it takes away, too: large outputs have many pages.
+func TestASweepOfLargeOutputsIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		const outputs = 6
+		for i := range outputs {
+			s.mustKeep(t, fmt.Sprint(i), dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, sweepBytes/2), TTL: 100 * time.Millisecond})
+		}
+		time.Sleep(200 * time.Millisecond)
+		tx, err := s.db.Begin(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		txn := newTxn(tx, s)
+		if err := s.sweep(txn, 100); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := txn.number(outputBytesKey); err != nil || left != (outputs-2)*sweepBytes/2 {
+			t.Errorf("%d bytes of %d outputs are left (%v)", left, outputs, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // The same ref kept again after it expired has a time of its own.
 func TestARefIsKeptAgain(t *testing.T) {
 	t.Parallel()
