@@ -20,6 +20,7 @@ import (
 //	CLAIMED, lease out, effect may repeat   another          Won, CLAIMED, epoch+1
 //	NOT_RUN                                 its owner        InFlight
 //	NOT_RUN                                 another          Won, CLAIMED, epoch+1
+//	NOT_RUN, sent as repeatable             non_idempotent   Undecided, UNKNOWN
 //	UNKNOWN                                 anyone           Undecided
 //	DONE                                    anyone           Replay
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
@@ -67,6 +68,15 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		// earlier copy of its request, late on its way. Nobody hears the answer,
 		// so nobody would hold the claim.
 		return r, InFlight, false
+	}
+	if r.Effect.Repeatable() && !req.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1) {
+		// The tool was declared anew since. That of a call that could be repeated
+		// says only that it may run again: it was sent, or an earlier epoch of it
+		// may have been. As a call of what the tool is now, nobody knows; whoever
+		// then resolves it as NotRun lets it run.
+		r = r.lost(now)
+		r.Effect, r.Attempts, r.Result = req.Effect, 0, nil
+		return r, Undecided, true
 	}
 	return r.claim(req, now), Won, true
 }

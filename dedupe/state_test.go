@@ -78,6 +78,12 @@ func TestAdmit(t *testing.T) {
 		{"after it provably did not run", settled(non, NotRun), asks("bob", non), live, Won, Claimed, 2, "bob", true},
 		{"a stale request of the owner that gave it back", settled(non, NotRun), asks("alice", non), live, InFlight, NotRun, 1, "alice", false},
 		{"or late", settled(idem, NotRun), asks("alice", idem), lapsed, InFlight, NotRun, 1, "alice", false},
+		{"it may have run and may be repeated", settled(idem, NotRun), asks("bob", idem), live, Won, Claimed, 2, "bob", true},
+		{"it may have run and may no longer be repeated", settled(idem, NotRun), asks("bob", non), live, Undecided, Unknown, 1, "alice", true},
+		{"so may a read", settled(tool.ReadOnly, NotRun), asks("bob", non), live, Undecided, Unknown, 1, "alice", true},
+		{"it may no longer be repeated, and was never sent", unsent(idem, 1), asks("bob", non), live, Won, Claimed, 2, "bob", true},
+		{"it was not sent this time", unsent(idem, 2), asks("bob", non), live, Undecided, Unknown, 2, "alice", true},
+		{"it provably did not run and may be repeated since", settled(non, NotRun), asks("bob", idem), live, Won, Claimed, 2, "bob", true},
 		{"a replay", settled(non, Done), asks("bob", non), lapsed, Replay, Done, 1, "alice", false},
 		{"the owner replays its own", settled(non, Done), asks("alice", non), lapsed, Replay, Done, 1, "alice", false},
 		{"nobody knows whether it ran", settled(non, Unknown), asks("bob", non), lapsed, Undecided, Unknown, 1, "alice", false},
@@ -108,6 +114,25 @@ func TestAdmit(t *testing.T) {
 				t.Errorf("the lease ends at %v, want %v", next.LeaseUntil, c.now.Add(lease))
 			}
 		})
+	}
+}
+
+// unsent is a call of an epoch in which nothing was sent.
+func unsent(effect tool.Effect, epoch int64) Record {
+	r := settled(effect, NotRun)
+	r.Epoch, r.Attempts = epoch, 0
+	return r
+}
+
+// A call that is Unknown because its tool was declared anew is as if nobody had
+// settled it, and one of the tool as it is now.
+func TestDeclaredAnew(t *testing.T) {
+	t.Parallel()
+	got, _, _ := settled(tool.Keyed, NotRun).Admit(asks("bob", tool.NonIdempotent), live)
+	want := claimed(tool.NonIdempotent)
+	want.State, want.LeaseUntil, want.FinishedAt = Unknown, time.Time{}, live
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

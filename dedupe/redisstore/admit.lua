@@ -33,6 +33,12 @@ if stored then
   elseif owner == holder then
     -- An earlier copy of the request, late on its way: nobody hears the answer.
     return {IN_FLIGHT, stored}
+  elseif was ~= NON_IDEMPOTENT and effect == NON_IDEMPOTENT and (attempts > 0 or e > 1) then
+    -- NOT_RUN of a call that could be repeated: it may have run.
+    local doubted = struct.pack(LAYOUT, VERSION, UNKNOWN, effect, 0, 0, e, started, now, 0, retention,
+      print, #holder, holder, #name, name)
+    redis.call('SET', KEYS[1], doubted, 'PX', retention)
+    return {UNDECIDED, doubted}
   end
   epoch = e
 end

@@ -103,6 +103,33 @@ func givenBack(s *suite) {
 	}
 }
 
+// declaredAnew: a call that was sent when it could be repeated is not sent again
+// when it no longer can, until somebody says that it did not run.
+func declaredAnew(s *suite) {
+	s.wantVerdict(s.admit(request("x", "alice", tool.Idempotent, long)), dedupe.Won)
+	s.settle(settlement("x", "alice", 1, dedupe.NotRun))
+	s.wantVerdict(s.admit(request("x", "bob", tool.Idempotent, long)), dedupe.Won)
+	unsent := settlement("x", "bob", 2, dedupe.NotRun)
+	unsent.Attempts = 0
+	s.settle(unsent)
+
+	asked := s.admit(request("x", "carol", tool.NonIdempotent, long))
+	s.wantVerdict(asked, dedupe.Undecided)
+	if r := s.lookup(key("x")); r.State != dedupe.Unknown || r.Effect != tool.NonIdempotent || r.Owner != "bob" || r.Result != nil {
+		s.Errorf("it is %+v", r)
+	} else if diff := sameRecord(r, asked.Record); diff != "" {
+		s.Errorf("told otherwise: %s", diff)
+	}
+	s.wantVerdict(s.admit(request("x", "dave", tool.Idempotent, long)), dedupe.Undecided)
+
+	resolved := unsent
+	resolved.Resolves = true
+	if got := s.settle(resolved); got != dedupe.Settled {
+		s.Fatalf("resolved: %v", got)
+	}
+	s.wantVerdict(s.admit(request("x", "dave", tool.NonIdempotent, long)), dedupe.Won)
+}
+
 // forgotten: a record lives for its retention after its last change, and a
 // forgotten id is new.
 func forgotten(s *suite) {

@@ -50,6 +50,7 @@ func Run(t *testing.T, h Harness) {
 		{"a lease runs out and its owner comes late", lateOwner},
 		{"renewal outlives the lease and the retention", renewal},
 		{"a claim is given back without its epoch", givenBack},
+		{"a tool is declared anew", declaredAnew},
 		{"records are forgotten after their retention", forgotten},
 		{"one winner among many", oneWinner},
 		{"settlement races expiry", settlementRacesExpiry},

@@ -20,6 +20,7 @@ type from struct {
 	name    string
 	claimed bool
 	settled dedupe.State // Absent: left claimed
+	unsent  bool         // settled without an attempt
 	expired bool
 }
 
@@ -29,6 +30,7 @@ var froms = []from{
 	{name: "expired", claimed: true, expired: true},
 	{name: "done", claimed: true, settled: dedupe.Done},
 	{name: "not_run", claimed: true, settled: dedupe.NotRun},
+	{name: "not_run, unsent", claimed: true, settled: dedupe.NotRun, unsent: true},
 	{name: "unknown", claimed: true, settled: dedupe.Unknown},
 }
 
@@ -193,6 +195,9 @@ func (s *suite) bring(id string, f from, effect tool.Effect, now time.Time) dedu
 	record, _, _ = record.Admit(claim, now)
 	if f.settled != dedupe.Absent {
 		end := settlement(id, "alice", 1, f.settled)
+		if f.unsent {
+			end.Attempts = 0
+		}
 		s.settle(end)
 		record, _, _ = record.Settle(end, now)
 	}

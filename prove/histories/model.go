@@ -19,6 +19,8 @@
 //	CLAIMED, lease out, effect may repeat   admit by another         won, epoch+1
 //	NOT_RUN                                 admit by its owner       in flight, record unchanged
 //	NOT_RUN                                 admit by another         won, epoch+1
+//	NOT_RUN, effect may repeat, sent        admit as non_idempotent  undecided, UNKNOWN, non_idempotent
+//	or of a later epoch than the first
 //	UNKNOWN                                 admit                    undecided, record unchanged
 //	DONE                                    admit                    replay, the result byte for byte
 //	CLAIMED                                 renew by owner+epoch     lease from now, out or not
@@ -229,6 +231,8 @@ func (s state) admit(op *Operation, now span) []outcome {
 		return stays(dedupe.Undecided)
 	case s.kind == dedupe.NotRun && s.owner == op.Owner:
 		return stays(dedupe.InFlight)
+	case s.kind == dedupe.NotRun && s.effect != tool.NonIdempotent && op.Effect == tool.NonIdempotent && s.attempts+int(s.epoch) > 1:
+		return []outcome{s.doubted(op, now)}
 	case s.kind == dedupe.NotRun:
 		return []outcome{s.claimed(op, now)}
 	case s.owner == op.Owner:
@@ -257,6 +261,12 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 	return append(all, outcome{
 		next: lost, verdict: dedupe.Undecided, now: late, finishes: true, changes: true, retention: op.Retention,
 	})
+}
+
+// doubted: that it did not run was said of a call that could be repeated.
+func (s state) doubted(op *Operation, now span) outcome {
+	s.kind, s.effect, s.attempts, s.result = dedupe.Unknown, op.Effect, 0, ""
+	return outcome{next: s, verdict: dedupe.Undecided, now: now, finishes: true, changes: true, retention: op.Retention}
 }
 
 func (s state) claimed(op *Operation, now span) outcome {

@@ -131,6 +131,14 @@ func TestAllowed(t *testing.T) {
 			s.settle("alice", 0, dedupe.NotRun, "", true).admit("alice", once, time.Hour, dedupe.InFlight, r)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
+		"a tool that is declared anew": func() *script {
+			s, r := claimed(repeat, time.Hour)
+			s.settle("alice", 1, dedupe.NotRun, "may have run", true).last(func(o *Operation) { o.Attempts = 1 })
+			r = ended(r, dedupe.Unknown, s.now, "")
+			r.Effect = once
+			s.admit("bob", once, time.Hour, dedupe.Undecided, r).resolve("alice", 1, dedupe.NotRun, true)
+			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
+		}(),
 		"a forgotten call": func() *script {
 			s, _ := claimed(once, brief5)
 			s.last(func(o *Operation) { o.Retention = 10 * time.Millisecond }).wait(30)
@@ -150,6 +158,11 @@ func TestRefused(t *testing.T) {
 		"a running lease is taken": func() *script {
 			s, _ := claimed(repeat, time.Hour)
 			return s.admit("bob", repeat, time.Hour, dedupe.Won, s.claim("bob", 2, repeat, time.Hour))
+		}(),
+		"what may have run runs again although it may no longer be repeated": func() *script {
+			s, _ := claimed(repeat, time.Hour)
+			s.settle("alice", 1, dedupe.NotRun, "", true).last(func(o *Operation) { o.Attempts = 1 })
+			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
 		"who gave it back claims it again": claim2(func(s *script) {
 			s.settle("alice", 1, dedupe.NotRun, "", true)
