@@ -5,7 +5,6 @@ package backend
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -76,8 +75,6 @@ type Invocation struct {
 	// MaxBytes bounds what is read of the reply. Reading stops there; the
 	// reply then says so and is not a failure.
 	MaxBytes int64
-	// Deadline is when the whole call ends; the attempt's own end is ctx's.
-	Deadline time.Time
 	// Progress, when not nil, is told of signs of life of a long call
 	// (MCP progress). Called from any goroutine.
 	Progress func(note string)

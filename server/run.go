@@ -133,7 +133,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	ended := &tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic"} // until it is known
 	defer func() { end(ended) }()
 	c.sent++
-	in := e.invocation(ctx, c, n, key)
+	in := e.invocation(c, n, key)
 	in.Progress = progress
 	began := time.Now()
 	reply, failure := c.invoke(ctx, in)
@@ -200,8 +200,7 @@ func (c *call) invoke(ctx context.Context, in backend.Invocation) (reply backend
 	return c.route.Backend.Invoke(ctx, in)
 }
 
-func (e *Executor) invocation(ctx context.Context, c *call, n int, key string) backend.Invocation {
-	deadline, _ := ctx.Deadline()
+func (e *Executor) invocation(c *call, n int, key string) backend.Invocation {
 	return backend.Invocation{
 		Tool:              c.route.Tool.Name,
 		Target:            c.route.Target,
@@ -212,7 +211,6 @@ func (e *Executor) invocation(ctx context.Context, c *call, n int, key string) b
 		Effect:            c.effect(),
 		RejectsBeforeWork: c.route.Tool.Policy.RejectsBeforeWork,
 		MaxBytes:          e.Options.KeepOutputBytes,
-		Deadline:          deadline,
 	}
 }
 
