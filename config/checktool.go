@@ -60,7 +60,7 @@ func (k *checker) keyed(t Tool, kind string, at []string) {
 		k.bad(noKey, append(at, "effect")...)
 	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
 		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
-	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent:
+	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent && !t.Verify.readsKey():
 		k.warn("the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
 	}
 }

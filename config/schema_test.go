@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,47 @@ func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+}
+
+// The good files show every key that there is.
+func TestTheGoodFilesHaveEveryKey(t *testing.T) {
+	var all strings.Builder
+	for _, file := range testFiles(t, "testdata/good/*.yaml") {
+		all.Write(read(t, file))
+	}
+	var schema any
+	if err := json.Unmarshal(read(t, "schema.json"), &schema); err != nil {
+		t.Fatal(err)
+	}
+	keys := propertyNames(schema, map[string]bool{})
+	if len(keys) < 100 {
+		t.Fatalf("the schema has %d keys only", len(keys))
+	}
+	for key := range keys {
+		if !regexp.MustCompile(`(?m)(^|[\s{])` + key + `:`).MatchString(all.String()) {
+			t.Errorf("no good file has %s", key)
+		}
+	}
+}
+
+// propertyNames collects the names that a schema gives properties.
+func propertyNames(schema any, names map[string]bool) map[string]bool {
+	switch node := schema.(type) {
+	case []any:
+		for _, one := range node {
+			propertyNames(one, names)
+		}
+	case map[string]any:
+		for key, value := range node {
+			if properties, ok := value.(map[string]any); ok && key == "properties" {
+				for name := range properties {
+					names[name] = true
+				}
+			}
+			propertyNames(value, names)
+		}
+	}
+	return names
 }
 
 // beyondSchema are the bad files whose mistake a JSON Schema cannot see:

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -95,6 +98,16 @@ type Verify struct {
 	NotRunAfter time.Duration     `yaml:"not_run_after" doc:"How long after the call's end not_run_when is believed: until then the request may still be under way. Without this key: attempt_timeout, at least 30s." min:"1s" max:"24h"`
 	Result      string            `yaml:"result" doc:"CEL expression: what the model gets as the result of a call that has happened. Without this key: a sentence."`
 	Timeout     time.Duration     `yaml:"timeout" doc:"Time to ask, bounded by the read-only tool's attempt_timeout and by what is left of the call's deadline." min:"1ms" max:"1m" default:"5s"`
+}
+
+// readsKey reports whether an expression that decides names the idempotency
+// key: then it is sent to be found again, not to be honoured.
+func (v *Verify) readsKey() bool {
+	if v == nil {
+		return false
+	}
+	expressions := append(slices.Collect(maps.Values(v.Args)), v.DoneWhen, v.NotRunWhen)
+	return slices.ContainsFunc(expressions, func(e string) bool { return strings.Contains(e, "idempotency_key") })
 }
 
 // RetryRules are the parts of a retry policy that a tool sets itself.

@@ -21,9 +21,6 @@ const (
 	drainGrace = time.Second
 	// methodCall is the method of a tool call.
 	methodCall = "tools/call"
-	// KeyMeta is the member of _meta that carries the idempotency key of a
-	// keyed tool.
-	KeyMeta = "sidecall/idempotency-key"
 )
 
 // Invoke implements backend.Backend: one tools/call.
@@ -34,7 +31,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	}
 	defer s.leave()
 
-	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx, call)}
+	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx)}
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
@@ -123,11 +120,8 @@ func (m meta) Keys() []string {
 	return keys
 }
 
-func metaOf(ctx context.Context, call backend.Invocation) mcp.Meta {
+func metaOf(ctx context.Context) mcp.Meta {
 	m := make(meta, 4)
 	propagation.TraceContext{}.Inject(ctx, m)
-	if call.Effect == tool.Keyed && call.IdempotencyKey != "" {
-		m[KeyMeta] = call.IdempotencyKey
-	}
 	return mcp.Meta(m)
 }

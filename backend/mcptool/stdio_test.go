@@ -273,7 +273,7 @@ func TestCancellationReachesTheServer(t *testing.T) {
 	}
 }
 
-func TestProgressTraceContextAndKeyTravel(t *testing.T) {
+func TestProgressAndTraceContextTravel(t *testing.T) {
 	r := run(t, stdio(t, "plain", newLedger(t)))
 	r.up()
 	var notes []string // all come before the answer
@@ -289,18 +289,16 @@ func TestProgressTraceContextAndKeyTravel(t *testing.T) {
 
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
-	for effect, key := range map[tool.Effect]any{tool.Keyed: "k1", tool.Idempotent: nil} {
-		reply, f := r.Invoke(ctx, backend.Invocation{Target: "meta", Args: []byte(`{}`), Effect: effect, IdempotencyKey: "k1"})
-		if f != nil {
-			t.Fatal(f)
-		}
-		var meta map[string]any
-		if err := json.Unmarshal(reply.Text, &meta); err != nil {
-			t.Fatal(err)
-		}
-		if want := "00-01000000000000000000000000000000-0200000000000000-01"; meta["traceparent"] != want || meta[KeyMeta] != key {
-			t.Errorf("%s: _meta is %v", effect, meta)
-		}
+	reply, f := r.Invoke(ctx, backend.Invocation{Target: "meta", Args: []byte(`{}`)})
+	if f != nil {
+		t.Fatal(f)
+	}
+	var meta map[string]any
+	if err := json.Unmarshal(reply.Text, &meta); err != nil {
+		t.Fatal(err)
+	}
+	if want := "00-01000000000000000000000000000000-0200000000000000-01"; meta["traceparent"] != want {
+		t.Errorf("_meta is %v", meta)
 	}
 }
 
