@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/e2e/upstream"
@@ -197,12 +199,51 @@ func (b *breaker) blind(ledger *upstream.Ledger, current *atomic.Value) func(*fa
 	}
 }
 
+// spoken counts the requests by the major version of their HTTP.
+type spoken struct {
+	*upstream.Upstream
+
+	one, two, other atomic.Int64
+}
+
+func (s *spoken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.ProtoMajor {
+	case 1:
+		s.one.Add(1)
+	case 2:
+		s.two.Add(1)
+	default:
+		s.other.Add(1)
+	}
+	s.Upstream.ServeHTTP(w, r)
+}
+
+// startSpoken starts an upstream that speaks HTTP/1.1 in the clear, or HTTP/2.
+func startSpoken(t *testing.T, two bool) (*spoken, *httptest.Server) {
+	t.Helper()
+	up := &spoken{Upstream: upstream.New(openLedger(t))}
+	server := httptest.NewUnstartedServer(up)
+	if server.EnableHTTP2 = two; two {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	t.Cleanup(func() {
+		up.Close()
+		server.Close()
+		if err := up.Ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return up, server
+}
+
 // upstreamLink is a sidecar whose upstream is behind a proxy.
 type upstreamLink struct {
 	t       *testing.T
 	breaker *breaker
 	proxy   *faultproxy.Proxy
-	up      *upstream.Upstream
+	up      *spoken
 	sidecar *harness.Sidecar
 
 	calls, executions, recovered, unknown, violated atomic.Int64
@@ -212,34 +253,45 @@ type upstreamLink struct {
 // by the proxy's address. Each effect has backends of its own in each round:
 // the retry budget of one would not do for so many failures. Nothing is shed,
 // however bad the upstream.
-func newUpstreamLink(t *testing.T, up *upstream.Upstream, rounds int, scheme, addr, tls string) *upstreamLink {
+func newUpstreamLink(t *testing.T, up *spoken, server *httptest.Server, rounds int, tls string) *upstreamLink {
 	t.Helper()
+	scheme, addr, _ := strings.Cut(server.URL, "://")
 	l := &upstreamLink{t: t, breaker: &breaker{planned: map[string]*plan{}}, proxy: faultproxy.Start(t, addr), up: up}
 	var backends, tools strings.Builder
 	for round := range rounds {
 		for _, e := range effects {
-			for _, size := range []string{"short", "long"} {
-				name := toolName(e.name, size, round)
+			for _, kind := range []struct{ long, silent bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+				name := toolName(e.name, round, kind.long, kind.silent)
 				fmt.Fprintf(&backends, "  %s: {http: {base_url: %q, allow_private: true%s}, adaptive: false, breaker: {failures: 1000000}}\n", name, scheme+"://"+l.proxy.Addr(), tls)
 				key := ""
 				if e.honours {
 					key = ", idempotency_header: Idempotency-Key"
 					up.HonourKeys("/" + name)
 				}
-				if size == "long" {
+				if kind.long {
 					up.Script("/"+name, upstream.HugeJSON(8_000))
 				}
-				fmt.Fprintf(&tools, "  %s: {backend: %s, effect: %s, http: {method: %s, path: /%s%s}}\n", name, name, e.name, e.method, name, key)
+				fmt.Fprintf(&tools, "  %s: {backend: %s, effect: %s, attempt_timeout: %v, http: {method: %s, path: /%s%s}}\n",
+					name, name, e.name, attemptTimeout(kind.silent), e.method, name, key)
 			}
 		}
 	}
-	config := fmt.Sprintf("defaults: {attempt_timeout: 1s, deadline: 30s, retry: {base: 5ms, max: 20ms}}\nbackends:\n%stools:\n%s", &backends, &tools)
+	config := fmt.Sprintf("defaults: {deadline: 60s, retry: {base: 5ms, max: 20ms}}\nbackends:\n%stools:\n%s", &backends, &tools)
 	l.sidecar = harness.Start(t, config)
 	return l
 }
 
-func toolName(effect, size string, round int) string {
-	return fmt.Sprintf("%s-%s-%d", effect, size, round)
+// attemptTimeout is what a call waits for that meets silence. No other call
+// should ever wait in vain, on a machine however busy.
+func attemptTimeout(meetsSilence bool) time.Duration {
+	if meetsSilence {
+		return 2 * time.Second
+	}
+	return 15 * time.Second
+}
+
+func toolName(effect string, round int, long, silent bool) string {
+	return fmt.Sprintf("%s-%d-long_%t-silent_%t", effect, round, long, silent)
 }
 
 // callNumber counts the calls of the test process, so that no id comes twice.
@@ -252,24 +304,27 @@ func (l *upstreamLink) try(id string, round, effect int, p place, end int) {
 	e := effects[effect]
 	what := fmt.Sprintf("%s, %s %s", e.name, sayHow(end), p.name)
 	planned := l.breaker.plan(id, p, endOf(end))
-	size := map[bool]string{false: "short", true: "long"}[p.long]
-	request := &sidecallv1.ExecuteToolRequest{ToolUseId: id, ToolName: toolName(e.name, size, round), ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id)}
+	request := &sidecallv1.ExecuteToolRequest{ToolUseId: id, ToolName: toolName(e.name, round, p.long, end == silent), ArgumentsJson: fmt.Sprintf(`{"key":%q}`, id)}
 	first := l.call(what, request)
 	if !planned.done.Load() {
 		l.t.Errorf("%s: the fault never came about", what)
 	}
 	l.calls.Add(1)
-	n := l.up.Ledger.Executions(id)
+	n, attempts := l.up.Ledger.Executions(id), l.attempts(id)
 	l.executions.Add(int64(n))
-	want := 1
-	switch {
-	case e.unknown && !p.executed():
-		want = 0
-	case !e.unknown && !e.honours && p.executed():
-		want = 2
+	late := 0 // attempts that were given up, beyond the one that met the fault
+	if !e.unknown {
+		late = attempts - 2
 	}
-	if n != want {
-		l.violation("%s: %d executions, want %d", what, n, want)
+	if want := executions(e.unknown, e.honours, p.executed()); n < want || n > want+max(late, 0) || e.honours && n != want {
+		l.violation("%s: %d executions in %d attempts, want %d", what, n, attempts, want)
+	}
+	waits := time.Duration(late) * attemptTimeout(end == silent)
+	if end == silent {
+		waits += attemptTimeout(true)
+	}
+	if late < 0 || e.unknown && attempts != 1 || first.GetDuration().AsDuration() < waits {
+		l.violation("%s: %d attempts in %v", what, attempts, first.GetDuration().AsDuration())
 	}
 	if code := first.GetError().GetCode(); e.unknown != (code == "OUTCOME_UNKNOWN") || !e.unknown && first.GetIsError() {
 		l.violation("%s: %q: %s", what, code, first.GetContent())
@@ -282,6 +337,37 @@ func (l *upstreamLink) try(id string, round, effect int, p place, end int) {
 		l.unknown.Add(1)
 	} else {
 		l.recovered.Add(1)
+	}
+}
+
+// executions is how often a call runs whose first attempt meets the fault, and
+// whose second one, if there may be one, is answered.
+func executions(unknown, honours, executed bool) int {
+	switch {
+	case unknown && !executed:
+		return 0
+	case !unknown && !honours && executed:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// attempts is how many the record has of a call.
+func (l *upstreamLink) attempts(id string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	record, err := l.sidecar.Client.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ToolUseId: id})
+	if err != nil {
+		l.violation("the record of %s: %v", id, err)
+	}
+	return int(record.GetAttempts())
+}
+
+// speaks checks that all requests came over one version of HTTP.
+func (l *upstreamLink) speaks(this, that *atomic.Int64) {
+	if this.Load() == 0 || that.Load() > 0 || l.up.other.Load() > 0 {
+		l.violation("%d requests over HTTP/1, %d over HTTP/2, %d over others", l.up.one.Load(), l.up.two.Load(), l.up.other.Load())
 	}
 }
 
@@ -320,12 +406,12 @@ func openLedger(t *testing.T) *upstream.Ledger {
 // The connection to the upstream breaks, on the way there or back, in every
 // place, at every byte of the answer, in every way, for tools of every effect.
 func TestUpstreamAnswersAreLost(t *testing.T) {
-	server := startUpstream(t, openLedger(t))
+	up, server := startSpoken(t, false)
 	rounds := proof.Runs(1, 10)
-	l := newUpstreamLink(t, server.Upstream, rounds, "http", strings.TrimPrefix(server.URL, "http://"), "")
+	l := newUpstreamLink(t, up, server, rounds, "")
 	l.proxy.Hook(l.breaker.read)
 	if res := l.call("without a fault", &sidecallv1.ExecuteToolRequest{
-		ToolUseId: "whole", ToolName: toolName("non_idempotent", "short", 0), ArgumentsJson: fmt.Sprintf(`{"key":%q}`, newID()),
+		ToolUseId: "whole", ToolName: toolName("non_idempotent", 0, false, false), ArgumentsJson: fmt.Sprintf(`{"key":%q}`, newID()),
 	}); res.GetIsError() {
 		t.Fatal(res.GetContent())
 	}
@@ -356,6 +442,7 @@ func TestUpstreamAnswersAreLost(t *testing.T) {
 		}
 	}
 	calls.Wait()
+	l.speaks(&up.one, &up.two)
 	if bytes < 20 {
 		t.Errorf("only %d places in an answer of %d bytes", bytes, length)
 	}
@@ -368,23 +455,13 @@ func TestUpstreamAnswersAreLost(t *testing.T) {
 
 // The same over HTTP/2, one call at a time.
 func TestUpstreamAnswersAreLostOverHTTP2(t *testing.T) {
-	up := upstream.New(openLedger(t))
-	server := httptest.NewUnstartedServer(up)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(func() {
-		up.Close()
-		server.Close()
-		if err := up.Ledger.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	up, server := startSpoken(t, true)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rounds := proof.Runs(1, 10)
-	l := newUpstreamLink(t, up, rounds, "https", server.Listener.Addr().String(), fmt.Sprintf(", tls: {ca: %q}", ca))
+	l := newUpstreamLink(t, up, server, rounds, fmt.Sprintf(", tls: {ca: %q}", ca))
 	var current atomic.Value
 	l.proxy.Hook(l.breaker.blind(up.Ledger, &current))
 	try := func(round, effect int, p place, end int) {
@@ -407,6 +484,7 @@ func TestUpstreamAnswersAreLostOverHTTP2(t *testing.T) {
 			l.proxy.Cut()
 		}
 	}
+	l.speaks(&up.two, &up.one)
 	proof.Report(t, proof.Row{
 		Fault: "upstream connection broken in every place, http/2", Store: "embedded",
 		Runs: int(l.calls.Load()), Violations: int(l.violated.Load()),
