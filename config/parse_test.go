@@ -104,8 +104,8 @@ func TestSizes(t *testing.T) {
 	for text, want := range map[string]Bytes{
 		"5000": 5000, "4KiB": 4096, "4 MiB": 4 << 20, "1GiB": 1 << 30, "2kB": 2000, "3MB": 3_000_000, "2048B": 2048,
 	} {
-		c := mustParse(t, "s.yaml", []byte("limits: {keep_output_bytes: "+text+"}"))
-		if got := c.Limits.KeepOutputBytes; got != want {
+		c := mustParse(t, "s.yaml", []byte("limits: {max_request_bytes: "+text+"}"))
+		if got := c.Limits.MaxRequestBytes; got != want {
 			t.Errorf("%s is %d, want %d", text, got, want)
 		}
 	}
