@@ -134,7 +134,7 @@ var steps = []step{
 			"5 x what the backend serves [redis]",
 			"5 x what a backend with a queue serves [redis]",
 		},
-		fullRows: []string{"5 x what the sidecar's processor serves [redis]"},
+		fullRows: []string{"5 x what the sidecar's processor serves (half of the peak, RSS under 768 MiB) [redis]"},
 	},
 	{
 		name: "dead upstream", pkg: "./prove/overload", run: "TestDeadUpstreams",
@@ -160,6 +160,8 @@ var steps = []step{
 			"upstream up and down every second [redis]",
 			"probe lost in half-open [embedded]",
 			"probe lost in half-open [redis]",
+			"probe panics in half-open [embedded]",
+			"probe panics in half-open [redis]",
 		},
 	},
 	{

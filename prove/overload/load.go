@@ -29,7 +29,7 @@ type Load struct {
 	Rate float64
 	// Callers is how many calls are in flight: always that many in a closed
 	// loop, at most that many in an open one, which counts those beyond as
-	// Unsent.
+	// Unsent, and those that it comes to when half of their time is over.
 	Callers int
 }
 
@@ -78,10 +78,15 @@ func (l Load) Closed(ctx context.Context) *Tally {
 }
 
 func (l Load) one(ctx context.Context, tally *Tally, n int, due time.Time) {
+	started := time.Now()
+	if started.Sub(due) > l.Deadline/2 {
+		tally.unsent() // that there is no answer in time would be our own fault
+		return
+	}
 	ctx, cancel := context.WithDeadline(ctx, due.Add(l.Deadline))
 	defer cancel()
 	answer := l.Call(ctx, n)
-	tally.add(answer, due, time.Now())
+	tally.add(answer, due, started, time.Now())
 }
 
 func pause(ctx context.Context, wait time.Duration) error {

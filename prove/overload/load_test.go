@@ -56,6 +56,30 @@ func TestLatencyCountsFromTheIntendedStart(t *testing.T) {
 	})
 }
 
+// What a generator fails to start in time is neither offered nor held against
+// the one who was to answer.
+func TestAGeneratorThatIsLateOffersLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		load := Load{Call: slowly(0), For: 2 * time.Second, Deadline: time.Second, Rate: 10, Callers: 100}
+		tally := load.Open(t.Context())
+		if got := tally.Offered(load.For); got != 10 {
+			t.Errorf("%g per second, want 10", got)
+		}
+		// The next is half of its time late, the one after that a moment more.
+		for n, late := range []time.Duration{load.Deadline / 2, load.Deadline/2 + 1} {
+			due := tally.Start.Add(load.For)
+			time.Sleep(time.Until(due.Add(late)))
+			load.one(t.Context(), tally, n, due)
+		}
+		if tally.Total() != 21 || tally.Unsent() != 1 {
+			t.Errorf("%s", tally)
+		}
+		if got := tally.Offered(load.For); got != 21/2.5 {
+			t.Errorf("%g per second, want 21 in 2.5 s", got)
+		}
+	})
+}
+
 func TestAClosedLoopFindsThePeak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tally := Load{Call: slowly(100 * time.Millisecond), For: 10 * time.Second, Deadline: time.Second, Callers: 7}.Closed(t.Context())
@@ -72,16 +96,25 @@ func TestOnlyWhatWorksInTimeIsGood(t *testing.T) {
 		took time.Duration
 	}{{OK, time.Second}, {OK, 1001 * time.Millisecond}, {"TIMEOUT", time.Millisecond}, {OK, time.Millisecond}} {
 		due := tally.Start.Add(time.Duration(i) * time.Second)
-		tally.add(Answer{Code: answer.code}, due, due.Add(answer.took))
+		tally.add(Answer{Code: answer.code}, due, due.Add(answer.took/2), due.Add(answer.took))
 	}
 	if got := tally.Goodput(0, 4*time.Second); got != 0.5 {
 		t.Errorf("%g per second, want 2 in 4 s", got)
 	}
-	if got := tally.FirstEnd(OK, 1500*time.Millisecond); got != 2001*time.Millisecond {
-		t.Errorf("the first after 1.5 s ended at %s", got)
+	if got := tally.FirstDue(OK, 1500*time.Millisecond); got != 3*time.Second {
+		t.Errorf("the first after 1.5 s was due at %s", got)
 	}
-	if got := tally.FirstEnd(OK, time.Minute); got != time.Minute+time.Hour {
+	if got := tally.FirstDue(OK, time.Minute); got != time.Minute+time.Hour {
 		t.Errorf("after the last: %s", got)
+	}
+	if worked, all := tally.Worked(time.Second, 3*time.Second); worked != 1 || all != 2 {
+		t.Errorf("%d of %d that were started in the two seconds worked, want 1 of 2", worked, all)
+	}
+	if n, which := tally.Beyond("TIMEOUT"); n != 3 || len(which) != 1 || which[0] != "3 x OK" {
+		t.Errorf("%d beyond TIMEOUT: %q", n, which)
+	}
+	if n, which := tally.Beyond("TIMEOUT", OK); n != 0 || len(which) != 0 {
+		t.Errorf("%d beyond all that there are: %q", n, which)
 	}
 	if got := tally.Goodput(4*time.Second, 4*time.Second); got != 0 {
 		t.Errorf("%g in no time", got)

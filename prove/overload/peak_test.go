@@ -26,8 +26,18 @@ type peak struct {
 	// from is the instant after the start of the overload from which goodput is
 	// measured; window is how long the overload lasts. 0 means the usual.
 	from, window time.Duration
-	// share of the peak that goodput must keep; enough when it is 0.
-	share float64
+	// codes are those that a call may end with, beside OK and OVERLOADED.
+	codes []string
+	// unheard is the share of the calls whose answer may not come before their
+	// deadline.
+	unheard float64
+	// starved is set where load and sidecar compute with what the sidecar lacks.
+	// Then refusals take as long as everything, and share of the peak is what
+	// goodput must keep; else enough.
+	starved bool
+	share   float64
+	// once: nothing may be executed twice.
+	once bool
 	// bound is for memory that depends on how much is waiting; else it has to be
 	// flat.
 	bound *Vitals
@@ -39,6 +49,9 @@ const (
 	times = 5
 	// enough is the share of the peak that goodput must keep.
 	enough = 0.9
+	// refusedShare is the least share of five times too much that has to be
+	// refused; goodput is a fifth.
+	refusedShare = 0.5
 	// crowd bounds what the generator has in flight.
 	crowd = 20_000
 	// looks is how often the sidecar is measured during a load.
@@ -88,9 +101,9 @@ func (p *peak) measure(t *testing.T, violations *int) outcome {
 	window := cmp.Or(p.window, proof.Pick(3*time.Second, 20*time.Second))
 	deadline := cmp.Or(p.deadline, peakDeadline)
 	from := cmp.Or(p.from, window/10)
-	closed := Load{For: time.Second, Deadline: deadline, Callers: p.callers, Call: w.calling(p.tool, w.load("warm"), nil)}
+	closed := Load{For: time.Second, Deadline: deadline, Callers: p.callers, Call: w.calling(p.tool, w.load("warm"), &refusals{})}
 	closed.Closed(t.Context())
-	closed.For, closed.Call = max(window/2, 3*time.Second), w.calling(p.tool, w.load("peak"), nil)
+	closed.For, closed.Call = max(window/2, 3*time.Second), w.calling(p.tool, w.load("peak"), &refusals{})
 	computed := w.processorTime()
 	before := closed.Closed(t.Context())
 	perCall := (w.processorTime() - computed) / float64(max(before.Count(OK), 1))
@@ -99,11 +112,11 @@ func (p *peak) measure(t *testing.T, violations *int) outcome {
 		t.Fatalf("no goodput at all: %s", before)
 	}
 
-	refused := &refusals{code: "OVERLOADED"}
-	sent := p.plant.requests.Load()
+	refused := &refusals{}
+	p.plant.noteArrivals()
 	open := Load{
 		For: window, Deadline: deadline, Rate: times * most, Callers: crowd,
-		Call: w.calling(p.tool, w.load("over"), refused.look),
+		Call: w.calling(p.tool, w.load("over"), refused),
 	}
 	computed = w.processorTime()
 	flat := w.watch(t, window/looks)
@@ -111,9 +124,8 @@ func (p *peak) measure(t *testing.T, violations *int) outcome {
 	memory := flat.stop()
 	wasted := w.processorTime() - computed - perCall*float64(over.Count(OK))
 	good := over.Goodput(from, window)
-	sent = p.plant.requests.Load() - sent
 
-	closed.Call = w.calling(p.tool, w.load("after"), nil)
+	closed.Call = w.calling(p.tool, w.load("after"), &refusals{})
 	// A second for what was sent before to be over, and for a bound to widen.
 	closed.For = time.Second + max(window/3, 2*time.Second)
 	after := closed.Closed(t.Context())
@@ -121,20 +133,51 @@ func (p *peak) measure(t *testing.T, violations *int) outcome {
 	t.Logf("peak:  %s\nover:  %s\nafter: %s\n%s\nprocessor time of a call %.0f µs, of one refused %.0f µs",
 		before, over, after, memory, 1e6*perCall, 1e6*wasted/float64(max(over.Count("OVERLOADED"), 1)))
 
-	*violations += refused.violations(t)
-	if refused.seen.Load() == 0 {
-		broken(t, violations, "nothing was refused")
+	refused.judge(t, violations, p.plant)
+	if _, twice := p.plant.executions(starts("over")); twice > 0 && p.once {
+		broken(t, violations, "%d calls were executed twice", twice)
 	}
-	if unsent := int(sent) - (over.Total() - over.Count("OVERLOADED")); unsent > 0 {
-		broken(t, violations, "%d requests more than calls that were not refused", unsent)
+	codes := append([]string{OK, "OVERLOADED", unheard}, p.codes...)
+	for _, tally := range []*Tally{before, over, after} {
+		mustBeAmong(t, violations, tally, codes...)
 	}
 	return outcome{
-		calls: over.Total() + over.Unsent(),
-		short: p.short(good, again, most, memory),
-		figure: fmt.Sprintf("%.0f %% of the peak of %s after %s at %.1f times the load; refused in %s (p99); %s; after it %.0f %%",
-			100*good/most, perSecond(most), seconds(from), float64(over.Total())/window.Seconds()/most,
-			over.Quantile("OVERLOADED", 0.99).Round(time.Millisecond), memory, 100*again/most),
+		calls: over.Total(),
+		short: append(p.short(good, again, most, memory), p.told(over, deadline, over.Offered(window)/most)...),
+		figure: fmt.Sprintf("%.0f %% of the peak of %s after %s at %.1f times the load; refused in %s (p99), %.1f %% not answered in time; %s; after it %.0f %%",
+			100*good/most, perSecond(most), seconds(from), over.Offered(window)/most,
+			over.Quantile("OVERLOADED", 0.99).Round(time.Millisecond), 100*share(over, unheard), memory, 100*again/most),
 	}
+}
+
+// unheard is the code of calls whose answer has not come before their deadline.
+const unheard = "grpc DeadlineExceeded"
+
+// share is how many of the calls of a load ended with a code.
+func share(tally *Tally, code string) float64 {
+	return float64(tally.Count(code)) / float64(max(tally.Total(), 1))
+}
+
+// told says what fell short in what the calls were told, and in how many they
+// were, as a multiple of the peak.
+func (p *peak) told(over *Tally, deadline time.Duration, offered float64) []string {
+	var short []string
+	if offered < leastOffered()*times {
+		short = append(short, fmt.Sprintf("offered %.1f times the load", offered))
+	}
+	if got := share(over, unheard); got > p.unheard {
+		short = append(short, fmt.Sprintf("%.1f %% not answered in time", 100*got))
+	}
+	if p.starved {
+		return short
+	}
+	if got := share(over, "OVERLOADED"); got < refusedShare {
+		short = append(short, fmt.Sprintf("%.0f %% refused", 100*got))
+	}
+	if took := over.Quantile("OVERLOADED", 0.99); took > soon(deadline) {
+		short = append(short, fmt.Sprintf("refused in %s (p99)", took))
+	}
+	return short
 }
 
 // short says what fell short.
@@ -166,7 +209,7 @@ func TestFiveTimesTooMuchForTheBackend(t *testing.T) {
 backends: {up: {http: {base_url: %q, allow_private: true}, max_in_flight: %d}}
 tools: {pay: {backend: up, http: {method: POST, path: /pay, query: {id: id}}, input_schema: {type: object, properties: {id: {type: string}}, required: [id]}}}
 `, up.URL, places))
-			(&peak{fault: "5 x what the backend serves", store: store, world: w, plant: up, tool: "pay", callers: places}).prove(t)
+			(&peak{fault: "5 x what the backend serves", store: store, world: w, plant: up, tool: "pay", callers: places, once: true}).prove(t)
 			if most := up.crowd.Load(); most > places {
 				t.Errorf("%d requests at a time at a backend that may have %d", most, places)
 			}
@@ -191,6 +234,7 @@ tools: {pay: {backend: up, effect: idempotent, http: {method: POST, path: /pay, 
 `, up.URL))
 	(&peak{
 		fault: "5 x what a backend with a queue serves", store: store, world: w, plant: up, tool: "pay", callers: 2 * workers,
+		codes: []string{"TIMEOUT"}, unheard: 0.01, once: true,
 		deadline: time.Second / 2, from: 4 * time.Second, window: proof.Pick(7*time.Second, 30*time.Second),
 	}).prove(t)
 }
@@ -198,8 +242,9 @@ tools: {pay: {backend: up, effect: idempotent, http: {method: POST, path: /pay, 
 // Calls that cost the sidecar itself much: long arguments, each of whose items is
 // checked, on one processor. A refusal is cheap, but not free: each such request
 // has to be read. And the load, the store and the upstream compute on the same
-// machine. So what is asked for is that nothing collapses, in the full form
-// alone: half of the peak, memory within a bound.
+// machine, and many a call is over before the sidecar has read it. So what is
+// asked for is that nothing collapses, in the full form alone: half of the peak,
+// memory within a bound.
 func TestFiveTimesTooMuchForTheSidecar(t *testing.T) {
 	if !proof.Full() {
 		t.Skip("the machine has to be idle for this")
@@ -208,6 +253,8 @@ func TestFiveTimesTooMuchForTheSidecar(t *testing.T) {
 		store   = "redis"
 		callers = 8
 		items   = 1500
+		// The fault tells the bounds, which are not those of the others.
+		starved = "5 x what the sidecar's processor serves (half of the peak, RSS under 768 MiB)"
 	)
 	up := startPlant(t, 1000, 0)
 	w := startWorld(t, store, fmt.Sprintf(`
@@ -231,7 +278,7 @@ tools:
 	}
 	w.arguments = func(id string) string { return fmt.Sprintf(`{"id":%q,"items":[%s]}`, id, list.String()[1:]) }
 	(&peak{
-		fault: "5 x what the sidecar's processor serves", store: store, world: w, plant: up, tool: "import", callers: callers,
-		share: 0.5, bound: &Vitals{RSS: 768 * mib, Heap: 256 * mib, Goroutines: 8000, FDs: 500},
+		fault: starved, store: store, world: w, plant: up, tool: "import", callers: callers,
+		codes: []string{"TIMEOUT"}, unheard: 0.6, starved: true, share: 0.5, bound: &Vitals{RSS: 768 * mib, Heap: 256 * mib, Goroutines: 8000, FDs: 500},
 	}).prove(t)
 }

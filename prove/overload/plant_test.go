@@ -138,6 +138,20 @@ func (p *plant) noteArrivals() {
 	p.arrivals = make(map[string][]time.Time)
 }
 
+// arrived returns those of the ids of which a request has arrived since
+// noteArrivals.
+func (p *plant) arrived(ids []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var some []string
+	for _, id := range ids {
+		if len(p.arrivals[id]) > 0 {
+			some = append(some, id)
+		}
+	}
+	return some
+}
+
 // answers makes the plant answer by other means; nil ends that.
 func (p *plant) answers(f func(w http.ResponseWriter, req *http.Request) bool) {
 	if f == nil {

@@ -18,13 +18,15 @@ type Tally struct {
 	byCode   map[string]*fates
 	missed   int
 	attempts int
+	last     time.Duration // the last start
 }
 
 // fates are the calls that ended with one code.
 type fates struct {
 	latencies []time.Duration
-	ended     []time.Duration // since Tally.Start
-	late      int             // after their deadline
+	started   []time.Duration // since Tally.Start, as ended
+	ended     []time.Duration
+	late      int // after their deadline
 }
 
 func newTally(deadline time.Duration) *Tally {
@@ -37,7 +39,7 @@ func (t *Tally) unsent() {
 	t.missed++
 }
 
-func (t *Tally) add(a Answer, due, ended time.Time) {
+func (t *Tally) add(a Answer, due, started, ended time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := t.byCode[a.Code]
@@ -47,7 +49,9 @@ func (t *Tally) add(a Answer, due, ended time.Time) {
 	}
 	took := ended.Sub(due)
 	f.latencies = append(f.latencies, took)
+	f.started = append(f.started, started.Sub(t.Start))
 	f.ended = append(f.ended, ended.Sub(t.Start))
+	t.last = max(t.last, started.Sub(t.Start))
 	if took > t.deadline {
 		f.late++
 	}
@@ -71,8 +75,26 @@ func (t *Tally) Total() int {
 	return total
 }
 
+// Offered is how many calls per second were made in the time that a load had
+// for them, or until the last was, when the load generator fell behind.
+func (t *Tally) Offered(window time.Duration) float64 {
+	return float64(t.Total()) / max(window, t.last).Seconds()
+}
+
+// Beyond is how many calls ended with none of the codes, and which codes they
+// had instead.
+func (t *Tally) Beyond(codes ...string) (n int, which []string) {
+	for _, code := range slices.Sorted(maps.Keys(t.byCode)) {
+		if !slices.Contains(codes, code) {
+			n += t.Count(code)
+			which = append(which, fmt.Sprintf("%d x %s", t.Count(code), code))
+		}
+	}
+	return n, which
+}
+
 // Unsent is how many calls of an open loop were not made, for too many were in
-// flight.
+// flight, or the load generator came to them too late.
 func (t *Tally) Unsent() int { return t.missed }
 
 // Attempts is how many attempts the answers told of.
@@ -94,14 +116,31 @@ func (t *Tally) Goodput(from, to time.Duration) float64 {
 	return float64(good) / (to - from).Seconds()
 }
 
-// FirstEnd is when the first call with the code ended, not before an instant
-// after the start; an hour after it when none did.
-func (t *Tally) FirstEnd(code string, from time.Duration) time.Duration {
+// Worked is how many of the calls that were started between two instants after
+// the start worked, and how many those were.
+func (t *Tally) Worked(from, to time.Duration) (worked, all int) {
+	for code, f := range t.byCode {
+		for _, started := range f.started {
+			if started < from || started >= to {
+				continue
+			}
+			all++
+			if code == OK {
+				worked++
+			}
+		}
+	}
+	return worked, all
+}
+
+// FirstDue is when the first call was due that ended with the code, not before
+// an instant after the start; an hour after it when none did.
+func (t *Tally) FirstDue(code string, from time.Duration) time.Duration {
 	first := from + time.Hour
 	if f := t.byCode[code]; f != nil {
-		for _, ended := range f.ended {
-			if ended >= from {
-				first = min(first, ended)
+		for i, ended := range f.ended {
+			if due := ended - f.latencies[i]; due >= from {
+				first = min(first, due)
 			}
 		}
 	}

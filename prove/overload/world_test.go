@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/prove/proof"
 )
 
 // connections is how many connections the agents of a load have together.
@@ -83,13 +86,13 @@ func (w *world) call(ctx context.Context, n int, toolName, id string) (*sidecall
 	})
 }
 
-// calling returns calls of a tool, each under an id of its own.
-func (w *world) calling(toolName, prefix string, look func(*sidecallv1.ExecuteToolResponse)) func(context.Context, int) Answer {
+// calling returns calls of a tool, each under an id of its own, and looks at
+// those that are refused.
+func (w *world) calling(toolName, prefix string, refused *refusals) func(context.Context, int) Answer {
 	return func(ctx context.Context, n int) Answer {
-		res, err := w.call(ctx, n, toolName, fmt.Sprint(prefix, n))
-		if err == nil && look != nil {
-			look(res)
-		}
+		id := fmt.Sprint(prefix, n)
+		res, err := w.call(ctx, n, toolName, id)
+		refused.look(id, res)
 		return answerOf(res, err)
 	}
 }
@@ -105,35 +108,76 @@ func answerOf(res *sidecallv1.ExecuteToolResponse, err error) Answer {
 	}
 }
 
+// refusing are the codes of calls that the sidecar refuses for want of room or
+// of a backend that is well.
+var refusing = []string{"OVERLOADED", "CIRCUIT_OPEN"}
+
 // refusals looks at refused calls: each has to say when to come back, and that
 // it sent nothing.
 type refusals struct {
-	code  string
-	wrong atomic.Int64
-	seen  atomic.Int64
-	first atomic.Pointer[string]
+	mu    sync.Mutex
+	ids   map[string][]string // by code
+	wrong []string
 }
 
-func (r *refusals) look(res *sidecallv1.ExecuteToolResponse) {
-	if res.GetError().GetCode() != r.code {
+func (r *refusals) look(id string, res *sidecallv1.ExecuteToolResponse) {
+	code := res.GetError().GetCode()
+	if !slices.Contains(refusing, code) {
 		return
 	}
-	r.seen.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids == nil {
+		r.ids = make(map[string][]string)
+	}
+	r.ids[code] = append(r.ids[code], id)
 	if res.GetRecovery().GetRetryAfter().AsDuration() <= 0 || res.GetRecovery().GetAttempts() != 0 ||
 		!strings.Contains(res.GetError().GetHint(), "Nothing was sent") {
-		r.wrong.Add(1)
-		text := res.String()
-		r.first.CompareAndSwap(nil, &text)
+		r.wrong = append(r.wrong, res.String())
 	}
 }
 
-// violations reports what was wrong with the refusals.
-func (r *refusals) violations(t *testing.T) int {
+// judge counts the refusals that did not say what they must, and those of which
+// something arrived at the upstream, unless there is none.
+func (r *refusals) judge(t *testing.T, violations *int, up *plant) {
 	t.Helper()
-	if text := r.first.Load(); text != nil {
-		t.Errorf("a refusal that does not say what it must: %s", *text)
+	if len(r.wrong) > 0 {
+		*violations += len(r.wrong)
+		t.Errorf("%d refusals that do not say what they must: %s", len(r.wrong), r.wrong[0])
 	}
-	return int(r.wrong.Load())
+	if up == nil {
+		return
+	}
+	for code, ids := range r.ids {
+		if sent := up.arrived(ids); len(sent) > 0 {
+			*violations += len(sent)
+			t.Errorf("%d of %d calls that were refused (%s) were sent, the first is %s", len(sent), len(ids), code, sent[0])
+		}
+	}
+}
+
+// mustBeAmong counts the calls that ended with another code than those.
+func mustBeAmong(t *testing.T, violations *int, tally *Tally, codes ...string) {
+	t.Helper()
+	if n, which := tally.Beyond(codes...); n > 0 {
+		*violations += n
+		t.Errorf("%s, want nothing but %s", strings.Join(which, ", "), strings.Join(codes, ", "))
+	}
+}
+
+// soon is the latency below which 99 % of the refusals of a load stay: a small
+// part of the time that the calls had, less small on a machine that is busy with
+// other things.
+func soon(deadline time.Duration) time.Duration { return deadline / time.Duration(proof.Runs(5, 10)) }
+
+// leastOffered is the share of the load that was meant to be offered that has to
+// be. A machine that is busy with other things may be behind at the end of a
+// short one; the figures tell what was offered.
+func leastOffered() float64 {
+	if proof.Full() {
+		return 0.95
+	}
+	return 0.75
 }
 
 // broken counts a violation, with what it is.
