@@ -473,7 +473,9 @@ func TestTenThousandUnknownCallsAreListed(t *testing.T) {
 		const calls = 10_000
 		up := startTill(t)
 		up.Script("/act", upstream.StatusBody(http.StatusBadGateway, `{"error":{"message":"`+strings.Repeat("no such luck ", 40)+`"}}`))
-		s := harness.Start(t, up.tools(store))
+		s := harness.New(t, up.tools(store))
+		s.Release = true // its memory is measured
+		s.Run()
 		var group errgroup.Group
 		group.SetLimit(32)
 		for i := range calls {

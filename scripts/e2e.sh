@@ -3,10 +3,15 @@
 # cache, since they depend on more than this source tree.
 #
 # usage: e2e.sh [flags of go test, such as -race]
+#
+# With -race the sidecars that the tests start have the race detector too.
 set -eu
 cd "$(dirname "$0")/.."
 
 packages=$(grep -rlE --include='*.go' --exclude-dir=node_modules --exclude-dir='.?*' '^//go:build .*\be2e\b' . | xargs -n 1 dirname | sort -u)
 [ -n "$packages" ] || { echo "e2e: there is no package with end-to-end tests" >&2; exit 1; }
+case " $* " in
+*" -race "*) export SIDECALL_E2E_RACE=1 ;;
+esac
 # shellcheck disable=SC2086 # one argument per package
 exec ${GO:-go} test -tags e2e -count=1 -timeout 15m "$@" $packages
