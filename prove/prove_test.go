@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,12 +63,12 @@ func TestStoppedStepLeavesNoProcess(t *testing.T) {
 	if _, err := read.Read(make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := write.Close(); err != nil {
-		t.Fatal(err)
-	}
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("a stopped step is no success")
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
 	}
 	// The pipe has its end when the last process that holds it is gone.
 	if left, err := io.ReadAll(read); err != nil || len(left) > 0 {
@@ -78,28 +79,110 @@ func TestStoppedStepLeavesNoProcess(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	outcomes := []outcome{
+	s := summary{took: 3 * time.Second, outcomes: []outcome{
 		{step: example, rows: []proof.Row{{Fault: "kill -9", Store: "redis", Runs: 12, Figure: "none twice"}, {Fault: "307", Runs: 3, Violations: 1}}, problems: []string{"307: 3 runs, 1 violations"}},
-	}
-	printTable(&b, outcomes)
-	printVerdict(&b, false, outcomes, 3*time.Second)
+	}}
+	printTable(&b, s.outcomes)
+	s.print(&b)
 	want := `
 FAULT    STORE  RUNS  VIOLATIONS  FIGURE
 kill -9  redis  12    0           none twice
 307      -      3     1           
 BROKEN crash: 307: 3 runs, 1 violations
 
-NOT PROVEN: short form, 1 steps, 2 rows, 1 violations, 3s
+NOT PROVEN: short form, 1 of 1 steps, 2 rows, 1 violations, 3s
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
 
+// The last line claims no more than was run.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	good := []outcome{{step: example, rows: []proof.Row{row("kill -9", "redis", 9, 0)}}}
+	for _, c := range []struct {
+		name string
+		sum  summary
+		want string
+		good bool
+	}{
+		{"all of it", summary{outcomes: good}, "PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 0s", true},
+		{"all in full size", summary{outcomes: good, full: true, timed: true, took: time.Hour}, "PROVEN: full form, 1 of 1 steps, 1 rows, 0 violations, 1h0m0s", true},
+		{"a part", summary{outcomes: good, full: true, left: []string{"soak", "fuzz"}},
+			"LEFT OUT soak; fuzz\n\nPARTIAL: full form, 1 of 3 steps, 1 rows, 0 violations, 0s", true},
+		{"a signal at the end", summary{outcomes: good, interrupted: true}, "BROKEN interrupted\n\nNOT PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 0s", false},
+		{"a signal between two steps", summary{outcomes: good, interrupted: true, left: []string{"fuzz"}},
+			"BROKEN interrupted\nLEFT OUT fuzz\n\nNOT PROVEN: short form, 1 of 2 steps, 1 rows, 0 violations, 0s", false},
+		{"nothing", summary{left: []string{"fuzz"}}, "BROKEN nothing was run\nLEFT OUT fuzz\n\nNOT PROVEN: short form, 0 of 1 steps, 0 rows, 0 violations, 0s", false},
+		{"as long as it may", summary{outcomes: good, timed: true, took: shortForm}, "PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 10m0s", true},
+		{"longer", summary{outcomes: good, timed: true, took: shortForm + time.Second},
+			"BROKEN the short form took 10m1s, want at most 10m0s\n\nNOT PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 10m1s", false},
+		{"longer, where others work too", summary{outcomes: good, took: shortForm + time.Second},
+			"SLOW the short form took 10m1s, and may take 10m0s where CI is set\n\nPROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 10m1s", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			c.sum.print(&b)
+			if got := strings.TrimSpace(b.String()); got != c.want || (len(c.sum.problems()) == 0) != c.good {
+				t.Errorf("got %q, %q; want %q", got, c.sum.problems(), c.want)
+			}
+		})
+	}
+}
+
+// Fewer runs than promised are no proof in full size.
+func TestTooFewRuns(t *testing.T) {
+	t.Parallel()
+	least := map[string]int{"kill -9 [redis]": 1000}
+	for runs, want := range map[int]string{1000: "", 999: "kill -9 [redis]: 999 runs, want at least 1000"} {
+		got := strings.Join(tooFew(least, []proof.Row{row("kill -9", "redis", runs, 0), row("307", "", 1, 0)}), "; ")
+		if got != want {
+			t.Errorf("%d runs: %q, want %q", runs, got, want)
+		}
+	}
+}
+
+// A figure that is asked of a row that does not exist asks nothing.
+func TestLeastRunsAreOfRows(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, s := range steps {
+		all = append(all, s.wanted(true)...)
+	}
+	for name, least := range leastRuns {
+		if !slices.Contains(all, name) || least <= 0 {
+			t.Errorf("at least %d runs of %q, which is no row", least, name)
+		}
+	}
+}
+
+// A variable that makes one proof smaller does not reach it.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	kept, dropped := environment([]string{"HOME=/root", "SIDECALL_PROVE_HISTORIES=5", "SIDECALL_PROVE=short", "GO=go"})
+	if !slices.Equal(kept, []string{"HOME=/root", "GO=go"}) || !slices.Equal(dropped, []string{"SIDECALL_PROVE_HISTORIES=5", "SIDECALL_PROVE=short"}) {
+		t.Errorf("kept %q, dropped %q", kept, dropped)
+	}
+}
+
 func TestRunningNothingProvesNothing(t *testing.T) {
 	t.Parallel()
-	if broken := (runner{out: io.Discard}).all(t.Context(), steps, regexp.MustCompile("no such step")); broken == 0 {
+	if (runner{out: io.Discard}).all(t.Context(), steps, regexp.MustCompile("no such step")) {
 		t.Error("nothing was run, and that passed")
+	}
+}
+
+// A step takes seconds to come to its end after a signal; the verdict is that of
+// the run, not of the steps before it.
+func TestInterruptedProvesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var b bytes.Buffer
+	if (runner{out: &b}).all(ctx, steps, regexp.MustCompile("")) || !strings.Contains(b.String(), "\nNOT PROVEN: ") {
+		t.Errorf("an interrupted run passed: %s", b.String())
 	}
 }
 

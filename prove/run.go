@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +26,9 @@ func (r runner) one(ctx context.Context, s step) outcome {
 		o.problems = append(o.problems, err.Error())
 	}
 	o.problems = append(o.problems, missing(s.wanted(r.full), o.rows)...)
+	if r.full {
+		o.problems = append(o.problems, tooFew(leastRuns, o.rows)...)
+	}
 	verdict := "ok"
 	if len(o.problems) > 0 {
 		verdict = "BROKEN"
@@ -53,7 +57,8 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 		args = append(args, "-race")
 	}
 	cmd := exec.CommandContext(ctx, proof.Go(), append(args, s.pkg)...)
-	cmd.Env = append(os.Environ(), proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
+	cmd.Env, _ = environment(os.Environ())
+	cmd.Env = append(cmd.Env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
 	if failure := runGroup(cmd); failure != nil {
@@ -81,6 +86,20 @@ func runGroup(cmd *exec.Cmd) error {
 	return err
 }
 
+// environment is what of an environment the tests get, and the variables that
+// they do not get: those for looking into one proof make it smaller, and the
+// table would not tell.
+func environment(all []string) (kept, dropped []string) {
+	for _, variable := range all {
+		if strings.HasPrefix(variable, proof.SizeEnv) {
+			dropped = append(dropped, variable)
+		} else {
+			kept = append(kept, variable)
+		}
+	}
+	return kept, dropped
+}
+
 // wanted are the rows of a step in the size that is run.
 func (s step) wanted(full bool) []string {
 	if full {
@@ -94,10 +113,7 @@ func (s step) wanted(full bool) []string {
 func missing(wanted []string, rows []proof.Row) (problems []string) {
 	var got []string
 	for _, row := range rows {
-		name := row.Fault
-		if row.Store != "" {
-			name += " [" + row.Store + "]"
-		}
+		name := rowName(row)
 		if slices.Contains(got, name) {
 			problems = append(problems, "two rows: "+name)
 		}
@@ -115,4 +131,22 @@ func missing(wanted []string, rows []proof.Row) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// tooFew are the rows with fewer runs than was promised.
+func tooFew(least map[string]int, rows []proof.Row) (problems []string) {
+	for _, row := range rows {
+		if name := rowName(row); row.Runs < least[name] {
+			problems = append(problems, fmt.Sprintf("%s: %d runs, want at least %d", name, row.Runs, least[name]))
+		}
+	}
+	return problems
+}
+
+// rowName is how the steps call a row.
+func rowName(row proof.Row) string {
+	if row.Store == "" {
+		return row.Fault
+	}
+	return row.Fault + " [" + row.Store + "]"
 }

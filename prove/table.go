@@ -33,28 +33,75 @@ func orDash(text string) string {
 	return text
 }
 
-// printVerdict prints what is wrong, and the sum.
-func printVerdict(out io.Writer, full bool, outcomes []outcome, took time.Duration) {
-	rows, violations, broken := 0, 0, 0
-	for _, o := range outcomes {
+// shortForm is how long the short form may take as a whole.
+const shortForm = 10 * time.Minute
+
+// summary is what came of a run.
+type summary struct {
+	full, timed bool
+	outcomes    []outcome
+	// left are the steps that were not run.
+	left        []string
+	interrupted bool
+	took        time.Duration
+}
+
+// problems are all reasons why nothing is proven.
+func (s summary) problems() (all []string) {
+	rows := 0
+	for _, o := range s.outcomes {
+		rows += len(o.rows)
+		for _, problem := range o.problems {
+			all = append(all, o.step.name+": "+problem)
+		}
+	}
+	if rows == 0 {
+		all = append(all, "nothing was run")
+	}
+	if s.interrupted {
+		all = append(all, "interrupted")
+	}
+	if s.timed && s.slow() {
+		all = append(all, fmt.Sprintf("the short form took %v, want at most %v", s.took, shortForm))
+	}
+	return all
+}
+
+// slow reports whether the short form took longer than it may.
+func (s summary) slow() bool { return !s.full && s.took > shortForm }
+
+// print prints what is wrong, what was left out, and the sum.
+func (s summary) print(out io.Writer) {
+	rows, violations := 0, 0
+	for _, o := range s.outcomes {
 		rows += len(o.rows)
 		for _, row := range o.rows {
 			violations += row.Violations
 		}
-		for _, problem := range o.problems {
-			broken++
-			say(out, "BROKEN %s: %s\n", o.step.name, problem)
-		}
+	}
+	problems := s.problems()
+	for _, problem := range problems {
+		say(out, "BROKEN %s\n", problem)
+	}
+	if s.slow() && !s.timed {
+		say(out, "SLOW the short form took %v, and may take %v where CI is set\n", s.took, shortForm)
+	}
+	if len(s.left) > 0 {
+		say(out, "LEFT OUT %s\n", strings.Join(s.left, "; "))
 	}
 	size := "short form"
-	if full {
+	if s.full {
 		size = "full form"
 	}
 	verdict := "PROVEN"
-	if broken > 0 || rows == 0 {
+	switch {
+	case len(problems) > 0:
 		verdict = "NOT PROVEN"
+	case len(s.left) > 0:
+		verdict = "PARTIAL"
 	}
-	say(out, "\n%s: %s, %d steps, %d rows, %d violations, %s\n", verdict, size, len(outcomes), rows, violations, took)
+	say(out, "\n%s: %s, %d of %d steps, %d rows, %d violations, %s\n", verdict, size,
+		len(s.outcomes), len(s.outcomes)+len(s.left), rows, violations, s.took)
 }
 
 func say(out io.Writer, format string, args ...any) {
