@@ -85,6 +85,13 @@ func NeverConnected(err error) bool {
 		errors.As(err, &op) && op.Op == "dial" || saysAny(err, handshake)
 }
 
+// Unprocessed reports whether err is the word of an HTTP/2 peer that it did not
+// process the request, whatever was written of it (RFC 9113 section 8.7).
+func Unprocessed(err error) bool {
+	_, ok := unprocessedCause(err)
+	return ok
+}
+
 // cause is what went wrong, in the words of telemetry and of the model.
 type cause struct {
 	code       tool.Code

@@ -8,8 +8,9 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 // sending watches how far a request gets.
@@ -32,12 +33,7 @@ func (s *sending) nothing(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	// HTTP/2 says so itself (RFC 9113 section 8.7); net/http wraps these
-	// errors in text.
-	text := err.Error()
-	return !s.wrote.Load() ||
-		strings.Contains(text, "REFUSED_STREAM") ||
-		strings.Contains(text, "received Server's graceful shutdown GOAWAY")
+	return !s.wrote.Load() || backend.Unprocessed(err)
 }
 
 // limited is a body that ends early.
