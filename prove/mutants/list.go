@@ -136,6 +136,7 @@ func stores() []Mutant {
 			"observed.State == dedupe.Unknown {", "observed.State == dedupe.Unknown {\n\t\t\tobserved.State = dedupe.NotRun", embeddedHistories),
 		one("embedded: a replay has no result", operation,
 			"o.admission.Record.Result = old.Result", "o.admission.Record.Result = nil", embeddedHistories),
+		one("embedded: commits without a sync", reopen, "NoStatistics:   true,", "NoStatistics: true, NoSync: true,", unsynced),
 	}
 }
 

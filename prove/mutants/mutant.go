@@ -48,6 +48,7 @@ var (
 	redisHistories    = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
 	embeddedHistories = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
 	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
+	unsynced          = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
 	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
 	unknownOutcome    = test("./server", "TestAnUnknownOutcomeStaysUnknown")
 	lostClaim         = test("./server", "TestNothingIsSentUnderAClaimThatRanOut")
