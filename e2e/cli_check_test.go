@@ -120,8 +120,12 @@ func TestCLICheckNamesEveryMistake(t *testing.T) {
 			"backends: {up: {http: {base_url: \"https://127.0.0.1:1\", tls: {ca: /no/such/ca.pem}}}}\n",
 			[]string{"backends.up.http: tls: ca: open /no/such/ca.pem: no such file or directory"},
 		},
+		"unreadable certificate of Redis": {
+			"store: {redis: {addrs: [\"127.0.0.1:1\"], tls: {ca: /no/such/ca.pem}}}\n",
+			[]string{"sidecall.yaml:1:46: store.redis.tls: ca: open /no/such/ca.pem: no such file or directory"},
+		},
 		"braces in the prefix of Redis": {
-			"store: {redis: {addrs: [\"127.0.0.1:1\"], key_prefix: \"{a}\"}}\n", []string{"sidecall.yaml:1:55: store.redis.key_prefix: braces"},
+			"store: {redis: {addrs: [\"127.0.0.1:1\"], key_prefix: \"{a}\"}}\n", []string{"sidecall.yaml:1:53: store.redis.key_prefix: braces"},
 		},
 		"not loopback": {"listen: [\"tcp://0.0.0.0:1\"]\n", []string{"sidecall.yaml:1:10: listen[0]: this address can be reached from other machines"}},
 		"two mistakes": {

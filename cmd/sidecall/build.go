@@ -76,6 +76,7 @@ func newBuilder(cfg *config.Config, logger *slog.Logger) *builder {
 // build makes every backend and every declared route. Nothing is connected or
 // started yet.
 func (b *builder) build() ([]*server.Route, error) {
+	b.checkStore()
 	for _, name := range slices.Sorted(maps.Keys(b.config.Backends)) {
 		b.buildHost(name)
 	}

@@ -33,6 +33,18 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error)
 	}
 }
 
+// checkStore loads the files that openRedis will load, so that what is wrong
+// with them is told with its place, by check too.
+func (b *builder) checkStore() {
+	r := b.config.Store.Redis
+	if r == nil || !r.TLS.On() {
+		return
+	}
+	if _, err := loadTLS(r.TLS.TLS); err != nil {
+		b.wrong(err, "store", "redis", "tls")
+	}
+}
+
 func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (dedupe.Store, error) {
 	options := redisstore.Options{
 		Addrs: config.RevealList(cfg.Addrs), MasterName: cfg.MasterName.Reveal(), Cluster: cfg.Cluster,
