@@ -113,7 +113,8 @@ func (r Record) lost(now time.Time) Record {
 //	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
 //	                           CLAIMED with the lease out, non_idempotent, is
 //	                           UNKNOWN to it
-//	the state it has already   the same owner and epoch; DONE only with the same result
+//	the state it has already   the same owner and epoch; DONE only with the same result;
+//	                           an UNKNOWN without a result takes the owner's
 //	everything else            Superseded
 func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
 	if r.State == Absent || !r.ownedBy(s) {
@@ -123,14 +124,21 @@ func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict Settle
 		if s.State == Done && !bytes.Equal(r.Result, s.Result) {
 			return r, Superseded, false
 		}
-		return r, Settled, false
-	}
-	if !r.mayBecome(s, now) {
+		if !r.lacksWords(s) {
+			return r, Settled, false
+		}
+	} else if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
 	r.Attempts, r.Result = s.Attempts, s.Result
 	return r, Settled, true
+}
+
+// lacksWords reports that an observer made the record Unknown before its owner
+// did, whose settlement says what to answer.
+func (r Record) lacksWords(s Settlement) bool {
+	return s.State == Unknown && len(r.Result) == 0 && len(s.Result) > 0
 }
 
 func (r Record) ownedBy(s Settlement) bool {

@@ -117,6 +117,13 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// observed is claimed() after somebody found its lease out.
+func observed(effect tool.Effect) Record {
+	r := claimed(effect)
+	r.State, r.LeaseUntil, r.FinishedAt = Unknown, time.Time{}, start.Add(lease)
+	return r
+}
+
 // unsent is a call of an epoch in which nothing was sent.
 func unsent(effect tool.Effect, epoch int64) Record {
 	r := settled(effect, NotRun)
@@ -163,6 +170,8 @@ func TestSettle(t *testing.T) {
 	second.Epoch, second.Owner = 2, "bob"
 	otherResult := settles("alice", 1, Done)
 	otherResult.Result = []byte("charged")
+	nothing := settles("alice", 1, Unknown)
+	nothing.Result = nil
 
 	cases := []struct {
 		name    string
@@ -190,6 +199,9 @@ func TestSettle(t *testing.T) {
 		{"done, said again with another result", settled(non, Done), otherResult, Superseded, Done, false},
 		{"not run, said again", settled(non, NotRun), settles("alice", 1, NotRun), Settled, NotRun, false},
 		{"unknown, said again", settled(non, Unknown), settles("alice", 1, Unknown), Settled, Unknown, false},
+		{"an observer said unknown before its owner did", observed(non), settles("alice", 1, Unknown), Settled, Unknown, true},
+		{"an observer said unknown, and a stranger does", observed(non), settles("bob", 1, Unknown), Superseded, Unknown, false},
+		{"an owner that has nothing to say", observed(non), nothing, Settled, Unknown, false},
 
 		{"done is final: not run", settled(non, Done), settles("alice", 1, NotRun), Superseded, Done, false},
 		{"done is final: unknown", settled(non, Done), settles("alice", 1, Unknown), Superseded, Done, false},

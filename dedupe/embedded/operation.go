@@ -99,8 +99,8 @@ func (o *settleOp) apply(t *txn) error {
 	if err != nil {
 		return err
 	}
-	if old.State == dedupe.Done {
-		// Settling it again is fine if the result is the same.
+	if old.State == o.settlement.State {
+		// What settling it again means depends on the result that it has.
 		if err := t.loadResult(&old); err != nil {
 			return err
 		}

@@ -21,7 +21,9 @@ local function may()
   end
   return (state == UNKNOWN or state == NOT_RUN) and to == DONE
 end
-if state == to then
+-- Whether an observer made it UNKNOWN before the owner, who says what to answer.
+local wordless = state == UNKNOWN and to == UNKNOWN and #stored < rest and #ARGV[5] > 0
+if state == to and not wordless then
   -- Said before; DONE only counts as the same with the same result.
   if state == DONE and string.sub(stored, rest) ~= ARGV[5] then
     return SUPERSEDED
@@ -29,7 +31,7 @@ if state == to then
   -- A byte of it is written again, as it is: from Redis 7.2 on a WAIT covers
   -- only what its own connection has written.
   redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
-elseif may() then
+elseif wordless or may() then
   local retention = tonumber(ARGV[6])
   redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, to, effect, 0, tonumber(ARGV[4]), e, started, now, 0, retention,
     print, #holder, holder, #name, name) .. ARGV[5], 'PX', retention)

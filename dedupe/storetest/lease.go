@@ -130,6 +130,31 @@ func declaredAnew(s *suite) {
 	s.wantVerdict(s.admit(request("x", "dave", tool.NonIdempotent, long)), dedupe.Won)
 }
 
+// ownersWords: somebody found the lease out before the owner said that nobody can
+// know; what it tells the model is kept, and is what every duplicate gets.
+func ownersWords(s *suite) {
+	s.wantVerdict(s.admit(request("x", "alice", tool.NonIdempotent, s.lease)), dedupe.Won)
+	s.awaitState("x", dedupe.Unknown)
+	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.Undecided)
+	for range 2 {
+		if got := s.settle(settlement("x", "alice", 1, dedupe.Unknown)); got != dedupe.Settled {
+			s.Errorf("the owner's word: got %v, want Settled", got)
+		}
+		told := s.admit(request("x", "bob", tool.NonIdempotent, long))
+		s.wantVerdict(told, dedupe.Undecided)
+		if string(told.Record.Result) != "result of alice" || told.Record.Attempts != 3 {
+			s.Errorf("a duplicate gets %q after %d attempts", told.Record.Result, told.Record.Attempts)
+		}
+	}
+	// It is said once: other words of the same owner change nothing.
+	other := settlement("x", "alice", 1, dedupe.Unknown)
+	other.Result = []byte("another")
+	s.settle(other)
+	if got := s.lookup(key("x")); string(got.Result) != "result of alice" {
+		s.Errorf("the result became %q", got.Result)
+	}
+}
+
 // forgotten: a record lives for its retention after its last change, and a
 // forgotten id is new.
 func forgotten(s *suite) {

@@ -48,6 +48,7 @@ func Run(t *testing.T, h Harness) {
 		{"every row of the table", everyRow},
 		{"a claim is re-entrant by its owner", reentrant},
 		{"a lease runs out and its owner comes late", lateOwner},
+		{"the owner's words for an unknown call", ownersWords},
 		{"renewal outlives the lease and the retention", renewal},
 		{"a claim is given back without its epoch", givenBack},
 		{"a tool is declared anew", declaredAnew},

@@ -35,7 +35,8 @@
 //	CLAIMED                                 reopen (embedded)        UNKNOWN if non_idempotent, else lease out⁴
 //
 // ¹ by the record or by the request. ² a resolution was wrong, the owner knows
-// better. ³ DONE only with the same result. ⁴ even when its retention is over and
+// better. ³ DONE only with the same result; an UNKNOWN that has none takes that of
+// its owner, and is stored anew. ⁴ even when its retention is over and
 // nobody saw it any more: remembering longer breaks no promise. Epoch 0 stands
 // for any epoch in a settlement as NOT_RUN.
 //
@@ -285,7 +286,7 @@ func (s state) settle(op *Operation, now span) (all []outcome) {
 	switch {
 	case !mine:
 		return []outcome{refused}
-	case s.kind == op.To:
+	case s.kind == op.To && (s.kind != dedupe.Unknown || s.result != "" || op.Result == ""):
 		refused.ok = s.kind != dedupe.Done || s.result == op.Result
 		return []outcome{refused}
 	}
@@ -295,7 +296,7 @@ func (s state) settle(op *Operation, now span) (all []outcome) {
 	if op.Resolves && s.kind == dedupe.Claimed {
 		return s.resolveClaim(op, refused, accepted)
 	}
-	if s.leaves(op) {
+	if s.kind == op.To || s.leaves(op) {
 		return []outcome{accepted}
 	}
 	return []outcome{refused}

@@ -131,6 +131,14 @@ func TestAllowed(t *testing.T) {
 			s.settle("alice", 0, dedupe.NotRun, "", true).admit("alice", once, time.Hour, dedupe.InFlight, r)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
+		"an owner that says after an observer that nobody knows": func() *script {
+			s, r := claimed(once, brief5)
+			s.wait(20)
+			s.admit("bob", once, time.Hour, dedupe.Undecided, ended(r, dedupe.Unknown, s.now, ""))
+			r = ended(r, dedupe.Unknown, s.now, "look first")
+			s.settle("alice", 1, dedupe.Unknown, "look first", true).settle("alice", 1, dedupe.Unknown, "other", true)
+			return s.admit("bob", once, time.Hour, dedupe.Undecided, r)
+		}(),
 		"a tool that is declared anew": func() *script {
 			s, r := claimed(repeat, time.Hour)
 			s.settle("alice", 1, dedupe.NotRun, "may have run", true).last(func(o *Operation) { o.Attempts = 1 })
@@ -163,6 +171,13 @@ func TestRefused(t *testing.T) {
 			s, _ := claimed(repeat, time.Hour)
 			s.settle("alice", 1, dedupe.NotRun, "", true).last(func(o *Operation) { o.Attempts = 1 })
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
+		}(),
+		"the owner's words for an unknown call are dropped": func() *script {
+			s, r := claimed(once, brief5)
+			s.wait(20)
+			r = ended(r, dedupe.Unknown, s.now, "")
+			s.admit("bob", once, time.Hour, dedupe.Undecided, r).settle("alice", 1, dedupe.Unknown, "look first", true)
+			return s.admit("bob", once, time.Hour, dedupe.Undecided, r)
 		}(),
 		"who gave it back claims it again": claim2(func(s *script) {
 			s.settle("alice", 1, dedupe.NotRun, "", true)

@@ -56,6 +56,7 @@ func machine() []Mutant {
 		}},
 		one("state.go: another result for DONE is confirmed", stateMachine,
 			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
+		one("state.go: an observer's UNKNOWN keeps no words of its owner", stateMachine, "if !r.lacksWords(s) {", "if true {", memoryHistories),
 		one("state.go: a late owner is refused", stateMachine, "case Unknown, NotRun:", "case NotRun:", memoryHistories),
 		one("state.go: a running call is resolved", stateMachine,
 			"r.Observed(now).State == Unknown &&", "(r.State == Unknown || r.State == Claimed) &&", memoryHistories),
@@ -88,12 +89,13 @@ func scripts() []Mutant {
 		one("settle.lua: no owner", settleLua, "if holder ~= owner or not", "if not", redisHistories),
 		short(Mutant{Name: "settle.lua: asks for nothing", Suite: redisHistories, Edits: []Edit{
 			{settleLua, "if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then", "if false then"},
-			{settleLua, "elseif may() then", "elseif true then"},
+			{settleLua, "elseif wordless or may() then", "elseif true then"},
 		}}),
 		{Name: "settle.lua: DONE is overwritten", Suite: redisHistories, Edits: []Edit{
-			{settleLua, "if state == to then", "if state == to and state ~= DONE then"},
+			{settleLua, "if state == to and not wordless then", "if state == to and not wordless and state ~= DONE then"},
 			{settleLua, "(state == UNKNOWN or state == NOT_RUN) and to == DONE", "to == DONE"},
 		}},
+		one("settle.lua: an observer's UNKNOWN keeps no words of its owner", settleLua, "local wordless = state", "local wordless = false and state", redisHistories),
 		one("settle.lua: a running call is resolved", settleLua, " and now >= lease)", ")", redisHistories),
 		short(one("renew.lua: no epoch", renewLua, " or e ~= tonumber(ARGV[2])", "", redisHistories)),
 		one("renew.lua: no owner", renewLua, " or holder ~= ARGV[1]", "", redisHistories),
