@@ -21,8 +21,8 @@ const (
 	// DefaultKeep is the most that is kept of a cut output, in bytes.
 	DefaultKeep = 10 << 20
 	// DefaultCarry is the most that a result carries besides its content, in
-	// bytes: blocks and structured result. With the content it stays under the
-	// 4 MiB that a gRPC client reads unless told otherwise.
+	// bytes: blocks and structured result. With a content of up to 1 MiB it stays
+	// under the 4 MiB that a gRPC client reads unless told otherwise.
 	DefaultCarry = 3 << 20
 )
 
