@@ -39,8 +39,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// startsOf is the ledger of how often the server of another ledger was started.
+func startsOf(path string) string { return path + ".starts" }
+
 // serveStdio runs until its input ends, or until a tool kills it.
 func serveStdio(path string) int {
+	starts, err := upstream.OpenLedger(startsOf(path))
+	if err == nil {
+		err = starts.Write("start")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	ledger, err := upstream.OpenLedger(path)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -111,6 +122,18 @@ type front struct {
 
 	mu    sync.Mutex
 	inner http.Handler
+	calls map[string]int // by session
+}
+
+// nth counts the calls of a session, from 1.
+func (f *front) nth(session string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if session == "" {
+		return 1
+	}
+	f.calls[session]++
+	return f.calls[session]
 }
 
 // forget makes the server forget its sessions, as a restart does.
@@ -143,12 +166,16 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such stream", http.StatusBadRequest)
 		return
 	}
-	args := message.Params.Arguments
-	if message.Method != "tools/call" || args.Key == "" || !f.site.arrives(args.Key) {
+	if message.Method != "tools/call" {
 		inner.ServeHTTP(w, r)
 		return
 	}
-	f.site.breaks(2) // the session was there before
+	args, nth := message.Params.Arguments, f.nth(r.Header.Get("Mcp-Session-Id"))
+	if args.Key == "" || !f.site.arrives(args.Key) {
+		inner.ServeHTTP(w, r)
+		return
+	}
+	f.site.breaks(nth)
 	f.breaks(w, r, inner, args.Fault, message.ID)
 }
 
@@ -213,7 +240,7 @@ func (f *front) hijacked(w http.ResponseWriter, text string) {
 
 func TestMCPOverHTTP(t *testing.T) {
 	s := newSite()
-	f := &front{site: s, t: t}
+	f := &front{site: s, t: t, calls: map[string]int{}}
 	f.forget()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -235,6 +262,9 @@ func TestMCPOverHTTP(t *testing.T) {
 		for _, fault := range mcpRefused {
 			a.refusedThenSentAgain(newTrial(act, fault, round))
 		}
+	}
+	if s.faults == 0 || s.reused < s.faults*9/10 {
+		a.broken("of %d faults only %d met a session that was in use", s.faults, s.reused)
 	}
 	a.report("MCP streamable HTTP: answer lost, stream cut, session lost", "unknown once executed; a call of a lost session may be sent again, and runs once")
 }
@@ -269,8 +299,7 @@ func TestMCPOnStdio(t *testing.T) {
 	for round := range proof.Runs(1, 30) {
 		for _, tool := range mcpTools {
 			harness.WaitFor(t, "the server to come back", usable)
-			c := newTrial(tool, "killed", round)
-			s.breaks(2)
+			c, before := newTrial(tool, "killed", round), total(t, startsOf(path))
 			res := a.Call(a.request(c))
 			ran := counts(t, path)[tool+" "+c.key]
 			if tool == act {
@@ -278,11 +307,15 @@ func TestMCPOnStdio(t *testing.T) {
 				if code := res.GetError().GetCode(); code != "OUTCOME_UNKNOWN" || ran != 1 || !again.GetReplayed() || counts(t, path)[tool+" "+c.key] != 1 {
 					a.broken("%s: %d executions, %s", c.key, ran, res.GetContent())
 				}
-				continue
-			}
-			if ran > a.attempts(c) {
+			} else if ran < 1 || ran > a.attempts(c) {
 				a.broken("%s: %d executions in %d attempts", c.key, ran, a.attempts(c))
 			}
+			harness.WaitFor(t, "the server to come back", usable)
+			if total(t, startsOf(path)) == before {
+				a.broken("%s: the server that was to be killed lives", c.key)
+				continue
+			}
+			s.breaks(2) // the call before had been answered by that process
 		}
 	}
 	a.report("MCP stdio: server killed in the middle of a call", fmt.Sprintf("%d executions, unknown once executed", total(t, path)))

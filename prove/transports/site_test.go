@@ -49,7 +49,7 @@ type site struct {
 	asked  map[string]int
 	done   map[string]bool   // idempotency keys
 	keys   map[string]string // idempotency key by call
-	reused int               // faults on a connection that had been used before
+	reused int               // faults on a connection, or in a session, that had been used before
 	faults int
 }
 
@@ -65,7 +65,7 @@ func (s *site) arrives(key string) bool {
 	return s.asked[key] == 1
 }
 
-// breaks counts a fault on the nth request of a connection.
+// breaks counts a fault on the nth request of a connection, or of a session.
 func (s *site) breaks(nth int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
