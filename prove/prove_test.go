@@ -114,7 +114,7 @@ func TestVerdict(t *testing.T) {
 		{"a signal at the end", summary{outcomes: good, interrupted: true}, "BROKEN interrupted\n\nNOT PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 0s", false},
 		{"a signal between two steps", summary{outcomes: good, interrupted: true, left: []string{"fuzz"}},
 			"BROKEN interrupted\nLEFT OUT fuzz\n\nNOT PROVEN: short form, 1 of 2 steps, 1 rows, 0 violations, 0s", false},
-		{"nothing", summary{left: []string{"fuzz"}}, "BROKEN nothing was run\nLEFT OUT fuzz\n\nNOT PROVEN: short form, 0 of 1 steps, 0 rows, 0 violations, 0s", false},
+		{"nothing", summary{left: []string{"fuzz"}}, "BROKEN no row at all\nLEFT OUT fuzz\n\nNOT PROVEN: short form, 0 of 1 steps, 0 rows, 0 violations, 0s", false},
 		{"as long as it may", summary{outcomes: good, timed: true, took: shortForm}, "PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 10m0s", true},
 		{"longer", summary{outcomes: good, timed: true, took: shortForm + time.Second},
 			"BROKEN the short form took 10m1s, want at most 10m0s\n\nNOT PROVEN: short form, 1 of 1 steps, 1 rows, 0 violations, 10m1s", false},

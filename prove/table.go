@@ -56,7 +56,7 @@ func (s summary) problems() (all []string) {
 		}
 	}
 	if rows == 0 {
-		all = append(all, "nothing was run")
+		all = append(all, "no row at all")
 	}
 	if s.interrupted {
 		all = append(all, "interrupted")
