@@ -573,6 +573,7 @@ func TestADuplicateOfARunningCallThatTheStoreHasForgotten(t *testing.T) {
 		call := refund(tool.NonIdempotent)
 		claim := win(t, here.Dedupe, call)
 		w.Store = keeps{memory.New(memory.Options{})}
+		w.down.Store(false) // after which the renewal sees it
 		time.Sleep(time.Minute)
 		if claim.Held() {
 			t.Error("still held: something might be started under it")
@@ -775,6 +776,31 @@ func TestAnOutputThatNoStoreTakes(t *testing.T) {
 		if got := here.Late().Lost; got != 0 {
 			t.Errorf("%d lost", got)
 		}
+	})
+}
+
+// cramped is a store that has no room for an output.
+type cramped struct{ dedupe.Store }
+
+func (c cramped) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if s.Output != nil {
+		return 0, dedupe.ErrFull
+	}
+	return c.Store.Settle(ctx, s)
+}
+
+// A store that is full takes a result without the output that was cut from it.
+func TestAReplayIntoAStoreThatIsFull(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		w.Store = cramped{w.Store}
+		s := done("paid")
+		s.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 100), TTL: time.Hour}
+		settleLate(t, w, win(t, here.Dedupe, refund(tool.NonIdempotent)), s)
+		w.down.Store(false)
+		stored(t, w, refund(0), dedupe.Done, "paid")
+		synctest.Wait()
+		here.says(t, "INFO", "settlement replayed", 1)
+		here.says(t, "WARN", `"dropped_output_bytes":100`, 1)
 	})
 }
 

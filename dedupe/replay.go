@@ -84,6 +84,13 @@ func (d *Dedupe) endLate(ctx context.Context, entry Late) error {
 	defer cancel()
 	l := d.late
 	verdict, err := d.store.Settle(ctx, entry.Settlement)
+	if output := entry.Settlement.Output; errors.Is(err, ErrFull) && output != nil {
+		// The result matters more than the part of it that was cut.
+		entry.Settlement.Output = nil
+		if verdict, err = d.store.Settle(ctx, entry.Settlement); err == nil {
+			l.log.Warn("the store is full: an output of the journal is not kept", "call", entry.Settlement, "dropped_output_bytes", len(output.Data))
+		}
+	}
 	why := ""
 	if err == nil && verdict == Superseded {
 		verdict, why, err = d.remember(ctx, entry)

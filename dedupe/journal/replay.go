@@ -18,13 +18,23 @@ const (
 	groupBytes  = 4 << 20
 )
 
-// Replay implements dedupe.Journal.
+// Replay implements dedupe.Journal. It begins where the one before gave up, and
+// comes to the older entries after that: a group that the store refuses for its
+// own sake, which may be one large entry, stands in nobody's way.
 func (j *Journal) Replay(ctx context.Context, settle func(context.Context, dedupe.Late) error) error {
 	var left error // of the last entry that stayed
-	for after := uint64(0); ; {
+	start := j.gaveUp.Swap(0)
+	for after, again := start, start == 0; ; {
 		group := j.oldest(after)
-		if len(group) == 0 {
+		if again && start > 0 && len(group) > 0 && group[0].seq > start {
 			return left
+		}
+		if len(group) == 0 {
+			if again {
+				return left
+			}
+			after, again = 0, true
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -35,7 +45,8 @@ func (j *Journal) Replay(ctx context.Context, settle func(context.Context, dedup
 			left = err
 		}
 		if failed == len(group) {
-			return left // it would not be better with the others
+			j.gaveUp.Store(after)
+			return left // it would hardly be better with the others
 		}
 	}
 }

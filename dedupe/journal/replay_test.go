@@ -108,6 +108,44 @@ func TestReplayGoesAroundAnEntryThatIsRefused(t *testing.T) {
 	j.holds(t, 0)
 }
 
+// Nor do large ones, each a group of its own, at the head of the journal.
+func TestReplayGoesAroundLargeEntriesThatAreRefused(t *testing.T) {
+	j := reopen(t, newDisk(), 0)
+	const large = 3
+	for n := range large {
+		late := entry(n)
+		late.Settlement.Result = make([]byte, groupBytes+1<<20)
+		if err := j.Append(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.fill(t, large, 100)
+	s := store{takes: func(c string) error {
+		if c == "c0" || c == "c1" || c == "c2" {
+			return errDown
+		}
+		return nil
+	}}
+	for range large + 1 {
+		if err := j.Replay(t.Context(), s.settle); !errors.Is(err, errDown) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(s.taken) != 100-large || j.Waiting() != large {
+		t.Errorf("%d taken, %d wait", len(s.taken), j.Waiting())
+	}
+	// Those are not given up.
+	s.takes = nil
+	for range 2 {
+		if err := j.Replay(t.Context(), s.settle); err != nil {
+			t.Error(err)
+		}
+	}
+	if j.Waiting() != 0 {
+		t.Errorf("%d wait", j.Waiting())
+	}
+}
+
 func TestReplayEndsWithItsContext(t *testing.T) {
 	j := reopen(t, newDisk(), 0)
 	j.fill(t, 0, 100)
