@@ -188,6 +188,16 @@ func TestTheSameIDInAnotherTurnIsAnotherCall(t *testing.T) {
 	}
 }
 
+// A model that repeats a call under another id makes another call.
+func TestAnotherIDIsAnotherCall(t *testing.T) {
+	b := answers("ok")
+	s := newSidecar(t, newRoute(t, "refund", tool.NonIdempotent, b))
+	s.call(request("toolu_1", "refund"))
+	if res := s.call(request("toolu_2", "refund")); res.GetReplayed() || b.calls.Load() != 2 {
+		t.Errorf("replayed %v, %d executions", res.GetReplayed(), b.calls.Load())
+	}
+}
+
 func TestAnUnknownOutcomeStaysUnknown(t *testing.T) {
 	b := fails(1, cutOff)
 	s := newSidecar(t, newRoute(t, "refund", tool.NonIdempotent, b, func(r *Route) { r.Tool.Policy.VerifyWith = "get_order" }))

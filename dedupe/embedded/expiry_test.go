@@ -101,6 +101,23 @@ func TestAForgottenIDIsUsedAgain(t *testing.T) {
 	})
 }
 
+// Retention ends for a call of unknown outcome as for any other.
+func TestAnUnknownCallIsForgottenToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		claim(t, s, brief("x", time.Minute))
+		end := settlement("x", "")
+		end.State, end.Retention = dedupe.Unknown, time.Minute
+		settle(t, s, end)
+		if a, err := s.Admit(t.Context(), brief("x", time.Hour)); err != nil || a.Verdict != dedupe.Undecided {
+			t.Fatalf("while it is remembered: %v, %v", a.Verdict, err)
+		}
+		time.Sleep(time.Minute)
+		claim(t, s, brief("x", time.Hour))
+	})
+}
+
 func TestASweepIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
