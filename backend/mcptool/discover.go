@@ -21,6 +21,10 @@ const (
 	maxTools = 10_000
 	// maxPages bounds the pages of one list.
 	maxPages = 1_000
+	// maxComplaints bounds the log lines about the tools of one list.
+	maxComplaints = 20
+	// maxShownName is how much of a tool's name a log line shows.
+	maxShownName = 200
 	// methodList is the method that reads a page of the tool list.
 	methodList = "tools/list"
 )
@@ -33,6 +37,7 @@ var anyObject = json.RawMessage(`{"type":"object"}`)
 type page struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor string            `json:"nextCursor"`
+	size       int
 }
 
 // listed is a tool as a server lists it.
@@ -58,38 +63,64 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]backend.Discovere
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.List,
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
-	var (
-		tools  []backend.Discovered
-		seen   = make(map[string]bool)
-		cursor string
-	)
+	list := toolList{seen: make(map[string]bool)}
+	defer func() {
+		if list.leftOut > maxComplaints {
+			b.log.Warn("more tools were left out", "tools", list.leftOut-maxComplaints)
+		}
+	}()
+	cursor := ""
 	for range maxPages {
 		p, err := b.page(ctx, s, cursor)
 		if err != nil {
 			return nil, err
 		}
-		for _, raw := range p.Tools {
-			found, err := b.discovered(raw)
-			switch {
-			case err != nil:
-				b.log.Warn("a tool was left out", "error", err)
-			case seen[found.Name]:
-				b.log.Warn("a tool was left out: its name is taken", "tool", found.Name)
-			case len(tools) == maxTools:
-				b.log.Warn("the server has more tools than are read", "limit", maxTools)
-				return tools, nil
-			default:
-				seen[found.Name] = true
-				tools = append(tools, found)
-			}
+		if list.size += p.size; list.size > b.cfg.MaxList {
+			b.log.Warn("the server's tool list is longer than is read", "limit_bytes", b.cfg.MaxList)
+			return list.tools, nil
+		}
+		if full := b.add(&list, p.Tools); full {
+			b.log.Warn("the server has more tools than are read", "limit", maxTools)
+			return list.tools, nil
 		}
 		if p.NextCursor == "" || p.NextCursor == cursor {
-			return tools, nil
+			return list.tools, nil
 		}
 		cursor = p.NextCursor
 	}
 	b.log.Warn("the server's tool list does not end", "pages", maxPages)
-	return tools, nil
+	return list.tools, nil
+}
+
+// toolList is the tool list as far as it was read.
+type toolList struct {
+	tools []backend.Discovered
+	seen  map[string]bool
+	size  int // bytes of its pages
+	// leftOut counts the tools that could not be taken.
+	leftOut int
+}
+
+// add takes the tools of a page; full when there are more than are taken.
+func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
+	for _, raw := range page {
+		found, err := b.discovered(raw)
+		switch {
+		case err == nil && !list.seen[found.Name]:
+			if len(list.tools) == maxTools {
+				return true
+			}
+			list.seen[found.Name] = true
+			list.tools = append(list.tools, found)
+			continue
+		case err == nil:
+			err = fmt.Errorf("the name %q is taken", backend.Clip(found.Name, maxShownName))
+		}
+		if list.leftOut++; list.leftOut <= maxComplaints {
+			b.log.Warn("a tool was left out", "error", err)
+		}
+	}
+	return false
 }
 
 func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, error) {
@@ -121,7 +152,7 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 	default:
 		return page{}, a.err
 	}
-	var p page
+	p := page{size: len(a.result)}
 	if err := json.Unmarshal(a.result, &p); err != nil {
 		return page{}, fmt.Errorf("the tool list is not in the shape that MCP demands: %w", err)
 	}

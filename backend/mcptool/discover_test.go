@@ -77,7 +77,16 @@ func TestOneToolAtATime(t *testing.T) {
 func listing(t *testing.T, list func(cursor string) string) (*running, *logBook) {
 	t.Helper()
 	s := newSite(t, mcp.StreamableHTTPOptions{})
-	s.before(func(w http.ResponseWriter, _ *http.Request, body string) bool {
+	s.before(lists(list))
+	cfg := s.config(t)
+	log := new(logBook)
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	return run(t, cfg), log
+}
+
+// lists answers what asks for a page of the tool list.
+func lists(list func(cursor string) string) func(http.ResponseWriter, *http.Request, string) bool {
+	return func(w http.ResponseWriter, _ *http.Request, body string) bool {
 		if !strings.Contains(body, `"method":"tools/list"`) {
 			return false
 		}
@@ -88,11 +97,7 @@ func listing(t *testing.T, list func(cursor string) string) (*running, *logBook)
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, list(cursor))
 		return true
-	})
-	cfg := s.config(t)
-	log := new(logBook)
-	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
-	return run(t, cfg), log
+	}
 }
 
 func TestABadToolCostsItselfAlone(t *testing.T) {
@@ -103,8 +108,20 @@ func TestABadToolCostsItselfAlone(t *testing.T) {
 	if len(tools) != 2 || tools[0].Name != "a" || tools[1].Name != "b" || string(tools[0].InputSchema) != `{"type":"object"}` {
 		t.Errorf("tools are %+v", tools)
 	}
-	if !strings.Contains(log.String(), "its name is taken") || !strings.Contains(log.String(), "malformed") {
+	if !strings.Contains(log.String(), "is taken") || !strings.Contains(log.String(), "malformed") {
 		t.Errorf("the log says\n%s", log)
+	}
+}
+
+func TestManyBadToolsAreLoggedInFewLines(t *testing.T) {
+	r, log := listing(t, func(string) string {
+		return `"result":{"tools":[` + strings.Repeat("null,", 1000) + `{"name":"a"}]}`
+	})
+	if n := len(r.up()); n != 1 {
+		t.Errorf("%d tools", n)
+	}
+	if n := strings.Count(log.String(), "a tool was left out"); n != maxComplaints || !strings.Contains(log.String(), "tools=980") {
+		t.Errorf("%d lines:\n%s", n, log)
 	}
 }
 
@@ -116,6 +133,43 @@ func TestListsWithoutEndAreBounded(t *testing.T) {
 	})
 	if n := len(r.up()); n != maxPages {
 		t.Errorf("%d tools from %d pages", n, pages)
+	}
+}
+
+// What counts is the whole list: pages that are small enough one by one must not
+// fill the memory together.
+func TestListsThatAreTooLongInAllAreCut(t *testing.T) {
+	const page = 100 << 10
+	s, pages := newSite(t, mcp.StreamableHTTPOptions{}), 0
+	s.before(lists(func(string) string {
+		pages++
+		next := fmt.Sprintf(`,"nextCursor":"c%d"`, pages)
+		if pages == 50 {
+			next = "" // enough to show it
+		}
+		return fmt.Sprintf(`"result":{"tools":[{"name":"t%d","inputSchema":{"type":"object","description":%q}}]%s}`,
+			pages, strings.Repeat("x", page), next)
+	}))
+	cfg := s.config(t)
+	log := new(logBook)
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	cfg.MaxMessage, cfg.MaxList = 2*page, 10*page
+	r := run(t, cfg)
+	if n := len(r.up()); n != 9 || pages != 10 {
+		t.Errorf("%d tools from %d pages, want 9 from 10", n, pages)
+	}
+	if !strings.Contains(log.String(), "the server's tool list is longer than is read") {
+		t.Errorf("the log says\n%s", log)
+	}
+}
+
+// One page that may be read is read, however small the bound of the list.
+func TestTheBoundOfTheListIsNeverBelowThatOfAMessage(t *testing.T) {
+	s := newSite(t, mcp.StreamableHTTPOptions{})
+	cfg := s.config(t)
+	cfg.MaxList = 1
+	if n := len(run(t, cfg).up()); n == 0 {
+		t.Error("no tools")
 	}
 }
 

@@ -73,6 +73,10 @@ type Config struct {
 	// MaxMessage is the most bytes of one message of the server that are
 	// read; 0 means 32 MiB. A larger result is INVALID_OUTPUT.
 	MaxMessage int
+	// MaxList is the most bytes of the whole tool list, all pages together,
+	// that are read; 0 means 64 MiB, and it is never below MaxMessage. The
+	// rest of a longer list is left out.
+	MaxList int
 	// Timing holds waits and bounds; its zero value is fine.
 	Timing Timing
 	// Logger may be nil.
@@ -99,7 +103,10 @@ type Timing struct {
 	Grace time.Duration
 }
 
-const defaultMaxMessage = 32 << 20
+const (
+	defaultMaxMessage = 32 << 20
+	defaultMaxList    = 64 << 20
+)
 
 func (t Timing) withDefaults() Timing {
 	fill := func(d *time.Duration, def time.Duration) {
@@ -168,6 +175,10 @@ func New(cfg Config) (*Backend, error) {
 	if b.cfg.MaxMessage <= 0 {
 		b.cfg.MaxMessage = defaultMaxMessage
 	}
+	if b.cfg.MaxList <= 0 {
+		b.cfg.MaxList = defaultMaxList
+	}
+	b.cfg.MaxList = max(b.cfg.MaxList, b.cfg.MaxMessage)
 	if b.cfg.Version == "" {
 		b.cfg.Version = "unknown"
 	}
