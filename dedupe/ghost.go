@@ -7,9 +7,14 @@ import (
 	"time"
 )
 
-// maxGhosts bounds the claims to be given back that are remembered. The lease
-// ends the ones beyond it.
-const maxGhosts = 1024
+const (
+	// maxGhosts bounds the claims to be given back that are remembered. The lease
+	// ends the ones beyond it.
+	maxGhosts = 1024
+	// ghostFirst is at least between two tries to give the same claim back, while
+	// the store does not answer; settleFirst between those of all of them.
+	ghostFirst = 100 * time.Millisecond
+)
 
 // ghost is a claim that may exist although nobody here holds it: its request
 // failed without an answer. Nothing was sent under it and nothing will be, so
@@ -18,12 +23,15 @@ const maxGhosts = 1024
 //
 // The request itself may still be on its way, and make its claim after it was
 // given back: what lies in the buffer of a stopped server is read when it goes
-// on, in any order. So a claim that was not found is asked after again.
+// on, in any order. So a claim that was not found is asked after again, until the
+// store has answered for the length of a lease.
 type ghost struct {
 	settlement Settlement
-	until      time.Duration // since Dedupe.born; then the lease has ended it
+	lease      time.Duration
+	until      time.Duration // since Dedupe.born; then the lease has ended it. 0 while the store does not answer
 	next       time.Duration // not before, since Dedupe.born
 	pause      time.Duration // before it is asked after once more
+	down       time.Duration // the same while the store does not answer; 0: it did
 }
 
 // giveBack remembers to return what a failed request may have claimed.
@@ -34,7 +42,7 @@ func (d *Dedupe) giveBack(req Request, err error) {
 	now := d.elapsed(time.Now())
 	g := ghost{
 		settlement: Settlement{Key: req.Key, Owner: req.Owner, State: NotRun, Retention: req.Retention},
-		until:      now + req.Lease, next: now, pause: settleMax,
+		lease:      req.Lease, next: now, pause: settleMax,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,65 +64,83 @@ func (d *Dedupe) giveBack(req Request, err error) {
 // exorcise gives ghosts back, the one that is due first, until there is none.
 func (d *Dedupe) exorcise() {
 	defer d.tasks.Done()
-	down := settleFirst
 	for {
 		g, ok := d.nextGhost()
 		if !ok {
 			return
 		}
-		if early := g.next - d.elapsed(time.Now()); early > 0 {
+		pause, wake := g.next-d.elapsed(time.Now()), d.haunted
+		if pause > 0 {
 			d.keepGhost(g)
-			if d.wait(d.background, early, d.haunted) != nil {
-				d.stopExorcising()
-				return
-			}
-			continue
+		} else if !d.tryGhost(g) {
+			pause, wake = settleFirst, nil
 		}
-		ctx, cancel := context.WithTimeout(d.background, settleMax)
-		var verdict SettleVerdict
-		err := survive(func() (err error) {
-			verdict, err = d.store.Settle(ctx, g.settlement)
-			return err
-		})
-		cancel()
-		switch {
-		case err == nil && verdict == Settled || final(err):
-			down = settleFirst
-		case err == nil:
-			down = settleFirst
-			g.next, g.pause = d.elapsed(time.Now())+g.pause, 2*g.pause
-			d.keepGhost(g)
-		default:
-			d.keepGhost(g) // still due
-			if d.wait(d.background, down, nil) != nil {
-				d.stopExorcising()
-				return
-			}
-			down = min(2*down, settleMax)
+		if pause > 0 && d.wait(d.background, pause, wake) != nil {
+			d.stopExorcising()
+			return
 		}
 	}
 }
 
-// nextGhost takes out the ghost that is due first and whose lease still runs;
-// false, and the end of exorcising, when there is none.
+// tryGhost gives a ghost back, or remembers it for another try; false when the
+// store does not answer.
+func (d *Dedupe) tryGhost(g ghost) bool {
+	ctx, cancel := context.WithTimeout(d.background, settleMax)
+	defer cancel()
+	var verdict SettleVerdict
+	err := survive(func() (err error) {
+		verdict, err = d.store.Settle(ctx, g.settlement)
+		return err
+	})
+	now := d.elapsed(time.Now())
+	switch {
+	case err == nil && verdict == Settled || final(err):
+		return true
+	case err == nil:
+		if g.until == 0 {
+			g.until = now + g.lease
+		}
+		g.down, g.next, g.pause = 0, now+g.pause, 2*g.pause
+	default:
+		// Its lease begins when the request is read at last, which is not before
+		// the store answers.
+		g.until, g.pause = 0, settleMax
+		g.down = min(max(2*g.down, ghostFirst), settleMax)
+		g.next = now + g.down
+	}
+	d.keepGhost(g)
+	return err == nil
+}
+
+// nextGhost takes out the ghost to be asked after next, unless its lease has
+// ended it; false, and the end of exorcising, when there is none.
 func (d *Dedupe) nextGhost() (ghost, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.elapsed(time.Now())
-	d.ghosts = slices.DeleteFunc(d.ghosts, func(g ghost) bool { return max(now, g.next) >= g.until })
+	d.ghosts = slices.DeleteFunc(d.ghosts, func(g ghost) bool { return g.until > 0 && max(now, g.next) >= g.until })
 	if len(d.ghosts) == 0 {
 		d.ghosts, d.exorcising = nil, false
 		return ghost{}, false
 	}
 	first := 0
 	for i, g := range d.ghosts {
-		if g.next < d.ghosts[first].next {
+		if g.before(d.ghosts[first], now) {
 			first = i
 		}
 	}
 	g := d.ghosts[first]
 	d.ghosts = slices.Delete(d.ghosts, first, first+1)
 	return g, true
+}
+
+// before reports whether a ghost comes before another: the one that is due first;
+// of those that are due, the one that the store is likelier to answer for.
+func (g ghost) before(other ghost, now time.Duration) bool {
+	if g.next <= now && other.next <= now && g.down != other.down {
+		return g.down < other.down
+	}
+	return g.next < other.next
 }
 
 // keepGhost remembers a ghost for another try.

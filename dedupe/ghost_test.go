@@ -3,6 +3,8 @@ package dedupe_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,4 +123,99 @@ type copying struct {
 func (c *copying) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	*c.copied = req
 	return c.Store.Admit(ctx, req)
+}
+
+// A server that hangs longer than a lease reads then what lies in its buffers: the
+// lease of such a claim begins then, and so does the time in which it is found.
+func TestAClaimThatIsMadeAfterALongOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, there *dedupe.Dedupe) {
+		const lease = 30 * time.Second
+		here := dedupe.New(&late{Store: w, by: lease + 5*time.Second}, dedupe.Options{Incarnation: "slow", Lease: lease})
+		w.down.Store(true)
+		if _, claim, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(lease + 4500*time.Millisecond)
+		w.down.Store(false)
+		time.Sleep(501 * time.Millisecond)
+		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.Claimed {
+			t.Fatalf("the late request has left %v", got.State)
+		}
+		time.Sleep(5 * time.Second)
+		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun {
+			t.Errorf("it was not given back: %v", got.State)
+		}
+		settle(t, win(t, there, refund(tool.NonIdempotent)), dedupe.Done, "ok")
+		if err := here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// partly is a store that answers no request for a claim, and no settlement of
+// some keys.
+type partly struct {
+	dedupe.Store
+	mu   sync.Mutex
+	away map[dedupe.Key]bool
+	asks int // settlements that failed
+}
+
+func (p *partly) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	_, err := p.Store.Admit(ctx, req)
+	return dedupe.Admission{}, errors.Join(errDown, err)
+}
+
+func (p *partly) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away[s.Key] {
+		p.asks++
+		return 0, errDown
+	}
+	return p.Store.Settle(ctx, s)
+}
+
+// Claims that cannot be given back, because the server that has them is away, do
+// not keep others waiting that can.
+func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
+		store := &partly{Store: w, away: map[dedupe.Key]bool{}}
+		here := dedupe.New(store, dedupe.Options{Incarnation: "here"})
+		ask := func(id string) dedupe.Key {
+			request := refund(tool.NonIdempotent)
+			request.Key.ID = id
+			if _, _, err := here.Admit(t.Context(), request); !errors.Is(err, errDown) {
+				t.Fatalf("got %v", err)
+			}
+			return request.Key
+		}
+		for n := range 200 {
+			key := refund(0).Key
+			key.ID = fmt.Sprint("away ", n)
+			store.away[key] = true
+		}
+		for n := range 200 {
+			ask(fmt.Sprint("away ", n))
+		}
+		time.Sleep(10 * time.Second)
+		there := ask("there")
+		time.Sleep(time.Second)
+		if got, _ := w.Lookup(t.Context(), there); got.State != dedupe.NotRun {
+			t.Errorf("it was not given back: %v", got.State)
+		}
+		store.mu.Lock()
+		if store.asks > 600 {
+			t.Errorf("the server that is away was asked %d times in 11 s", store.asks)
+		}
+		clear(store.away)
+		store.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		if got, _ := w.Lookup(t.Context(), dedupe.Key{Conversation: "c", Turn: "1", ID: "away 0"}); got.State != dedupe.NotRun {
+			t.Errorf("it was not given back in the end: %v", got.State)
+		}
+		if err := here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
