@@ -188,12 +188,14 @@ func (d *Dedupe) pending(ctx context.Context, req Request) (answer Admission, ok
 		return Admission{}, false
 	}
 	if !l.down.Load() {
-		ctx, cancel := context.WithTimeout(ctx, patienceDown)
+		within, cancel := context.WithTimeout(ctx, patienceDown)
 		defer cancel()
-		if d.endLate(ctx, entry) == nil {
+		if d.endLate(within, entry) == nil {
 			return Admission{}, false
 		}
-		l.down.Store(true)
+		if ctx.Err() == nil { // else it is the caller who has no time
+			l.down.Store(true)
+		}
 	}
 	record := entry.Record()
 	if record.State != Done && record.State != Unknown {

@@ -256,6 +256,50 @@ func TestARequestThatIsAnsweredWakesTheReplay(t *testing.T) {
 	})
 }
 
+// stuck is a store that takes no settlement in time, while it is on.
+type stuck struct {
+	dedupe.Store
+	on atomic.Bool
+}
+
+func (s *stuck) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if s.on.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return s.Store.Settle(ctx, settlement)
+}
+
+// A caller who has no time says nothing about the store: what others have to
+// settle still gets its time.
+func TestACallerWithoutTimeIsNoStoreThatIsDown(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call, other := refund(tool.NonIdempotent), refund(tool.NonIdempotent)
+		other.Key.ID = "other"
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		here.end()
+		slow := &stuck{Store: w.Store}
+		slow.on.Store(true)
+		w.Store = slow
+		w.down.Store(false)
+		here.begin()
+		claim := win(t, here.Dedupe, other)
+		if a := expect(within(50*time.Millisecond), t, here.Dedupe, call, dedupe.Replay); !a.Journaled {
+			t.Error("not from the journal")
+		}
+		before := time.Now()
+		if v, err := claim.Settle(t.Context(), done("ok")); err != nil || v != dedupe.Journaled {
+			t.Errorf("%v, %v", v, err)
+		}
+		if took := time.Since(before); took != 2*time.Second {
+			t.Errorf("the store was asked for %v, want 2s", took)
+		}
+		slow.on.Store(false)
+		stored(t, w, call, dedupe.Done, "paid")
+		stored(t, w, other, dedupe.Done, "ok")
+	})
+}
+
 func TestTheReplayDoesNotHammerAStoreThatIsDown(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 		settleLate(t, w, win(t, here.Dedupe, refund(tool.NonIdempotent)), done("ok"))

@@ -180,7 +180,10 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 		found = e.Observed(t.now)
 		return err
 	})
-	return found, err
+	if err != nil { // the committer may still be looking
+		return dedupe.Record{}, err
+	}
+	return found, nil
 }
 
 // Output implements dedupe.Store.
@@ -190,7 +193,10 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 		kept, err = t.output(tenant, ref)
 		return err
 	})
-	return kept, err
+	if err != nil { // the committer may still be looking
+		return dedupe.Output{}, err
+	}
+	return kept, nil
 }
 
 // Ping implements dedupe.Store.

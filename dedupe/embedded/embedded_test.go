@@ -358,3 +358,33 @@ func TestCloseAnswersWhoeverWaits(t *testing.T) {
 	}
 	crowd.Wait()
 }
+
+// Who gives up a look gets nothing, even if it is being found at that moment.
+func TestALookThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "x", "ok")
+	s.durable.Store(0) // so that the committer has to look
+	var lookers sync.WaitGroup
+	for worker := range 4 {
+		lookers.Go(func() {
+			for i := range 500 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+worker)*time.Microsecond)
+				record, err := s.Lookup(ctx, request("x", 0).Key)
+				if err != nil && record.State != dedupe.Absent || err == nil && record.State != dedupe.Done {
+					t.Errorf("found %v, %v", record.State, err)
+				}
+				page, err := s.Undecided(ctx, "")
+				if err != nil && page.Next != "" {
+					t.Errorf("found %v, %v", page, err)
+				}
+				output, err := s.Output(ctx, "acme", "none")
+				if err == nil || output.Ref != "" {
+					t.Errorf("found %v, %v", output, err)
+				}
+				cancel()
+			}
+		})
+	}
+	lookers.Wait()
+}

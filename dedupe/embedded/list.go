@@ -24,7 +24,10 @@ func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error)
 		page, err = t.undecided(after)
 		return err
 	})
-	return page, err
+	if err != nil { // the committer may still be looking
+		return dedupe.Page{}, err
+	}
+	return page, nil
 }
 
 // undecided looks at the records after a place.
