@@ -75,7 +75,7 @@ func (s *Store) fit(ctx context.Context) error {
 		return dedupe.ErrClosed
 	}
 	err := s.inspect(ctx, true)
-	if errors.Is(err, ErrReplica) {
+	if errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
 		return nil
 	}
 	return err
@@ -151,7 +151,7 @@ func (s *Store) oversee() {
 
 // Check asks the server, on a Cluster every master, whether it can be trusted
 // to remember. The warnings are sentences for the log. The error is ErrEvicts,
-// ErrReplica, or that there was no answer.
+// ErrReplica, or that there was no answer; on a Cluster what each of them gave.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	defer func() {
 		if _, said := errors.AsType[redis.Error](err); err != nil && !said && !errors.Is(err, ErrEvicts) && !errors.Is(err, ErrReplica) {
@@ -163,20 +163,22 @@ func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 		return s.checkOne(ctx, s.client)
 	}
 	var mu sync.Mutex
+	var errs []error // of all masters: one that fails must not hide another that may evict
 	seen := map[string]bool{}
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		found, err := s.checkOne(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
+		errs = append(errs, err)
 		for _, w := range found {
 			if !seen[w] {
 				seen[w] = true
 				warnings = append(warnings, w)
 			}
 		}
-		return err
+		return nil
 	})
-	return warnings, err
+	return warnings, errors.Join(append(errs, err)...)
 }
 
 func (s *Store) checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {

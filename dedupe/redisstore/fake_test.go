@@ -21,6 +21,9 @@ type fake struct {
 	// It is called in the order in which a connection's commands come.
 	answer func(words []string) string
 
+	// info is the answer to INFO; fit as it starts.
+	info string
+
 	mu    sync.Mutex
 	heard []string // the names of commands, but those of a connection's start
 	conns []net.Conn
@@ -41,7 +44,7 @@ func startFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{addr: l.Addr().String()}
+	f := &fake{addr: l.Addr().String(), info: bulk("maxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n")}
 	var served sync.WaitGroup
 	served.Go(func() {
 		for {
@@ -96,7 +99,7 @@ func (f *fake) reply(words []string) string {
 	case "client":
 		return replyOK
 	case "info":
-		return bulk("maxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\n")
+		return f.info
 	}
 	f.mu.Lock()
 	f.heard = append(f.heard, words[0])

@@ -264,3 +264,31 @@ func TestRedirections(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with one master of a Cluster is found whatever is wrong with
+// the others.
+func TestAMasterThatEvictsAmongOthersThatFail(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]string{
+		"a replica":    bulk("maxmemory_policy:noeviction\r\nrole:slave\r\n"),
+		"loading":      "-LOADING Redis is loading the dataset in memory\r\n",
+		"no answer":    "",
+		"an odd reply": ":1\r\n",
+	} {
+		masters := startFakeCluster(t, won, won, won, won)
+		for i, m := range masters {
+			if m.info = other; i == 2 {
+				m.info = bulk("maxmemory_policy:allkeys-lru\r\nrole:master\r\n")
+			}
+		}
+		s := overFakes(t, masters, Options{})
+		for range 20 { // which of them answers first is chance
+			if _, err := s.Check(t.Context()); !errors.Is(err, ErrEvicts) {
+				t.Fatalf("%s: Check: %v", name, err)
+			}
+		}
+		if a, err := s.Admit(t.Context(), spread("x")); !errors.Is(err, ErrEvicts) {
+			t.Errorf("%s: admitted %v, %v", name, a.Verdict, err)
+		}
+	}
+}
