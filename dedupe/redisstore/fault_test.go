@@ -247,6 +247,11 @@ func TestAFullServerRefuses(t *testing.T) {
 	if a, err := s.Admit(ctx, request("done", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Replay {
 		t.Errorf("a replay: %v, %v", a.Verdict, err)
 	}
+	duplicate := request("x", tool.NonIdempotent)
+	duplicate.Owner = "another"
+	if a, err := s.Admit(ctx, duplicate); err != nil || a.Verdict != dedupe.InFlight {
+		t.Errorf("a duplicate of a running call: %v, %v", a.Verdict, err)
+	}
 	if r, err := s.Lookup(ctx, request("x", 0).Key); err != nil || r.State != dedupe.Claimed {
 		t.Errorf("looked up %v, %v", r.State, err)
 	}
