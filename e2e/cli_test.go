@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/prove/redisserver"
 )
 
 const deskConfig = `
@@ -210,6 +212,25 @@ func TestCLICall(t *testing.T) {
 		if c.exit == 1 && stderr != "" {
 			t.Errorf("%s: a tool failure is a result, but this is on stderr: %s", name, stderr)
 		}
+	}
+}
+
+// What an exec probe asks, of a sidecar that is ready, that has lost its store,
+// and that is gone.
+func TestCLIReady(t *testing.T) {
+	t.Parallel()
+	redis := redisserver.Start(t, redisserver.Options{})
+	s := harness.Start(t, fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", redis.Addr))
+	if out, _ := ranWell(t, "ready", "--config", s.Config); out != "ready: 1 tools\n" {
+		t.Errorf("it prints %q", out)
+	}
+	redis.Kill()
+	if code, out, stderr := harness.CLI(t, "ready", "--admin", s.Admin); code != 1 || !strings.HasPrefix(out, "store_down: 1 tools\nstore: ") || stderr != "" {
+		t.Errorf("without its store: exit code %d\n%s%s", code, out, stderr)
+	}
+	s.Kill()
+	if code, _, stderr := harness.CLI(t, "ready", "--admin", s.Admin); code != 1 || !strings.Contains(stderr, "no sidecar answers at "+s.Admin) {
+		t.Errorf("gone: exit code %d\n%s", code, stderr)
 	}
 }
 
