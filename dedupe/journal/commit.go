@@ -119,28 +119,35 @@ func (j *Journal) makeRoom(total int64) error {
 
 // cutWhenEmpty cuts the file back to its header when nothing in it waits.
 func (j *Journal) cutWhenEmpty() error {
+	if cut, err := j.cut(); !cut || err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+func (j *Journal) cut() (cut bool, err error) {
 	j.io.Lock()
 	defer j.io.Unlock()
 	j.mu.Lock()
 	empty := j.waiting.Load() == 0 && j.end > int64(headerSize)
 	j.mu.Unlock()
 	if !empty { // and stays so, or not: only the committer adds
-		return nil
+		return false, nil
 	}
-	if err := errors.Join(j.file.Truncate(int64(headerSize)), j.file.Sync()); err != nil {
-		return err
+	if err := j.file.Truncate(int64(headerSize)); err != nil {
+		return false, err
 	}
+	// Synced or not, the file is that short now: the next entry goes there.
 	j.mu.Lock()
 	j.end = int64(headerSize)
 	j.mu.Unlock()
 	j.notAside()
-	return nil
+	return true, nil
 }
 
-// compact writes the file anew with the entries that wait.
+// compact writes the file anew with the entries that wait. Only the exchange
+// keeps readers out: a disk that hangs in the writing is not theirs to wait for.
 func (j *Journal) compact() error {
-	j.io.Lock()
-	defer j.io.Unlock()
 	j.mu.Lock()
 	var waiting []*slot
 	for _, s := range j.slots {
@@ -154,6 +161,8 @@ func (j *Journal) compact() error {
 		return fmt.Errorf("while writing it anew: %w", err)
 	}
 	old := j.file
+	j.io.Lock()
+	defer j.io.Unlock()
 	j.mu.Lock()
 	j.file, j.slots, j.end = fresh, waiting, int64(headerSize)
 	for i, s := range waiting {

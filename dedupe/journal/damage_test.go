@@ -298,6 +298,54 @@ func TestAnEntryThatCanBeReadNoLonger(t *testing.T) {
 	}
 }
 
+// A disk that cannot be read for a moment ends nothing.
+func TestAnEntryThatCannotBeReadForAMoment(t *testing.T) {
+	d := newDisk()
+	j := reopen(t, d, 0)
+	j.fill(t, 0, 3)
+	d.mu.Lock()
+	d.fail = failOn("read", 2)
+	d.mu.Unlock()
+	if _, ok := j.Find(entry(1).Settlement.Key); ok {
+		t.Error("found")
+	}
+	var s store
+	if err := j.Replay(t.Context(), s.settle); err == nil || len(s.taken) != 2 {
+		t.Errorf("%d taken, %v", len(s.taken), err)
+	}
+	if err := j.Replay(t.Context(), s.settle); err != nil || len(s.taken) != 3 || j.Waiting() != 0 {
+		t.Errorf("%d taken, %d wait, %v", len(s.taken), j.Waiting(), err)
+	}
+	if j.Damaged() != 0 || len(damagedNames(d)) != 0 {
+		t.Errorf("%d damages, %v", j.Damaged(), damagedNames(d))
+	}
+}
+
+// A rotten entry is not given up before the file is set aside.
+func TestARottenEntryThatCannotBeSetAside(t *testing.T) {
+	d := newDisk()
+	j := reopen(t, d, 0)
+	j.fill(t, 0, 1)
+	d.mu.Lock()
+	d.names[path].data[j.slots[0].offset+30] ^= 1
+	d.fail = failOn("open", 1)
+	d.mu.Unlock()
+	rotten := d.content(path)
+	var s store
+	if err := j.Replay(t.Context(), s.settle); err == nil || j.Waiting() != 1 {
+		t.Errorf("%d wait, %v", j.Waiting(), err)
+	}
+	if !bytes.Equal(d.content(path), rotten) {
+		t.Error("the file was cut")
+	}
+	if err := j.Replay(t.Context(), s.settle); err != nil || j.Waiting() != 0 || j.Damaged() != 1 {
+		t.Errorf("%d wait, %d damages, %v", j.Waiting(), j.Damaged(), err)
+	}
+	if names := damagedNames(d); len(names) != 1 || !bytes.Equal(d.content(names[0]), rotten) {
+		t.Errorf("%v", names)
+	}
+}
+
 // holds2 is holds, where some entry may end as it is read.
 func (j opened) holds2(t *testing.T, numbers ...int) {
 	t.Helper()

@@ -23,7 +23,7 @@ type memDisk struct {
 	durable map[string]*memInode // as they are after a loss of power
 	space   int64                // bytes that may still be written; -1: any number
 	syncs   int
-	// fail, when not nil, may make an operation fail: open, write, sync,
+	// fail, when not nil, may make an operation fail: open, read, write, sync,
 	// truncate, rename, remove or syncdir.
 	fail func(operation, name string) error
 	// syncing, when not nil, is called in every sync of a file.
@@ -191,6 +191,9 @@ func (f *memFile) ReadAt(b []byte, at int64) (int, error) {
 	defer f.disk.mu.Unlock()
 	if f.closed {
 		return 0, fs.ErrClosed
+	}
+	if err := f.disk.failing("read", f.name); err != nil {
+		return 0, err
 	}
 	if at >= int64(len(f.inode.data)) {
 		return 0, io.EOF

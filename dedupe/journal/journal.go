@@ -66,8 +66,8 @@ type Journal struct {
 	waiting atomic.Int64  // len(byKey) and more: entries not done
 	gaveUp  atomic.Uint64 // the last entry of the group that ended the last replay; 0: none did
 
-	// io is held for writing while the file is exchanged or cut, for reading
-	// while an entry is read. It is taken before mu.
+	// io is held for writing while the file is exchanged or cut, but not synced,
+	// for reading while an entry is read. It is taken before mu.
 	io   sync.RWMutex
 	file file
 

@@ -82,7 +82,7 @@ func (j opened) entries(t testing.TB) []dedupe.Late {
 	slots := append([]*slot(nil), j.slots...)
 	j.mu.Unlock()
 	for _, s := range slots {
-		if late, ok := j.read(s.seq); ok {
+		if late, ok, _ := j.read(s.seq); ok {
 			late.Seq = 0
 			all = append(all, late)
 		}

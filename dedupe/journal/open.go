@@ -90,6 +90,11 @@ func (j *Journal) load() error {
 		return j.create(size)
 	}
 	j.id = *id
+	// The process before may have ended between the exchange of the file and the
+	// sync of its directory. What is added now must not go with the power.
+	if err := j.options.disk.SyncDir(filepath.Dir(j.path)); err != nil {
+		return err
+	}
 	found, err := scanFrames(j.file, size, j.id, func(offset int64, body []byte) error {
 		late, err := decode(body)
 		if err == nil {

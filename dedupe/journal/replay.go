@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sort"
 	"sync"
 
@@ -58,8 +59,9 @@ func (j *Journal) handOut(ctx context.Context, group []slot, settle func(context
 	var all sync.WaitGroup
 	for i, s := range group {
 		all.Go(func() {
-			late, ok := j.read(s.seq)
+			late, ok, err := j.read(s.seq)
 			if !ok {
+				errs[i] = err
 				return
 			}
 			if errs[i] = settle(ctx, late); errs[i] == nil {
@@ -104,12 +106,13 @@ func (j *Journal) Find(key dedupe.Key) (dedupe.Late, bool) {
 	if !ok {
 		return dedupe.Late{}, false
 	}
-	return j.read(s.seq)
+	late, ok, _ := j.read(s.seq) // a replay tells of the error
+	return late, ok
 }
 
-// read returns an entry that waits; false when it does not wait any more, or
-// can be read no longer, which ends it.
-func (j *Journal) read(seq uint64) (dedupe.Late, bool) {
+// read returns an entry that waits; false when it does not wait any more, or is
+// damaged, which ends it. With an error it still waits and cannot be read now.
+func (j *Journal) read(seq uint64) (late dedupe.Late, ok bool, err error) {
 	j.io.RLock()
 	defer j.io.RUnlock()
 	j.mu.Lock()
@@ -121,21 +124,31 @@ func (j *Journal) read(seq uint64) (dedupe.Late, bool) {
 	closed := j.closed
 	j.mu.Unlock()
 	if !ok || closed {
-		return dedupe.Late{}, false
+		return dedupe.Late{}, false, nil
 	}
-	late, err := j.readEntry(at, size)
-	if err != nil {
-		j.giveUp(seq, at, size, err)
-		return dedupe.Late{}, false
+	late, err = j.readEntry(at, size)
+	var unread *unreadError
+	switch {
+	case errors.As(err, &unread):
+		return dedupe.Late{}, false, fmt.Errorf("journal %s: %w", j.path, err)
+	case err != nil:
+		return dedupe.Late{}, false, j.giveUp(seq, at, size, err)
 	}
 	late.Seq = seq
-	return late, true
+	return late, true, nil
 }
+
+// unreadError is an error of the disk, which says nothing of what is on it.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
 
 func (j *Journal) readEntry(at, size int64) (dedupe.Late, error) {
 	b := make([]byte, size)
-	if err := readFull(j.file, b, at); err != nil {
-		return dedupe.Late{}, err
+	if err := readFull(j.file, b, at); errors.Is(err, io.EOF) {
+		return dedupe.Late{}, err // somebody has cut the file
+	} else if err != nil {
+		return dedupe.Late{}, &unreadError{err}
 	}
 	id, h, ok := parseHead(b[:headSize])
 	body := b[headSize:]
@@ -149,18 +162,20 @@ func (j *Journal) readEntry(at, size int64) (dedupe.Late, error) {
 }
 
 // giveUp ends an entry that was whole when it was written and can be read no
-// longer. The file is set aside before anything of it can be cut off.
-func (j *Journal) giveUp(seq uint64, at, size int64, why error) {
+// longer. The file is set aside before anything of it can be cut off; when that
+// fails, the entry stays.
+func (j *Journal) giveUp(seq uint64, at, size int64, why error) error {
 	j.mu.Lock()
 	end := j.end
 	j.mu.Unlock()
 	name, err := j.setAside(end)
 	if err != nil {
-		err = fmt.Errorf("and cannot be set aside: %w", err)
+		return fmt.Errorf("journal %s: it is damaged at offset %d (%w) and cannot be set aside: %w", j.path, at, why, err)
 	}
 	if j.Done(seq) {
 		j.damaged.Add(1)
 		j.options.Log.Error("the journal is damaged: an entry is lost to the store, and its call stays unknown",
-			"path", j.path, "offset", at, "bytes", size, "reason", why, "kept_as", name, "error", err)
+			"path", j.path, "offset", at, "bytes", size, "reason", why, "kept_as", name)
 	}
+	return nil
 }

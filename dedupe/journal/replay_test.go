@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -319,6 +320,90 @@ func TestACompactionThatFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A file that is cut and then cannot be synced is shorter all the same: what
+// comes next follows its header.
+func TestACutThatIsNotSynced(t *testing.T) {
+	d := newDisk()
+	j := reopen(t, d, 0)
+	j.fill(t, 0, 3)
+	failed := make(chan struct{})
+	d.mu.Lock()
+	d.fail = func(operation, _ string) error {
+		if operation != "sync" {
+			return nil
+		}
+		d.fail = nil // once; the disk's lock is held
+		close(failed)
+		return errors.New("the disk fails")
+	}
+	d.mu.Unlock()
+	for n := range 3 {
+		late, _ := j.Find(entry(n).Settlement.Key)
+		j.Done(late.Seq)
+	}
+	<-failed
+	j.fill(t, 3, 5)
+	closeNow(t, j.Journal)
+	again := reopen(t, d, 0)
+	again.holds(t, 3, 4)
+	if again.Damaged() != 0 {
+		t.Errorf("the cut left damage:\n%s", again.log)
+	}
+}
+
+// The process ends between the exchange of the file and the sync of its
+// directory; what the next one acknowledges must not go with the power.
+func TestAnExchangeThatWasNotSynced(t *testing.T) {
+	for seed := range uint64(10) {
+		d := newDisk()
+		j := reopen(t, d, 0)
+		j.fill(t, 0, 4)
+		late, _ := j.Find(entry(0).Settlement.Key)
+		j.Done(late.Seq)
+		if err := j.compact(); err != nil {
+			t.Fatal(err)
+		}
+		d.kill()
+		next := reopen(t, d, 0)
+		next.fill(t, 4, 6)
+		d.losePower(rand.New(rand.NewPCG(seed, 0)))
+		reopen(t, d, 0).holds(t, 1, 2, 3, 4, 5)
+	}
+}
+
+// Whoever looks for an entry does not wait for a disk that hangs while the file
+// is written anew.
+func TestALookWhileTheDiskHangs(t *testing.T) {
+	d := newDisk()
+	j := reopen(t, d, 0)
+	j.fill(t, 0, 4)
+	begun, hang := make(chan struct{}), make(chan struct{})
+	d.syncing = sync.OnceFunc(func() { close(begun); <-hang })
+	var compaction sync.WaitGroup
+	compaction.Go(func() {
+		if err := j.compact(); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	found := make(chan bool, 1)
+	go func() { // ends with hang at the latest
+		_, ok := j.Find(entry(2).Settlement.Key)
+		found <- ok
+	}()
+	select {
+	case ok := <-found:
+		if !ok {
+			t.Error("not found")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the disk")
+	}
+	close(hang)
+	compaction.Wait()
+	j.holds(t, 0, 1, 2, 3)
 }
 
 // The promise as a whole: whatever the disk does to a journal, at whatever
