@@ -18,11 +18,6 @@ import (
 // that a busy sidecar has in flight, so that they need not connect again.
 const idleConns = 1024
 
-// pingAfter is how long an HTTP/2 connection may be silent before it is asked
-// whether it lives, and how long it has for the answer. Without it a dead
-// connection would take every call with it until the kernel gives up.
-const pingAfter = 15 * time.Second
-
 func newTransport(cfg Config, conns *connections) *http.Transport {
 	dialer := &net.Dialer{
 		Timeout:   cfg.ConnectTimeout,
@@ -37,7 +32,7 @@ func newTransport(cfg Config, conns *connections) *http.Transport {
 		TLSClientConfig:        cfg.TLS.Clone(),
 		TLSHandshakeTimeout:    cfg.ConnectTimeout,
 		Protocols:              protocols,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		HTTP2:                  backend.HTTP2(),
 		MaxIdleConnsPerHost:    idleConns,
 		MaxConnsPerHost:        cfg.MaxConns,
 		IdleConnTimeout:        cfg.IdleTimeout,

@@ -198,7 +198,8 @@ func mcpClient(allowPrivate bool) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: backend.GuardAddresses(allowPrivate)}
 	return &http.Client{Transport: &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second,
+		ForceAttemptHTTP2: true, HTTP2: backend.HTTP2(),
 	}}
 }
 
