@@ -230,7 +230,9 @@ type Store interface {
 	// Undecided lists the calls that are Unknown, those included that an observer
 	// would find so, in no particular order. from is empty, or the Next of the
 	// page before. The work of a page is bounded, whatever the number of records;
-	// a call that becomes Unknown meanwhile may be missing.
+	// a call that becomes Unknown meanwhile may be missing, and one may stand on
+	// several pages. A record that cannot be read fails its page with ErrCorrupt:
+	// a listing that leaves out a call would say that there is nothing to decide.
 	Undecided(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)

@@ -56,7 +56,8 @@ func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error)
 	if err != nil {
 		return dedupe.Page{}, err
 	}
-	calls, err := s.unknown(ctx, server, keys)
+	slices.Sort(keys) // SCAN may name a key twice
+	calls, err := s.unknown(ctx, server, slices.Compact(keys))
 	if err != nil {
 		return dedupe.Page{}, err
 	}

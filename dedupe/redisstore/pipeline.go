@@ -116,7 +116,9 @@ func (p *pipeline) lane(ctx context.Context, c *command) (*lane, error) {
 	return p.open(name)
 }
 
-// open opens a lane with its flushers. There are at most maxLanes.
+// open opens a lane with its flushers. There are at most maxLanes. One whose
+// address is gone stays, idle, until stop: a few goroutines, where closing it would
+// have to wait for whoever is just about to use it.
 func (p *pipeline) open(name string) (*lane, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +142,10 @@ func (p *pipeline) open(name string) (*lane, error) {
 }
 
 // do sends a command and waits for its reply. When ctx ends first, the command
-// is withdrawn, or nobody knows.
+// is withdrawn, or nobody knows. The deadline of ctx bounds all of it; when ctx is
+// cancelled before, a command that its caller sends itself still waits for its
+// reply, for Options.Timeout (and WaitTimeout) at the most: the client library
+// heeds no cancellation, and what was sent could not be taken back.
 func (p *pipeline) do(ctx context.Context, c *command) error {
 	l, err := p.lane(ctx, c)
 	if err != nil {

@@ -29,7 +29,9 @@ import (
 // maxTries bounds how often one request is sent.
 const maxTries = 3
 
-// Store is a dedupe.Store on Redis.
+// Store is a dedupe.Store on Redis. A request heeds the deadline of its context
+// at once; its cancellation perhaps only when what has been sent is answered or
+// given up (Options.Timeout, and WaitTimeout).
 type Store struct {
 	options Options
 	client  redis.UniversalClient

@@ -40,7 +40,8 @@ type router struct {
 	mu     sync.Mutex
 	closed bool
 	// elsewhere are clients of nodes that were named by a redirection, by
-	// address: as many as there are nodes.
+	// address: as many as there were since the start. One whose node is gone
+	// stays until close.
 	elsewhere map[string]*redis.Client
 }
 
