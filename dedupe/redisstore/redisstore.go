@@ -63,8 +63,8 @@ func New(options Options) (*Store, error) {
 }
 
 // Admit implements dedupe.Store. With WaitReplicas only a claim waits for them.
-// A replay does not, so a failover may forget that its call is Done: the call is
-// then Claimed or Unknown, which the replicas have, and does not run again.
+// A replay does not, so a failover may forget that its call is Done. It is then
+// Claimed, which the replicas have: what must not be repeated becomes Unknown.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	if err := req.Validate(); err != nil {
 		return dedupe.Admission{}, err
