@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // Client makes the operations of one participant of a history, one after the
@@ -395,7 +394,30 @@ func (c Coverage) noteAdmit(op *Operation) {
 	if op.Verdict == dedupe.Won && r.Lease-r.Started != int64(op.Lease) {
 		c[SawReentry]++
 	}
-	if op.Verdict == dedupe.Replay && r.Effect == tool.NonIdempotent && r.Finished-r.Started > int64(20*time.Millisecond) {
-		c[SawLate]++
+}
+
+// NoteLate counts the settlements by which the late owner of an expired claim
+// made DONE of UNKNOWN: somebody had been told before that the outcome is
+// unknown, and nobody else decided about that claim.
+func (c Coverage) NoteLate(ops []Operation) {
+	for i := range ops {
+		late := &ops[i]
+		if late.Kind != Settle || !late.Heard || !late.OK || late.Resolves || late.To != dedupe.Done {
+			continue
+		}
+		undecided, resolved := false, false
+		for j := range ops {
+			before := &ops[j]
+			if before.Key != late.Key {
+				continue
+			}
+			r := before.Record
+			undecided = undecided || before.Kind == Admit && before.Heard && before.Verdict == dedupe.Undecided && before.Return < late.Call &&
+				r.Owner == late.Owner && r.Epoch == late.Epoch && r.Attempts == 0
+			resolved = resolved || before.Kind == Settle && before.Resolves && before.Owner == late.Owner && before.Epoch == late.Epoch
+		}
+		if undecided && !resolved {
+			c[SawLate]++
+		}
 	}
 }

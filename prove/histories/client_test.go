@@ -34,6 +34,7 @@ func record(t *testing.T, histories int, store dedupe.Store) (refused int, seen 
 		for i := range h.Operations {
 			seen.Note(&h.Operations[i], plan)
 		}
+		seen.NoteLate(h.Operations)
 		if Check(h, t.TempDir()) != nil {
 			refused++
 		}
@@ -84,6 +85,41 @@ func TestBrokenStores(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNoteLate: a settlement is late when the call was found to be undecided
+// before it, because its lease had run out.
+func TestNoteLate(t *testing.T) {
+	t.Parallel()
+	found := Operation{
+		Kind: Admit, Return: 10, Heard: true, Verdict: dedupe.Undecided, Record: Record{State: dedupe.Unknown, Owner: "a", Epoch: 2},
+	}
+	settled := Operation{Kind: Settle, Call: 20, Return: 30, Heard: true, OK: true, Owner: "a", Epoch: 2, To: dedupe.Done}
+	with := func(change func(found, settled *Operation), more ...Operation) []Operation {
+		f, s := found, settled
+		change(&f, &s)
+		return append([]Operation{s, f}, more...)
+	}
+	resolved := settled
+	resolved.Resolves = true
+	for what, c := range map[string]struct {
+		ops  []Operation
+		want int
+	}{
+		"late":                {with(func(*Operation, *Operation) {}), 1},
+		"seen afterwards":     {with(func(f, _ *Operation) { f.Return = 25 }), 0},
+		"another key":         {with(func(f, _ *Operation) { f.Key = 1 }), 0},
+		"another epoch":       {with(func(f, _ *Operation) { f.Record.Epoch = 1 }), 0},
+		"unknown by itself":   {with(func(f, _ *Operation) { f.Record.Attempts = 1 }), 0},
+		"a lease that holds":  {with(func(f, _ *Operation) { f.Verdict = dedupe.InFlight }), 0},
+		"refused":             {with(func(_, s *Operation) { s.OK = false }), 0},
+		"resolved by another": {with(func(*Operation, *Operation) {}, resolved), 0},
+	} {
+		seen := Coverage{}
+		if seen.NoteLate(c.ops); seen[SawLate] != c.want {
+			t.Errorf("%s: %d late settlements, want %d", what, seen[SawLate], c.want)
+		}
+	}
 }
 
 // TestUnansweredOperations: what was cut off takes effect before the end of its

@@ -23,6 +23,7 @@ func TestEmbedded(t *testing.T) {
 	const tracks = 2 // files at a time, so that one works while the other is opened
 	run := newProof(t, "embedded", proof.Runs(3_000, 20_000))
 	run.need = append(run.need, SawReopened)
+	run.unanswered = mostInterrupted
 	var cuts interruptions
 	var wg sync.WaitGroup
 	for range tracks {
