@@ -99,15 +99,14 @@ func (w *world) call(ctx context.Context, s *harness.Sidecar, id string) (*sidec
 }
 
 // wait has one call run at the first sidecar while duplicates wait at the others.
-// It returns how long after the first one's answer each of them had theirs.
+// It returns how long after the settlement each of them had their answer, by the
+// clock of the store, which is this host's.
 func (w *world) wait(ctx context.Context, id string, hold time.Duration) ([]time.Duration, error) {
 	arrived, held := w.expect(id)
 	var first *sidecallv1.ExecuteToolResponse
-	var settled time.Time
 	var lead, others errgroup.Group
 	lead.Go(func() (err error) {
 		first, err = w.call(ctx, w.sidecars[0], id)
-		settled = time.Now()
 		return err
 	})
 	<-arrived
@@ -130,6 +129,10 @@ func (w *world) wait(ctx context.Context, id string, hold time.Duration) ([]time
 	if err := errors.Join(lead.Wait(), others.Wait()); err != nil {
 		return nil, err
 	}
+	settled, err := w.settled(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	delays := make([]time.Duration, len(ends))
 	for i, end := range ends {
 		delays[i] = end.Sub(settled)
@@ -138,6 +141,19 @@ func (w *world) wait(ctx context.Context, id string, hold time.Duration) ([]time
 		}
 	}
 	return delays, nil
+}
+
+// settled is when a call was settled, in whole milliseconds of the store's clock.
+// When its caller had the answer is too late a moment to count from.
+func (w *world) settled(ctx context.Context, id string) (time.Time, error) {
+	record, err := w.sidecars[0].Client.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ToolUseId: id, ConversationId: "c"})
+	if err != nil {
+		return time.Time{}, err
+	}
+	if record.GetFinishedAt() == nil {
+		return time.Time{}, fmt.Errorf("%s is not settled: %v", id, record)
+	}
+	return record.GetFinishedAt().AsTime(), nil
 }
 
 // sameAnswer says what is wrong with the answer to a duplicate.
