@@ -146,9 +146,9 @@ func TestHTTP1StatusInTheMiddleOfTheWork(t *testing.T) {
 		fmt.Sprintf("unknown, never sent again; declared rejects_before_work all the same: %d executions", twice))
 }
 
-// runsAgain makes calls of a tool whose declaration is wrong until one of them is
-// sent again, which the retry budget may refuse for a while. That it runs twice
-// then is documented; the row fails when it is no longer so.
+// runsAgain makes calls of a tool whose declaration is wrong, or whose server lies,
+// until one of them is sent again, which the retry budget may refuse for a while.
+// That it runs twice then is documented; the row fails when it is no longer so.
 func (a *audit) runsAgain(tool, fault string) (executions int) {
 	a.t.Helper()
 	n := 0
@@ -160,7 +160,7 @@ func (a *audit) runsAgain(tool, fault string) (executions int) {
 		executions = a.site.ledger.Executions(c.key)
 		return a.site.requests(c.key) > 1
 	})
-	a.control(tool+", whose declaration is wrong", 2, executions)
+	a.control(tool+" that meets "+fault+", where somebody says what is not so", 2, executions)
 	return executions
 }
 

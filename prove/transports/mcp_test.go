@@ -202,6 +202,9 @@ func (f *front) breaks(w http.ResponseWriter, r *http.Request, inner http.Handle
 	}
 	inner.ServeHTTP(httptest.NewRecorder(), r) // the tool runs and its answer is thrown away
 	switch fault {
+	case "session-lie":
+		http.Error(w, "session not found", http.StatusNotFound)
+		f.forget()
 	case "stream-empty":
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": nothing\n\n") // a client that left is not our concern, here and below
@@ -263,6 +266,7 @@ func TestMCPOverHTTP(t *testing.T) {
 			a.refusedThenSentAgain(newTrial(act, fault, round))
 		}
 	}
+	a.believesTheLie()
 	if s.faults == 0 || s.reused < s.faults*9/10 {
 		a.broken("of %d faults only %d met a session that was in use", s.faults, s.reused)
 	}
@@ -283,6 +287,18 @@ func (a *audit) refusedThenSentAgain(c trial) {
 	if asked, ran := a.site.requests(c.key), a.site.ledger.Executions(c.key); res.GetIsError() || asked != 2 || ran != 1 {
 		a.broken("%s in the next session: %d requests, %d executions: %s", c.key, asked, ran, res.GetContent())
 	}
+}
+
+// believesTheLie makes a call that a server carries out and then says not to know
+// the session of. That the same call runs again in the next session is documented.
+func (a *audit) believesTheLie() {
+	a.t.Helper()
+	c := newTrial(act, "session-lie", 0)
+	for range 2 {
+		harness.WaitFor(a.t, "the session to be there", a.answers)
+		a.Call(a.request(c))
+	}
+	a.control("a call of a session that the server denies", a.site.requests(c.key), a.site.ledger.Executions(c.key))
 }
 
 // A server on stdio that dies in the middle of a call, when the effect is on the
