@@ -46,7 +46,9 @@ func deadLength() time.Duration { return proof.Pick(2*time.Second, time.Minute) 
 
 func deadUpstreams() []death {
 	const wait = time.Second
-	gone, late := []string{"DEPENDENCY_UNAVAILABLE"}, []string{"TIMEOUT", "OVERLOADED"}
+	gone := []string{"DEPENDENCY_UNAVAILABLE"}
+	// The time may be over before there is a connection, when the machine is busy.
+	late := []string{"TIMEOUT", "OVERLOADED", "DEPENDENCY_UNAVAILABLE"}
 	busy := func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", fmt.Sprint(int(wait.Seconds())))
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -152,8 +154,11 @@ func (d *death) judge(t *testing.T, violations *int, tally *Tally) {
 		}
 	}
 	mustBeAmong(t, violations, tally, codes...)
+	// Small parts of the time that the calls had. In short the load alone may be
+	// more than what a busy machine has left, and there is no second try.
+	soon := deadDeadline / time.Duration(proof.Runs(2, 10))
 	for _, code := range refusing {
-		if late := tally.Quantile(code, 0.99); late > soon(deadDeadline) {
+		if late := tally.Quantile(code, 0.99); late > soon {
 			broken(t, violations, "%s in %s (p99)", code, late)
 		}
 	}

@@ -165,11 +165,6 @@ func mustBeAmong(t *testing.T, violations *int, tally *Tally, codes ...string) {
 	}
 }
 
-// soon is the latency below which 99 % of the refusals of a load stay: a small
-// part of the time that the calls had, less small on a machine that is busy with
-// other things.
-func soon(deadline time.Duration) time.Duration { return deadline / time.Duration(proof.Runs(5, 10)) }
-
 // leastOffered is the share of the load that was meant to be offered that has to
 // be. A machine that is busy with other things may be behind at the end of a
 // short one; the figures tell what was offered.
