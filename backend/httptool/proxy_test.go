@@ -22,20 +22,28 @@ import (
 // to where that one says, and remembers those lines.
 type forwardProxy struct {
 	*httptest.Server
-	t  *testing.T
+	t *testing.T
+
 	mu sync.Mutex
 	// asked are the first lines of the requests: method and target.
-	asked   []string
-	tunnels sync.WaitGroup
+	asked []string
+	// tunnels are those that are open; ended is told when one is not any more.
+	tunnels int
+	ended   *sync.Cond
 }
 
 func startProxy(t *testing.T) *forwardProxy {
 	t.Helper()
 	p := &forwardProxy{t: t}
+	p.ended = sync.NewCond(&p.mu)
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(func() {
-		p.Close()
-		p.tunnels.Wait()
+		p.Close() // which does not wait for tunnels
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for p.tunnels > 0 {
+			p.ended.Wait()
+		}
 	})
 	return p
 }
@@ -69,24 +77,36 @@ func (p *forwardProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, resp.Body)
 }
 
+// tunnel carries bytes until one side closes, which closes the other.
 func (p *forwardProxy) tunnel(w http.ResponseWriter, address string) {
+	p.mu.Lock()
+	p.tunnels++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.tunnels--
+		p.ended.Broadcast()
+	}()
 	far, err := net.Dial("tcp", address)
 	if err != nil {
 		p.t.Error(err)
 		return
 	}
-	w.WriteHeader(http.StatusOK)
-	near, _, err := http.NewResponseController(w).Hijack()
+	near, early, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		p.t.Error(err)
 		return
 	}
-	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
-		p.tunnels.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
-			_ = way[0].Close()
-		})
-	}
+	_, _ = io.WriteString(near, "HTTP/1.1 200 OK\r\n\r\n") // a client that left is found out next
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(near, far)
+		_ = near.Close()
+	})
+	_, _ = io.Copy(far, early) // what the server has read ahead comes first
+	_ = far.Close()
+	back.Wait()
 }
 
 func (p *forwardProxy) config(t *testing.T, base string) httptool.Config {
