@@ -19,8 +19,8 @@ import (
 //	CLAIMED, lease out, non_idempotent      another          Undecided, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   another          Won, CLAIMED, epoch+1
 //	NOT_RUN                                 its owner        InFlight
-//	NOT_RUN                                 another          Won, CLAIMED, epoch+1
 //	NOT_RUN, sent as repeatable             non_idempotent   Undecided, UNKNOWN
+//	NOT_RUN                                 another          Won, CLAIMED, epoch+1
 //	UNKNOWN                                 anyone           Undecided
 //	DONE                                    anyone           Replay
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
