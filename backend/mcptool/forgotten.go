@@ -28,7 +28,7 @@ const (
 var noSession = regexp.MustCompile(`(?i)^(bad request: )?((no valid|missing|invalid|unknown|invalid or missing|invalid or expired) (mcp )?session id\b|(missing )?mcp-session-id\b)`)
 
 // checkSession says what an HTTP error means for the session, and has it
-// replaced whenever it may be unknown: a new one costs little. As evidence that
+// replaced whenever it may well be unknown: a new one costs little. As evidence that
 // the call was not carried out counts only what cannot be its answer. The
 // protocol demands 404 for an unknown session; servers written after the
 // official examples answer 400 and name the session.
@@ -38,14 +38,19 @@ func (w *wire) checkSession(req *http.Request, a answer) sessionWord {
 	if !suspect || req.Header.Get(sessionHeader) == "" {
 		return sessionKept
 	}
-	w.watch.expire()
 	text, answers, readable := errorText(a.body)
-	switch {
-	case answers && a.rpc != nil && a.status == http.StatusBadRequest:
+	word := noSession.MatchString(text)
+	if answers && a.rpc != nil && a.status == http.StatusBadRequest {
+		if word {
+			w.watch.expire()
+		}
 		return sessionKept
+	}
+	w.watch.expire()
+	switch {
 	case answers, !readable:
 		return sessionDoubted
-	case a.status == http.StatusNotFound, noSession.MatchString(text):
+	case a.status == http.StatusNotFound, word:
 		return sessionGone
 	default:
 		return sessionDoubted

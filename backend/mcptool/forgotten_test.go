@@ -43,9 +43,9 @@ func TestOnlyTheTransportsWordsProveThatTheSessionIsGone(t *testing.T) {
 		"404 without an id":           {404, answered("null", -32001, "Session not found"), gone},
 		"404 of a gateway":            {404, `{"id":"req-7","message":"no route"}`, gone},
 
-		"the answer of a handler":               {400, `{"id":ID,"error":{"message":"checkout session closed after capture"}}`, refusal("0")},
+		"a handler's own answer":                {400, `{"id":ID,"error":{"message":"checkout session closed after capture"}}`, refusal("0")},
 		"an answer in the SDK's words":          {400, answered("ID", -32000, "Bad Request: No valid session ID provided"), refusal("-32000")},
-		"an answer about an argument":           {400, answered("ID", -32602, "session id must be a number"), proven{tool.CodeInvalidArgs, tool.Definite, "-32602"}},
+		"a handler's own, about an argument":    {400, answered("ID", -32602, "session id must be a number"), proven{tool.CodeInvalidArgs, tool.Definite, "-32602"}},
 		"the answer of a handler with 404":      {404, answered("ID", -32001, "checkout session not found"), doubted},
 		"an answer whose error is a text":       {400, `{"id":ID,"error":"session closed after capture"}`, doubted},
 		"an answer whose error is a text, 404":  {404, `{"id":ID,"error":"session closed after capture"}`, doubted},
@@ -79,7 +79,17 @@ func TestOnlyTheTransportsWordsProveThatTheSessionIsGone(t *testing.T) {
 			if n := s.posts.Load(); n != 1 {
 				t.Errorf("sent %d times", n)
 			}
-			// Whatever it proves, the session is replaced.
+			select {
+			case <-old.expired:
+			default:
+				if !strings.Contains(name, "a handler's own") {
+					t.Error("the session is kept")
+				}
+				return
+			}
+			if strings.Contains(name, "a handler's own") {
+				t.Error("the session is given up")
+			}
 			waitFor(t, "another session", func() bool {
 				now := r.state.Load().session
 				return now != nil && now != old
