@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
 )
 
@@ -53,12 +54,12 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 		size, limit = "full", s.full
 	}
 	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run}
-	if s.race {
-		args = append(args, "-race")
+	env, _ := environment(os.Environ())
+	if s.race && !r.full {
+		args, env = append(args, "-race"), append(env, harness.RaceEnv+"=1")
 	}
 	cmd := exec.CommandContext(ctx, proof.Go(), append(args, s.pkg)...)
-	cmd.Env, _ = environment(os.Environ())
-	cmd.Env = append(cmd.Env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
+	cmd.Env = append(env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
 	if failure := runGroup(cmd); failure != nil {

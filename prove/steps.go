@@ -8,7 +8,9 @@ type step struct {
 	name string
 	// pkg is the package, run the tests of it as for go test -run.
 	pkg, run string
-	race     bool
+	// race: in short form the tests and their sidecars are built with the race
+	// detector. The full form runs what is released.
+	race bool
 	// short and full are the time limits of the two sizes; a step that needs more
 	// fails.
 	short, full time.Duration
@@ -20,7 +22,7 @@ type step struct {
 // steps are all proofs, in the order of the table.
 var steps = []step{
 	{
-		name: "crash", pkg: "./prove/crash", run: ".",
+		name: "crash", pkg: "./prove/crash", run: ".", race: true,
 		short: 8 * time.Minute, full: 90 * time.Minute,
 		rows: []string{
 			"failpoints in the release build",
@@ -40,7 +42,7 @@ var steps = []step{
 		},
 	},
 	{
-		name: "redis replies, failover, upstream links", pkg: "./prove/redisfault", run: ".",
+		name: "redis replies, failover, upstream links", pkg: "./prove/redisfault", run: ".", race: true,
 		short: 5 * time.Minute, full: 30 * time.Minute,
 		rows: []string{
 			"Sentinel failover, replication link cut [redis, wait_replicas: 1]",

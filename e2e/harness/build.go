@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sidecall/sidecall/prove/proof"
 )
 
 // RaceEnv names the environment variable that, when it is not empty, has the
@@ -66,15 +68,6 @@ func ReleaseBinary(tb testing.TB) string {
 	return release.get(tb)
 }
 
-// GoCommand is the go that the Makefile was told to use: what is tested and what
-// is looked at come from the same one.
-func GoCommand() string {
-	if command := os.Getenv("GO"); command != "" {
-		return command
-	}
-	return "go"
-}
-
 func (build *build) get(tb testing.TB) string {
 	tb.Helper()
 	build.once.Do(func() { build.path, build.err = build.make() })
@@ -88,7 +81,7 @@ func (build *build) get(tb testing.TB) string {
 // to date, and none leaves one behind. One process builds at a time.
 func (build *build) make() (path string, err error) {
 	dir := filepath.Join(Root(), "bin", "e2e")
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the go tool makes the directories of its binaries
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, build.name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -101,7 +94,7 @@ func (build *build) make() (path string, err error) {
 	}
 	path = filepath.Join(dir, build.name)
 	args := append([]string{"build"}, build.flags...)
-	cmd := exec.CommandContext(context.Background(), GoCommand(), append(args, "-o", path, "./cmd/sidecall")...)
+	cmd := exec.CommandContext(context.Background(), proof.Go(), append(args, "-o", path, "./cmd/sidecall")...)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -5,6 +5,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -94,10 +95,14 @@ func (f flood) run(t *testing.T) {
 	if sum != f.ids {
 		f.broken(t, "%d executions of %d ids", sum, f.ids)
 	}
+	speed := fmt.Sprintf("; %.0f calls/s", float64(f.ids*copies)/took.Seconds())
+	if os.Getenv(harness.RaceEnv) != "" {
+		speed = "" // of a build that nobody runs
+	}
 	proof.Report(t, proof.Row{
 		Fault: fmt.Sprintf("%d duplicates of each id over %d sidecars", copies, len(f.sidecars)),
 		Store: f.store, Runs: f.ids, Violations: f.violations,
-		Figure: fmt.Sprintf("%d calls, %d executions of %d ids; %.0f calls/s", f.ids*copies, sum, f.ids, float64(f.ids*copies)/took.Seconds()),
+		Figure: fmt.Sprintf("%d calls, %d executions of %d ids%s", f.ids*copies, sum, f.ids, speed),
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // variables of the package, its variable of the environment, and its names.
 func traces(t *testing.T, binary string) (found []string) {
 	t.Helper()
-	symbols, err := exec.CommandContext(t.Context(), harness.GoCommand(), "tool", "nm", binary).Output()
+	symbols, err := exec.CommandContext(t.Context(), proof.Go(), "tool", "nm", binary).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
