@@ -55,11 +55,12 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	}
 	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run}
 	env, _ := environment(os.Environ())
+	env = append(env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	if s.race && !r.full {
 		args, env = append(args, "-race"), append(env, harness.RaceEnv+"=1")
 	}
 	cmd := exec.CommandContext(ctx, proof.Go(), append(args, s.pkg)...)
-	cmd.Env = append(env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
+	cmd.Env = env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)
 	if failure := runGroup(cmd); failure != nil {
