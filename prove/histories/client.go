@@ -218,7 +218,7 @@ func (c *Client) do(ctx context.Context, op Operation) (over bool) {
 	}
 	err := op.ask(ctx, c.Store, c.Plan)
 	if c.Resends != nil {
-		op.Sends = sendsBetween(resends, c.Resends(), op.Kind)
+		op.Sends = sendsBetween(resends, c.Resends(), op.Kind, err == nil)
 	}
 	if err == nil {
 		op.Heard, op.Return = true, c.Now()
@@ -246,12 +246,21 @@ func (c *Client) givenUp(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // sendsBetween is how often a request may have been sent again: it was if a
-// connection was cut while it was under way, and at most twice.
-func sendsBetween(before, after uint64, kind Kind) int {
-	if kind == Lookup || before == after && before%2 == 0 {
+// connection was cut while it was under way, and at most twice. One that was
+// given up, or whose answer was lost, is under way for nobody knows how long: it
+// may lie in a group with others, which is sent again when the client is gone.
+func sendsBetween(before, after uint64, kind Kind, heard bool) int {
+	const most = 2
+	switch {
+	case kind == Lookup:
 		return 0
+	case !heard:
+		return most
+	case before == after && before%2 == 0:
+		return 0
+	default:
+		return int(min((after+1)/2-before/2, most))
 	}
-	return int(min((after+1)/2-before/2, 2))
 }
 
 // ask makes the request.

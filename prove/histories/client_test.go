@@ -158,11 +158,14 @@ func TestSendsBetween(t *testing.T) {
 		{1, 4, 2}, {0, 4, 2},
 		{0, 20, 2}, // three tries at the most
 	} {
-		if got := sendsBetween(c.before, c.after, Admit); got != c.want {
+		if got := sendsBetween(c.before, c.after, Admit, true); got != c.want {
 			t.Errorf("from %d to %d: %d, want %d", c.before, c.after, got, c.want)
 		}
 	}
-	if sendsBetween(0, 2, Lookup) != 0 {
+	if sendsBetween(4, 4, Admit, false) != 2 {
+		t.Error("what was given up may be sent again afterwards")
+	}
+	if sendsBetween(0, 2, Lookup, true) != 0 || sendsBetween(0, 2, Lookup, false) != 0 {
 		t.Error("a lookup changes nothing, however often it is sent")
 	}
 }
