@@ -254,12 +254,11 @@ func TestAServerThatIsAway(t *testing.T) {
 	s.Listener.Close()
 	s.CloseClientConnections()
 	_, f := r.call("pay", `{}`)
-	// The connection in reserve was closed before anything was written on it,
-	// or a new one was refused.
-	if f == nil || f.Code != tool.CodeDependencyUnavailable {
-		t.Fatalf("failure is %+v", f)
+	// A connection in reserve was closed, which is seen or not before something
+	// is written on it, or a new one was refused. In reserve are a few.
+	for tries := 0; tries < 10 && f != nil && f.Code == tool.CodeDependencyUnavailable && f.ErrorType != "connection_refused"; tries++ {
+		_, f = r.call("pay", `{}`)
 	}
-	_, f = r.call("pay", `{}`)
 	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.NotExecuted, "connection_refused")
 	if n := s.ledger.count("paid"); n != 0 {
 		t.Errorf("it ran %d times", n)
