@@ -144,8 +144,10 @@ func step(n *yaml.Node, key string) (next spot, lost bool) {
 }
 
 // shorten keeps the text of a message readable.
-func shorten(s string) string {
-	const most = 60
+func shorten(s string) string { return shortenTo(s, 60) }
+
+// shortenTo keeps at most so many characters.
+func shortenTo(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
 		return s

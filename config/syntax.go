@@ -94,11 +94,11 @@ func breaksLine(r rune, rest []byte) bool {
 func syntaxProblem(file string, data []byte, err error) *Problem {
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
-		return &Problem{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return &Problem{File: file, Message: "not YAML: " + parserSays(strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
-	message := "not YAML: " + le.Message
+	message := "not YAML: " + parserSays(le.Message)
 	if le.ContextMsg != "" {
-		message += " " + le.ContextMsg
+		message += " " + parserSays(le.ContextMsg)
 		if le.ContextMark.Line > 0 && le.ContextMark.Line != le.Mark.Line {
 			message += fmt.Sprintf(" that starts at line %d, column %d", le.ContextMark.Line, le.ContextMark.Column)
 		}
@@ -108,6 +108,10 @@ func syntaxProblem(file string, data []byte, err error) *Problem {
 	}
 	return &Problem{File: file, Line: le.Mark.Line, Column: le.Mark.Column, Message: message}
 }
+
+// parserSays are the words of the parser, which may quote an anchor or a tag of
+// any length.
+func parserSays(message string) string { return shortenTo(message, 200) }
 
 func syntaxAdvice(le *yaml.LoadError, line string) string {
 	here, before := "", line
