@@ -312,7 +312,8 @@ func TestMCPOnStdio(t *testing.T) {
 	s := newSite()
 	a := &audit{t: t, site: s, Sidecar: harness.Start(t, mcpConfig(fmt.Sprintf("command: [%q], env: {%s: %q}", self, ledgerVariable, path)))}
 	usable := func() bool { return slices.Contains(a.Tools(), act) && a.answers() }
-	for round := range proof.Runs(1, 30) {
+	// Few: a server that keeps dying is started after up to half a minute.
+	for round := range proof.Runs(1, 5) {
 		for _, tool := range mcpTools {
 			harness.WaitFor(t, "the server to come back", usable)
 			c, before := newTrial(tool, "killed", round), total(t, startsOf(path))
