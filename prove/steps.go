@@ -82,7 +82,7 @@ var steps = []step{
 	},
 	{
 		name: "transports", pkg: "./prove/transports", run: ".",
-		short: 4 * time.Minute, full: 40 * time.Minute,
+		short: 4 * time.Minute, full: 60 * time.Minute,
 		rows: []string{
 			"http/1.1: executed, then broken, connection reused [embedded]",
 			"http/1.1: executed, then redirected (301 to 308) [embedded]",
