@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,41 +41,46 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	}
 }
 
-// A master whose replica is gone acknowledges nothing; the others go on.
+// A master whose replica hangs acknowledges nothing; the others go on, and so
+// does a sidecar that starts only now.
 func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 	t.Parallel()
 	cluster := redisserver.StartCluster(t, 3, 3, calm...)
-	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, WaitTimeout: 200 * time.Millisecond})
+	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1})
 	alone := cluster.MasterOf(0)
 	replica := cluster.ReplicasOf(alone)[0]
+	masters := map[string]*redisserver.Server{}
+	for i := range 24 {
+		req := spread(fmt.Sprint(i))
+		masters[req.Key.ID] = cluster.MasterOf(cluster.Slot(recordKey("sidecall:", req.Key)))
+	}
 	replica.Pause()
 	ctx := context.Background()
-	refused, claimed := 0, 0
-	for i := range 24 {
-		req := request(fmt.Sprint(i), tool.NonIdempotent)
-		req.Key.Conversation = ""
-		on := cluster.MasterOf(cluster.Slot(recordKey("sidecall:", req.Key)))
-		a, err := s.Admit(ctx, req)
-		switch {
-		case on == alone && err != nil && strings.Contains(err.Error(), "fewer than 1 replicas"):
-			refused++
-		case on != alone && err == nil && a.Verdict == dedupe.Won:
-			claimed++
-		default:
-			t.Errorf("call %d on %v: %v, %v", i, on, a.Verdict, err)
-		}
+	var refused, claimed atomic.Int32
+	var calls sync.WaitGroup
+	for id, on := range masters {
+		calls.Go(func() {
+			a, err := s.Admit(ctx, spread(id))
+			switch {
+			case on == alone && err != nil && strings.Contains(err.Error(), "fewer than 1 replicas"):
+				refused.Add(1)
+			case on != alone && err == nil && a.Verdict == dedupe.Won:
+				claimed.Add(1)
+			default:
+				t.Errorf("call %s on %v: %v, %v", id, on, a.Verdict, err)
+			}
+		})
 	}
-	if refused == 0 || claimed == 0 {
-		t.Errorf("%d refused, %d claimed: want both", refused, claimed)
+	calls.Wait()
+	if refused.Load() == 0 || claimed.Load() == 0 {
+		t.Errorf("%d refused, %d claimed: want both", refused.Load(), claimed.Load())
 	}
 	replica.Resume()
-	for i := range 24 {
-		req := request(fmt.Sprint(i), tool.NonIdempotent)
-		req.Key.Conversation = ""
+	for id := range masters {
 		until(t, "every claim", func() bool {
-			a, err := s.Admit(ctx, req)
+			a, err := s.Admit(ctx, spread(id))
 			if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {
-				t.Fatalf("call %d: %v at epoch %d", i, a.Verdict, a.Record.Epoch)
+				t.Fatalf("call %s: %v at epoch %d", id, a.Verdict, a.Record.Epoch)
 			}
 			return err == nil
 		})
@@ -192,6 +199,50 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 		t.Error("no request was met by the failover")
 	}
 	master.AwaitInfo("role", "slave")
+}
+
+// The host of the master and of a Sentinel hangs: of the very one that the store
+// talks to.
+func TestTheSentinelHangsWithTheMaster(t *testing.T) {
+	t.Parallel()
+	master := redisserver.Start(t, redisserver.Options{})
+	redisserver.StartReplica(t, master.Addr, redisserver.Options{})
+	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{Replicas: 1})
+	options := Options{MasterName: "main", Timeout: time.Second}
+	for _, s := range sentinels {
+		options.Addrs = append(options.Addrs, s.Addr)
+	}
+	s := open(t, options)
+	ctx := context.Background()
+	if a, err := s.Admit(ctx, request("before", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {
+		t.Fatalf("%v, %v", a.Verdict, err)
+	}
+	master.Do("wait", 1, 10_000)
+	var asked *redisserver.Server
+	until(t, "the store to listen to a Sentinel", func() bool {
+		for _, s := range sentinels {
+			if strings.Contains(s.Do("client", "list").(string), "name=sidecall ") {
+				asked = s
+			}
+		}
+		return asked != nil
+	})
+	master.Pause()
+	asked.Pause()
+	defer master.Resume()
+	defer asked.Resume()
+	for _, s := range sentinels {
+		if s != asked {
+			until(t, "another master", func() bool { return s.MasterByName("main") != master.Addr })
+		}
+	}
+	until(t, "a claim on the new master", func() bool {
+		a, err := s.Admit(ctx, request("before", tool.NonIdempotent))
+		if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {
+			t.Fatalf("%v at epoch %d", a.Verdict, a.Record.Epoch)
+		}
+		return err == nil
+	})
 }
 
 // A replica is promoted while the old master lives, cut off from everybody but

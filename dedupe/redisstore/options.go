@@ -116,7 +116,36 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 // client makes the client. It connects when it is first used.
 func (o Options) client() redis.UniversalClient {
 	silence()
-	return redis.NewUniversalClient(o.universal())
+	client := redis.NewUniversalClient(o.universal())
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(impatient{o.Timeout / 4}) })
+	}
+	return client
+}
+
+// impatient bounds the question where the slots of a Cluster are. The client
+// library asks one node after another, in no particular order, and each has all
+// the time that is left: one that hangs would use it up for the others.
+type impatient struct{ limit time.Duration }
+
+// DialHook implements redis.Hook.
+func (impatient) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h impatient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		if _, ok := c.(*redis.ClusterSlotsCmd); !ok {
+			return next(ctx, c)
+		}
+		ctx, cancel := context.WithTimeout(ctx, h.limit)
+		defer cancel()
+		return next(ctx, c)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (impatient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // node are the options of a client of one node of a Cluster.

@@ -292,3 +292,21 @@ func TestAMasterThatEvictsAmongOthersThatFail(t *testing.T) {
 		}
 	}
 }
+
+// A node that hangs does not keep the store from asking another one where the
+// slots are.
+func TestANodeHangsThatIsAskedForTheSlots(t *testing.T) {
+	t.Parallel()
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	for range 12 { // which of the two is asked first is chance
+		masters := startFakeCluster(t, won)
+		s := open(t, Options{Addrs: []string{hung.Addr().String(), masters[0].addr}, Cluster: true, Timeout: time.Second})
+		if a, err := s.Admit(t.Context(), spread("x")); err != nil || a.Verdict != dedupe.Won {
+			t.Fatalf("%v, %v", a.Verdict, err)
+		}
+	}
+}
