@@ -118,10 +118,14 @@ func (o Options) client() redis.UniversalClient {
 	silence()
 	client := redis.NewUniversalClient(o.universal())
 	if cluster, ok := client.(*redis.ClusterClient); ok {
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(impatient{o.Timeout / 4}) })
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(impatient{max(o.Timeout/4, leastForSlots)}) })
 	}
 	return client
 }
+
+// leastForSlots is what a node has at least to be connected to and to answer,
+// where all of the time is short.
+const leastForSlots = 250 * time.Millisecond
 
 // impatient bounds the question where the slots of a Cluster are. The client
 // library asks one node after another, in no particular order, and each has all
