@@ -250,7 +250,8 @@ func TestMCPOverHTTP(t *testing.T) {
 	t.Cleanup(server.CloseClientConnections)
 	a := &audit{Sidecar: harness.Start(t, mcpConfig(fmt.Sprintf("url: %q, allow_private: true", server.URL))), t: t, site: s}
 	harness.WaitFor(t, "the tools of the server", func() bool { return slices.Contains(a.Tools(), act) })
-	for round := range proof.Runs(2, 60) {
+	// After each fault the session is opened again, which takes a second.
+	for round := range proof.Runs(2, 20) {
 		for _, fault := range mcpBroken {
 			for _, tool := range mcpTools {
 				harness.WaitFor(t, "the session to be there", a.answers)
