@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/journal"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/prove/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -29,7 +30,7 @@ type sidecar struct {
 	wire *wire
 	path string
 	max  int64
-	log  *safeBuffer
+	log  *transcript.Transcript
 }
 
 func (s *sidecar) begin() {
@@ -47,24 +48,6 @@ func (s *sidecar) end() {
 	if err := s.Close(context.Background()); err != nil {
 		s.t.Error(err)
 	}
-}
-
-// safeBuffer is a bytes.Buffer for several goroutines.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // breaks is a store with a bug, while it is on.
@@ -108,7 +91,7 @@ func journaledNow(t *testing.T, f func(t *testing.T, w *wire, here *sidecar, the
 	path := filepath.Join(t.TempDir(), "sidecall.journal")
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: keeps{memory.New(memory.Options{})}}
-		here := &sidecar{t: t, wire: w, path: path, log: &safeBuffer{}}
+		here := &sidecar{t: t, wire: w, path: path, log: &transcript.Transcript{}}
 		here.begin()
 		there := dedupe.New(w, dedupe.Options{Incarnation: "there"})
 		defer func() {
@@ -545,16 +528,20 @@ func TestAForgottenCallThatRunsAgain(t *testing.T) {
 	})
 }
 
+// itRan are the ends of calls that ran, or may have, and what the next one with
+// the same id has to be told.
+var itRan = map[string]struct {
+	s    dedupe.Settlement
+	want dedupe.Verdict
+}{
+	"done":    {done("paid"), dedupe.Replay},
+	"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
+}
+
 // Somebody else had the forgotten call, and provably did not run it: that says
 // nothing of the first run.
 func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
-	for name, c := range map[string]struct {
-		s    dedupe.Settlement
-		want dedupe.Verdict
-	}{
-		"done":    {done("paid"), dedupe.Replay},
-		"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
-	} {
+	for name, c := range itRan {
 		t.Run(name, func(t *testing.T) {
 			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 				call := refund(tool.NonIdempotent)
@@ -584,13 +571,7 @@ func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
 // The same, where the store forgets while the call runs and is back at its end:
 // what goes straight to the store gets the care of what goes by the journal.
 func TestAStoreThatForgetsARunningCall(t *testing.T) {
-	for name, c := range map[string]struct {
-		s    dedupe.Settlement
-		want dedupe.Verdict
-	}{
-		"done":    {done("paid"), dedupe.Replay},
-		"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
-	} {
+	for name, c := range itRan {
 		t.Run(name, func(t *testing.T) {
 			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 				call := refund(tool.NonIdempotent)
@@ -777,7 +758,7 @@ func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
 
 func TestWithoutAJournalTheLossIsCountedAndSaid(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
-		log := &safeBuffer{}
+		log := &transcript.Transcript{}
 		here := &sidecar{t: t, log: log, Dedupe: dedupe.New(keeps{w}, dedupe.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})}
 		defer here.end()
 		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/prove/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -74,12 +75,12 @@ func TestOneToolAtATime(t *testing.T) {
 }
 
 // listing is a server whose tool list is made by hand.
-func listing(t *testing.T, list func(cursor string) string) (*running, *logBook) {
+func listing(t *testing.T, list func(cursor string) string) (*running, *transcript.Transcript) {
 	t.Helper()
 	s := newSite(t, mcp.StreamableHTTPOptions{})
 	s.before(lists(list))
 	cfg := s.config(t)
-	log := new(logBook)
+	log := new(transcript.Transcript)
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	return run(t, cfg), log
 }
@@ -151,7 +152,7 @@ func TestListsThatAreTooLongInAllAreCut(t *testing.T) {
 			pages, strings.Repeat("x", page), next)
 	}))
 	cfg := s.config(t)
-	log := new(logBook)
+	log := new(transcript.Transcript)
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	cfg.MaxMessage, cfg.MaxList = 2*page, 10*page
 	r := run(t, cfg)

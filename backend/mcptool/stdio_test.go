@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/prove/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -82,7 +83,7 @@ func TestManyCallsShareOneProcess(t *testing.T) {
 }
 
 func TestNoiseOnStandardOutputIsDropped(t *testing.T) {
-	var log logBook
+	var log transcript.Transcript
 	cfg := stdio(t, "banner", newLedger(t))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := run(t, cfg)
@@ -357,29 +358,11 @@ func TestCloseEndsAProcessThatIgnoresEverything(t *testing.T) {
 
 func TestTheServerSeesOnlyTheListedEnvironment(t *testing.T) {
 	t.Setenv("SIDECALL_TEST_SECRET", "s3cret")
-	log := new(logBook)
+	log := new(transcript.Transcript)
 	run(t, Config{Command: []string{"sh", "-c", "env >&2; exit 9"}, Env: []string{"GREETING=hello"}, Timing: quick,
 		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	waitFor(t, "it printed its environment", func() bool { return strings.Contains(log.String(), "GREETING=hello") })
 	if strings.Contains(log.String(), "s3cret") {
 		t.Error("the environment of Sidecall was inherited")
 	}
-}
-
-// logBook is a log that can be read while it is written.
-type logBook struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logBook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

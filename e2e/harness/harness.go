@@ -32,6 +32,7 @@ import (
 	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/prove/transcript"
 )
 
 // startTimeout bounds the start of a process on a machine that is busy.
@@ -99,7 +100,7 @@ type Sidecar struct {
 	env   []string
 	fault string // see Fail
 	cmd   *exec.Cmd
-	log   *buffer
+	log   *transcript.Transcript
 	// exited is closed when the process has ended, as exit then says.
 	exited chan struct{}
 	exit   error
@@ -121,7 +122,7 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 	dir := tb.TempDir()
 	s := &Sidecar{
 		Addr: FreePort(tb), Admin: FreePort(tb), Dir: dir, Config: filepath.Join(dir, "sidecall.yaml"),
-		t: tb, env: env, log: &buffer{},
+		t: tb, env: env, log: &transcript.Transcript{},
 	}
 	text := fmt.Sprintf("listen: [tcp://%s]\nadmin: %s\n%s", s.Addr, s.Admin, config)
 	if err := os.WriteFile(s.Config, []byte(text), 0o600); err != nil {
@@ -274,7 +275,7 @@ func (s *Sidecar) Stop() {
 func (s *Sidecar) Log() string { return s.log.String() }
 
 // TakeLog is Log since the last TakeLog.
-func (s *Sidecar) TakeLog() string { return s.log.take() }
+func (s *Sidecar) TakeLog() string { return s.log.Take() }
 
 // Get fetches a page of the admin address.
 func (s *Sidecar) Get(path string) (status int, body string) {
@@ -363,29 +364,4 @@ func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 func Redis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	return redisserver.Start(tb, redisserver.Options{Args: args}).Addr
-}
-
-// buffer is a bytes.Buffer for a process to write while a test reads.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *buffer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.b.Reset()
-	return b.b.String()
 }

@@ -12,10 +12,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sidecall/sidecall/prove/transcript"
 )
 
 const (
@@ -57,7 +58,7 @@ func run(t *testing.T, f fuzzer) (fuzzing, string) {
 	defer os.RemoveAll(scratch)
 	ctx, cancel := context.WithTimeout(t.Context(), f.lasts+spare)
 	defer cancel()
-	out := &transcript{}
+	out := &transcript.Transcript{}
 	cmd := f.command(ctx, scratch, out)
 	if err := cmd.Start(); err != nil {
 		return fuzzing{problem: err.Error()}, ""
@@ -96,7 +97,7 @@ func (f fuzzer) command(ctx context.Context, scratch string, out io.Writer) *exe
 
 // watch interrupts a fuzzer that has had its time, unless it hangs: then it ends
 // by itself.
-func (f fuzzer) watch(process *os.Process, scratch string, out *transcript, ended <-chan struct{}) error {
+func (f fuzzer) watch(process *os.Process, scratch string, out *transcript.Transcript, ended <-chan struct{}) error {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	var began time.Time
@@ -141,24 +142,6 @@ func state(scratch string) string {
 		_ = file.Close()
 	}
 	return all.String()
-}
-
-// transcript is what a process has printed so far.
-type transcript struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (t *transcript) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.text.Write(text)
-}
-
-func (t *transcript) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.text.String()
 }
 
 var (

@@ -6,7 +6,6 @@
 package redisserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,6 +21,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/prove/transcript"
 )
 
 const (
@@ -63,7 +64,7 @@ type Server struct {
 	mu   sync.Mutex // guards the process, which another goroutine may kill
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when the process has been waited for
-	log  *log
+	log  *transcript.Transcript
 }
 
 // Start starts a server and waits until it answers.
@@ -74,7 +75,7 @@ func Start(tb testing.TB, options Options) *Server {
 
 func start(tb testing.TB, options Options, lines []string, flags ...string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, Dir: tb.TempDir(), options: options, flags: flags, log: &log{}}
+	s := &Server{tb: tb, Dir: tb.TempDir(), options: options, flags: flags, log: &transcript.Transcript{}}
 	tb.Cleanup(s.Kill)
 	if options.TLS {
 		s.certs = writeCertificates(tb, s.Dir)
@@ -326,22 +327,4 @@ func waitFor(tb testing.TB, what string, condition func() bool) {
 			tb.Fatalf("waited in vain for %s", what)
 		}
 	}
-}
-
-// log is what a process writes while a test reads.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
