@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -22,14 +24,15 @@ func (hangingStore) Admit(ctx context.Context, _ dedupe.Request) (dedupe.Admissi
 // A store that does not answer hides what happened under an id before. Who is
 // told "nothing was done, call again" pays a second time under a new id.
 func TestWhatTheStoreHidesMayHaveHappened(t *testing.T) {
-	soon := func(r *Route) { r.Tool.Policy.Deadline = 20 * time.Millisecond }
 	for name, test := range map[string]struct {
-		store dedupe.Store
-		code  tool.Code
+		store    dedupe.Store
+		deadline time.Duration
+		code     tool.Code
 	}{
-		"down":  {brokenStore{}, tool.CodeStoreUnavailable},
-		"hangs": {hangingStore{}, tool.CodeTimeout},
+		"down":  {brokenStore{}, time.Minute, tool.CodeStoreUnavailable},
+		"hangs": {hangingStore{}, 20 * time.Millisecond, tool.CodeTimeout},
 	} {
+		soon := func(r *Route) { r.Tool.Policy.Deadline = test.deadline }
 		for _, effect := range []tool.Effect{tool.NonIdempotent, tool.Keyed, tool.Idempotent} {
 			t.Run(name+" "+string(effect), func(t *testing.T) {
 				s := newSidecarOn(t, test.store, newRoute(t, "refund", effect, answers("paid"), soon))
@@ -124,7 +127,7 @@ func TestAFirmAnswerDoesNotHideAnEarlierAttempt(t *testing.T) {
 // An upstream that honours keys answers 409 while it works on the first request
 // with a key. The call has not failed then; it is not over.
 func TestAKeyThatIsInUseIsNoFinalConflict(t *testing.T) {
-	conflict := tool.Failure{Code: tool.CodeConflict, Evidence: tool.Definite, Message: "a request with this key is in progress"}
+	conflict := tool.Failure{Code: tool.CodeConflict, Evidence: tool.Definite, Status: http.StatusConflict, Message: "a request with this key is in progress"}
 	b := &fakeBackend{}
 	busy := int32(always)
 	b.do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
@@ -155,6 +158,39 @@ func TestAKeyThatIsInUseIsNoFinalConflict(t *testing.T) {
 	fresh := newSidecar(t, newRoute(t, "charge", tool.Keyed, fails(always, conflict)))
 	if res := fresh.call(request("toolu_2", "charge")); code(res) != tool.CodeConflict || !res.GetRecorded() {
 		t.Errorf("a plain conflict: %v", res)
+	}
+}
+
+// Other conflicts are final, whatever went before: a status that says no such
+// thing, and what the tool's own rules make of a 409.
+func TestAConflictThatIsFinal(t *testing.T) {
+	program, err := interpret.Compile(interpret.Config{Errors: []interpret.Rule{
+		{When: "status == 409", Code: tool.CodeConflict, Hint: "The order has been shipped.", AllowedAlternatives: []string{"return_order"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		status  int
+		program *interpret.Program
+	}{
+		"precondition failed": {http.StatusPreconditionFailed, nil},
+		"a rule":              {http.StatusConflict, program},
+	} {
+		conflict := tool.Failure{Code: tool.CodeConflict, Evidence: tool.Definite, Status: c.status}
+		b := &fakeBackend{}
+		b.do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			failure := first(cutOff, conflict)(int(b.calls.Load()))
+			return backend.Reply{Status: failure.Status}, &failure
+		}
+		s := newSidecar(t, newRoute(t, "charge", tool.Keyed, b, func(r *Route) { r.Program = c.program }))
+		res := s.call(request("toolu_1", "charge"))
+		if code(res) != tool.CodeConflict || !res.GetRecorded() {
+			t.Errorf("%s: %v", name, res)
+		}
+		if c.program != nil && !strings.Contains(res.GetError().GetHint(), "shipped") {
+			t.Errorf("%s: the rule's hint is lost: %v", name, res)
+		}
 	}
 }
 

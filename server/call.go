@@ -42,6 +42,8 @@ type call struct {
 	// ambiguous says that an attempt may have had its effect without an answer.
 	ambiguous bool
 	reading   interpret.Reading // of the last attempt
+	// mapped says that a rule of the tool made the failure of the last attempt.
+	mapped bool
 	// operator is who had the call verified; empty for the sidecar itself.
 	operator string
 	// tooEarly is for how much longer a verification that did not find the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -65,17 +66,18 @@ func (c *call) keep(earlier *tool.Failure, retryAfter time.Duration) {
 	c.reading.Failure = &kept
 }
 
-// keyInUse reports the answer of an upstream that still works on an earlier
-// attempt with the same key. It is not how the call ended.
+// keyInUse reports what may be the answer of an upstream that still works on an
+// earlier attempt with the same key: a 409 of which the tool's rules say nothing.
+// It is not how the call ended.
 func (c *call) keyInUse(failure *tool.Failure) bool {
-	return failure.Code == tool.CodeConflict && failure.Evidence == tool.Definite &&
+	return failure.Status == http.StatusConflict && failure.Evidence == tool.Definite && !c.mapped &&
 		c.effect() == tool.Keyed && c.earlierMayHaveRun()
 }
 
 func (c *call) stillRunning(conflict *tool.Failure) *tool.Failure {
 	c.reading.Failure = &tool.Failure{
 		Code: tool.CodeTimeout, Evidence: tool.Ambiguous, ErrorType: conflict.ErrorType, Err: conflict.Err,
-		Constraint: "an earlier attempt of this call was not answered in time, and the upstream says of this one that it is in conflict",
+		Constraint: "the upstream says that this attempt is in conflict, and an earlier one with the same key may still be under way",
 		Message:    conflict.Message, RetryAfter: conflict.RetryAfter,
 	}
 	return c.reading.Failure
@@ -139,6 +141,7 @@ func (e *Executor) guardedInvoke(ctx context.Context, c *call, n int, key string
 	reply, failure := c.invoke(ctx, in)
 	took := time.Since(began)
 	c.reading = c.route.Program.Interpret(reply, failure, c.args)
+	c.mapped = c.reading.Failure != failure
 	c.ambiguous = c.ambiguous || c.reading.Failure != nil && c.reading.Failure.Evidence == tool.Ambiguous
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = c.reading.Failure
