@@ -39,6 +39,7 @@ type Executor struct {
 	Options Options
 
 	verifications verifications
+	atWork        atWork
 }
 
 // Options are the limits that hold for every tool.
@@ -228,6 +229,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *sideca
 
 // runAndSettle holds the claim, if there is one, from here to its settlement.
 func (e *Executor) runAndSettle(ctx context.Context, c *call) (res *sidecallv1.ExecuteToolResponse) {
+	defer e.atWork.begin(c)()
 	defer func() {
 		if p := recover(); p != nil {
 			c.cause, c.stack = fmt.Errorf("panic: %v", p), string(debug.Stack())

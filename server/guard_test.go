@@ -98,25 +98,40 @@ func (f mistaken) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, er
 	return record, err
 }
 
+// Renew implements dedupe.Store: the claim is lost.
+func (f mistaken) Renew(context.Context, dedupe.Key, string, int64, time.Duration) (bool, error) {
+	return false, nil
+}
+
 // After an outage longer than its lease a call is unknown to the store, and
-// still at work in this process.
+// still at work in this process, before and after it learns that.
 func TestACallThatThisSidecarRunsIsNotResolved(t *testing.T) {
-	started, release := make(chan struct{}), make(chan struct{})
-	b := &fakeBackend{do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		close(started)
-		<-release
-		return backend.Reply{Text: []byte("paid")}, nil
-	}}
-	s := newSidecarOn(t, mistaken{memory.New(memory.Options{})}, newRoute(t, "refund", tool.NonIdempotent, b))
-	done := make(chan *sidecallv1.ExecuteToolResponse)
-	go func() { done <- s.Execute(t.Context(), "", request("toolu_1", "refund")) }()
-	<-started
-	_, err := s.operator().ResolveExecution(t.Context(), resolution(stateNotRun))
-	wantStatus(t, err, codes.FailedPrecondition, "running", "wait")
-	close(release)
-	if res := <-done; res.GetContent() != "paid" {
-		t.Errorf("got %v", res)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		started, release := make(chan struct{}), make(chan struct{})
+		b := &fakeBackend{do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			close(started)
+			<-release
+			return backend.Reply{Text: []byte("paid")}, nil
+		}}
+		route := newRoute(t, "refund", tool.NonIdempotent, b)
+		route.Tool.Policy.AttemptTimeout, route.Tool.Policy.Deadline = time.Hour, time.Hour
+		s := newSidecarOn(t, mistaken{memory.New(memory.Options{})}, route)
+		done := make(chan *sidecallv1.ExecuteToolResponse)
+		go func() { done <- s.Execute(t.Context(), "", request("toolu_1", "refund")) }()
+		<-started
+		for _, lost := range []bool{false, true} {
+			if s.Dedupe.Running(dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}) == lost {
+				t.Errorf("lost %v: the claims say otherwise", lost)
+			}
+			_, err := s.operator().ResolveExecution(t.Context(), resolution(stateNotRun))
+			wantStatus(t, err, codes.FailedPrecondition, "running", "wait")
+			time.Sleep(time.Minute) // the claim is renewed, or not
+		}
+		close(release)
+		if res := <-done; res.GetContent() != "paid" {
+			t.Errorf("got %v", res)
+		}
+	})
 }
 
 // mute does what it is asked, and its answer to a resolution is lost.
