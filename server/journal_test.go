@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,6 +52,41 @@ func (s *away) Ping(ctx context.Context) error {
 	return s.Store.Ping(ctx)
 }
 
+// journals lets a sidecar settle with a store, and with a journal beside it.
+func (s *sidecar) journals(t *testing.T, store dedupe.Store) {
+	t.Helper()
+	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Dedupe = dedupe.New(store, dedupe.Options{Journal: j})
+	t.Cleanup(func() {
+		if err := s.Dedupe.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A verification that has found out what became of a call is written down, also
+// when its settlement waits in the journal.
+func TestAResolutionThatWaitsInTheJournalIsWrittenDown(t *testing.T) {
+	var log bytes.Buffer
+	up := &shop{happens: true}
+	refund, look := up.routes(t)
+	store := &away{Store: memory.New(memory.Options{})}
+	refund.Backend = awayAfter{refund.Backend, store}
+	s := newSidecarOn(t, memory.New(memory.Options{}), refund, look)
+	s.logged(t, slog.NewTextHandler(&log, nil))
+	s.journals(t, store)
+	res := s.call(request("t1", "refund"))
+	if res.GetIsError() || res.GetRecorded() || res.GetResolution() == nil {
+		t.Fatalf("got %v", res)
+	}
+	if n := strings.Count(log.String(), "msg=resolve"); n != 1 {
+		t.Errorf("%d lines of it in the log: %s", n, log.String())
+	}
+}
+
 // The effect has happened when the store is found to be away: the caller gets
 // its result all the same, duplicates get it from the journal, and once the
 // store is back from there.
@@ -58,16 +95,7 @@ func TestTheStoreIsAwayAtSettle(t *testing.T) {
 	b := answers(`{"paid":true}`)
 	route := newRoute(t, "refund", tool.NonIdempotent, b)
 	s := newSidecarOn(t, memory.New(memory.Options{}), route)
-	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Dedupe = dedupe.New(store, dedupe.Options{Journal: j})
-	defer func() {
-		if err := s.Dedupe.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
+	s.journals(t, store)
 	route.Backend = awayAfter{b, store}
 
 	first := s.call(request("t1", "refund"))
@@ -108,13 +136,13 @@ func TestTheStoreIsAwayAtSettle(t *testing.T) {
 
 // awayAfter loses the store when the effect has happened.
 type awayAfter struct {
-	*fakeBackend
+	backend.Backend
 	store *away
 }
 
 func (b awayAfter) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
 	defer b.store.is.Store(true)
-	return b.fakeBackend.Invoke(ctx, in)
+	return b.Backend.Invoke(ctx, in)
 }
 
 func readyNow(t *testing.T, admin *Admin) (code int, body Readiness) {

@@ -50,7 +50,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *sidecallv1.
 			c.cause = err
 		}
 	}
-	if made := end.response.GetResolution(); made != nil && (err != nil || verdict == dedupe.Settled) {
+	if made := end.response.GetResolution(); made != nil && (err != nil || verdict != dedupe.Superseded) {
 		e.resolved(ctx, c, made, c.claim.Epoch(), err)
 	}
 	return end.response
