@@ -68,6 +68,9 @@ func TestWhatIsSaidOfASecretIsNotShown(t *testing.T) {
 	other := wrong
 	other.Field = "cents"
 	secret := func(r *Route) { r.Tool.Policy.Sensitive = []string{"order_id"} }
+	odd := wrong
+	odd.Field = `["card.number"]`
+	card := func(r *Route) { r.Tool.Policy.Sensitive = []string{"card.number"} }
 	password := func(r *Route) {
 		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"order_id":{"type":"string","format":"password"}}}`)
 	}
@@ -75,9 +78,10 @@ func TestWhatIsSaidOfASecretIsNotShown(t *testing.T) {
 		newRoute(t, "sensitive", tool.ReadOnly, fails(always, wrong), secret),
 		newRoute(t, "password", tool.ReadOnly, fails(always, wrong), password),
 		newRoute(t, "public", tool.ReadOnly, fails(always, wrong)),
+		newRoute(t, "odd name", tool.ReadOnly, fails(always, odd), card),
 		newRoute(t, "other", tool.ReadOnly, fails(always, other), secret))
 	for name, want := range map[string]string{
-		"sensitive": "(redacted)", "password": "(redacted)", "public": wrong.Message, "other": wrong.Message,
+		"sensitive": "(redacted)", "password": "(redacted)", "odd name": "(redacted)", "public": wrong.Message, "other": wrong.Message,
 	} {
 		res := s.call(request("toolu_"+name, name))
 		if got := res.GetError().GetReceived(); got != want {

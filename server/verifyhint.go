@@ -78,6 +78,12 @@ func (c *call) secretField(field string) bool {
 
 // topOf is the property of the arguments that a field belongs to.
 func topOf(field string) string {
+	if quoted, odd := strings.CutPrefix(field, "["); odd { // ["x.y"]
+		var name string
+		if json.NewDecoder(strings.NewReader(quoted)).Decode(&name) == nil {
+			return name
+		}
+	}
 	top, _, _ := strings.Cut(strings.TrimLeft(field, "."), ".")
 	top, _, _ = strings.Cut(top, "[")
 	return top

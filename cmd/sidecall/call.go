@@ -42,7 +42,7 @@ first result is printed. The exit code is 1 when the call failed.`,
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
 				res, err := client.ExecuteTool(cmd.Context(), req)
 				if err != nil {
-					return rpcError(addr, err)
+					return rpcError(addr, lostCall, err)
 				}
 				if !asJSON && !req.GetValidateOnly() {
 					writeRemarks(cmd.ErrOrStderr(), res)

@@ -23,7 +23,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"its store is down": {status.Error(codes.Unavailable, "the store is down; nothing was changed"), false, exitUnavailable, "the store is down"},
 		"a bad request":     {status.Error(codes.InvalidArgument, "labels: too many"), false, exitUsage, "labels: too many"},
 		"it has a bug":      {status.Error(codes.Internal, "look for err_1"), false, exitUnavailable, "Internal: look for err_1"},
-		"it dies":           {nil, true, exitUnavailable, "went away before it had answered"},
+		"it dies":           {nil, true, exitUnavailable, "went away before it had answered, so a call may have run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeSidecar{}

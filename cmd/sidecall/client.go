@@ -42,8 +42,16 @@ func withConnection(addr string, do func(*sidecall.Client) error) (err error) {
 	return do(client)
 }
 
-// rpcError makes a readable error of a gRPC status.
-func rpcError(addr string, err error) error {
+// What may have become of a request whose answer is lost.
+const (
+	lostList       = "so nothing is known: ask again"
+	lostCall       = "so a call may have run: only the same ids are safe to send again"
+	lostResolution = "so the call may be settled or not: look at it again"
+)
+
+// rpcError makes a readable error of a gRPC status. lost is what may have become
+// of the request when there was no answer.
+func rpcError(addr, lost string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {
 	case codes.InvalidArgument:
@@ -51,7 +59,7 @@ func rpcError(addr string, err error) error {
 	case codes.NotFound, codes.FailedPrecondition, codes.Aborted:
 		return fail(exitFailed, errors.New(s.Message()))
 	case codes.Unavailable:
-		return fail(exitUnavailable, unavailable(addr, s.Message()))
+		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
 	default:
 		return fail(exitUnavailable, fmt.Errorf("%s: %s", s.Code(), s.Message()))
 	}
@@ -60,13 +68,13 @@ func rpcError(addr string, err error) error {
 // unavailable tells apart who says so: the sidecar itself, or the transport,
 // before it was connected or in the middle of the request. What nobody knows
 // here counts as the last, which promises the least.
-func unavailable(addr, message string) error {
+func unavailable(addr, lost, message string) error {
 	switch {
 	case strings.HasPrefix(message, "the sidecar "), strings.HasPrefix(message, "the store "):
 		return errors.New(message)
 	case strings.Contains(message, "while dialing"), strings.Contains(message, "server preface"):
 		return fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, message)
 	default:
-		return fmt.Errorf("the sidecar at %s went away before it had answered, so a call may have run: only the same ids are safe to send again (%s)", addr, message)
+		return fmt.Errorf("the sidecar at %s went away before it had answered, %s (%s)", addr, lost, message)
 	}
 }

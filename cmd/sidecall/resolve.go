@@ -211,7 +211,7 @@ func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
 		return fmt.Errorf("the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result",
 			id, printable(e.GetOwner()), e.GetLeaseUntil().AsTime().Format(time.RFC3339))
 	case sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
-		return fmt.Errorf("the call %s is not_run already: nothing is to be settled, the same id may be sent again", id)
+		return fmt.Errorf("the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
 	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
 		return fmt.Errorf("the call %s is done already, since %s, and that is final: send it again to get its result",
 			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
@@ -334,7 +334,7 @@ func (r *resolving) failed(err error) error {
 	if status.Code(err) == codes.Unimplemented {
 		return fail(exitUnavailable, fmt.Errorf("the sidecar at %s is older than this command and cannot settle calls", r.addr))
 	}
-	return rpcError(r.addr, err)
+	return rpcError(r.addr, lostResolution, err)
 }
 
 // writeMessage prints a message as JSON.

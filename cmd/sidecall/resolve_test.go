@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +77,19 @@ func TestWhatWasSeenUnknownIsSettled(t *testing.T) {
 	}
 	if got := command(t, append(args, "--yes")...); got.code != 0 || fake.resolved.Load() != 1 || !strings.Contains(got.out, "order-1 is not_run") {
 		t.Errorf("with --yes: %+v, %d resolutions", got, fake.resolved.Load())
+	}
+}
+
+// Nobody knows whether a resolution counts whose answer is lost.
+func TestASidecarThatDiesAtAResolution(t *testing.T) {
+	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN}}
+	addr, stop := fake.serve(t)
+	var dead sync.WaitGroup
+	defer dead.Wait()
+	fake.dies = func() { dead.Go(stop) }
+	got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "looked", "--yes")
+	if got.code != exitUnavailable || got.err == nil || !strings.Contains(got.err.Error(), "may be settled or not: look at it again") {
+		t.Errorf("exit code %d, %v", got.code, got.err)
 	}
 }
 

@@ -17,8 +17,10 @@ type fakeSidecar struct {
 	sidecallv1.UnimplementedToolServiceServer
 	sidecallv1.UnimplementedOperatorServiceServer
 
-	record   *sidecallv1.Execution
-	execute  func(context.Context) (*sidecallv1.ExecuteToolResponse, error)
+	record  *sidecallv1.Execution
+	execute func(context.Context) (*sidecallv1.ExecuteToolResponse, error)
+	// dies ends the fake before it answers a resolution.
+	dies     func()
 	resolved atomic.Int32
 }
 
@@ -30,8 +32,12 @@ func (f *fakeSidecar) ExecuteTool(ctx context.Context, _ *sidecallv1.ExecuteTool
 	return f.execute(ctx)
 }
 
-func (f *fakeSidecar) ResolveExecution(_ context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
+func (f *fakeSidecar) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
 	f.resolved.Add(1)
+	if f.dies != nil {
+		f.dies()
+		<-ctx.Done()
+	}
 	return &sidecallv1.ResolveExecutionResponse{Execution: &sidecallv1.Execution{State: req.GetState()}}, nil
 }
 

@@ -40,7 +40,7 @@ func newTools() *cobra.Command {
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
 				res, err := client.ListTools(cmd.Context(), &sidecallv1.ListToolsRequest{Profile: profile})
 				if err != nil {
-					return rpcError(addr, err)
+					return rpcError(addr, lostList, err)
 				}
 				for _, down := range res.GetUnavailableBackends() {
 					fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: backend %s is down: %s\n", down.GetName(), down.GetReason())
