@@ -16,14 +16,21 @@ const busOffset = 10_000
 // of a server.
 const firstPort, lastPort = 10_000, 32_767 - busOffset
 
-// freePort returns a loopback address whose port nobody listens on now, and
-// neither on that of a Cluster bus belonging to it.
+// freePort returns a loopback address whose port, and that of a Cluster bus
+// belonging to it, nobody listens on, and no other server of this package gets
+// before the test ends: a server that is down would not find its own again.
 func freePort(tb testing.TB) string {
 	tb.Helper()
 	var last error
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if last = errors.Join(free(port), free(port+busOffset)); last == nil {
+		var held []net.Listener
+		if held, last = hold(port, port+busOffset); last == nil {
+			tb.Cleanup(func() {
+				if err := release(held); err != nil {
+					tb.Error(err)
+				}
+			})
 			return loopback(port)
 		}
 	}
@@ -31,6 +38,31 @@ func freePort(tb testing.TB) string {
 	return ""
 }
 
+// hold takes ports for as long as the returned listeners are open: each stands
+// for a port in all processes of the machine, and ends with its own.
+func hold(ports ...int) (held []net.Listener, err error) {
+	for _, port := range ports {
+		sign, err := net.Listen("unix", "@sidecall-redisserver-"+strconv.Itoa(port))
+		if err != nil {
+			return nil, errors.Join(err, release(held))
+		}
+		held = append(held, sign)
+		if err := free(port); err != nil {
+			return nil, errors.Join(err, release(held))
+		}
+	}
+	return held, nil
+}
+
+func release(held []net.Listener) error {
+	var errs []error
+	for _, sign := range held {
+		errs = append(errs, sign.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// free fails when somebody listens on a port.
 func free(port int) error {
 	listener, err := net.Listen("tcp", loopback(port))
 	if err != nil {
