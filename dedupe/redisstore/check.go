@@ -31,8 +31,9 @@ const (
 
 // fitness is whether the server can be trusted to remember, as far as is known.
 type fitness struct {
-	// found says that the last one found it fit; until then requests are
-	// preceded by an inspection, one at a time.
+	// found says that the last one found it fit, or at least one master of a
+	// Cluster and none that may evict; until then requests are preceded by an
+	// inspection, one at a time.
 	found atomic.Bool
 	lock  chan struct{} // a lock that a context can give up on
 	// Under that lock: failure and failedAt spare the requests that wait for it
@@ -75,6 +76,9 @@ func (s *Store) fit(ctx context.Context) error {
 		return dedupe.ErrClosed
 	}
 	err := s.inspect(ctx, true)
+	if s.fitness.found.Load() {
+		return nil
+	}
 	if errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
 		return nil
 	}
@@ -99,14 +103,16 @@ func (s *Store) inspect(ctx context.Context, request bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	warnings, err := s.Check(ctx)
+	warnings, fit, err := s.check(ctx)
 	f.failure, f.failedAt = err, time.Now()
 	s.warn(warnings)
 	switch {
-	case err == nil:
+	case errors.Is(err, ErrEvicts):
+		if f.found.Swap(false) {
+			s.options.Log.Error("the redis store", "error", err)
+		}
+	case fit > 0: // a master that is away fails the requests for its own slots
 		f.found.Store(true)
-	case errors.Is(err, ErrEvicts) && f.found.Swap(false):
-		s.options.Log.Error("the redis store", "error", err)
 	}
 	return err
 }
@@ -153,32 +159,44 @@ func (s *Store) oversee() {
 // to remember. The warnings are sentences for the log. The error is ErrEvicts,
 // ErrReplica, or that there was no answer; on a Cluster what each of them gave.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	warnings, _, err = s.check(ctx)
+	return warnings, err
+}
+
+// check is Check, and counts the servers that are fit.
+func (s *Store) check(ctx context.Context) (warnings []string, fit int, err error) {
 	defer func() {
 		if _, said := errors.AsType[redis.Error](err); err != nil && !said && !errors.Is(err, ErrEvicts) && !errors.Is(err, ErrReplica) {
 			err = fmt.Errorf("redis does not answer: %w", err)
 		}
 	}()
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return s.checkOne(ctx, s.client)
+	servers, err := s.masters(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
 	var mu sync.Mutex
-	var errs []error // of all masters: one that fails must not hide another that may evict
+	var errs []error // of all: one that fails must not hide another that may evict
 	seen := map[string]bool{}
-	err = cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		found, err := s.checkOne(ctx, master)
-		mu.Lock()
-		defer mu.Unlock()
-		errs = append(errs, err)
-		for _, w := range found {
-			if !seen[w] {
-				seen[w] = true
-				warnings = append(warnings, w)
+	var all sync.WaitGroup
+	for _, server := range servers {
+		all.Go(func() {
+			found, err := s.checkOne(ctx, server)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+			if err == nil {
+				fit++
 			}
-		}
-		return nil
-	})
-	return warnings, errors.Join(append(errs, err)...)
+			for _, w := range found {
+				if !seen[w] {
+					seen[w] = true
+					warnings = append(warnings, w)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return warnings, fit, errors.Join(errs...)
 }
 
 func (s *Store) checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {

@@ -85,7 +85,7 @@ func TestKilledServersNeverRunACallTwice(t *testing.T) {
 // The servers of a Cluster too, one after the other.
 func TestKilledMastersNeverRunACallTwice(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3)
+	cluster := redisserver.StartCluster(t, 3, 3, steady...)
 	crash(t, crashJob{Addrs: cluster.Addrs(), Cluster: true, WaitReplicas: 1}, 4, func(_ *testing.T, round int) {
 		old := cluster.MasterOf(round * 5461 % 16384)
 		heir := cluster.ReplicasOf(old)[0]
@@ -168,8 +168,12 @@ func watched(t *testing.T, overTLS bool) crashJob {
 	return job
 }
 
-// calm makes a Cluster not take a busy machine for a dead master.
-var calm = []string{"--cluster-node-timeout", "15000"}
+// calm makes a Cluster not take a busy machine for a dead master; steady does so
+// where masters are to be replaced.
+var (
+	calm   = []string{"--cluster-node-timeout", "15000"}
+	steady = []string{"--cluster-node-timeout", "5000"}
+)
 
 func clustered(t *testing.T) crashJob {
 	t.Helper()

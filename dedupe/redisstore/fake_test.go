@@ -98,12 +98,13 @@ func (f *fake) reply(words []string) string {
 		return "-ERR unknown command\r\n"
 	case "client":
 		return replyOK
-	case "info":
-		return f.info
 	}
 	f.mu.Lock()
 	f.heard = append(f.heard, words[0])
 	f.mu.Unlock()
+	if words[0] == "info" {
+		return f.info
+	}
 	return f.answer(words)
 }
 

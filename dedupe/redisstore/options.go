@@ -116,20 +116,37 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 // client makes the client. It connects when it is first used.
 func (o Options) client() redis.UniversalClient {
 	silence()
-	client := redis.NewUniversalClient(o.universal())
+	options := o.universal()
+	if o.MasterName != "" {
+		// The client library asks all Sentinels at once and waits for the last: one
+		// that hangs uses up the time to connect to the master they have named. So
+		// there is a second time, and a third; nothing has been sent.
+		options.DialTimeout, options.DialerRetries, options.DialerRetryTimeout = o.share(), shares, 5*time.Millisecond
+	}
+	client := redis.NewUniversalClient(options)
 	if cluster, ok := client.(*redis.ClusterClient); ok {
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(impatient{max(o.Timeout/4, leastForSlots)}) })
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(impatient{o.share()}) })
 	}
 	return client
 }
 
-// leastForSlots is what a node has at least to be connected to and to answer,
-// where all of the time is short.
-const leastForSlots = 250 * time.Millisecond
+const (
+	// shares is in how many parts the time is divided where one server that hangs
+	// must not use it up for others.
+	shares = 4
+	// leastShare is what each has to be connected to and to answer, where all of
+	// the time is short.
+	leastShare = 250 * time.Millisecond
+)
+
+func (o Options) share() time.Duration { return max(o.Timeout/shares, leastShare) }
+
+var errNoSlots = errors.New("the node knows of no slots")
 
 // impatient bounds the question where the slots of a Cluster are. The client
 // library asks one node after another, in no particular order, and each has all
-// the time that is left: one that hangs would use it up for the others.
+// the time that is left: one that hangs would use it up for the others. And it
+// believes one that knows of none.
 type impatient struct{ limit time.Duration }
 
 // DialHook implements redis.Hook.
@@ -138,12 +155,18 @@ func (impatient) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (h impatient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
-		if _, ok := c.(*redis.ClusterSlotsCmd); !ok {
+		slots, ok := c.(*redis.ClusterSlotsCmd)
+		if !ok {
 			return next(ctx, c)
 		}
 		ctx, cancel := context.WithTimeout(ctx, h.limit)
 		defer cancel()
-		return next(ctx, c)
+		err := next(ctx, c)
+		if err == nil && len(slots.Val()) == 0 {
+			// As a node says that belongs to no Cluster, or has forgotten it.
+			err = errNoSlots
+		}
+		return err
 	}
 }
 

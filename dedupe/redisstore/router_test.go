@@ -79,7 +79,7 @@ func TestACommandFollowsItsSlot(t *testing.T) {
 			defer masters[1].mu.Unlock()
 			var heard []string
 			for _, name := range masters[1].heard {
-				if name != "cluster" {
+				if name != "cluster" && name != "info" {
 					heard = append(heard, name)
 				}
 			}
@@ -293,20 +293,52 @@ func TestAMasterThatEvictsAmongOthersThatFail(t *testing.T) {
 	}
 }
 
-// A node that hangs does not keep the store from asking another one where the
-// slots are.
-func TestANodeHangsThatIsAskedForTheSlots(t *testing.T) {
+// A node that hangs, or knows nothing, does not keep the store from asking another
+// one where the slots are.
+func TestANodeThatCannotTellWhereTheSlotsAre(t *testing.T) {
 	t.Parallel()
 	hung, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hung.Close()
-	for range 12 { // which of the two is asked first is chance
-		masters := startFakeCluster(t, won)
-		s := open(t, Options{Addrs: []string{hung.Addr().String(), masters[0].addr}, Cluster: true, Timeout: time.Second})
-		if a, err := s.Admit(t.Context(), spread("x")); err != nil || a.Verdict != dedupe.Won {
-			t.Fatalf("%v, %v", a.Verdict, err)
-		}
+	stranger := startFake(t)
+	stranger.answer = func([]string) string { return "*0\r\n" }
+	for name, node := range map[string]string{"hangs": hung.Addr().String(), "knows none": stranger.addr} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 8 { // which of the two is asked first is chance
+				masters := startFakeCluster(t, won)
+				s := open(t, Options{Addrs: []string{node, masters[0].addr}, Cluster: true, Timeout: 4 * time.Second})
+				if a, err := s.Admit(t.Context(), spread("x")); err != nil || a.Verdict != dedupe.Won {
+					t.Fatalf("%v, %v", a.Verdict, err)
+				}
+				if masters[0].times("info") == 0 {
+					t.Error("claimed on a server that was not checked")
+				}
+			}
+		})
+	}
+}
+
+// A store that starts while a master is away serves the slots of the others, and
+// is not ready. It is stricter with one that may evict.
+func TestAStoreThatStartsWhileAMasterIsAway(t *testing.T) {
+	t.Parallel()
+	masters := startFakeCluster(t, won, won)
+	masters[0].info = ""
+	s := overFakes(t, masters, Options{})
+	free := spread(idOn(t, masters, 1))
+	if a, err := s.Admit(t.Context(), free); err != nil || a.Verdict != dedupe.Won {
+		t.Errorf("on the other master: %v, %v", a.Verdict, err)
+	}
+	if err := s.Ping(t.Context()); err == nil {
+		t.Error("ready")
+	}
+	evicting := startFakeCluster(t, won, won)
+	evicting[0].info = bulk("maxmemory_policy:allkeys-lru\r\nrole:master\r\n")
+	s = overFakes(t, evicting, Options{})
+	if a, err := s.Admit(t.Context(), spread(idOn(t, evicting, 1))); !errors.Is(err, ErrEvicts) {
+		t.Errorf("beside one that evicts: %v, %v", a.Verdict, err)
 	}
 }

@@ -447,7 +447,11 @@ func TestHooks(t *testing.T) {
 			})
 			client := dial(t, p.Addr())
 			client.say("pay")
-			got, err := client.hear(time.Second)
+			limit := soon
+			if c.silence {
+				limit = time.Second
+			}
+			got, err := client.hear(limit)
 			if got != c.heard && got != strings.TrimSuffix(c.heard, "\n") {
 				t.Errorf("heard %q, want %q", got, c.heard)
 			}

@@ -69,8 +69,9 @@ func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Clus
 	for i, replica := range c.Nodes[masters:] {
 		replica.Do("cluster", "replicate", c.ids[c.Nodes[i%masters]])
 	}
-	for _, replica := range c.Nodes[masters:] {
+	for i, replica := range c.Nodes[masters:] {
 		replica.AwaitInfo("master_link_status", "up")
+		c.Nodes[i%masters].awaitReplica(replica)
 	}
 	c.AwaitOK()
 	for _, node := range c.Nodes {

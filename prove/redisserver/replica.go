@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,7 +16,27 @@ func StartReplica(tb testing.TB, of string, options Options) *Server {
 	host, port := split(tb, of)
 	s := start(tb, options, []string{"replicaof " + host + " " + port})
 	s.AwaitInfo("master_link_status", "up")
+	(&Server{tb: tb, Addr: of, options: options, certs: s.certs}).awaitReplica(s)
 	return s
+}
+
+// awaitReplica waits until a replica has acknowledged something, which may be a
+// second after it has the data: only then does WAIT count it.
+func (s *Server) awaitReplica(replica *Server) {
+	s.tb.Helper()
+	_, port := split(s.tb, replica.Addr)
+	waitFor(s.tb, fmt.Sprintf("%s to hear of its replica %s", s.Addr, replica.Addr), func() bool {
+		text, err := s.Try("info", "replication")
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(fmt.Sprint(text)) {
+			if strings.HasPrefix(line, "slave") && strings.Contains(line, ",port="+port+",") {
+				return strings.Contains(line, ",state=online,") && !strings.Contains(line, ",offset=0,")
+			}
+		}
+		return false
+	})
 }
 
 // SentinelOptions of a group of Sentinels; the zero value suits a test.
