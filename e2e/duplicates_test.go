@@ -84,6 +84,17 @@ func TestGetExecutionInEveryState(t *testing.T) {
 	wantCode(t, err, codes.NotFound)
 }
 
+// awaitInFlight waits until so many calls, duplicates that wait among them, have
+// arrived at a sidecar.
+func awaitInFlight(t *testing.T, s *harness.Sidecar, calls int) {
+	t.Helper()
+	line := fmt.Sprintf("\nsidecall_calls_in_flight %d\n", calls)
+	harness.WaitFor(t, "the calls to have arrived", func() bool {
+		_, page := s.Get("/metrics")
+		return strings.Contains(page, line)
+	})
+}
+
 // While the first call runs, its record says so, and its duplicates wait for it
 // or are told to come back.
 func TestDuplicatesOfARunningCall(t *testing.T) {
@@ -115,6 +126,7 @@ func TestDuplicatesOfARunningCall(t *testing.T) {
 	wantError(t, s.Call(other), "ID_REUSED") // at once, although the first one still runs
 	send()
 	send()
+	awaitInFlight(t, s, 3)
 	close(g.open)
 	first := <-answers
 	for range 2 {

@@ -50,6 +50,7 @@ func TestDuplicateOfACallInAnotherSidecar(t *testing.T) {
 		t.Errorf("seen from the other sidecar: %v", e)
 	}
 	go send(second)
+	awaitInFlight(t, second, 1)
 	close(g.open)
 	a, b := <-answers, <-answers
 	if a.GetIsError() || a.GetContent() != b.GetContent() || a.GetReplayed() == b.GetReplayed() {

@@ -89,11 +89,11 @@ func runGroup(cmd *exec.Cmd) error {
 }
 
 // environment is what of an environment the tests get, and the variables that
-// they do not get: those for looking into one proof make it smaller, and the
-// table would not tell.
+// they do not get: those for looking into one proof make it smaller, or build
+// something else than what is released, and the table would not tell.
 func environment(all []string) (kept, dropped []string) {
 	for _, variable := range all {
-		if strings.HasPrefix(variable, proof.SizeEnv) {
+		if strings.HasPrefix(variable, proof.SizeEnv) || strings.HasPrefix(variable, harness.RaceEnv+"=") {
 			dropped = append(dropped, variable)
 		} else {
 			kept = append(kept, variable)

@@ -110,6 +110,7 @@ var steps = []step{
 		short: 3 * time.Minute, full: 15 * time.Minute,
 		rows: []string{
 			"duplicate arrives at another sidecar [redis]",
+			"duplicate elsewhere, no hint arrives [redis]",
 			"duplicate elsewhere, subscription cut all the time [redis]",
 		},
 	},

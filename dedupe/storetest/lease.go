@@ -228,11 +228,6 @@ func forgotten(s *suite) {
 	}
 }
 
-func withID(req dedupe.Request, id string) dedupe.Request {
-	req.Key.ID = id
-	return req
-}
-
 func times(s *suite) {
 	claim := s.admit(request("x", "alice", tool.NonIdempotent, long)).Record
 	if got := claim.LeaseUntil.Sub(claim.StartedAt); got != long {

@@ -19,8 +19,8 @@ func (s *Sidecar) AwaitDeath() (syscall.Signal, error) {
 	s.t.Helper()
 	select {
 	case <-s.exited:
-	case <-time.After(startTimeout):
-		return 0, fmt.Errorf("the sidecar at %s did not end in %s", s.Addr, startTimeout)
+	case <-time.After(endTimeout):
+		return 0, fmt.Errorf("the sidecar at %s did not end in %s", s.Addr, endTimeout)
 	}
 	state := s.cmd.ProcessState
 	s.cmd = nil

@@ -35,8 +35,12 @@ import (
 	"github.com/sidecall/sidecall/prove/transcript"
 )
 
-// startTimeout bounds the start of a process on a machine that is busy.
-const startTimeout = 30 * time.Second
+// startTimeout bounds the start of a process on a machine that is busy; endTimeout
+// its end, for half of which a sidecar may wait for its calls.
+const (
+	startTimeout = 30 * time.Second
+	endTimeout   = time.Minute
+)
 
 // reconnect finds a sidecar soon after it has started.
 var reconnect = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
@@ -252,7 +256,7 @@ func (s *Sidecar) Wait() int {
 		if s.exit != nil && !errors.As(s.exit, &exit) {
 			s.t.Fatal(s.exit)
 		}
-	case <-time.After(startTimeout):
+	case <-time.After(endTimeout):
 		s.t.Fatalf("the sidecar did not end\n%s", s.Log())
 	}
 	return cmd.ProcessState.ExitCode()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/retry"
 )
 
 // death is a way in which an upstream is dead.
@@ -124,11 +125,21 @@ tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {
 	if attempts == 0 || attempts > amplified*calls {
 		broken(t, &violations, "%.0f attempts for %.0f calls", attempts, calls)
 	}
+	// Calls that were refused must not hide what the others did.
+	ran := calls
+	for _, code := range refusing {
+		ran -= float64(tally.Count(code))
+	}
+	if few := retry.BudgetFloor * (length + retry.BudgetWindow).Seconds(); attempts > amplified*ran+few {
+		broken(t, &violations, "%.0f attempts for the %.0f calls that were not refused", attempts, ran)
+	}
 	figure := fmt.Sprintf("%.2f attempts per call at %.0f calls/s", attempts/calls, tally.Offered(length))
 	if d.wait > 0 {
 		early, repeated := up.early(d.wait)
 		violations += early
-		figure += fmt.Sprintf(", %d retries, none before Retry-After", repeated)
+		if repeated > 0 {
+			figure += fmt.Sprintf(", %d retries, %d before Retry-After", repeated, early)
+		}
 		if d.breaker == never && repeated == 0 {
 			broken(t, &violations, "nothing was repeated, so nothing can have been too early")
 		}

@@ -214,16 +214,18 @@ backends: {up: {http: {base_url: "http://%s", allow_private: true}, max_in_fligh
 	if attempts > amplified*float64(tally.Total()) {
 		broken(t, &violations, "%.0f attempts for %d calls", attempts, tally.Total())
 	}
-	slowest, worked := time.Duration(0), 0.0
+	slowest, worked, windows := time.Duration(0), 0.0, 0
 	for i, from := range ups {
 		// Of those due then, not made then: the load may be late on a busy machine.
 		slowest = max(slowest, tally.FirstDue(OK, from)-from)
 		// Of all that were made while it was up and the breaker had to know.
 		good, all := tally.Worked(from+2*openFor, downs[i]-half/10)
 		if all > 0 {
-			worked += float64(good) / float64(all) / float64(cycles)
+			worked += float64(good) / float64(all)
+			windows++
 		}
 	}
+	worked /= float64(max(windows, 1))
 	if slowest > 2*openFor {
 		broken(t, &violations, "nothing worked until %s after it was up again", slowest)
 	}

@@ -36,7 +36,7 @@ const (
 const soakConfig = `
 retention: 1m
 limits: {output_ttl: 1s}
-defaults: {retry: {base: 5ms}, attempt_timeout: 1s, deadline: 5s, max_output_chars: 1000}
+defaults: {retry: {base: 5ms}, attempt_timeout: 10s, deadline: 20s, max_output_chars: 1000}
 backends: {up: {http: {base_url: %q, allow_private: true, idle_timeout: 1s}, max_in_flight: %d, breaker: {failures: 1000000}}}
 tools:
   pay: {backend: up, http: {method: POST, path: /pay, query: {id: id}}, input_schema: &id {type: object, properties: {id: {type: string}}, required: [id]}}
@@ -265,7 +265,7 @@ func proveSoak(t *testing.T, store string) {
 	// In full the store has as many records before as after: the embedded one
 	// keeps them for the retention and a minute more, and an index in memory.
 	warm := proof.Pick(length/10, 150*time.Second)
-	load := Load{Call: s.call, Deadline: 10 * time.Second, Callers: soakCallers, For: warm}
+	load := Load{Call: s.call, Deadline: 30 * time.Second, Callers: soakCallers, For: warm}
 	s.name = w.load("warm")
 	load.Closed(t.Context())
 	before := w.idle(t, Vitals{})
