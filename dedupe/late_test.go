@@ -547,15 +547,7 @@ func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
 				call := refund(tool.NonIdempotent)
 				settleLate(t, w, win(t, here.Dedupe, call), c.s)
 				w.Store = keeps{memory.New(memory.Options{})}
-				another := withOwner(call, "another")
-				if a, err := w.Store.Admit(t.Context(), another); err != nil || a.Verdict != dedupe.Won {
-					t.Fatalf("%v, %v", a.Verdict, err)
-				}
-				if v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
-					Key: call.Key, Owner: another.Owner, Epoch: 1, State: dedupe.NotRun, Retention: time.Hour,
-				}); err != nil || v != dedupe.Settled {
-					t.Fatalf("%v, %v", v, err)
-				}
+				notRun(t, w, withOwner(call, "another"), 1)
 				w.down.Store(false)
 				time.Sleep(10 * time.Second)
 				expect(t.Context(), t, there, call, c.want)
@@ -565,6 +557,68 @@ func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Nothing was forgotten where somebody else took a repeatable call over, whose
+// lease had run out, and did not run it: what is said of its first run counts, and
+// sends nobody to look for a store that loses data.
+func TestACallThatSomebodyElseTookOverIsNotForgotten(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.Idempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		time.Sleep(time.Minute)
+		notRun(t, w, withOwner(call, "another"), 2)
+		w.down.Store(false)
+		stored(t, w, call, dedupe.Done, "paid")
+		synctest.Wait()
+		here.says(t, "ERROR", "forgotten", 0)
+		here.says(t, "INFO", "settlement replayed", 1)
+		if got := here.Late(); got != (dedupe.LateState{Replayed: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// An owner that does not know how its call ended does not overrule an operator
+// who said that it did not run.
+func TestAnOwnerWhoDoesNotKnowDoesNotOverruleAResolution(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")})
+		time.Sleep(time.Minute)
+		record, err := w.Store.Lookup(t.Context(), call.Key)
+		if err != nil || record.State != dedupe.Unknown {
+			t.Fatalf("%v, %v", record.State, err)
+		}
+		if v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
+			Key: call.Key, Owner: record.Owner, Epoch: 1, State: dedupe.NotRun, Resolves: true, Retention: time.Hour,
+		}); err != nil || v != dedupe.Settled {
+			t.Fatalf("%v, %v", v, err)
+		}
+		notRun(t, w, withOwner(call, "another"), 2)
+		w.down.Store(false)
+		time.Sleep(10 * time.Second)
+		if record, err = w.Store.Lookup(t.Context(), call.Key); err != nil || record.State != dedupe.NotRun {
+			t.Errorf("%v, %v", record.State, err)
+		}
+		if got := here.Late(); got != (dedupe.LateState{Superseded: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// notRun claims a call behind the back of the processes, at an epoch, and gives it
+// back.
+func notRun(t *testing.T, w *wire, req dedupe.Request, epoch int64) {
+	t.Helper()
+	if a, err := w.Store.Admit(t.Context(), req); err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != epoch {
+		t.Fatalf("%v, %v", a.Verdict, err)
+	}
+	if v, err := w.Store.Settle(t.Context(), dedupe.Settlement{
+		Key: req.Key, Owner: req.Owner, Epoch: epoch, State: dedupe.NotRun, Retention: time.Hour,
+	}); err != nil || v != dedupe.Settled {
+		t.Fatalf("%v, %v", v, err)
 	}
 }
 

@@ -170,7 +170,14 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 		verdict, err = d.store.Settle(ctx, s)
 		return verdict, "", err
 	}
-	free := record.State == Absent || record.State == NotRun && record.Owner != s.Owner && s.State != NotRun
+	// Claims that came later count on from one that the store still knows.
+	forgotten := record.Epoch <= s.Epoch // 0 of one that is absent
+	free := record.State == Absent
+	if record.State == NotRun && record.Owner != s.Owner {
+		// Who knows that it ran knows better than all who came later; who does not
+		// know may have been resolved since.
+		free = s.State == Done || s.State == Unknown && forgotten
+	}
 	if !free && (record.Owner != s.Owner || record.Epoch == s.Epoch) {
 		return Superseded, decided(record), nil
 	}
@@ -187,8 +194,11 @@ func (d *Dedupe) remember(ctx context.Context, entry Late) (verdict SettleVerdic
 		}
 	}
 	s.Epoch = record.Epoch
+	if forgotten {
+		why = "forgotten"
+	}
 	verdict, err = d.store.Settle(ctx, s)
-	return verdict, "forgotten", err
+	return verdict, why, err
 }
 
 func decided(record Record) string {

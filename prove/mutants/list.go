@@ -155,6 +155,8 @@ func layers() []Mutant {
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", admitLua,
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
+		one("dedupe: a duplicate does not ask again", admission,
+			"pollFirst = 50 * time.Millisecond", "pollFirst = time.Hour", waiting),
 		one("server: an ambiguous failure is repeated", serverRun,
 			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),
 		one("server: a lost claim is not noticed", serverRun,

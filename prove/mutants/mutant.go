@@ -50,6 +50,7 @@ var (
 	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	unsynced          = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
 	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
+	waiting           = test("./dedupe", "TestWaitingForAnotherProcess")
 	unknownOutcome    = test("./server", "TestAnUnknownOutcomeStaysUnknown")
 	lostClaim         = test("./server", "TestNothingIsSentUnderAClaimThatRanOut")
 	storeDown         = test("./server", "TestTheStoreIsDown")
