@@ -169,7 +169,8 @@ func (s *soak) cancelled(ctx context.Context, n, kind int, id string) Answer {
 	if answer.Code == unheard || answer.Code == "OUTCOME_UNKNOWN" {
 		answer.Code = left
 	}
-	return s.judge(kind, answer, left, "TIMEOUT", "CANCELLED")
+	// On a busy machine not even a connection is made in that time.
+	return s.judge(kind, answer, left, "TIMEOUT", "CANCELLED", "DEPENDENCY_UNAVAILABLE")
 }
 
 func (s *soak) batch(ctx context.Context, n, kind int, id string) Answer {
