@@ -175,6 +175,19 @@ func (p *plant) executions(pick func(id string) bool) (total, twice int) {
 	return total, twice
 }
 
+// did returns those of the ids that were executed since forget.
+func (p *plant) did(ids []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var some []string
+	for _, id := range ids {
+		if p.executed[id] > 0 {
+			some = append(some, id)
+		}
+	}
+	return some
+}
+
 // early counts the requests that came sooner after the one before, for the same
 // id, than it had to wait.
 func (p *plant) early(wait time.Duration) (early, repeated int) {

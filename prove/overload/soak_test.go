@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,6 +55,9 @@ type soak struct {
 	plant *plant
 	kinds [10]kind
 	first atomic.Pointer[string] // the first thing that was wrong
+
+	mu     sync.Mutex
+	unsent []string // ids of calls of which nothing was sent, by their answer
 }
 
 // kind is what came of the calls of one kind.
@@ -170,7 +174,13 @@ func (s *soak) cancelled(ctx context.Context, n, kind int, id string) Answer {
 		answer.Code = left
 	}
 	// On a busy machine not even a connection is made in that time.
-	return s.judge(kind, answer, left, "TIMEOUT", "CANCELLED", "DEPENDENCY_UNAVAILABLE")
+	const unconnected = "DEPENDENCY_UNAVAILABLE"
+	if answer.Code == unconnected || slices.Contains(refusing, answer.Code) {
+		s.mu.Lock()
+		s.unsent = append(s.unsent, id)
+		s.mu.Unlock()
+	}
+	return s.judge(kind, answer, left, "TIMEOUT", "CANCELLED", unconnected)
 }
 
 func (s *soak) batch(ctx context.Context, n, kind int, id string) Answer {
@@ -212,6 +222,9 @@ func (s *soak) begin(name string) {
 		s.kinds[kind].done.Store(0)
 		s.kinds[kind].worked.Store(0)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsent = nil
 }
 
 // worked is how many calls were not refused and ended as they were meant to, and
@@ -242,6 +255,12 @@ func (s *soak) check(t *testing.T, violations *int) {
 	if twice > 0 {
 		broken(t, violations, "%d calls were executed twice", twice)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent := s.plant.did(s.unsent); len(sent) > 0 {
+		broken(t, violations, "%d of %d calls were executed although nothing was sent by their answer, as %s", len(sent), len(s.unsent), sent[0])
+	}
+	t.Logf("%d calls left early of which nothing was sent", len(s.unsent))
 }
 
 func TestSoak(t *testing.T) {
