@@ -55,11 +55,13 @@ func Check(h History, dir string) error {
 	return nil
 }
 
-// of returns what concerns one key, in the form that the checker wants.
+// of returns what concerns one key, in the form that the checker wants, and last
+// an operation of nobody's that comes after everything that was answered.
 func (h History) of(key int) []porcupine.Operation {
+	last := h.last()
 	var all []porcupine.Operation
 	add := func(client int, op *Operation) {
-		in := timed{op, h.window(op)}
+		in := timed{op, h.window(op, last)}
 		all = append(all, porcupine.Operation{ClientId: client, Input: in, Call: op.Call, Return: op.Return})
 	}
 	for i := range h.Operations {
@@ -74,16 +76,30 @@ func (h History) of(key int) []porcupine.Operation {
 			add(1000+100*op.Client+10*op.Seq+sent, &lost) // a line of its own in the picture
 		}
 	}
+	add(nobody, &Operation{Kind: end, Call: last + 1, Return: last + 1, Heard: true})
 	return all
 }
 
-// window is when the operation may have taken effect, on the wall clock.
-func (h History) window(op *Operation) span {
-	w := span{op.Call, always.to}
-	if op.Return != Never {
-		w.to = op.Return
+// nobody is the client of the end of a history.
+const nobody = 999
+
+// last is when the last operation ended that did end. What takes effect later
+// is seen by nobody.
+func (h History) last() int64 {
+	var last int64
+	for i := range h.Operations {
+		op := &h.Operations[i]
+		last = max(last, op.Call)
+		if op.Return != Never {
+			last = max(last, op.Return)
+		}
 	}
-	w = w.plus(h.Offset).widened(Slack)
+	return last
+}
+
+// window is when the operation may have taken effect, on the wall clock.
+func (h History) window(op *Operation, last int64) span {
+	w := span{op.Call, min(op.Return, last)}.plus(h.Offset).widened(Slack)
 	w.from = w.from / int64(time.Millisecond) * int64(time.Millisecond) // stores count whole ones
 	return w
 }

@@ -64,6 +64,11 @@
 // effect before the store is opened again, or never. A request that the store
 // may have sent again counts once as answered and once or twice more as
 // unanswered.
+//
+// One that leaves the record as it is might as well never have taken effect. So
+// of those that may take effect at any time only the others have a place in the
+// order; what is left of them is put behind its end. Were each of them tried
+// everywhere, the search would take many times as long for each of them.
 package histories
 
 import (
@@ -98,6 +103,8 @@ type state struct {
 	// clock is the least that the store's clock can be when it changes this
 	// record again.
 	clock int64
+	// over says that everything that was answered has its place in the order.
+	over bool
 }
 
 // outcome is one thing that an operation may do to a record.
@@ -143,13 +150,19 @@ func model() porcupine.Model {
 // step returns what the record can be after an operation with its answer.
 func (s state) step(op timed) []state {
 	var next []state
-	if !op.Heard && op.Kind != Reopen {
-		next = append(next, s) // it never took effect
+	switch {
+	case op.Kind == end:
+		s.over = true
+		return []state{s}
+	case s.over:
+		return []state{s} // it never took effect
+	case !op.Heard && op.Kind != Reopen && op.Return != Never:
+		next = append(next, s) // likewise
 	}
 	op.now.from = max(op.now.from, s.clock)
 	if kept, possible := s.remembered(op.now); possible {
 		for _, o := range kept.respond(op.Operation, op.now) {
-			if after, possible := o.heard(op); possible {
+			if after, possible := o.heard(op); possible && (o.changes || op.Return != Never) {
 				next = append(next, after)
 			}
 		}
@@ -197,7 +210,7 @@ func (s state) stepForgotten(op timed) (next []state) {
 		if possible && !o.changes {
 			after = s
 		}
-		if possible {
+		if possible && (o.changes || op.Return != Never) {
 			next = append(next, after)
 		}
 	}

@@ -25,9 +25,10 @@ const (
 	Renew
 	Lookup
 	Reopen
+	end // of the history
 )
 
-var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Reopen: "reopen"}
+var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Reopen: "reopen", end: "end"}
 
 // Operation is one request to a store and what was heard of it.
 type Operation struct {
