@@ -23,7 +23,7 @@ const (
 	// addressSpace is what a process that fuzzes may map, in KiB: what takes
 	// memory without end dies of it, and the fuzzer keeps the input.
 	addressSpace = 4 << 20
-	// lanes is how many targets are fuzzed at the same time in the short form.
+	// lanes is how many targets are fuzzed at the same time, by one worker each.
 	lanes = 2
 )
 
@@ -36,7 +36,7 @@ func TestFuzz(t *testing.T) {
 	var total result
 	var wg sync.WaitGroup
 	work := make(chan fuzz.Target)
-	for range proof.Runs(lanes, 1) {
+	for range lanes {
 		wg.Go(func() {
 			for target := range work {
 				r := fuzzed(t, target, binaries[target.Package])

@@ -75,6 +75,7 @@ func script(env []string, command ...string) client {
 // carried out and its answer is on its way: no client sends it again by itself,
 // and whoever does gets the answer of the first.
 func TestClientsLoseTheAnswer(t *testing.T) {
+	t.Parallel()
 	s := newSite()
 	a := &audit{t: t, site: s, Sidecar: harness.Start(t, config(s.plain(t), ""))}
 	figure := ""

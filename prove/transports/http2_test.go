@@ -89,6 +89,7 @@ func http2Audit(t *testing.T) *audit {
 // What a server refused is sent again, by Sidecall and nobody else, and happens
 // once: whatever the tool's effect.
 func TestHTTP2RefusedBeforeTheWork(t *testing.T) {
+	t.Parallel()
 	a := http2Audit(t)
 	repeated := 0
 	for round := range proof.Runs(2, 60) {
@@ -122,6 +123,7 @@ func TestHTTP2RefusedBeforeTheWork(t *testing.T) {
 // What may have been processed is unknown, and never sent again unless it may be
 // repeated.
 func TestHTTP2BrokenAfterTheWork(t *testing.T) {
+	t.Parallel()
 	a := http2Audit(t)
 	for round := range proof.Runs(1, 20) {
 		for fault := range broken() {

@@ -241,8 +241,35 @@ func (f *front) hijacked(w http.ResponseWriter, text string) {
 	_, _ = io.WriteString(conn, text)
 }
 
+// After each fault the session is opened again, which takes a second: so several
+// sidecars share the rounds, each with a server of its own.
 func TestMCPOverHTTP(t *testing.T) {
-	s := newSite()
+	t.Parallel()
+	all := &audit{t: t, site: newSite()}
+	lanes := make([]*audit, proof.Runs(2, 5))
+	t.Run("lanes", func(t *testing.T) {
+		for i := range lanes {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				lanes[i] = overMCP(t, all.site)
+				lanes[i].meetsTheFaults(i, len(lanes))
+			})
+		}
+	})
+	for _, lane := range lanes {
+		if lane != nil { // that could not be started was told
+			all.violations += lane.violations
+		}
+	}
+	if all.site.faults == 0 || all.site.reused < all.site.faults*9/10 {
+		all.broken("of %d faults only %d met a session that was in use", all.site.faults, all.site.reused)
+	}
+	all.report("MCP streamable HTTP: answer lost, stream cut, session lost", "unknown once executed; a call of a lost session may be sent again, and runs once")
+}
+
+// overMCP is a sidecar in front of an MCP server of its own.
+func overMCP(t *testing.T, s *site) *audit {
+	t.Helper()
 	f := &front{site: s, t: t, calls: map[string]int{}}
 	f.forget()
 	server := httptest.NewServer(f)
@@ -250,11 +277,16 @@ func TestMCPOverHTTP(t *testing.T) {
 	t.Cleanup(server.CloseClientConnections)
 	a := &audit{Sidecar: harness.Start(t, mcpConfig(fmt.Sprintf("url: %q, allow_private: true", server.URL))), t: t, site: s}
 	harness.WaitFor(t, "the tools of the server", func() bool { return slices.Contains(a.Tools(), act) })
-	// After each fault the session is opened again, which takes a second.
-	for round := range proof.Runs(2, 20) {
+	return a
+}
+
+// meetsTheFaults is one of several lanes that share the rounds.
+func (a *audit) meetsTheFaults(lane, lanes int) {
+	a.t.Helper()
+	for round := lane; round < proof.Runs(2, 20); round += lanes {
 		for _, fault := range mcpBroken {
 			for _, tool := range mcpTools {
-				harness.WaitFor(t, "the session to be there", a.answers)
+				harness.WaitFor(a.t, "the session to be there", a.answers)
 				c := newTrial(tool, fault, round)
 				if res := a.makes(c); tool == act {
 					a.unknown(c, res, 1)
@@ -262,16 +294,14 @@ func TestMCPOverHTTP(t *testing.T) {
 			}
 		}
 	}
-	for round := range proof.Runs(1, 20) {
+	for round := lane; round < proof.Runs(1, 20); round += lanes {
 		for _, fault := range mcpRefused {
 			a.refusedThenSentAgain(newTrial(act, fault, round))
 		}
 	}
-	a.believesTheLie()
-	if s.faults == 0 || s.reused < s.faults*9/10 {
-		a.broken("of %d faults only %d met a session that was in use", s.faults, s.reused)
+	if lane == 0 {
+		a.believesTheLie()
 	}
-	a.report("MCP streamable HTTP: answer lost, stream cut, session lost", "unknown once executed; a call of a lost session may be sent again, and runs once")
 }
 
 // refusedThenSentAgain makes a call that the server does not carry out, because
@@ -305,6 +335,7 @@ func (a *audit) believesTheLie() {
 // A server on stdio that dies in the middle of a call, when the effect is on the
 // disk.
 func TestMCPOnStdio(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
