@@ -202,8 +202,8 @@ func (d *decoder) pairs(s spot, visit func(key string, at spot)) {
 	for i := 0; i+1 < len(s.node.Content); i += 2 {
 		key := s.node.Content[i]
 		at := spot{path: s.path.child(key.Value), key: key, node: s.node.Content[i+1]}
-		if key.Kind != yaml.ScalarNode || isNull(key) {
-			d.found.add(position{line: key.Line, column: key.Column, path: s.path}, "expected a string as a key, found %s", describe(key))
+		if !isKey(key) {
+			d.found.add(position{line: key.Line, column: key.Column, path: s.path}, "expected a string as a key, found %s%s", describe(key), inQuotes(key))
 			continue
 		}
 		if first := seen[key.Value]; first != nil {
@@ -213,6 +213,24 @@ func (d *decoder) pairs(s spot, visit func(key string, at spot)) {
 		seen[key.Value] = key
 		visit(key.Value, at)
 	}
+}
+
+// isKey reports whether the node can be a key: a string, or a number, which needs
+// no quotes (exit_codes: {1: ...}).
+func isKey(n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode {
+		return false
+	}
+	tag := n.ShortTag()
+	return isString(n) || tag == "!!int" || tag == "!!float"
+}
+
+// inQuotes says how a key that YAML takes for something else becomes a string.
+func inQuotes(key *yaml.Node) string {
+	if key.Kind == yaml.ScalarNode && key.Style&yaml.TaggedStyle == 0 && !isNull(key) {
+		return ": put it in quotes"
+	}
+	return ""
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
