@@ -56,7 +56,7 @@ func withLeastRights(t *testing.T) crashJob {
 
 func clusteredWithLeastRights(t *testing.T) crashJob {
 	t.Helper()
-	cluster := redisserver.StartCluster(t, 3, 3, calm...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	for _, node := range cluster.Nodes {
 		node.Do(asArgs(documentedUser(t))...)
 	}

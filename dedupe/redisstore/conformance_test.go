@@ -85,12 +85,12 @@ func TestKilledServersNeverRunACallTwice(t *testing.T) {
 // The servers of a Cluster too, one after the other.
 func TestKilledMastersNeverRunACallTwice(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3, steady...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	crash(t, crashJob{Addrs: cluster.Addrs(), Cluster: true, WaitReplicas: 1}, 4, func(_ *testing.T, round int) {
 		old := cluster.MasterOf(round * 5461 % 16384)
 		heir := cluster.ReplicasOf(old)[0]
 		old.Kill()
-		heir.AwaitInfo("role", "master")
+		cluster.AwaitHeir(old, heir)
 		old.Restart()
 		old.AwaitInfo("master_link_status", "up")
 		cluster.AwaitOK()
@@ -168,21 +168,14 @@ func watched(t *testing.T, overTLS bool) crashJob {
 	return job
 }
 
-// calm makes a Cluster not take a busy machine for a dead master; steady does so
-// where masters are to be replaced.
-var (
-	calm   = []string{"--cluster-node-timeout", "15000"}
-	steady = []string{"--cluster-node-timeout", "5000"}
-)
-
 func clustered(t *testing.T) crashJob {
 	t.Helper()
-	return crashJob{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3, calm...).Addrs()[:2]}
+	return crashJob{Cluster: true, Addrs: redisserver.StartCluster(t, 3, 3).Addrs()[:2]}
 }
 
 func clusteredOverTLS(t *testing.T) crashJob {
 	t.Helper()
-	cluster := redisserver.StartClusterOf(t, 3, 3, redisserver.Options{TLS: true, Args: calm})
+	cluster := redisserver.StartClusterOf(t, 3, 3, redisserver.Options{TLS: true})
 	job := crashJob{Cluster: true, Addrs: cluster.Addrs()}
 	job.CA, job.Cert, job.Key = cluster.Nodes[0].TLSFiles()
 	return job

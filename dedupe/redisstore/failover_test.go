@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,13 +24,13 @@ import (
 // it comes back as a replica. WAIT keeps what was acknowledged.
 func TestClusterFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3, steady...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	options := Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
 	verdict := under(t, options, func(traffic *topology.Traffic) {
 		old := cluster.MasterOf(0)
 		heir := cluster.ReplicasOf(old)[0]
 		old.Kill()
-		heir.AwaitInfo("role", "master")
+		cluster.AwaitHeir(old, heir)
 		old.Restart()
 		old.AwaitInfo("master_link_status", "up")
 		cluster.AwaitOK()
@@ -45,7 +46,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 // does a sidecar that starts only now.
 func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3, calm...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: 10 * time.Second})
 	alone := cluster.MasterOf(0)
 	replica := cluster.ReplicasOf(alone)[0]
@@ -91,7 +92,7 @@ func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 // says that something is wrong, its replica takes over, and nothing is left
 // behind.
 func TestAMasterOfAClusterHangs(t *testing.T) {
-	cluster := redisserver.StartCluster(t, 3, 3, steady...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), Timeout: 5 * time.Second})
 	ctx := context.Background()
 	req := request("x", tool.NonIdempotent)
@@ -115,7 +116,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 	if took := time.Since(begin); took > 4*time.Second { // the store's own limit is 5 s
 		t.Errorf("a context of 100 ms was heeded after %v", took)
 	}
-	heir.AwaitInfo("role", "master")
+	cluster.AwaitHeir(old, heir)
 	until(t, "the claim on the new master", func() bool {
 		a, err := s.Admit(ctx, req)
 		if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {
@@ -137,7 +138,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 // Slots move between masters while their keys are asked for.
 func TestReshardingUnderLoad(t *testing.T) {
 	t.Parallel()
-	cluster := redisserver.StartCluster(t, 3, 3, calm...)
+	cluster := redisserver.StartCluster(t, 3, 3)
 	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: 10 * time.Second, WaitTimeout: 10 * time.Second}
 	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
 	verdict := under(t, options, func(traffic *topology.Traffic) {
@@ -179,8 +180,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	for range 2 {
 		redisserver.StartReplica(t, master.Addr, redisserver.Options{})
 	}
-	// Not sooner: on a busy machine the Sentinels would replace one that lives.
-	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{Replicas: 2, DownAfter: 5 * time.Second})
+	sentinels := redisserver.StartSentinels(t, 3, "main", master.Addr, redisserver.SentinelOptions{Replicas: 2})
 	options := Options{
 		MasterName: "main", WaitReplicas: 1, Timeout: time.Second,
 		SentinelUsername: "watcher", SentinelPassword: "secret",
@@ -191,9 +191,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	}
 	verdict := under(t, options, func(*topology.Traffic) {
 		master.Kill()
-		for _, s := range sentinels {
-			until(t, "another master", func() bool { return s.MasterByName("main") != master.Addr })
-		}
+		redisserver.AwaitOther(t, sentinels, "main", master.Addr)
 		master.Restart() // the Sentinels make a replica of it
 	})
 	if verdict.Repeats == 0 {
@@ -235,11 +233,7 @@ func TestTheSentinelHangsWithTheMaster(t *testing.T) {
 	asked.Pause()
 	defer master.Resume()
 	defer asked.Resume()
-	for _, s := range sentinels {
-		if s != asked {
-			until(t, "another master", func() bool { return s.MasterByName("main") != master.Addr })
-		}
-	}
+	redisserver.AwaitOther(t, slices.DeleteFunc(sentinels, func(s *redisserver.Server) bool { return s == asked }), "main", master.Addr)
 	until(t, "a claim on the new master", func() bool {
 		a, err := s.Admit(ctx, request("before", tool.NonIdempotent))
 		if err == nil && (a.Verdict != dedupe.Won || a.Record.Epoch != 1) {

@@ -19,11 +19,7 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-const (
-	masterName = "main"
-	// downAfter is long enough that a busy machine is not taken for a dead one.
-	downAfter = time.Second
-)
+const masterName = "main"
 
 // A master dies whose replica has heard nothing from it for a while, and the
 // Sentinels promote the replica. Sentinels, clients and replica know the master

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/redisserver"
 )
@@ -26,7 +25,7 @@ func startWatched(t *testing.T) *watched {
 	w := &watched{t: t, master: redisserver.Start(t, redisserver.Options{})}
 	w.proxy = faultproxy.Start(t, w.master.Addr)
 	w.replica = redisserver.StartReplica(t, w.proxy.Addr(), redisserver.Options{})
-	w.sentinels = redisserver.StartSentinels(t, 3, masterName, w.proxy.Addr(), redisserver.SentinelOptions{Replicas: 1, DownAfter: downAfter})
+	w.sentinels = redisserver.StartSentinels(t, 3, masterName, w.proxy.Addr(), redisserver.SentinelOptions{Replicas: 1})
 	for _, s := range w.sentinels {
 		w.addrs = append(w.addrs, s.Addr)
 	}
@@ -55,8 +54,6 @@ func (w *watched) failOver() {
 	w.master.Kill()
 	w.proxy.Refuse(true)
 	w.proxy.Cut()
-	for _, s := range w.sentinels {
-		harness.WaitFor(w.t, "the replica to be promoted", func() bool { return s.MasterByName(masterName) == w.replica.Addr })
-	}
+	redisserver.AwaitOther(w.t, w.sentinels, masterName, w.proxy.Addr())
 	w.replica.AwaitInfo("role", "master")
 }

@@ -28,8 +28,8 @@ type Cluster struct {
 }
 
 // StartCluster starts a Cluster whose masters share the slots evenly, and waits
-// until every node finds it whole and every replica has its data. A master that
-// is silent for a second is replaced by its replica, unless args say otherwise.
+// until every node finds it whole and every replica has its data. Nobody is
+// replaced before AwaitHeir: on a busy machine the living are silent too.
 func StartCluster(tb testing.TB, masters, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	return StartClusterOf(tb, masters, replicas, Options{Args: args})
@@ -40,7 +40,7 @@ func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Clus
 	tb.Helper()
 	c := &Cluster{tb: tb, Nodes: make([]*Server, masters+replicas), ids: map[*Server]string{}}
 	options.Args = append([]string{
-		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no",
+		"--cluster-enabled", "yes", "--cluster-node-timeout", millis(neverMissed), "--cluster-allow-replica-migration", "no",
 	}, options.Args...)
 	if options.TLS {
 		options.Args = append(options.Args, "--tls-cluster", "yes")
@@ -160,6 +160,22 @@ func (c *Cluster) Failover(replica *Server) {
 	replica.Do("cluster", "failover")
 	replica.AwaitInfo("role", "master")
 	c.AwaitOK()
+}
+
+// AwaitHeir waits until a replica has taken the place of its master, which is
+// dead or hangs: until then the other nodes soon miss who is silent.
+func (c *Cluster) AwaitHeir(old, heir *Server) {
+	c.tb.Helper()
+	missAfter := func(silence time.Duration) {
+		for _, node := range c.Nodes {
+			if node != old {
+				node.Do("config", "set", "cluster-node-timeout", millis(silence))
+			}
+		}
+	}
+	missAfter(soonMissed)
+	heir.AwaitInfo("role", "master")
+	missAfter(neverMissed)
 }
 
 // MoveSlot moves a slot with its keys to another master, as an operator would,

@@ -71,8 +71,9 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 		t.Errorf("the master is at %s, want %s", got, master.Addr)
 	}
 	master.Kill()
-	for _, s := range sentinels {
-		waitFor(t, "the replica to be the master", func() bool { return s.MasterByName("main") == replica.Addr })
+	AwaitOther(t, sentinels, "main", master.Addr)
+	if got := sentinels[2].MasterByName("main"); got != replica.Addr {
+		t.Errorf("the master is at %s, want %s", got, replica.Addr)
 	}
 	replica.AwaitInfo("role", "master")
 }

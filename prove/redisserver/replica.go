@@ -44,9 +44,6 @@ type SentinelOptions struct {
 	// Quorum is how many Sentinels must agree that the master is down. Default:
 	// the majority.
 	Quorum int
-	// DownAfter is how long the master is silent before a Sentinel calls it
-	// down. Default 500 ms.
-	DownAfter time.Duration
 	// FailoverTimeout is how long a failover may take before the next one
 	// begins. Default 3 s.
 	FailoverTimeout time.Duration
@@ -60,13 +57,14 @@ type SentinelOptions struct {
 }
 
 // StartSentinels starts n Sentinels that watch a master under a name, and waits
-// until they know each other, the master and its replicas.
+// until they know each other, the master and its replicas. They replace nobody
+// before AwaitOther: on a busy machine the living are silent too.
 func StartSentinels(tb testing.TB, n int, name, master string, options SentinelOptions) []*Server {
 	tb.Helper()
 	host, port := split(tb, master)
 	lines := []string{
 		fmt.Sprintf("sentinel monitor %s %s %s %d", name, host, port, or(options.Quorum, n/2+1)),
-		fmt.Sprintf("sentinel down-after-milliseconds %s %d", name, or(options.DownAfter, 500*time.Millisecond).Milliseconds()),
+		"sentinel down-after-milliseconds " + name + " " + millis(neverMissed),
 		fmt.Sprintf("sentinel failover-timeout %s %d", name, or(options.FailoverTimeout, 3*time.Second).Milliseconds()),
 	}
 	if options.MasterPassword != "" {
@@ -86,6 +84,25 @@ func StartSentinels(tb testing.TB, n int, name, master string, options SentinelO
 		})
 	}
 	return sentinels
+}
+
+// AwaitOther waits until Sentinels name another master than the one at an
+// address, which is dead or hangs: until then they soon miss who is silent.
+func AwaitOther(tb testing.TB, sentinels []*Server, name, old string) {
+	tb.Helper()
+	missAfter := func(silence time.Duration) {
+		for _, s := range sentinels {
+			s.Do("sentinel", "set", name, "down-after-milliseconds", millis(silence))
+		}
+	}
+	missAfter(soonMissed)
+	for _, s := range sentinels {
+		waitFor(tb, fmt.Sprintf("the Sentinel at %s to name another master than %s", s.Addr, old), func() bool {
+			now := s.MasterByName(name)
+			return now != "" && now != old
+		})
+	}
+	missAfter(neverMissed)
 }
 
 // MasterByName asks a Sentinel for the address of a master; empty when it does
@@ -133,3 +150,5 @@ func or[T comparable](value, otherwise T) T {
 	}
 	return value
 }
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -28,6 +28,11 @@ import (
 const (
 	// patience bounds every wait for a condition, on a machine that is busy.
 	patience = time.Minute
+	// neverMissed and soonMissed are how long a server is silent before others
+	// take it for dead: longer than a busy machine makes a living one wait, and
+	// once it is dead.
+	neverMissed = 15 * time.Second
+	soonMissed  = time.Second
 	// lookAgain is the pause between two looks at a condition.
 	lookAgain = 10 * time.Millisecond
 	// portTries is how many ports a server tries that somebody else takes first.

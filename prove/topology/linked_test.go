@@ -77,7 +77,7 @@ func (c *behindProxies) failOver() {
 	proxy.Refuse(true)
 	proxy.Cut()
 	proxy.Thaw()
-	heir.AwaitInfo("role", "master")
+	c.AwaitHeir(old, heir)
 	proxy.Refuse(false)
 	old.Restart()
 	c.awaitLink(old, heir)

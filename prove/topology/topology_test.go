@@ -124,7 +124,7 @@ func TestTheClusterFailsOver(t *testing.T) {
 }
 
 func TestTheClusterIsResharded(t *testing.T) {
-	cluster := redisserver.StartCluster(t, 3, 3, "--cluster-node-timeout", "15000")
+	cluster := redisserver.StartCluster(t, 3, 3)
 	turn := 0
 	prove(t, "Cluster resharding under load", redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1}, func(traffic *Traffic) {
 		turn++
