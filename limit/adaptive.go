@@ -53,8 +53,9 @@ const (
 // which absorbs what is uneven, and nobody in it is late. That some calls are
 // late without a queue does not lower the bound: those that are answered take no
 // longer than ever then. Nor do callers that give up before anything can be
-// answered: they are not counted. A window in which few were late and nobody was
-// refused doubles the bound, until there is none again.
+// answered: they are not counted, and a bound that was set on their account
+// before the first answer came goes with it. A window in which few were late and
+// nobody was refused doubles the bound, until there is none again.
 //
 // It is the gradient of Netflix's concurrency-limits and of Envoy's adaptive
 // concurrency, with the deadline in place of their fixed tolerance, because what
@@ -75,7 +76,10 @@ type Adaptive struct {
 	// known says that base was seen while there was none, and is no mere guess.
 	known    bool
 	patience time.Duration // after what time late calls were given up
-	answered time.Time     // when the last call was answered
+	// quickest is the least that any call was answered in; 0 before the first.
+	// Whoever gives up sooner than that says nothing about a queue.
+	quickest time.Duration
+	answered time.Time // when the last call was answered
 	// era counts the changes of the bound. A call that began in another one says
 	// nothing about this one.
 	era    uint64
@@ -139,6 +143,9 @@ func (p Pass) Answered(took time.Duration) {
 	defer a.mu.Unlock()
 	now := time.Now()
 	a.answered = now
+	if a.quickest == 0 || took < a.quickest {
+		a.quickest = took
+	}
 	if p.era == a.era {
 		a.window.answers++
 		a.window.answering += took
@@ -158,7 +165,7 @@ func (p Pass) Late(took time.Duration) (overload bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if p.era == a.era && p.crowded && (!a.known || took >= a.base) {
+	if p.era == a.era && p.crowded && took >= a.quickest && (!a.known || took >= a.base) {
 		a.window.lates++
 		a.window.lateness += took
 	}
@@ -197,9 +204,14 @@ func (a *Adaptive) turn(now time.Time) {
 func (a *Adaptive) steer() {
 	w := &a.window
 	calls := w.answers + w.lates
-	harm := float64(w.lates) >= lateShare*float64(calls)
+	harm := w.lates > 0 && float64(w.lates) >= lateShare*float64(calls)
 	if harm {
 		a.patience = w.lateness / time.Duration(w.lates)
+	}
+	if a.patience < a.quickest {
+		// They had given up before the first answer told how long one takes: what
+		// was bounded for their sake was bounded for nothing.
+		harm, a.bound, a.patience = false, 0, 0
 	}
 	if a.bound == 0 {
 		if !harm {
@@ -240,6 +252,9 @@ func (a *Adaptive) queue() bool {
 
 // learn notes what calls take while there is no queue, or none that matters.
 func (a *Adaptive) learn() {
+	if a.window.answers == 0 {
+		return
+	}
 	mean := a.window.answering / time.Duration(a.window.answers)
 	if !a.known || mean < a.base {
 		a.base, a.known = mean, true

@@ -216,6 +216,54 @@ func TestOneImpatientCallerBoundsNobody(t *testing.T) {
 	}
 }
 
+// Before the first answer nobody knows how long one takes. Who had given up by
+// then, and was taken for the sign of a queue, bounds nobody once that is known.
+func TestWhoGivesUpBeforeTheFirstAnswerBoundsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdaptive()
+		enter := func() Pass {
+			pass, ok := a.Enter()
+			if !ok {
+				t.Fatalf("refused, bound %d", a.Bound())
+			}
+			return pass
+		}
+		var waiting []Pass
+		for range 40 {
+			waiting = append(waiting, enter())
+		}
+		for _, pass := range waiting[:2*windowCalls] {
+			time.Sleep(windowTime / windowCalls)
+			pass.Late(10 * time.Millisecond)
+			pass.Leave()
+		}
+		if a.Bound() == 0 {
+			t.Fatal("nothing was bounded, so nothing is shown")
+		}
+		for _, pass := range waiting[2*windowCalls:] {
+			pass.Leave()
+		}
+		// As many as may, and one more, all the time.
+		for range 2 * windowCalls {
+			var passes []Pass
+			for a.Bound() == 0 && len(passes) < 40 || len(passes) < a.Bound() {
+				passes = append(passes, enter())
+			}
+			if pass, ok := a.Enter(); ok {
+				passes = append(passes, pass)
+			}
+			time.Sleep(time.Second)
+			for _, pass := range passes {
+				pass.Answered(time.Second)
+				pass.Leave()
+			}
+		}
+		if a.Bound() != 0 {
+			t.Errorf("a bound of %d", a.Bound())
+		}
+	})
+}
+
 // What was learned in bad times is forgotten in good ones.
 func TestABoundThatIsNotNeededGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
