@@ -130,7 +130,6 @@ func (d *death) measure(t *testing.T, violations *int, w *world, up *plant) outc
 
 	refused.judge(t, violations, up)
 	d.judge(t, violations, tally)
-	short := behind(tally, length)
 	attempts := float64(tally.Attempts())
 	for counter, n := range attemptsOf(w, up) {
 		attempts = max(attempts, n-attempted[counter])
@@ -159,8 +158,9 @@ func (d *death) measure(t *testing.T, violations *int, w *world, up *plant) outc
 		}
 	}
 	mustBeBounded(t, violations, memory, Vitals{RSS: 200 * mib, Heap: 64 * mib, Goroutines: 8000, FDs: 3000})
+	var short []string
 	if proof.Full() { // in the short form it is still warming up
-		short = append(short, memory.Grown()...)
+		short = memory.Grown()
 	}
 	return outcome{
 		calls: tally.Total(), short: short,
@@ -189,22 +189,15 @@ func (d *death) judge(t *testing.T, violations *int, tally *Tally) {
 		}
 	}
 	mustBeAmong(t, violations, tally, codes...)
-}
-
-// behind says which refusals took long, and whether fewer calls were made than
-// were meant to be.
-func behind(tally *Tally, length time.Duration) []string {
-	var short []string
 	// Small parts of the time that the calls had. In short the load alone may be
-	// more than what a busy machine has left.
+	// more than what a busy machine has left, and this is measured once.
 	soon := deadDeadline / time.Duration(proof.Runs(2, 10))
 	for _, code := range refusing {
-		if took := tally.Quantile(code, 0.99); took > soon {
-			short = append(short, fmt.Sprintf("%s in %s (p99)", code, took))
+		if late := tally.Quantile(code, 0.99); late > soon {
+			broken(t, violations, "%s in %s (p99)", code, late)
 		}
 	}
-	if offered := tally.Offered(length); offered < leastOffered()*deadRate {
-		short = append(short, fmt.Sprintf("%.0f calls/s, and not %d", offered, deadRate))
+	if offered := tally.Offered(deadLength()); offered < leastOffered()*deadRate {
+		broken(t, violations, "%.0f calls/s, and not %d", offered, deadRate)
 	}
-	return short
 }
