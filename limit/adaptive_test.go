@@ -264,6 +264,55 @@ func TestWhoGivesUpBeforeTheFirstAnswerBoundsNobody(t *testing.T) {
 	})
 }
 
+// A sidecar that starts before a backend which others have filled sees first
+// answers that took longer than its hasty callers wait. They are not taken for
+// the time that a call needs: as soon as the line is gone the hasty are served
+// their share again, under five times the load too.
+func TestABackendThatWasFullAtTheStart(t *testing.T) {
+	const (
+		capacity = 8 / 0.025 // calls per second
+		every    = 2         // one call in so many is hasty
+	)
+	for name, backlog := range map[string]int{"no line": 0, "a line of a second": 320, "of three": 960, "of nine": 2880} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, q := NewAdaptive(), &queue{workers: make(chan struct{}, 8), service: 25 * time.Millisecond, blind: true}
+				for range backlog { // the calls of others
+					q.serving.Go(func() {
+						q.workers <- struct{}{}
+						time.Sleep(q.service)
+						<-q.workers
+					})
+				}
+				synctest.Wait()
+				const length = 60 * time.Second
+				began := time.Now()
+				var hasty atomic.Int64
+				good := loadOf(a, NewBulkhead(256), 5*capacity, length, func(n int) time.Duration {
+					if n%every == 0 {
+						return 300 * time.Millisecond
+					}
+					return 3 * time.Second
+				}, func(ctx context.Context, n int) bool {
+					served := q.serve(ctx)
+					if took := time.Since(began); served && n%every == 0 && took > length/2 && took <= length {
+						hasty.Add(1)
+					}
+					return served
+				})
+				if good < 0.95*capacity {
+					t.Errorf("%.0f/s of %.0f/s, bound %d", good, capacity, a.Bound())
+				}
+				// A tenth of all calls may be late, which is a fifth of the hasty ones.
+				if share := float64(hasty.Load()) / (length / 2).Seconds(); share < 0.75*capacity/every {
+					t.Errorf("%.0f/s of the hasty's %.0f/s, bound %d", share, capacity/every, a.Bound())
+				}
+				q.serving.Wait()
+			})
+		})
+	}
+}
+
 // What was learned in bad times is forgotten in good ones.
 func TestABoundThatIsNotNeededGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
