@@ -58,7 +58,7 @@ e2e: deps ## End-to-end tests: real servers, real clients, faults
 	scripts/e2e.sh $(RACE)
 
 .PHONY: prove
-prove: deps ## Every fault, every figure, some hours: one table, no violation, or it fails
+prove: deps ## Every fault, every figure, some two hours: one table, no violation, or it fails
 	GO="$(GO)" $(GO) run ./prove -full
 
 .PHONY: prove-short
