@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Whatever sleeps here does so in a bubble of testing/synctest: it is time that a
+// test is about, on the bubble's clock. None waits for anything to happen.
+
 // queue is a server of so many workers with a line in front of them. Whoever
 // gives up leaves the line, unless the server is blind to that.
 type queue struct {
@@ -18,13 +21,18 @@ type queue struct {
 	serving sync.WaitGroup // what a blind server has yet to do
 }
 
+// work is one call at a worker, whoever waits for it.
+func (q *queue) work() {
+	q.workers <- struct{}{}
+	time.Sleep(q.service)
+	<-q.workers
+}
+
 func (q *queue) serve(ctx context.Context) bool {
 	if q.blind {
 		served := make(chan struct{})
 		q.serving.Go(func() {
-			q.workers <- struct{}{}
-			time.Sleep(q.service)
-			<-q.workers
+			q.work()
 			close(served)
 		})
 		select {
@@ -277,12 +285,8 @@ func TestABackendThatWasFullAtTheStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, q := NewAdaptive(), &queue{workers: make(chan struct{}, 8), service: 25 * time.Millisecond, blind: true}
-				for range backlog { // the calls of others
-					q.serving.Go(func() {
-						q.workers <- struct{}{}
-						time.Sleep(q.service)
-						<-q.workers
-					})
+				for range backlog {
+					q.serving.Go(q.work) // the calls of others
 				}
 				synctest.Wait()
 				const length = 60 * time.Second

@@ -83,6 +83,7 @@ func (d *death) start(t *testing.T) (url string, up *plant) {
 		return "http://" + harness.FreePort(t), nil
 	}
 	up = startPlant(t, 1000, 0)
+	up.noteArrivals()
 	up.answers(d.answers)
 	return up.URL, up
 }
@@ -102,41 +103,29 @@ defaults: {retry: {base: 20ms}, attempt_timeout: %s, deadline: 4s}
 backends: {up: {http: {base_url: %q, allow_private: true}, max_in_flight: 4000%s}}
 tools: {act: {backend: up, effect: %s, http: {method: POST, path: /act, query: {id: id}}, input_schema: {type: object, properties: {id: {type: string}}, required: [id]}}}
 `, cmp.Or(d.timeout, 3*time.Second), url, d.breaker, d.effect))
-	measured{fault: "dead upstream: " + d.fault, store: store}.prove(t, func(violations *int) outcome {
-		return d.measure(t, violations, w, up)
-	})
-}
-
-// measure offers the load. What it takes up falls short where it is not flat:
-// calls that a busy machine has held up come all at once, and their retries too.
-func (d *death) measure(t *testing.T, violations *int, w *world, up *plant) outcome {
-	t.Helper()
 	refused := &refusals{}
 	length := deadLength()
 	load := Load{
 		For: length, Deadline: deadDeadline, Rate: deadRate, Callers: crowd,
 		Call: w.calling("act", w.load("dead"), refused),
 	}
-	if up != nil {
-		up.noteArrivals()
-	}
-	attempted := attemptsOf(w, up)
-	// Every second in full: the retries of calls that came at once come at once
-	// too, and are over a second later.
+	// Every second in full: calls that a busy machine has held up come all at
+	// once, their retries too, and both are over a second later.
 	watched := w.watch(t, length/time.Duration(proof.Runs(looks, 60)))
 	tally := load.Open(t.Context())
 	memory := watched.stop()
 	t.Logf("%s\n%s", tally, memory)
 
-	refused.judge(t, violations, up)
-	d.judge(t, violations, tally)
-	attempts := float64(tally.Attempts())
-	for counter, n := range attemptsOf(w, up) {
-		attempts = max(attempts, n-attempted[counter])
+	violations := 0
+	refused.judge(t, &violations, up)
+	d.judge(t, &violations, tally)
+	attempts := max(float64(tally.Attempts()), w.attempts())
+	if up != nil {
+		attempts = max(attempts, float64(up.requests.Load()))
 	}
 	calls := float64(tally.Total())
 	if attempts == 0 || attempts > amplified*calls {
-		broken(t, violations, "%.0f attempts for %.0f calls", attempts, calls)
+		broken(t, &violations, "%.0f attempts for %.0f calls", attempts, calls)
 	}
 	// Calls that were refused must not hide what the others did.
 	ran := calls
@@ -144,38 +133,27 @@ func (d *death) measure(t *testing.T, violations *int, w *world, up *plant) outc
 		ran -= float64(tally.Count(code))
 	}
 	if few := retry.BudgetFloor * (length + retry.BudgetWindow).Seconds(); attempts > amplified*ran+few {
-		broken(t, violations, "%.0f attempts for the %.0f calls that were not refused", attempts, ran)
+		broken(t, &violations, "%.0f attempts for the %.0f calls that were not refused", attempts, ran)
 	}
 	figure := fmt.Sprintf("%.2f attempts per call at %.0f calls/s", attempts/calls, tally.Offered(length))
 	if d.wait > 0 {
 		early, repeated := up.early(d.wait)
-		*violations += early
+		violations += early
 		if repeated > 0 {
 			figure += fmt.Sprintf(", %d retries, %d before Retry-After", repeated, early)
 		}
 		if d.breaker == never && repeated == 0 {
-			broken(t, violations, "nothing was repeated, so nothing can have been too early")
+			broken(t, &violations, "nothing was repeated, so nothing can have been too early")
 		}
 	}
-	mustBeBounded(t, violations, memory, Vitals{RSS: 200 * mib, Heap: 64 * mib, Goroutines: 8000, FDs: 3000})
-	var short []string
+	mustBeBounded(t, &violations, memory, Vitals{RSS: 200 * mib, Heap: 64 * mib, Goroutines: 8000, FDs: 3000})
 	if proof.Full() { // in the short form it is still warming up
-		short = memory.Grown()
+		mustBeFlat(t, &violations, memory)
 	}
-	return outcome{
-		calls: tally.Total(), short: short,
-		figure: fmt.Sprintf("%s; breaker refused %d; %s", figure, tally.Count("CIRCUIT_OPEN"), memory),
-	}
-}
-
-// attemptsOf is how many attempts the sidecar has counted so far, and how many
-// requests its upstream has.
-func attemptsOf(w *world, up *plant) (counters [2]float64) {
-	counters[0] = w.attempts()
-	if up != nil {
-		counters[1] = float64(up.requests.Load())
-	}
-	return counters
+	proof.Report(t, proof.Row{
+		Fault: "dead upstream: " + d.fault, Store: store, Runs: tally.Total(), Violations: violations,
+		Figure: fmt.Sprintf("%s; breaker refused %d; %s", figure, tally.Count("CIRCUIT_OPEN"), memory),
+	})
 }
 
 // judge counts what the calls were told that they must not have been.
@@ -190,7 +168,7 @@ func (d *death) judge(t *testing.T, violations *int, tally *Tally) {
 	}
 	mustBeAmong(t, violations, tally, codes...)
 	// Small parts of the time that the calls had. In short the load alone may be
-	// more than what a busy machine has left, and this is measured once.
+	// more than what a busy machine has left, and there is no second try.
 	soon := deadDeadline / time.Duration(proof.Runs(2, 10))
 	for _, code := range refusing {
 		if late := tally.Quantile(code, 0.99); late > soon {

@@ -59,9 +59,9 @@ const (
 )
 
 // tries is how often a scenario is measured before a figure counts as a
-// violation. A machine that others use too only ever makes figures worse, at one
-// time more than at another; a sidecar that collapses, or leaks, does so every
-// time. What a refusal says, and that it sent nothing, counts at the first try.
+// violation. A machine that others use too only ever lowers the figures, at one
+// time more than at another; a sidecar that collapses does so every time. What a
+// refusal says, and that it sent nothing, counts at the first try.
 const tries = 3
 
 // outcome is what one measurement found.
@@ -71,15 +71,12 @@ type outcome struct {
 	short  []string // what fell short
 }
 
-// measured is a row whose figures depend on the machine.
-type measured struct{ fault, store string }
-
 // prove measures until nothing falls short.
-func (m measured) prove(t *testing.T, measure func(violations *int) outcome) {
+func (p *peak) prove(t *testing.T) {
 	t.Helper()
 	calls, violations := 0, 0
 	for try := 1; ; try++ {
-		o := measure(&violations)
+		o := p.measure(t, &violations)
 		calls += o.calls
 		if len(o.short) > 0 && try < tries {
 			t.Logf("try %d fell short: %s", try, strings.Join(o.short, "; "))
@@ -91,15 +88,9 @@ func (m measured) prove(t *testing.T, measure func(violations *int) outcome) {
 		if try > 1 {
 			o.figure += fmt.Sprintf(" (try %d)", try)
 		}
-		proof.Report(t, proof.Row{Fault: m.fault, Store: m.store, Runs: calls, Violations: violations, Figure: o.figure})
+		proof.Report(t, proof.Row{Fault: p.fault, Store: p.store, Runs: calls, Violations: violations, Figure: o.figure})
 		return
 	}
-}
-
-// prove measures it.
-func (p *peak) prove(t *testing.T) {
-	t.Helper()
-	measured{p.fault, p.store}.prove(t, func(violations *int) outcome { return p.measure(t, violations) })
 }
 
 // measure finds the peak, offers five times as much, and looks whether the

@@ -74,5 +74,8 @@ func (w *world) attempts() float64 {
 			total += v
 		}
 	}
+	if total == 0 {
+		w.t.Fatal("/metrics tells of no attempts")
+	}
 	return total
 }
