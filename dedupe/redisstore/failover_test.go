@@ -28,7 +28,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	options := Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
 	verdict := under(t, options, func(traffic *topology.Traffic) {
 		old := cluster.MasterOf(0)
-		heir := cluster.ReplicasOf(old)[0]
+		heir := cluster.ReplicaOf(old)
 		old.Kill()
 		cluster.AwaitHeir(old, heir)
 		old.Restart()
@@ -49,7 +49,7 @@ func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
 	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: 10 * time.Second})
 	alone := cluster.MasterOf(0)
-	replica := cluster.ReplicasOf(alone)[0]
+	replica := cluster.ReplicaOf(alone)
 	masters := map[string]*redisserver.Server{}
 	for i := range 24 {
 		req := spread(fmt.Sprint(i))
@@ -104,7 +104,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := cluster.MasterOf(slot)
-	heir := cluster.ReplicasOf(old)[0]
+	heir := cluster.ReplicaOf(old)
 	old.Do("wait", 1, 10_000)
 	old.Pause()
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)

@@ -131,20 +131,33 @@ func (c *Cluster) Slot(key string) int {
 }
 
 // MasterOf is the node that serves a slot, as the first node that answers sees
-// it.
+// it. It waits until there is one.
 func (c *Cluster) MasterOf(slot int) *Server {
 	c.tb.Helper()
-	found := c.from(c.first(), func(v view) bool { return v.has("master") && !v.has("fail") && v.serves(slot) })
-	if len(found) != 1 {
-		c.tb.Fatalf("slot %d is served by %d nodes", slot, len(found))
-	}
-	return found[0]
+	return c.await(fmt.Sprintf("one node to serve slot %d", slot), func() []*Server {
+		return c.from(c.first(), func(v view) bool { return v.has("master") && !v.has("fail") && v.serves(slot) })
+	})
 }
 
-// ReplicasOf are the nodes that copy a master, as the master sees it.
-func (c *Cluster) ReplicasOf(master *Server) []*Server {
+// ReplicaOf is the node that copies a master, as the master sees it. It waits
+// until there is one: a node that is back copies its master for seconds before
+// the master no longer takes it for dead.
+func (c *Cluster) ReplicaOf(master *Server) *Server {
 	c.tb.Helper()
-	return c.from(master, func(v view) bool { return v.master == c.ids[master] && !v.has("fail") })
+	return c.await(fmt.Sprintf("one replica of %s", master.Addr), func() []*Server {
+		return c.from(master, func(v view) bool { return v.master == c.ids[master] && !v.has("fail") })
+	})
+}
+
+// await waits until exactly one node is found.
+func (c *Cluster) await(what string, find func() []*Server) *Server {
+	c.tb.Helper()
+	var found []*Server
+	waitFor(c.tb, what, func() bool {
+		found = find()
+		return len(found) == 1
+	})
+	return found[0]
 }
 
 // Masters are the nodes that are masters now, as the first that answers sees it.

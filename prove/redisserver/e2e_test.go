@@ -94,14 +94,30 @@ func TestAClusterMovesSlotsAndRoles(t *testing.T) {
 	if got := to.Do("get", "k"); got != "v" || c.MasterOf(slot) != to {
 		t.Errorf("got %v, and %v serves it", got, c.MasterOf(slot))
 	}
-	replicas := c.ReplicasOf(to)
-	if len(replicas) != 1 {
-		t.Fatalf("%d replicas", len(replicas))
-	}
-	c.Failover(replicas[0])
-	waitFor(t, "the replica to serve the slot", func() bool { return c.MasterOf(slot) == replicas[0] })
-	if got := replicas[0].Do("get", "k"); got != "v" {
+	replica := c.ReplicaOf(to)
+	c.Failover(replica)
+	waitFor(t, "the replica to serve the slot", func() bool { return c.MasterOf(slot) == replica })
+	if got := replica.Do("get", "k"); got != "v" {
 		t.Errorf("after the failover: %v", got)
 	}
 	c.KillAll()
+}
+
+// A node that is back is the replica of its heir at once, for one who asks:
+// until the heir has heard of it, it is waited for.
+func TestAMasterIsReplacedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	c := StartCluster(t, 3, 3)
+	for range 4 {
+		old := c.MasterOf(0)
+		heir := c.ReplicaOf(old)
+		old.Kill()
+		c.AwaitHeir(old, heir)
+		old.Restart()
+		old.AwaitInfo("master_link_status", "up")
+		c.AwaitOK()
+		if got := c.ReplicaOf(heir); got != old {
+			t.Errorf("the replica is %v, want %v", got, old)
+		}
+	}
 }

@@ -37,7 +37,7 @@ func startBehindProxies(t *testing.T) *behindProxies {
 		node.Do("config", "rewrite") // for when it is started again
 	}
 	for _, master := range c.Masters() {
-		c.awaitLink(c.ReplicasOf(master)[0], master)
+		c.awaitLink(c.ReplicaOf(master), master)
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func (c *behindProxies) awaitLink(replica, master *redisserver.Server) {
 func (c *behindProxies) failOver() {
 	c.t.Helper()
 	old := c.MasterOf(c.slot)
-	heir, proxy := c.ReplicasOf(old)[0], c.proxies[old]
+	heir, proxy := c.ReplicaOf(old), c.proxies[old]
 	c.awaitLink(heir, old)
 	before := proxy.Counts().Frozen
 	proxy.FreezeWhere(func(conn *faultproxy.Conn) bool { return conn.Said("psync") })
