@@ -364,7 +364,7 @@ func withoutStore(s Trend) Trend {
 func soakWorld(t *testing.T, store, config string) *world {
 	t.Helper()
 	if store == "embedded" {
-		w := startWorld(t, store, config)
+		w := startWorld(t, "", config)
 		w.stored = func() int64 {
 			info, err := os.Stat(filepath.Join(w.Dir, "sidecall.db"))
 			if err != nil {

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,11 +43,15 @@ type world struct {
 	stored func() int64
 }
 
-// startWorld starts a sidecar with a store and the rest of a config file.
+// startWorld starts a sidecar with a store and the rest of a config file; without
+// a store, with the one that the config file names.
 func startWorld(t *testing.T, store, config string, env ...string) *world {
 	t.Helper()
-	if store == "redis" {
+	switch store {
+	case "redis":
 		config = fmt.Sprintf("store: {redis: {addrs: [%q]}}\n%s", harness.Redis(t), config)
+	case "embedded":
+		config = fmt.Sprintf("store: {embedded: {path: %q}}\n%s", filepath.Join(storeDir(t), "sidecall.db"), config)
 	}
 	w := &world{Sidecar: harness.New(t, config, env...), t: t}
 	// A log line per call is written, and nobody reads millions of them.
@@ -70,6 +76,37 @@ func startWorld(t *testing.T, store, config string, env ...string) *world {
 		w.clients = append(w.clients, sidecallv1.NewToolServiceClient(conn))
 	}
 	return w
+}
+
+const (
+	// memoryDir is a file system in memory, where there is one.
+	memoryDir = "/dev/shm"
+	// memoryRoom is how much it must have left to be used, in bytes: several times
+	// what the largest store of a short proof takes.
+	memoryRoom = 128 * mib
+)
+
+// storeDir is where an embedded store has its file. The short form measures
+// times of a second or less, once: a disk that others write to as well may be
+// still for longer, and that says nothing about breakers and bounds. There it
+// is in memory. The full form, whose times are longer, and the soak, which
+// measures none, use the disk.
+func storeDir(t *testing.T) string {
+	t.Helper()
+	var room syscall.Statfs_t
+	if proof.Full() || syscall.Statfs(memoryDir, &room) != nil || room.Bavail < memoryRoom/uint64(room.Bsize) {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memoryDir, "sidecall-prove-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // load returns a name that keeps the ids of a load apart from all others.
