@@ -88,7 +88,7 @@ func TestBadUpstreamBreakerOpensAndRecovers(t *testing.T) {
 	up := startUpstream(t)
 	up.Script("/act", upstream.Status(http.StatusServiceUnavailable))
 	s := harness.Start(t, `
-backends: {up: {http: {base_url: "`+up.URL+`", allow_private: true}, breaker: {failures: 3, window: 1m, open_for: 1s}}}
+backends: {up: {http: {base_url: "`+up.URL+`", allow_private: true}, breaker: {failures: 3, window: 1m, open_for: 8s}}}
 tools:
   act: {backend: up, http: {method: POST, path: /act}}
   missing: {backend: up, http: {method: POST, path: /missing}}

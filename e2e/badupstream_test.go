@@ -37,7 +37,7 @@ type badDay struct {
 const (
 	readsOnly = ", effect: read_only"
 	hasKey    = ", effect: keyed"
-	inAHurry  = ", attempt_timeout: 400ms"
+	inAHurry  = ", attempt_timeout: 3s"
 	typed     = ", output_schema: {type: object, properties: {count: {type: integer}}, required: [count]}"
 )
 
@@ -162,7 +162,7 @@ func badTiming() map[string]badDay {
 		"hangs after the work":                     {steps: []upstream.Step{upstream.Hang()}, rules: inAHurry, code: "OUTCOME_UNKNOWN", executions: 1, requests: 1},
 		"hangs once, reader":                       {steps: []upstream.Step{upstream.HangBefore(), upstream.Echo()}, rules: inAHurry + readsOnly, executions: 1, requests: 2},
 		"hangs always, reader":                     {steps: []upstream.Step{upstream.HangBefore()}, rules: inAHurry + readsOnly, code: "TIMEOUT", requests: 3, check: exhausted},
-		"slower than the deadline, reader":         {steps: []upstream.Step{upstream.HangBefore()}, rules: readsOnly + ", deadline: 500ms", code: "TIMEOUT", requests: 1},
+		"slower than the deadline, reader":         {steps: []upstream.Step{upstream.HangBefore()}, rules: readsOnly + ", deadline: 3s", code: "TIMEOUT", requests: 1},
 		"429 with a wait that fits":                {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, rules: readsOnly, executions: 1, requests: 2, check: waited(time.Second)},
 		"429 with a wait that does not fit":        {steps: []upstream.Step{upstream.RateLimited("3600")}, rules: readsOnly, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},
 		"429 with a date that does not fit":        {steps: []upstream.Step{upstream.RateLimited(inAnHour)}, rules: readsOnly, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},

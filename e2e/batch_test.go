@@ -59,7 +59,7 @@ func TestBatchWithEverythingInIt(t *testing.T) {
 			{ToolUseId: "bad_args", ToolName: "narrow", ArgumentsJson: `{"n":"one"}`},
 			{ToolUseId: "bad_json", ToolName: "act", ArgumentsJson: `{"key":`},
 			{ToolUseId: "lost", ToolName: "lost"},
-			{ToolUseId: "hang", ToolName: "hang", Timeout: durationpb.New(300 * time.Millisecond)},
+			{ToolUseId: "hang", ToolName: "hang", Timeout: durationpb.New(5 * time.Second)},
 			callOf("good"), // a duplicate in the same batch
 			callOf("last"),
 		}

@@ -114,9 +114,10 @@ func TestMCPServerKilledInMidCall(t *testing.T) {
 			if n := v.gate.effects.Load(); n != 1 {
 				t.Errorf("it happened %d times", n)
 			}
-			if body := v.ready(); body.Status != "ready" || len(body.BackendsDown) > 0 {
-				t.Errorf("/readyz = %+v after the server came back", body)
-			}
+			harness.WaitFor(t, "/readyz after the server came back", func() bool {
+				body := v.ready()
+				return body.Status == "ready" && len(body.BackendsDown) == 0
+			})
 			lives(t, v.Sidecar)
 		})
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,8 @@ type till struct {
 	*upstream.Upstream
 
 	URL string
+	// lease of its calls. Default 2 s.
+	lease time.Duration
 }
 
 func startTill(t *testing.T) till {
@@ -50,7 +53,7 @@ func startTill(t *testing.T) till {
 		up.Close()
 		server.Close()
 	})
-	return till{up, server.URL}
+	return till{Upstream: up, URL: server.URL}
 }
 
 // notRunAfter is how long the tests' verification does not believe that a call
@@ -60,7 +63,7 @@ const notRunAfter = 3 * time.Second
 // tools has act and pay, which must not be repeated, and look, which tells of
 // both. pay is verified by itself.
 func (u till) tools(store string) string {
-	return store + fmt.Sprintf(`lease: 2s
+	return store + fmt.Sprintf(`lease: %s
 backends:
   up: {http: {base_url: %q, allow_private: true}, breaker: {failures: 1000000}, max_in_flight: 1000}
 tools:
@@ -70,9 +73,9 @@ tools:
     backend: up
     description: Pays.
     http: {method: POST, path: /pay}
-    attempt_timeout: 1s
+    attempt_timeout: 4s
     verify: {tool: look, args: {key: "args.key"}, done_when: "result.executions > 0", not_run_when: "result.executions == 0", not_run_after: %s, result: "{'executions': result.executions}"}
-`, u.URL, notRunAfter)
+`, cmp.Or(u.lease, 2*time.Second), u.URL, notRunAfter)
 }
 
 // onBothStores runs a test on the embedded store and on a real Redis.
@@ -226,7 +229,7 @@ func TestARunningCallIsNotResolved(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, store string) {
 		g := startGate(t)
-		s := harness.Start(t, till{URL: g.URL}.tools(store))
+		s := harness.Start(t, till{URL: g.URL, lease: time.Minute}.tools(store))
 		answer := make(chan *sidecallv1.ExecuteToolResponse, 1)
 		go func() {
 			res, err := execute(t, s, callOf("order-1"))
@@ -421,7 +424,7 @@ func TestResolveVerify(t *testing.T) {
 		// No time is left for the verification: nobody has looked yet.
 		for _, id := range []string{"there", "absent"} {
 			req := payOf(id)
-			req.Timeout = durationpb.New(500 * time.Millisecond)
+			req.Timeout = durationpb.New(3 * time.Second)
 			wantError(t, s.Call(req), "OUTCOME_UNKNOWN")
 		}
 		if err := up.Ledger.Write("there"); err != nil { // it arrives late

@@ -71,16 +71,17 @@ func TestServeWithAThousandTools(t *testing.T) {
 		Msg     string `json:"msg"`
 		StartMS int    `json:"start_ms"`
 	}
-	for line := range strings.Lines(s.Log()) {
-		if strings.Contains(line, `"ready"`) {
-			if err := json.Unmarshal([]byte(line), &ready); err != nil {
-				t.Fatal(err)
+	// It answers a moment before its log says so.
+	harness.WaitFor(t, "a line that says ready", func() bool {
+		for line := range strings.Lines(s.Log()) {
+			if strings.HasSuffix(line, "\n") && strings.Contains(line, `"ready"`) {
+				if err := json.Unmarshal([]byte(line), &ready); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	if ready.Msg != "ready" {
-		t.Fatalf("no line says ready:\n%s", s.Log())
-	}
+		return ready.Msg == "ready"
+	})
 	_, page := s.Get("/metrics")
 	found := residentMemory.FindStringSubmatch(page)
 	if found == nil {

@@ -273,7 +273,7 @@ func TestSplitBrain(t *testing.T) {
 	}{
 		"nothing is set": {lost: true},
 		// The old master notices after its max-lag, and claims until then.
-		"min-replicas-to-write": {args: []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, lost: true},
+		"min-replicas-to-write": {args: []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "20"}, lost: true},
 		"wait_replicas":         {wait: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/prove/scratch"
 )
 
 type (
@@ -182,7 +183,7 @@ const embeddedStore = "{embedded: {path: sidecall.db}}"
 // returns it as a store of the config.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	server := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	server := redisserver.Start(t, redisserver.Options{Dir: scratch.Dir(t), Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	return fmt.Sprintf("{redis: {addrs: [%q]}}", server.Addr)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/prove/scratch"
 )
 
 const (
@@ -72,7 +73,7 @@ func startWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w.redis = redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
+	w.redis = redisserver.Start(t, redisserver.Options{Dir: scratch.Dir(t), Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	config := fmt.Sprintf(`store: {redis: {addrs: [%q]}}
 lease: 2s
 backends: {up: {http: {base_url: %q, allow_private: true}}}

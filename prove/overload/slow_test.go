@@ -181,7 +181,7 @@ func proveFlapping(t *testing.T, store string) {
 	f.up(t)
 	w := startWorld(t, store, fmt.Sprintf(`
 defaults: {retry: {base: 20ms}, attempt_timeout: 2s, deadline: 2500ms}
-backends: {up: {http: {base_url: "http://%s", allow_private: true}, max_in_flight: 400, breaker: {failures: 5, window: 10s, open_for: %s}}}
+backends: {up: {http: {base_url: "http://%s", allow_private: true}, max_in_flight: 4000, breaker: {failures: 5, window: 10s, open_for: %s}}}
 %s`, f.addr, openFor, mixed))
 	cycles := proof.Runs(2, 20)
 	refused := &refusals{}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/prove/scratch"
 )
 
 // connections is how many connections the agents of a load have together.
@@ -51,7 +51,7 @@ func startWorld(t *testing.T, store, config string, env ...string) *world {
 	case "redis":
 		config = fmt.Sprintf("store: {redis: {addrs: [%q]}}\n%s", harness.Redis(t), config)
 	case "embedded":
-		config = fmt.Sprintf("store: {embedded: {path: %q}}\n%s", filepath.Join(storeDir(t), "sidecall.db"), config)
+		config = fmt.Sprintf("store: {embedded: {path: %q}}\n%s", filepath.Join(scratch.Dir(t), "sidecall.db"), config)
 	}
 	w := &world{Sidecar: harness.New(t, config, env...), t: t}
 	// A log line per call is written, and nobody reads millions of them.
@@ -76,37 +76,6 @@ func startWorld(t *testing.T, store, config string, env ...string) *world {
 		w.clients = append(w.clients, sidecallv1.NewToolServiceClient(conn))
 	}
 	return w
-}
-
-const (
-	// memoryDir is a file system in memory, where there is one.
-	memoryDir = "/dev/shm"
-	// memoryRoom is how much it must have left to be used, in bytes: several times
-	// what the largest store of a short proof takes.
-	memoryRoom = 128 * mib
-)
-
-// storeDir is where an embedded store has its file. The short form measures
-// times of a second or less, once: a disk that others write to as well may be
-// still for longer, and that says nothing about breakers and bounds. There it
-// is in memory. The full form, whose times are longer, and the soak, which
-// measures none, use the disk.
-func storeDir(t *testing.T) string {
-	t.Helper()
-	var room syscall.Statfs_t
-	if proof.Full() || syscall.Statfs(memoryDir, &room) != nil || room.Bavail < memoryRoom/uint64(room.Bsize) {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memoryDir, "sidecall-prove-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // load returns a name that keeps the ids of a load apart from all others.

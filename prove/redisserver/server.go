@@ -41,6 +41,9 @@ const (
 
 // Options of a server; the zero value is a server that keeps nothing on disk.
 type Options struct {
+	// Dir is where the server keeps its files, and no other does. Default: a
+	// directory of the test's own.
+	Dir string
 	// Args are further settings, as redis-server takes them on its command
 	// line: "--appendonly", "yes".
 	Args []string
@@ -80,7 +83,11 @@ func Start(tb testing.TB, options Options) *Server {
 
 func start(tb testing.TB, options Options, lines []string, flags ...string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, Dir: tb.TempDir(), options: options, flags: flags, log: &transcript.Transcript{}}
+	dir := options.Dir
+	if dir == "" {
+		dir = tb.TempDir()
+	}
+	s := &Server{tb: tb, Dir: dir, options: options, flags: flags, log: &transcript.Transcript{}}
 	tb.Cleanup(s.Kill)
 	if options.TLS {
 		s.certs = writeCertificates(tb, s.Dir)

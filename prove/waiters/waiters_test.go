@@ -332,7 +332,7 @@ func (w *world) deadline(ctx context.Context) (violations int) {
 	<-arrived
 	res, err := w.sidecars[1].Client.ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{
 		ToolUseId: "endless", ToolName: "pay", ConversationId: "c", ArgumentsJson: `{"id":"endless"}`,
-		Timeout: durationpb.New(300 * time.Millisecond),
+		Timeout: durationpb.New(3 * time.Second),
 	})
 	close(held)
 	if err != nil || res.GetError().GetCode() != "IN_PROGRESS" {
