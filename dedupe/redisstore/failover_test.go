@@ -27,13 +27,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
 	options := Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
 	verdict := under(t, options, func(traffic *topology.Traffic) {
-		old := cluster.MasterOf(0)
-		heir := cluster.ReplicaOf(old)
-		old.Kill()
-		cluster.AwaitHeir(old, heir)
-		old.Restart()
-		old.AwaitInfo("master_link_status", "up")
-		cluster.AwaitOK()
+		old, _ := cluster.ReplaceMaster(0)
 		traffic.AwaitSettled(100)
 		cluster.Failover(old) // and back, in good order
 	})

@@ -175,13 +175,7 @@ func (d *death) judge(t *testing.T, violations *int, tally *Tally) {
 			broken(t, violations, "%s in %s (p99)", code, late)
 		}
 	}
-	offered := tally.Offered(deadLength())
-	if !proof.Full() {
-		// All that were made, in a burst too: a machine that is still for a second
-		// is half of the time late, and what comes at once is no easier load.
-		offered = float64(tally.Total()) / deadLength().Seconds()
-	}
-	if offered < leastOffered()*deadRate {
+	if offered := tally.Offered(deadLength()); offered < leastOffered()*deadRate {
 		broken(t, violations, "%.0f calls/s, and not %d", offered, deadRate)
 	}
 }

@@ -191,6 +191,20 @@ func (c *Cluster) AwaitHeir(old, heir *Server) {
 	missAfter(neverMissed)
 }
 
+// ReplaceMaster kills the master of a slot, waits until its replica has taken its
+// place, and starts it again, as the replica of its heir.
+func (c *Cluster) ReplaceMaster(slot int) (old, heir *Server) {
+	c.tb.Helper()
+	old = c.MasterOf(slot)
+	heir = c.ReplicaOf(old)
+	old.Kill()
+	c.AwaitHeir(old, heir)
+	old.Restart()
+	old.AwaitInfo("master_link_status", "up")
+	c.AwaitOK()
+	return old, heir
+}
+
 // MoveSlot moves a slot with its keys to another master, as an operator would,
 // while clients go on.
 func (c *Cluster) MoveSlot(slot int, to *Server) {

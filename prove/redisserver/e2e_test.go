@@ -109,13 +109,7 @@ func TestAMasterIsReplacedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	c := StartCluster(t, 3, 3)
 	for range 4 {
-		old := c.MasterOf(0)
-		heir := c.ReplicaOf(old)
-		old.Kill()
-		c.AwaitHeir(old, heir)
-		old.Restart()
-		old.AwaitInfo("master_link_status", "up")
-		c.AwaitOK()
+		old, heir := c.ReplaceMaster(0)
 		if got := c.ReplicaOf(heir); got != old {
 			t.Errorf("the replica is %v, want %v", got, old)
 		}

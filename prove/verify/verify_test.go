@@ -253,7 +253,6 @@ func (p *payments) bring(ctx context.Context, key string) error {
 		case code == "OUTCOME_UNKNOWN":
 			p.unknown.Add(1)
 		case code == "IN_PROGRESS", code == "OVERLOADED", strings.HasSuffix(code, "_UNAVAILABLE"): // not sent, or not yet at its end
-		case code == "TIMEOUT" && res.GetRecovery().GetAttempts() == 0: // not sent either: its time was over before
 		default:
 			return fmt.Errorf("%s got %v", key, res)
 		}
