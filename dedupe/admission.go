@@ -268,10 +268,10 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	return record, nil
 }
 
-// Undecided lists the calls of which nobody knows whether they ran; see
-// Store.Undecided.
-func (d *Dedupe) Undecided(ctx context.Context, from string) (Page, error) {
-	return d.store.Undecided(ctx, from)
+// ListUnknown lists the calls of which nobody knows whether they ran; see
+// Store.ListUnknown.
+func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
+	return d.store.ListUnknown(ctx, from)
 }
 
 // Resolve settles an Unknown call on behalf of somebody other than its owner.

@@ -314,7 +314,7 @@ func TestUnknownIsToldToWhoeverWaits(t *testing.T) {
 		claim := win(t, here, refund(tool.NonIdempotent))
 		var crowd sync.WaitGroup
 		for _, d := range []*dedupe.Dedupe{here, there} {
-			crowd.Go(func() { expect(t.Context(), t, d, refund(tool.NonIdempotent), dedupe.Undecided) })
+			crowd.Go(func() { expect(t.Context(), t, d, refund(tool.NonIdempotent), dedupe.OutcomeUnknown) })
 		}
 		synctest.Wait()
 		settle(t, claim, dedupe.Unknown, "")

@@ -78,14 +78,14 @@ func TestAClaimThatAnObserverEndedIsNotHeld(t *testing.T) {
 		w.down.Store(true)
 		time.Sleep(31 * time.Second)
 		w.down.Store(false)
-		expect(t.Context(), t, there, refund(tool.NonIdempotent), dedupe.Undecided)
+		expect(t.Context(), t, there, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 		time.Sleep(10 * time.Second)
 		if claim.Held() {
 			t.Error("still held")
 		}
 		// Its duplicates here no longer wait for it, but its owner may still
 		// say what became of the call.
-		expect(t.Context(), t, here, refund(tool.NonIdempotent), dedupe.Undecided)
+		expect(t.Context(), t, here, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 		settle(t, claim, dedupe.Done, "ok")
 		expect(t.Context(), t, there, refund(tool.NonIdempotent), dedupe.Replay)
 	})
@@ -125,7 +125,7 @@ func TestALeakedClaimEnds(t *testing.T) {
 			t.Error("never given up")
 		}
 		for _, d := range []*dedupe.Dedupe{here, there} {
-			expect(t.Context(), t, d, refund(tool.NonIdempotent), dedupe.Undecided)
+			expect(t.Context(), t, d, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestAPanicAtSettlementLetsWaitersGo(t *testing.T) {
 			_, err := claim.Settle(context.Background(), dedupe.Settlement{State: dedupe.Done})
 			t.Errorf("settled: %v", err)
 		}()
-		expect(within(time.Hour), t, d, refund(tool.NonIdempotent), dedupe.Undecided)
+		expect(within(time.Hour), t, d, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 		if err := d.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -124,22 +124,22 @@ const (
 	Replay
 	// InFlight: another owner holds an unexpired claim.
 	InFlight
-	// Undecided: the call is Unknown.
-	Undecided
+	// OutcomeUnknown: the call is Unknown.
+	OutcomeUnknown
 	// Mismatch: the id was used with another tool or other arguments; the
 	// record is unchanged.
 	Mismatch
 )
 
 var verdictNames = [...]string{
-	Won:       "won",
-	Replay:    "replay",
-	InFlight:  "in_flight",
-	Undecided: "undecided",
-	Mismatch:  "mismatch",
+	Won:            "won",
+	Replay:         "replay",
+	InFlight:       "in_flight",
+	OutcomeUnknown: "unknown",
+	Mismatch:       "mismatch",
 }
 
-// String returns won, replay, in_flight, undecided or mismatch.
+// String returns won, replay, in_flight, unknown or mismatch.
 func (v Verdict) String() string {
 	if v >= Won && int(v) < len(verdictNames) {
 		return verdictNames[v]
@@ -227,13 +227,13 @@ type Store interface {
 	// Lookup returns the record; State is Absent when there is none. A claim
 	// whose lease has run out is reported as what an observer would make of it.
 	Lookup(ctx context.Context, key Key) (Record, error)
-	// Undecided lists the calls that are Unknown, those included that an observer
+	// ListUnknown lists the calls that are Unknown, those included that an observer
 	// would find so, in no particular order. from is empty, or the Next of the
 	// page before. The work of a page is bounded, whatever the number of records;
 	// a call that becomes Unknown meanwhile may be missing, and one may stand on
 	// several pages. A record that cannot be read fails its page with ErrCorrupt:
 	// a listing that leaves out a call would say that there is nothing to decide.
-	Undecided(ctx context.Context, from string) (Page, error)
+	ListUnknown(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
 	// Ping reports whether the store can serve now.

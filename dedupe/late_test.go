@@ -322,13 +322,13 @@ func TestAnUnknownOutcomeWaitsInTheJournalToo(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")})
-		a := expect(t.Context(), t, here.Dedupe, call, dedupe.Undecided)
+		a := expect(t.Context(), t, here.Dedupe, call, dedupe.OutcomeUnknown)
 		if string(a.Record.Result) != "who knows" {
 			t.Errorf("%q", a.Record.Result)
 		}
 		w.down.Store(false)
 		stored(t, w, call, dedupe.Unknown, "who knows")
-		expect(t.Context(), t, there, call, dedupe.Undecided)
+		expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 	})
 }
 
@@ -385,7 +385,7 @@ func TestALateOwnerDecidesAnUnknownCall(t *testing.T) {
 		claim := win(t, here.Dedupe, call)
 		settleLate(t, w, claim, done("paid"))
 		time.Sleep(time.Minute)
-		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.Undecided {
+		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.OutcomeUnknown {
 			t.Fatalf("%v, %v", a.Verdict, err)
 		}
 		w.down.Store(false)
@@ -401,7 +401,7 @@ func TestALateOwnerKnowsThatAnUnknownCallDidNotRun(t *testing.T) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.NotRun})
 		time.Sleep(time.Minute)
-		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.Undecided {
+		if a, err := w.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.OutcomeUnknown {
 			t.Fatalf("%v, %v", a.Verdict, err)
 		}
 		w.down.Store(false)
@@ -504,7 +504,7 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 				case dedupe.NotRun:
 					win(t, there, call)
 				case dedupe.Unknown:
-					expect(t.Context(), t, there, call, dedupe.Undecided)
+					expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 				default:
 					expect(t.Context(), t, there, call, dedupe.Replay)
 				}
@@ -535,7 +535,7 @@ var itRan = map[string]struct {
 	want dedupe.Verdict
 }{
 	"done":    {done("paid"), dedupe.Replay},
-	"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.Undecided},
+	"unknown": {dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")}, dedupe.OutcomeUnknown},
 }
 
 // Somebody else had the forgotten call, and provably did not run it: that says
@@ -674,7 +674,7 @@ func TestALateOwnerThatSentNothing(t *testing.T) {
 		w.down.Store(true) // no renewal arrives
 		time.Sleep(31 * time.Second)
 		w.down.Store(false)
-		expect(t.Context(), t, there, call, dedupe.Undecided)
+		expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 		settle(t, claim, dedupe.NotRun, "")
 		if next := win(t, there, call); next.Epoch() != 2 {
 			t.Errorf("epoch %d", next.Epoch())
@@ -732,7 +732,7 @@ func TestAJournalThatIsFull(t *testing.T) {
 		}
 		w.down.Store(false)
 		time.Sleep(time.Minute)
-		expect(t.Context(), t, here.Dedupe, other, dedupe.Undecided)
+		expect(t.Context(), t, here.Dedupe, other, dedupe.OutcomeUnknown)
 	})
 }
 

@@ -16,12 +16,12 @@ import (
 //	any                                     other content    Mismatch
 //	CLAIMED                                 its owner        Won, same epoch, lease from now
 //	CLAIMED, lease running                  another          InFlight
-//	CLAIMED, lease out, non_idempotent      another          Undecided, UNKNOWN
+//	CLAIMED, lease out, non_idempotent      another          OutcomeUnknown, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   another          Won, CLAIMED, epoch+1
 //	NOT_RUN                                 its owner        InFlight
-//	NOT_RUN, sent as repeatable             non_idempotent   Undecided, UNKNOWN
+//	NOT_RUN, sent as repeatable             non_idempotent   OutcomeUnknown, UNKNOWN
 //	NOT_RUN                                 another          Won, CLAIMED, epoch+1
-//	UNKNOWN                                 anyone           Undecided
+//	UNKNOWN                                 anyone           OutcomeUnknown
 //	DONE                                    anyone           Replay
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
@@ -34,7 +34,7 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 	case Done:
 		return r, Replay, false
 	case Unknown:
-		return r, Undecided, false
+		return r, OutcomeUnknown, false
 	case NotRun:
 		return r.again(req, now)
 	default:
@@ -55,7 +55,7 @@ func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 	case !r.Effect.Repeatable() || !req.Effect.Repeatable():
 		// The tool may have been declared anew since: the stricter of what it
 		// was when it ran and what it is now decides.
-		return r.lost(now), Undecided, true
+		return r.lost(now), OutcomeUnknown, true
 	default:
 		return r.claim(req, now), Won, true
 	}
@@ -76,7 +76,7 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		// then resolves it as NotRun lets it run.
 		r = r.lost(now)
 		r.Effect, r.Attempts, r.Result = req.Effect, 0, nil
-		return r, Undecided, true
+		return r, OutcomeUnknown, true
 	}
 	return r.claim(req, now), Won, true
 }

@@ -186,7 +186,7 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 		}
 	}
 	admission, claim, err := e.Dedupe.Admit(ctx, req)
-	if admission.Verdict == dedupe.Undecided && e.reconsider(ctx, c, admission) {
+	if admission.Verdict == dedupe.OutcomeUnknown && e.reconsider(ctx, c, admission) {
 		admission, claim, err = e.Dedupe.Admit(ctx, req)
 	}
 	if err != nil {
@@ -204,8 +204,8 @@ func (e *Executor) answer(c *call, admission dedupe.Admission) *sidecallv1.Execu
 	switch admission.Verdict {
 	case dedupe.Replay:
 		return notRecorded(c.replay(admission.Record), admission)
-	case dedupe.Undecided:
-		return c.sayWhenToAsk(notRecorded(c.undecided(admission.Record), admission))
+	case dedupe.OutcomeUnknown:
+		return c.sayWhenToAsk(notRecorded(c.unknownAgain(admission.Record), admission))
 	case dedupe.Mismatch:
 		return c.refused(explainReused(c, admission.Record), 0)
 	default:

@@ -404,7 +404,7 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error) {
 	return dedupe.Output{}, errDown
 }
-func (brokenStore) Undecided(context.Context, string) (dedupe.Page, error) {
+func (brokenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 func (brokenStore) Ping(context.Context) error { return errDown }

@@ -523,7 +523,7 @@ type pagedStore struct {
 	asked int
 }
 
-func (s *pagedStore) Undecided(_ context.Context, from string) (dedupe.Page, error) {
+func (s *pagedStore) ListUnknown(_ context.Context, from string) (dedupe.Page, error) {
 	s.asked++
 	page, ok := s.pages[from]
 	if !ok {

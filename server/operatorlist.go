@@ -119,7 +119,7 @@ func parsePageToken(token string) (place, error) {
 // fill takes calls from one page of the store; more is false when the listing's
 // page is full or nothing is left.
 func (l *listing) fill(ctx context.Context) (more bool, err error) {
-	page, err := l.operator.Executor.Dedupe.Undecided(ctx, l.at.From)
+	page, err := l.operator.Executor.Dedupe.ListUnknown(ctx, l.at.From)
 	if err != nil {
 		return false, err
 	}

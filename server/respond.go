@@ -120,9 +120,9 @@ func (c *call) replay(record dedupe.Record) *response {
 	return res
 }
 
-// undecided answers a call that may or may not have happened, in the words in
+// unknownAgain answers a call that may or may not have happened, in the words in
 // which that was first found out when there are any.
-func (c *call) undecided(record dedupe.Record) *response {
+func (c *call) unknownAgain(record dedupe.Record) *response {
 	if len(record.Result) > 0 {
 		return c.replay(record)
 	}

@@ -140,7 +140,7 @@ func (c *call) absent(record dedupe.Record) *response {
 
 // lastWords is what is recorded of an unknown call, as its first answer.
 func (c *call) lastWords(record dedupe.Record) *response {
-	res := c.undecided(record)
+	res := c.unknownAgain(record)
 	res.Replayed, res.Recorded = false, true
 	return res
 }

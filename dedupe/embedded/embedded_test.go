@@ -130,7 +130,7 @@ func TestARestartRemembers(t *testing.T) {
 	}
 	again := request("charge", tool.NonIdempotent)
 	again.Owner = "another"
-	if a, err := s.Admit(context.Background(), again); err != nil || a.Verdict != dedupe.Undecided {
+	if a, err := s.Admit(context.Background(), again); err != nil || a.Verdict != dedupe.OutcomeUnknown {
 		t.Errorf("charge again: %v, %v", a.Verdict, err)
 	}
 	// ... but a journal may know.
@@ -374,7 +374,7 @@ func TestALookThatIsGivenUp(t *testing.T) {
 				if err != nil && record.State != dedupe.Absent || err == nil && record.State != dedupe.Done {
 					t.Errorf("found %v, %v", record.State, err)
 				}
-				page, err := s.Undecided(ctx, "")
+				page, err := s.ListUnknown(ctx, "")
 				if err != nil && page.Next != "" {
 					t.Errorf("found %v, %v", page, err)
 				}

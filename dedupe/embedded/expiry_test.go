@@ -110,7 +110,7 @@ func TestAnUnknownCallIsForgottenToo(t *testing.T) {
 		end := settlement("x", "")
 		end.State, end.Retention = dedupe.Unknown, time.Minute
 		settle(t, s, end)
-		if a, err := s.Admit(t.Context(), brief("x", time.Hour)); err != nil || a.Verdict != dedupe.Undecided {
+		if a, err := s.Admit(t.Context(), brief("x", time.Hour)); err != nil || a.Verdict != dedupe.OutcomeUnknown {
 			t.Fatalf("while it is remembered: %v, %v", a.Verdict, err)
 		}
 		time.Sleep(time.Minute)

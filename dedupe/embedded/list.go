@@ -12,16 +12,16 @@ import (
 // listBatch is how many records one page of a listing looks at.
 const listBatch = 2000
 
-// Undecided implements dedupe.Store. A page goes on after the place of the last
+// ListUnknown implements dedupe.Store. A page goes on after the place of the last
 // record that the one before has looked at.
-func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error) {
+func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
 	after, err := hex.DecodeString(from)
 	if err != nil || len(after) != 0 && len(after) != 8 {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
 	var page dedupe.Page
 	err = s.read(ctx, func(t *txn) (err error) {
-		page, err = t.undecided(after)
+		page, err = t.listUnknown(after)
 		return err
 	})
 	if err != nil { // the committer may still be looking
@@ -30,8 +30,8 @@ func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error)
 	return page, nil
 }
 
-// undecided looks at the records after a place.
-func (t *txn) undecided(after []byte) (dedupe.Page, error) {
+// listUnknown looks at the records after a place.
+func (t *txn) listUnknown(after []byte) (dedupe.Page, error) {
 	var page dedupe.Page
 	c := t.records.Cursor()
 	place, value := c.Seek(after)

@@ -164,8 +164,8 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 	return s.find(key, now).Observed(now), nil
 }
 
-// Undecided implements dedupe.Store, on one page.
-func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error) {
+// ListUnknown implements dedupe.Store, on one page.
+func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
 	if from != "" {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}

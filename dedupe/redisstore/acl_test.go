@@ -151,9 +151,9 @@ func everything(t *testing.T, s *Store, id string) error {
 	if _, err := s.Output(ctx, "acme", id); err != nil {
 		return err
 	}
-	page, err := s.Undecided(ctx, "")
+	page, err := s.ListUnknown(ctx, "")
 	for err == nil && page.Next != "" && len(page.Calls) == 0 {
-		page, err = s.Undecided(ctx, page.Next)
+		page, err = s.ListUnknown(ctx, page.Next)
 	}
 	if err == nil && len(page.Calls) == 0 {
 		err = errors.New("the unknown call is not listed")

@@ -1,7 +1,7 @@
 -- The rows of the state machine that begin with a request (Record.Admit).
 -- KEYS: record. ARGV: owner, tool, effect, fingerprint, lease, retention.
 -- Returns {verdict, record} or, when won, {verdict, epoch, started, lease end}.
-local WON, REPLAY, IN_FLIGHT, UNDECIDED, MISMATCH = 1, 2, 3, 4, 5
+local WON, REPLAY, IN_FLIGHT, OUTCOME_UNKNOWN, MISMATCH = 1, 2, 3, 4, 5
 local owner, tool, effect, fingerprint = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local leased, retention = now + tonumber(ARGV[5]), tonumber(ARGV[6])
 local epoch = 0
@@ -12,7 +12,7 @@ if stored then
   elseif state == DONE then
     return {REPLAY, stored}
   elseif state == UNKNOWN then
-    return {UNDECIDED, stored}
+    return {OUTCOME_UNKNOWN, stored}
   elseif state == CLAIMED then
     if holder == owner then
       -- It did not hear the answer; it has started nothing.
@@ -29,7 +29,7 @@ if stored then
       local lost = struct.pack(LAYOUT, VERSION, UNKNOWN, was, waited, 0, e, started, now, 0, retention,
         print, #holder, holder, #name, name)
       redis.call('SET', KEYS[1], lost, 'PX', retention)
-      return {UNDECIDED, lost}
+      return {OUTCOME_UNKNOWN, lost}
     end
   elseif owner == holder then
     -- An earlier copy of the request, late on its way: nobody hears the answer.
@@ -39,7 +39,7 @@ if stored then
     local doubted = struct.pack(LAYOUT, VERSION, UNKNOWN, effect, 0, 0, e, started, now, 0, retention,
       print, #holder, holder, #name, name)
     redis.call('SET', KEYS[1], doubted, 'PX', retention)
-    return {UNDECIDED, doubted}
+    return {OUTCOME_UNKNOWN, doubted}
   end
   epoch = e
 end

@@ -25,9 +25,9 @@ type cursor struct {
 	scan uint64
 }
 
-// Undecided implements dedupe.Store. It walks over the keys, on a Cluster those
+// ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
-func (s *Store) Undecided(ctx context.Context, from string) (dedupe.Page, error) {
+func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
 	at, err := parseCursor(from)
 	if err != nil {
 		return dedupe.Page{}, err

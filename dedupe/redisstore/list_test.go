@@ -36,7 +36,7 @@ func TestAKeyThatIsNamedTwiceIsListedOnce(t *testing.T) {
 		}
 	}
 	s := open(t, Options{Addrs: []string{f.addr}})
-	page, err := s.Undecided(t.Context(), "")
+	page, err := s.ListUnknown(t.Context(), "")
 	if err != nil || page.Next != "" {
 		t.Fatal(page.Next, err)
 	}

@@ -43,7 +43,7 @@ func lateOwner(s *suite) {
 	}
 	s.awaitState("charge", dedupe.Unknown)
 
-	s.wantVerdict(s.admit(request("charge", "bob", tool.NonIdempotent, long)), dedupe.Undecided)
+	s.wantVerdict(s.admit(request("charge", "bob", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
 	if s.renew("charge", "alice", 1, long) {
 		s.Error("a claim found expired was renewed")
 	}
@@ -147,13 +147,13 @@ func declaredAnew(s *suite) {
 	s.settle(unsent)
 
 	asked := s.admit(request("x", "carol", tool.NonIdempotent, long))
-	s.wantVerdict(asked, dedupe.Undecided)
+	s.wantVerdict(asked, dedupe.OutcomeUnknown)
 	if r := s.lookup(key("x")); r.State != dedupe.Unknown || r.Effect != tool.NonIdempotent || r.Owner != "bob" || r.Result != nil {
 		s.Errorf("it is %+v", r)
 	} else if diff := sameRecord(r, asked.Record); diff != "" {
 		s.Errorf("told otherwise: %s", diff)
 	}
-	s.wantVerdict(s.admit(request("x", "dave", tool.Idempotent, long)), dedupe.Undecided)
+	s.wantVerdict(s.admit(request("x", "dave", tool.Idempotent, long)), dedupe.OutcomeUnknown)
 
 	resolved := unsent
 	resolved.Resolves = true
@@ -168,13 +168,13 @@ func declaredAnew(s *suite) {
 func ownersWords(s *suite) {
 	s.wantVerdict(s.admit(request("x", "alice", tool.NonIdempotent, s.lease)), dedupe.Won)
 	s.awaitState("x", dedupe.Unknown)
-	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.Undecided)
+	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
 	for range 2 {
 		if got := s.settle(settlement("x", "alice", 1, dedupe.Unknown)); got != dedupe.Settled {
 			s.Errorf("the owner's word: got %v, want Settled", got)
 		}
 		told := s.admit(request("x", "bob", tool.NonIdempotent, long))
-		s.wantVerdict(told, dedupe.Undecided)
+		s.wantVerdict(told, dedupe.OutcomeUnknown)
 		if string(told.Record.Result) != "result of alice" || told.Record.Attempts != 3 {
 			s.Errorf("a duplicate gets %q after %d attempts", told.Record.Result, told.Record.Attempts)
 		}

@@ -19,9 +19,9 @@ func (s *suite) list() map[dedupe.Key]dedupe.Record {
 	found := map[dedupe.Key]dedupe.Record{}
 	from := ""
 	for range listPages {
-		page, err := s.store.Undecided(s.Context(), from)
+		page, err := s.store.ListUnknown(s.Context(), from)
 		if err != nil {
-			s.Fatalf("Undecided from %q: %v", from, err)
+			s.Fatalf("ListUnknown from %q: %v", from, err)
 		}
 		for _, call := range page.Calls {
 			found[call.Key] = call.Record
@@ -42,9 +42,9 @@ var odd = []dedupe.Key{
 	{Tenant: "t", Turn: "4", ID: "*[a]?\\"},
 }
 
-// undecided has calls of every state among thousands, of which exactly the
+// unknownCalls has calls of every state among thousands, of which exactly the
 // unknown ones are listed.
-func undecided(s *suite) {
+func unknownCalls(s *suite) {
 	want := map[dedupe.Key]dedupe.Record{}
 	for i, k := range odd {
 		claim := request("", "alice", tool.NonIdempotent, long)
@@ -82,7 +82,7 @@ func undecided(s *suite) {
 	if left := s.list(); len(left) > 0 {
 		s.Errorf("resolved, and still listed: %v", left)
 	}
-	if _, err := s.store.Undecided(s.Context(), "nowhere"); !isInvalid(err) {
+	if _, err := s.store.ListUnknown(s.Context(), "nowhere"); !isInvalid(err) {
 		s.Error("a listing went on from nowhere")
 	}
 }

@@ -62,7 +62,7 @@ func Run(t *testing.T, h Harness) {
 		{"outputs are kept and expire", outputs},
 		{"outputs belong to their tenant", outputTenants},
 		{"an output of a lost settlement is not kept", outputOfTheSuperseded},
-		{"unknown calls are listed", undecided},
+		{"unknown calls are listed", unknownCalls},
 		{"a call that others wait for is announced", watched},
 		{"what no store can accept is refused", invalid},
 		{"an ended context is heeded", endedContext},
@@ -211,8 +211,8 @@ func endedContext(s *suite) {
 	if _, err := s.store.Output(ctx, "acme", "ref"); err == nil {
 		s.Error("Output went on")
 	}
-	if _, err := s.store.Undecided(ctx, ""); err == nil {
-		s.Error("Undecided went on")
+	if _, err := s.store.ListUnknown(ctx, ""); err == nil {
+		s.Error("ListUnknown went on")
 	}
 	if err := s.store.Ping(ctx); err == nil {
 		s.Error("Ping went on")
@@ -238,8 +238,8 @@ func closed(s *suite) {
 	if _, err := s.store.Lookup(s.Context(), key("x")); !isClosed(err) {
 		s.Errorf("Lookup: got %v, want ErrClosed", err)
 	}
-	if _, err := s.store.Undecided(s.Context(), ""); !isClosed(err) {
-		s.Errorf("Undecided: got %v, want ErrClosed", err)
+	if _, err := s.store.ListUnknown(s.Context(), ""); !isClosed(err) {
+		s.Errorf("ListUnknown: got %v, want ErrClosed", err)
 	}
 	if err := s.store.Ping(s.Context()); !isClosed(err) {
 		s.Errorf("Ping: got %v, want ErrClosed", err)

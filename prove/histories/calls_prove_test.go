@@ -43,15 +43,15 @@ type callEvent struct {
 type callKind string
 
 const (
-	executes  callKind = "executes" // told before it does
-	holds     callKind = "holds"    // it was told that the claim is its own
-	lost      callKind = "lost its claim"
-	replays   callKind = "replay"
-	undecided callKind = "undecided"
-	inFlight  callKind = "in flight"
-	settled   callKind = "settled"
-	late      callKind = "superseded"
-	failed    callKind = "no answer"
+	executes callKind = "executes" // told before it does
+	holds    callKind = "holds"    // it was told that the claim is its own
+	lost     callKind = "lost its claim"
+	replays  callKind = "replay"
+	unknown  callKind = "unknown"
+	inFlight callKind = "in flight"
+	settled  callKind = "settled"
+	late     callKind = "superseded"
+	failed   callKind = "no answer"
 )
 
 // bounded is a store that remembers how long each lease can be at most.
@@ -149,8 +149,8 @@ func (c *caller) call() {
 		c.run()
 	case admission.Verdict == dedupe.Replay:
 		c.tell(replays, string(admission.Record.Result))
-	case admission.Verdict == dedupe.Undecided:
-		c.tell(undecided, "")
+	case admission.Verdict == dedupe.OutcomeUnknown:
+		c.tell(unknown, "")
 	default:
 		c.tell(inFlight, "")
 	}
@@ -340,7 +340,7 @@ func judge(events []callEvent, effect tool.Effect) error {
 		return errors.New("a result is replayed that nobody had")
 	}
 	for _, e := range events {
-		if (e.Kind == undecided || e.Kind == executes) && e.Begun > decided {
+		if (e.Kind == unknown || e.Kind == executes) && e.Begun > decided {
 			return fmt.Errorf("client %d: %s, after there was a result", e.Client, e.Kind)
 		}
 	}
@@ -359,7 +359,7 @@ func tale(events []callEvent) (text string) {
 func (c *calls) report() {
 	c.Helper()
 	c.Logf("they show %v", c.shown)
-	for _, kind := range []callKind{executes, holds, lost, replays, undecided, inFlight, settled, late} {
+	for _, kind := range []callKind{executes, holds, lost, replays, unknown, inFlight, settled, late} {
 		if c.shown[kind] == 0 && c.want >= 1000 && c.violations.Load() == 0 {
 			c.Errorf("no history shows %q", kind)
 		}
@@ -368,6 +368,6 @@ func (c *calls) report() {
 		Fault: "calls of several processes, stopped past their lease and killed", Store: "redis",
 		Runs: c.want, Violations: int(c.violations.Load()),
 		Figure: fmt.Sprintf("%d executions, %d replays, %d unknown; %d stops, %d kills", c.executions.Load(),
-			c.shown[replays], c.shown[undecided], c.stops, c.kills),
+			c.shown[replays], c.shown[unknown], c.stops, c.kills),
 	})
 }

@@ -323,7 +323,7 @@ const (
 	SawReentry    = "claims asked for again"
 	SawReplay     = "replays"
 	SawInFlight   = "in flight"
-	SawUndecided  = "undecided"
+	SawUnknown    = "unknown"
 	SawMismatch   = "mismatches"
 	SawSettled    = "settlements"
 	SawResolved   = "resolutions"
@@ -340,7 +340,7 @@ const (
 
 // Needed is what the histories of every store have to show.
 var Needed = []string{
-	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUndecided, SawMismatch, SawSettled, SawResolved,
+	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
 }
 
@@ -388,7 +388,7 @@ func (c Coverage) Note(op *Operation, p Plan) {
 
 var verdictsSeen = map[dedupe.Verdict]string{
 	dedupe.Won: SawWon, dedupe.Replay: SawReplay, dedupe.InFlight: SawInFlight,
-	dedupe.Undecided: SawUndecided, dedupe.Mismatch: SawMismatch,
+	dedupe.OutcomeUnknown: SawUnknown, dedupe.Mismatch: SawMismatch,
 }
 
 func (c Coverage) noteAdmit(op *Operation) {
@@ -397,7 +397,7 @@ func (c Coverage) noteAdmit(op *Operation) {
 	switch {
 	case op.Verdict == dedupe.Won && r.Epoch > 1:
 		c[SawNextEpoch]++
-	case op.Verdict == dedupe.Undecided && r.Attempts == 0:
+	case op.Verdict == dedupe.OutcomeUnknown && r.Attempts == 0:
 		c[SawLost]++
 	}
 	if op.Verdict == dedupe.Won && r.Lease-r.Started != int64(op.Lease) {
@@ -414,18 +414,18 @@ func (c Coverage) NoteLate(ops []Operation) {
 		if late.Kind != Settle || !late.Heard || !late.OK || late.Resolves || late.To != dedupe.Done {
 			continue
 		}
-		undecided, resolved := false, false
+		unknown, resolved := false, false
 		for j := range ops {
 			before := &ops[j]
 			if before.Key != late.Key {
 				continue
 			}
 			r := before.Record
-			undecided = undecided || before.Kind == Admit && before.Heard && before.Verdict == dedupe.Undecided && before.Return < late.Call &&
+			unknown = unknown || before.Kind == Admit && before.Heard && before.Verdict == dedupe.OutcomeUnknown && before.Return < late.Call &&
 				r.Owner == late.Owner && r.Epoch == late.Epoch && r.Attempts == 0
 			resolved = resolved || before.Kind == Settle && before.Resolves && before.Owner == late.Owner && before.Epoch == late.Epoch
 		}
-		if undecided && !resolved {
+		if unknown && !resolved {
 			c[SawLate]++
 		}
 	}

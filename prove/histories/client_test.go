@@ -92,7 +92,7 @@ func TestBrokenStores(t *testing.T) {
 func TestNoteLate(t *testing.T) {
 	t.Parallel()
 	found := Operation{
-		Kind: Admit, Return: 10, Heard: true, Verdict: dedupe.Undecided, Record: Record{State: dedupe.Unknown, Owner: "a", Epoch: 2},
+		Kind: Admit, Return: 10, Heard: true, Verdict: dedupe.OutcomeUnknown, Record: Record{State: dedupe.Unknown, Owner: "a", Epoch: 2},
 	}
 	settled := Operation{Kind: Settle, Call: 20, Return: 30, Heard: true, OK: true, Owner: "a", Epoch: 2, To: dedupe.Done}
 	with := func(change func(found, settled *Operation), more ...Operation) []Operation {

@@ -15,13 +15,13 @@
 //	any                                     admit of other content   mismatch, record unchanged
 //	CLAIMED                                 admit by its owner       won, same epoch, lease from now
 //	CLAIMED, lease running                  admit by another         in flight, record unchanged
-//	CLAIMED, lease out, non_idempotent¹     admit by another         undecided, UNKNOWN
+//	CLAIMED, lease out, non_idempotent¹     admit by another         unknown, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   admit by another         won, epoch+1
 //	NOT_RUN                                 admit by its owner       in flight, record unchanged
 //	NOT_RUN                                 admit by another         won, epoch+1
-//	NOT_RUN, effect may repeat, sent        admit as non_idempotent  undecided, UNKNOWN, non_idempotent
+//	NOT_RUN, effect may repeat, sent        admit as non_idempotent  unknown, UNKNOWN, non_idempotent
 //	or of a later epoch than the first
-//	UNKNOWN                                 admit                    undecided, record unchanged
+//	UNKNOWN                                 admit                    unknown, record unchanged
 //	DONE                                    admit                    replay, the result byte for byte
 //	CLAIMED                                 renew by owner+epoch     lease from now, out or not
 //	CLAIMED                                 settle by owner+epoch    DONE, NOT_RUN; UNKNOWN if non_idempotent
@@ -242,7 +242,7 @@ func (s state) admit(op *Operation, now span) []outcome {
 	case s.kind == dedupe.Done:
 		return stays(dedupe.Replay)
 	case s.kind == dedupe.Unknown:
-		return stays(dedupe.Undecided)
+		return stays(dedupe.OutcomeUnknown)
 	case s.kind == dedupe.NotRun && s.owner == op.Owner:
 		return stays(dedupe.InFlight)
 	case s.kind == dedupe.NotRun && s.effect != tool.NonIdempotent && op.Effect == tool.NonIdempotent && s.attempts+int(s.epoch) > 1:
@@ -273,14 +273,14 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 	lost := s
 	lost.kind, lost.lease = dedupe.Unknown, span{}
 	return append(all, outcome{
-		next: lost, verdict: dedupe.Undecided, now: late, finishes: true, changes: true, retention: op.Retention,
+		next: lost, verdict: dedupe.OutcomeUnknown, now: late, finishes: true, changes: true, retention: op.Retention,
 	})
 }
 
 // doubted: that it did not run was said of a call that could be repeated.
 func (s state) doubted(op *Operation, now span) outcome {
 	s.kind, s.effect, s.attempts, s.result = dedupe.Unknown, op.Effect, 0, ""
-	return outcome{next: s, verdict: dedupe.Undecided, now: now, finishes: true, changes: true, retention: op.Retention}
+	return outcome{next: s, verdict: dedupe.OutcomeUnknown, now: now, finishes: true, changes: true, retention: op.Retention}
 }
 
 func (s state) claimed(op *Operation, now span) outcome {

@@ -99,7 +99,7 @@ func TestAllowed(t *testing.T) {
 		"a lease that runs out": func() *script {
 			s, r := claimed(once, brief5)
 			s.wait(20)
-			s.admit("bob", once, time.Hour, dedupe.Undecided, ended(r, dedupe.Unknown, s.now, ""))
+			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, ended(r, dedupe.Unknown, s.now, ""))
 			return s.settle("alice", 1, dedupe.Done, "late", true).settle("alice", 1, dedupe.Done, "other", false)
 		}(),
 		"a call that may be repeated": func() *script {
@@ -116,7 +116,7 @@ func TestAllowed(t *testing.T) {
 		"a reopened store": func() *script {
 			s, r := claimed(once, time.Hour)
 			s.add(Operation{Kind: Reopen})
-			return s.admit("bob", once, time.Hour, dedupe.Undecided, ended(r, dedupe.Unknown, s.now-1, ""))
+			return s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, ended(r, dedupe.Unknown, s.now-1, ""))
 		}(),
 		"a request without an answer": func() *script {
 			s := &script{}
@@ -134,17 +134,17 @@ func TestAllowed(t *testing.T) {
 		"an owner that says after an observer that nobody knows": func() *script {
 			s, r := claimed(once, brief5)
 			s.wait(20)
-			s.admit("bob", once, time.Hour, dedupe.Undecided, ended(r, dedupe.Unknown, s.now, ""))
+			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, ended(r, dedupe.Unknown, s.now, ""))
 			r = ended(r, dedupe.Unknown, s.now, "look first")
 			s.settle("alice", 1, dedupe.Unknown, "look first", true).settle("alice", 1, dedupe.Unknown, "other", true)
-			return s.admit("bob", once, time.Hour, dedupe.Undecided, r)
+			return s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r)
 		}(),
 		"a tool that is declared anew": func() *script {
 			s, r := claimed(repeat, time.Hour)
 			s.settle("alice", 1, dedupe.NotRun, "may have run", true).last(func(o *Operation) { o.Attempts = 1 })
 			r = ended(r, dedupe.Unknown, s.now, "")
 			r.Effect = once
-			s.admit("bob", once, time.Hour, dedupe.Undecided, r).resolve("alice", 1, dedupe.NotRun, true)
+			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r).resolve("alice", 1, dedupe.NotRun, true)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
 		"a forgotten call": func() *script {
@@ -176,8 +176,8 @@ func TestRefused(t *testing.T) {
 			s, r := claimed(once, brief5)
 			s.wait(20)
 			r = ended(r, dedupe.Unknown, s.now, "")
-			s.admit("bob", once, time.Hour, dedupe.Undecided, r).settle("alice", 1, dedupe.Unknown, "look first", true)
-			return s.admit("bob", once, time.Hour, dedupe.Undecided, r)
+			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r).settle("alice", 1, dedupe.Unknown, "look first", true)
+			return s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r)
 		}(),
 		"who gave it back claims it again": claim2(func(s *script) {
 			s.settle("alice", 1, dedupe.NotRun, "", true)

@@ -76,7 +76,7 @@ func machine() []Mutant {
 			"r.State != Claimed || r.Owner != owner || r.Epoch != epoch", "r.State != Claimed || r.Epoch != epoch", memoryHistories),
 		one("state.go: renew asks for no epoch", stateMachine,
 			"r.State != Claimed || r.Owner != owner || r.Epoch != epoch", "r.State != Claimed || r.Owner != owner", memoryHistories),
-		one("state.go: UNKNOWN may be claimed", stateMachine, "return r, Undecided, false", "return r.claim(req, now), Won, true", memoryHistories),
+		one("state.go: UNKNOWN may be claimed", stateMachine, "return r, OutcomeUnknown, false", "return r.claim(req, now), Won, true", memoryHistories),
 		one("state.go: an expired claim is told as running", stateMachine,
 			"if r.State != Claimed || now.Before(r.LeaseUntil) {", "if true {", memoryHistories),
 	}

@@ -61,8 +61,8 @@ func TestLoadTellsGoodFromBad(t *testing.T) {
 		},
 		"a call that nobody gets": {
 			admit: func(_ context.Context, _ dedupe.Request, _ dedupe.Admission, err error) (dedupe.Admission, error) {
-				return dedupe.Admission{Verdict: dedupe.Undecided}, err
-			}, want: "got undecided",
+				return dedupe.Admission{Verdict: dedupe.OutcomeUnknown}, err
+			}, want: "got unknown",
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
