@@ -5,19 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	randv2 "math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-)
-
-// How often a claim held by another process is asked after. Polling is the
-// truth; it starts quickly because most calls are short, and slows down because
-// the ones that are not can be very long.
-const (
-	pollFirst = 50 * time.Millisecond
-	pollMax   = time.Second
 )
 
 // Options of a Dedupe; zero values mean the defaults.
@@ -31,11 +22,8 @@ type Options struct {
 	// Incarnation names this process in the owner of a record, for whoever
 	// looks at one. A random part that no other process has is always added.
 	Incarnation string
-	// MaxWaiting bounds the duplicates that wait here for a first call to end;
-	// one more is told InFlight at once. Default 16,384.
-	MaxWaiting int
-	// MaxWait bounds the wait of a duplicate whose context has no (or a very
-	// late) deadline. Default 10 min.
+	// MaxWait bounds one Ticket.Wait whose context has no (or a very late)
+	// deadline. Default 10 min.
 	MaxWait time.Duration
 	// Journal keeps the settlements that the store does not take in time; nil:
 	// there is none. It is the Dedupe's own from then on: Close closes it.
@@ -53,9 +41,6 @@ func (o Options) withDefaults() Options {
 		o.Retention = 24 * time.Hour
 	}
 	o.Retention = max(o.Retention, o.Lease)
-	if o.MaxWaiting <= 0 {
-		o.MaxWaiting = 16_384
-	}
 	if o.MaxWait <= 0 {
 		o.MaxWait = 10 * time.Minute
 	}
@@ -70,7 +55,6 @@ type Dedupe struct {
 	options Options
 
 	owners  atomic.Uint64 // the last owner token given out
-	waiting atomic.Int64  // duplicates waiting now
 	flights flights
 
 	// born anchors the monotonic clock that decides what is still held.
@@ -96,7 +80,7 @@ func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{
 		store:   store,
 		options: options.withDefaults(),
-		flights: flights{byKey: map[Key]*flight{}},
+		flights: flights{byKey: map[Key]*flight{}, lost: map[Key]int{}},
 		born:    time.Now(),
 		closing: make(chan struct{}), haunted: make(chan struct{}, 1),
 	}
@@ -108,95 +92,15 @@ func New(store Store, options Options) *Dedupe {
 	return d
 }
 
-// Admit asks for the right to run a call. Owner, Lease and Retention of the
-// request are filled in here. With verdict Won, and only then, there is a
-// claim, and the caller must settle it, whatever happens.
-//
-// A duplicate of a call that runs waits for it, here without touching the
-// store, elsewhere by asking the store now and then, until ctx ends; it is then
-// told InFlight. An error means that nobody knows whether the call is claimed;
-// the caller must not run it.
-func (d *Dedupe) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
-	req.Owner = d.newOwner()
-	req.Lease, req.Retention = d.options.Lease, d.options.Retention
-	until := time.Now().Add(d.options.MaxWait)
-	for {
-		if d.isClosed() {
-			return Admission{}, nil, ErrClosed
-		}
-		f, leads := d.flights.join(&req)
-		if leads {
-			return d.lead(ctx, req, f, until)
-		}
-		admission, decided, err := d.follow(ctx, &req, f, until)
-		if decided || err != nil {
-			return admission, nil, err
-		}
-	}
-}
+// AtWork reports whether this process is admitting or running a call with this
+// key right now, also one whose claim it has lost. It does not touch the store.
+func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
 // newOwner returns a token that no other call of any process has.
 func (d *Dedupe) newOwner() string {
 	b := make([]byte, 0, len(d.options.Incarnation)+13)
 	b = append(b, d.options.Incarnation...)
 	return string(strconv.AppendUint(b, d.owners.Add(1), 36))
-}
-
-// lead asks the store on behalf of everybody here who wants this key, until
-// there is an answer other than InFlight or ctx ends.
-func (d *Dedupe) lead(ctx context.Context, req Request, f *flight, until time.Time) (Admission, *Claim, error) {
-	var ended landing
-	var last Admission // what the store said before
-	var hints <-chan struct{}
-	unwatch := func() {}
-	defer func() { unwatch() }()
-	claimed := false
-	defer func() {
-		if !claimed { // also when the store panics
-			d.flights.land(req.Key, f, ended)
-		}
-	}()
-	if answer, ok := d.pending(ctx, req); ok {
-		ended.admission = &answer
-		return answer, nil, nil
-	}
-	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		sent := time.Now()
-		admission, err := d.ask(ctx, req)
-		d.late.heard(err)
-		switch {
-		case err != nil:
-			if ctx.Err() == nil {
-				ended.err = err
-			} else if last.Verdict == InFlight {
-				return last, nil, nil // it was, until there was no time left
-			}
-			return Admission{}, nil, err
-		case admission.Verdict == Won:
-			claimed = true
-			d.flights.confirm(f, admission.Record)
-			return admission, d.newClaim(ctx, req, admission.Record, f, sent), nil
-		case admission.Verdict != InFlight:
-			ended.admission = &admission
-			return admission, nil, nil
-		}
-		last = admission
-		d.flights.confirm(f, admission.Record)
-		if !req.waits() {
-			return admission, nil, nil
-		}
-		if hints == nil {
-			if hints, unwatch = d.watch(req.Key); hints != nil {
-				continue // to learn what happened before it was watched
-			}
-		}
-		// Between half and the whole of the pause, so that the processes
-		// waiting for one call do not all ask at once.
-		jittered := pause/2 + randv2.N(pause/2)
-		if err := d.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
-			return admission, nil, closedOnly(err)
-		}
-	}
 }
 
 // watch asks the store for hints on a call of another process; nil when it has
@@ -206,29 +110,6 @@ func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
 		return watcher.Watch(key)
 	}
 	return nil, func() {}
-}
-
-// follow waits for what becomes of the call that another request of this
-// process leads. decided is false when the flight ended without an answer for
-// this request, which then has to ask for itself.
-func (d *Dedupe) follow(ctx context.Context, req *Request, f *flight, until time.Time) (admission Admission, decided bool, err error) {
-	if d.waiting.Add(1) > int64(d.options.MaxWaiting) {
-		d.waiting.Add(-1)
-		return Admission{Verdict: InFlight, Record: d.flights.record(f)}, true, nil
-	}
-	defer d.waiting.Add(-1)
-	for {
-		sight := d.flights.look(f, req)
-		if sight.decided || sight.landed {
-			return sight.admission, sight.decided, sight.err
-		}
-		if !req.waits() {
-			return Admission{Verdict: InFlight, Record: d.flights.record(f)}, true, nil
-		}
-		if err := d.wait(ctx, time.Until(until), sight.changed); err != nil || !time.Now().Before(until) {
-			return Admission{Verdict: InFlight, Record: d.flights.record(f)}, true, closedOnly(err)
-		}
-	}
 }
 
 // wait returns nil when the time is over or something comes from wake, an error
@@ -246,15 +127,6 @@ func (d *Dedupe) wait(ctx context.Context, at time.Duration, wake <-chan struct{
 	case <-d.closing:
 		return ErrClosed
 	}
-}
-
-// closedOnly drops the end of a caller's context, which to a waiting duplicate
-// is no error: the answer then is InFlight.
-func closedOnly(err error) error {
-	if errors.Is(err, ErrClosed) {
-		return err
-	}
-	return nil
 }
 
 // Lookup returns the record of a call; see Store.Lookup. While the store is away

@@ -20,11 +20,11 @@ const (
 // Claim is the right to run one call. It renews its lease by itself for as long
 // as the call may last; whoever got it from Admit must Settle it.
 type Claim struct {
-	dedupe  *Dedupe
-	request Request
-	record  Record
-	flight  *flight
-	sent    time.Time // when the request for it was
+	dedupe *Dedupe
+	key    Key
+	record Record
+	flight *flight
+	sent   time.Time // when the request for it was
 
 	// heldUntil is the end of the lease as far as this process can know, as
 	// time since Dedupe.born: counted from before the request was sent, so it
@@ -39,19 +39,20 @@ type Claim struct {
 }
 
 // newClaim returns the claim that a request sent at an instant has won.
-func (d *Dedupe) newClaim(ctx context.Context, req Request, record Record, f *flight, sent time.Time) *Claim {
-	c := &Claim{dedupe: d, request: req, record: record, flight: f, sent: sent}
-	c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(req.Lease)))))
+func (d *Dedupe) newClaim(ctx context.Context, key Key, record Record, f *flight, sent time.Time) *Claim {
+	c := &Claim{dedupe: d, key: key, record: record, flight: f, sent: sent}
+	lease, retention := d.options.Lease, d.options.Retention
+	c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(lease)))))
 	// The call's deadline ends it; settling may take a little longer.
 	end, ok := ctx.Deadline()
-	if !ok || end.Sub(sent) > req.Retention {
-		end = sent.Add(req.Retention)
+	if !ok || end.Sub(sent) > retention {
+		end = sent.Add(retention)
 	}
-	c.giveUpAt = d.elapsed(end.Add(req.Lease))
+	c.giveUpAt = d.elapsed(end.Add(lease))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A timer, not a goroutine: most calls end before it ever fires.
-	c.timer = time.AfterFunc(req.Lease/3, c.renew)
+	c.timer = time.AfterFunc(lease/3, c.renew)
 	return c
 }
 
@@ -79,7 +80,7 @@ func (c *Claim) renew() {
 		return
 	}
 	defer d.tasks.Done()
-	lease := c.request.Lease
+	lease := c.dedupe.options.Lease
 	if d.elapsed(time.Now()) >= c.giveUpAt {
 		c.abandon()
 		return
@@ -90,7 +91,7 @@ func (c *Claim) renew() {
 	var ok bool
 	err := survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
-		ok, err = d.store.Renew(ctx, c.request.Key, c.request.Owner, c.record.Epoch, lease)
+		ok, err = d.store.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
@@ -122,22 +123,23 @@ func (c *Claim) refused(ctx context.Context) {
 	c.heldUntil.Store(0)
 	var record Record
 	err := survive(func() (err error) {
-		record, err = c.dedupe.store.Lookup(ctx, c.request.Key)
+		record, err = c.dedupe.store.Lookup(ctx, c.key)
 		return err
 	})
 	if err == nil && record.State != Absent {
 		c.abandon()
 		return
 	}
-	c.again(c.request.Lease / 3)
+	c.again(c.dedupe.options.Lease / 3)
 }
 
 // abandon ends a claim that is no longer ours: nothing may be started under it,
-// and duplicates have to ask the store.
+// and duplicates have to ask the store. The call stays known as at work until it
+// is settled.
 func (c *Claim) abandon() {
 	c.heldUntil.Store(0)
 	c.stop()
-	c.dedupe.flights.land(c.request.Key, c.flight, landing{})
+	c.dedupe.flights.lose(c.key, c.flight)
 }
 
 func (c *Claim) stopped() bool {
@@ -168,15 +170,15 @@ func (c *Claim) stop() {
 // it, the claim is no longer renewed afterwards, and duplicates that waited here
 // go on. An error means that the settlement may or may not be recorded.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	s.Key, s.Owner, s.Epoch = c.request.Key, c.request.Owner, c.record.Epoch
-	s.Retention = c.request.Retention
+	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
+	s.Retention = c.dedupe.options.Retention
 	if s.State == Unknown && c.record.Effect.Repeatable() {
 		s.State = NotRun
 	}
 	var ended landing
 	defer func() { // also when the store panics
 		c.stop()
-		c.dedupe.flights.land(c.request.Key, c.flight, ended)
+		c.dedupe.flights.land(c.key, c.flight, ended)
 	}()
 	if err := s.Output.validate(); err != nil {
 		// What became of the call matters more than the part of it that was cut.
@@ -197,7 +199,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 }
 
 func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.dedupe.late.patience(c.request.Lease))
+	ctx, cancel := context.WithTimeout(ctx, c.dedupe.late.patience(c.dedupe.options.Lease))
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
 		failpoint.Hit(failpoint.SettlementUnsent)
@@ -217,7 +219,7 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 // journal does.
 func (c *Claim) insist(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	d := c.dedupe
-	ctx, cancel := context.WithTimeout(ctx, d.late.patience(c.request.Lease))
+	ctx, cancel := context.WithTimeout(ctx, d.late.patience(c.dedupe.options.Lease))
 	defer cancel()
 	verdict, why, err := d.remember(ctx, Late{Settlement: s, Claim: c.record})
 	d.late.heard(err)

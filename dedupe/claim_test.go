@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -112,7 +113,7 @@ func TestASupersededOwnerIsTold(t *testing.T) {
 // A claim that nobody settles must not be renewed for ever.
 func TestALeakedClaimEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *wire, here, there *dedupe.Dedupe) {
-		a, claim, err := here.Admit(within(time.Minute), refund(tool.NonIdempotent))
+		a, claim, err := storetest.Admit(within(time.Minute), here, refund(tool.NonIdempotent))
 		if err != nil || a.Verdict != dedupe.Won {
 			t.Fatal(a.Verdict, err)
 		}
@@ -169,7 +170,7 @@ func TestSettlementGivesUpAndLetsWaitersGo(t *testing.T) {
 				claim := win(t, here, refund(tool.NonIdempotent))
 				var waiter sync.WaitGroup
 				waiter.Go(func() {
-					if _, _, err := here.Admit(within(time.Hour), refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
+					if _, _, err := storetest.Admit(within(time.Hour), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
 						t.Errorf("the waiter got %v, want the store's error", err)
 					}
 				})
@@ -230,7 +231,7 @@ func TestInvalidSettlementIsNotRepeated(t *testing.T) {
 func TestAnUnheardClaimIsGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
 		w.deaf.Store(true)
-		if _, claim, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
+		if _, claim, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
 			t.Fatalf("got %v", err)
 		}
 		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.Claimed {
@@ -256,7 +257,7 @@ func TestAnOutageIsSharedByTheCrowd(t *testing.T) {
 		var crowd sync.WaitGroup
 		for range 50 {
 			crowd.Go(func() {
-				if _, _, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
+				if _, _, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -272,7 +273,7 @@ func TestAnOutageIsSharedByTheCrowd(t *testing.T) {
 func TestCloseWaitsForTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, _ *dedupe.Dedupe) {
 		w.down.Store(true)
-		if _, _, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); err == nil {
+		if _, _, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); err == nil {
 			t.Fatal("admitted")
 		}
 		time.Sleep(time.Second)

@@ -108,10 +108,6 @@ type Request struct {
 	// Retention is how long the record is remembered after its last change;
 	// at least Lease.
 	Retention time.Duration
-	// Waits, when not nil, is called by Dedupe.Admit, perhaps more than once,
-	// before the request waits for another one. False ends it as InFlight at
-	// once. Stores do not know it.
-	Waits func() bool
 }
 
 // Verdict is the answer to a Request.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -36,7 +37,7 @@ func TestAClaimThatIsMadeAfterItWasGivenBack(t *testing.T) {
 		for _, id := range []string{"call_0", "call_1"} {
 			request := refund(tool.NonIdempotent)
 			request.Key.ID = id
-			if _, claim, err := here.Admit(t.Context(), request); !errors.Is(err, errDown) || claim != nil {
+			if _, claim, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) || claim != nil {
 				t.Fatalf("got %v", err)
 			}
 			time.Sleep(100 * time.Millisecond) // the second comes while the first is waited for
@@ -79,7 +80,7 @@ func (w *twice) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 func TestARequestThatArrivesTwice(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, _, there *dedupe.Dedupe) {
 		here := dedupe.New(&twice{Store: w, after: 3 * time.Second}, dedupe.Options{Incarnation: "slow"})
-		if _, claim, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
+		if _, claim, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(time.Second)
@@ -132,7 +133,7 @@ func TestAClaimThatIsMadeAfterALongOutage(t *testing.T) {
 		const lease = 30 * time.Second
 		here := dedupe.New(&late{Store: w, by: lease + 5*time.Second}, dedupe.Options{Incarnation: "slow", Lease: lease})
 		w.down.Store(true)
-		if _, claim, err := here.Admit(t.Context(), refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
+		if _, claim, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(lease + 4500*time.Millisecond)
@@ -185,7 +186,7 @@ func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 		ask := func(id string) dedupe.Key {
 			request := refund(tool.NonIdempotent)
 			request.Key.ID = id
-			if _, _, err := here.Admit(t.Context(), request); !errors.Is(err, errDown) {
+			if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
 				t.Fatalf("got %v", err)
 			}
 			return request.Key

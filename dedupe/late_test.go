@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/journal"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/prove/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -338,7 +339,7 @@ func TestACallThatDidNotRunMayRunOnceTheStoreIsBack(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.NotRun})
-		if _, _, err := here.Admit(t.Context(), call); !errors.Is(err, errDown) {
+		if _, _, err := storetest.Admit(t.Context(), here.Dedupe, call); !errors.Is(err, errDown) {
 			t.Errorf("got %v, want the store's error", err)
 		}
 		w.down.Store(false)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -64,7 +65,7 @@ func TestAClaimLostInAPanicIsGivenBack(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _, err := here.Admit(t.Context(), refund(tool.NonIdempotent))
+			_, _, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent))
 			t.Errorf("admitted: %v", err)
 		}()
 		time.Sleep(time.Second)

@@ -39,7 +39,6 @@ type Executor struct {
 	Options Options
 
 	verifications verifications
-	atWork        atWork
 }
 
 // Options are the limits that hold for every tool.
@@ -178,16 +177,17 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
-		Waits:       func() bool { return c.places.standAside(e.Waiting) },
 	}
 	if c.places.full != "" && !c.duplicate {
 		if answer, goOn := e.answerWithoutRoom(ctx, c, req); !goOn {
 			return answer
 		}
 	}
-	admission, claim, err := e.Dedupe.Admit(ctx, req)
+	ticket := e.Dedupe.Join(c.key())
+	defer ticket.Leave()
+	admission, claim, err := e.askAndWait(ctx, c, ticket, req)
 	if admission.Verdict == dedupe.OutcomeUnknown && e.reconsider(ctx, c, admission) {
-		admission, claim, err = e.Dedupe.Admit(ctx, req)
+		admission, claim, err = e.askAndWait(ctx, c, ticket, req)
 	}
 	if err != nil {
 		return e.withoutStore(ctx, c, err)
@@ -197,6 +197,14 @@ func (e *Executor) admit(ctx context.Context, c *call) *sidecallv1.ExecuteToolRe
 		return nil
 	}
 	return e.answer(c, admission)
+}
+
+func (e *Executor) askAndWait(ctx context.Context, c *call, ticket *dedupe.Ticket, req dedupe.Request) (dedupe.Admission, *dedupe.Claim, error) {
+	admission, claim, err := ticket.Admit(ctx, req)
+	if err == nil && admission.Verdict == dedupe.InFlight && c.places.standAside(e.Waiting) {
+		return ticket.Wait(ctx)
+	}
+	return admission, claim, err
 }
 
 // answer is the result of a call that is not to run.
@@ -229,7 +237,6 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *sideca
 
 // runAndSettle holds the claim, if there is one, from here to its settlement.
 func (e *Executor) runAndSettle(ctx context.Context, c *call) (res *sidecallv1.ExecuteToolResponse) {
-	defer e.atWork.begin(c)()
 	defer func() {
 		if p := recover(); p != nil {
 			c.cause, c.stack = fmt.Errorf("panic: %v", p), string(debug.Stack())

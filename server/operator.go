@@ -208,7 +208,7 @@ func (o *Operator) unknown(ctx context.Context, req identified) (*call, dedupe.R
 	if err := notUnknown(c, record); err != nil {
 		return nil, dedupe.Record{}, err
 	}
-	if o.Executor.Dedupe.Running(c.key()) || o.Executor.atWork.has(c.key()) {
+	if o.Executor.Dedupe.AtWork(c.key()) {
 		// Its lease is over, after an outage perhaps, and it is at work.
 		return nil, dedupe.Record{}, status.Errorf(codes.FailedPrecondition,
 			"this sidecar is running the call %s right now: wait for its result", quote(req.GetToolUseId()))

@@ -28,14 +28,14 @@ type places struct {
 // known, goes on without: see answerWithoutRoom.
 func (e *Executor) enter(c *call) *response {
 	// Asked first: a crowd of duplicates is to take one place, not all of them.
-	if c.duplicate = e.Dedupe.Running(c.key()); c.duplicate {
+	if c.duplicate = e.Dedupe.AtWork(c.key()); c.duplicate {
 		return nil
 	}
 	if c.places.take(e.Slots, c.route, c.req.GetValidateOnly()) {
 		return nil
 	}
 	// Asked again, for it may have begun meanwhile.
-	c.duplicate = e.Dedupe.Running(c.key())
+	c.duplicate = e.Dedupe.AtWork(c.key())
 	if c.duplicate || c.places.full != sidecarFull && mustNotRepeat(c.effect()) {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -228,7 +229,7 @@ func (s *sidecar) abandon(t *testing.T, id, toolName string) {
 	dead := dedupe.New(keepOpen{s.store}, dedupe.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	admission, _, err := dead.Admit(ctx, dedupe.Request{
+	admission, _, err := storetest.Admit(ctx, dead, dedupe.Request{
 		Key: c.key(), Tool: toolName, Effect: c.effect(), Fingerprint: fingerprintOf(c),
 	})
 	if err != nil || admission.Verdict != dedupe.Won {

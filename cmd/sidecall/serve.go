@@ -142,7 +142,7 @@ func (s *sidecar) start(ctx context.Context, log slog.Handler) error {
 	}
 	s.dedupe = dedupe.New(store, dedupe.Options{
 		Journal: journal, Log: s.telemetry.Logger,
-		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(), MaxWaiting: s.config.Limits.MaxWaiting,
+		Lease: s.config.Lease, Retention: s.config.Retention, Incarnation: incarnation(),
 	})
 	builtin, err := s.builder.builtIn(s.dedupe)
 	if err != nil {

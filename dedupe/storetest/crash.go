@@ -78,7 +78,7 @@ func Work(store dedupe.Store, ledger string, lease time.Duration) error {
 func oneCall(d *dedupe.Dedupe, ledger *os.File, id int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	admission, claim, err := d.Admit(ctx, crashRequest(id))
+	admission, claim, err := Admit(ctx, d, crashRequest(id))
 	switch {
 	case err != nil:
 		return nil // nothing is known, so nothing is done

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/prove/redisserver"
 	"github.com/sidecall/sidecall/tool"
@@ -138,7 +139,7 @@ func (c *caller) call() {
 	defer cancel()
 	c.begun = monotonic()
 	plan := Plan{Seed: c.order.Seed, History: c.order.History}
-	admission, claim, err := c.dedupe.Admit(ctx, dedupe.Request{
+	admission, claim, err := storetest.Admit(ctx, c.dedupe, dedupe.Request{
 		Key: plan.Key(0), Tool: toolOf(0), Fingerprint: fingerprintOf(0), Effect: callEffect(c.order.History),
 	})
 	c.claim, c.record = claim, admission.Record

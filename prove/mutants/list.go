@@ -13,6 +13,7 @@ const (
 	reopen       = "dedupe/embedded/open.go"
 	claim        = "dedupe/claim.go"
 	admission    = "dedupe/admission.go"
+	ticket       = "dedupe/ticket.go"
 	serverRun    = "server/run.go"
 	serverSettle = "server/settle.go"
 	serverAdmit  = "server/execute.go"
@@ -155,7 +156,7 @@ func layers() []Mutant {
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", admitLua,
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
-		one("dedupe: a duplicate does not ask again", admission,
+		one("dedupe: a duplicate does not ask again", ticket,
 			"pollFirst = 50 * time.Millisecond", "pollFirst = time.Hour", waiting),
 		one("server: an ambiguous failure is repeated", serverRun,
 			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -117,7 +118,7 @@ func (w *workload) call(c *oneCall, d *dedupe.Dedupe) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		admission, claim, err := d.Admit(ctx, dedupe.Request{Key: c.key, Tool: "pay", Effect: tool.NonIdempotent, Fingerprint: [32]byte{1}})
+		admission, claim, err := storetest.Admit(ctx, d, dedupe.Request{Key: c.key, Tool: "pay", Effect: tool.NonIdempotent, Fingerprint: [32]byte{1}})
 		switch {
 		case ctx.Err() != nil:
 			w.violated("%s got no answer in %v: %v", c.key.ID, patience, err)

@@ -1,0 +1,235 @@
+package dedupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sidecall/sidecall/failpoint"
+)
+
+// How often a claim held by another process is asked after. Polling is the
+// truth; it starts quickly because most calls are short, and slows down because
+// the ones that are not can be very long.
+const (
+	pollFirst = 50 * time.Millisecond
+	pollMax   = time.Second
+)
+
+// Ticket is the place of a request in the line of those who, in this process,
+// want the same call. It belongs to one goroutine.
+type Ticket struct {
+	dedupe  *Dedupe
+	request Request // as it was asked last; from the start, its Key
+
+	// flight is what the place is in; nil once it was answered or given up. first
+	// is the flight of a request that leads from the start, as most do.
+	flight *flight
+	first  flight
+	leads  bool
+	// elsewhere says that the store has said InFlight since the request leads.
+	elsewhere bool
+	// changed is closed when there may be news for one who follows.
+	changed <-chan struct{}
+}
+
+// Join puts a request in the line of those who, in this process, want the same
+// call. It asks nothing of the store and never blocks. The first in line leads;
+// what becomes of its call is what the others get. Whatever comes of it, the
+// caller must Leave.
+func (d *Dedupe) Join(key Key) *Ticket {
+	t := &Ticket{dedupe: d, request: Request{Key: key}}
+	t.flight, t.leads = d.flights.join(key, &t.first)
+	return t
+}
+
+// Leads reports whether this request deals with the store: nobody else here is
+// admitting or running the call.
+func (t *Ticket) Leads() bool { return t.leads }
+
+// Admit asks for the right to run the call, and never waits for another one's:
+// one round trip when it leads; when it follows, what is known here (Mismatch,
+// how the call has ended, or InFlight). Key, Owner, Lease and Retention of req
+// are filled in here. With verdict Won, and only then, there is a claim, and the
+// caller must settle it, whatever happens.
+//
+// A follower whose flight has ended meanwhile without an answer for it leads
+// from then on, and asks. After an answer other than InFlight it may be called
+// again (of an unknown outcome that has been settled since, say): it then joins
+// anew. An error means that nobody knows whether the call is claimed; the caller
+// must not run it.
+func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
+	d := t.dedupe
+	req.Key, req.Owner = t.request.Key, d.newOwner()
+	req.Lease, req.Retention = d.options.Lease, d.options.Retention
+	t.request = req
+	if answer, known, err := t.known(ctx); known {
+		return answer, nil, err
+	}
+	return t.ask(ctx)
+}
+
+// Wait waits, after Admit has said InFlight, for what becomes of the call: here
+// without touching the store, elsewhere by asking it now and then, until ctx or
+// Options.MaxWait ends: the answer then is InFlight. It may win the claim, when
+// the one before has ended.
+func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
+	until := time.Now().Add(t.dedupe.options.MaxWait)
+	for !t.leads || t.flight == nil {
+		answer, known, err := t.known(ctx)
+		if !known { // it leads from now on
+			var claim *Claim
+			answer, claim, err = t.ask(ctx)
+			if err != nil || answer.Verdict != InFlight {
+				return answer, claim, err
+			}
+			break
+		}
+		if err != nil || answer.Verdict != InFlight {
+			return answer, nil, err
+		}
+		if err := t.dedupe.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
+			return answer, nil, closedOnly(err)
+		}
+	}
+	return t.poll(ctx, until)
+}
+
+// Leave gives the place up. Whoever leads without a claim lets the next in line
+// lead. A second time it does nothing.
+func (t *Ticket) Leave() {
+	if t.leads && t.flight != nil {
+		t.dedupe.flights.land(t.request.Key, t.flight, landing{}) // also when the store panicked
+	}
+	t.flight = nil
+}
+
+// known tells what is known here of the call. False means that the request
+// leads, from now on perhaps, and has to ask the store.
+func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
+	for t.flight == nil || !t.leads {
+		if t.dedupe.isClosed() {
+			return Admission{}, true, ErrClosed
+		}
+		if t.flight == nil {
+			t.flight, t.leads = t.dedupe.flights.join(t.request.Key, new(flight))
+			t.elsewhere = false
+			continue
+		}
+		sight := t.dedupe.flights.look(t.flight, &t.request)
+		if t.changed = sight.changed; t.changed != nil {
+			return Admission{Verdict: InFlight, Record: sight.record}, true, nil
+		}
+		t.flight = nil
+		if sight.decided || sight.err != nil {
+			return sight.admission, true, sight.err
+		}
+	}
+	if t.dedupe.isClosed() {
+		return Admission{}, true, ErrClosed
+	}
+	if answer, known = t.dedupe.pending(ctx, t.request); known {
+		t.land(landing{admission: &answer})
+	}
+	return answer, known, nil
+}
+
+// ask asks the store on behalf of everybody here who wants this call. A claim
+// that an error or a panic keeps from being heard is given back: nothing was
+// sent under it.
+func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
+	sent, failure := time.Now(), errPanic
+	defer func() {
+		if failure != nil {
+			t.dedupe.giveBack(t.request, failure)
+		}
+	}()
+	failpoint.Hit(failpoint.AdmissionUnsent)
+	answer, err := t.dedupe.store.Admit(ctx, t.request)
+	failpoint.Hit(failpoint.AdmissionDurable)
+	failure = err
+	t.dedupe.late.heard(err)
+	if err != nil {
+		return t.failed(ctx, err)
+	}
+	return t.heard(ctx, answer, sent)
+}
+
+// heard deals with an answer of the store.
+func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (Admission, *Claim, error) {
+	switch answer.Verdict {
+	case Won:
+		f := t.flight // the claim's from now on
+		t.flight = nil
+		t.dedupe.flights.confirm(f, &t.request, answer.Record)
+		return answer, t.dedupe.newClaim(ctx, t.request.Key, answer.Record, f, sent), nil
+	case InFlight:
+		t.elsewhere = true
+		t.dedupe.flights.confirm(t.flight, &t.request, answer.Record)
+		return answer, nil, nil
+	case Replay, OutcomeUnknown, Mismatch:
+		t.land(landing{admission: &answer, content: contentOf(&t.request)})
+		return answer, nil, nil
+	}
+	return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))
+}
+
+// failed deals with an error of the store, which those who follow hear too. When
+// it is this request's own time that is up, it is no answer to them, and what was
+// known before still holds.
+func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, error) {
+	switch {
+	case ctx.Err() == nil:
+		t.land(landing{err: err})
+	case t.elsewhere:
+		return t.last(), nil, nil
+	default:
+		t.land(landing{})
+	}
+	return Admission{}, nil, err
+}
+
+// last is what the store has said of a call that another process runs.
+func (t *Ticket) last() Admission {
+	return Admission{Verdict: InFlight, Record: t.dedupe.flights.record(t.flight)}
+}
+
+// land ends the flight that the request leads.
+func (t *Ticket) land(l landing) {
+	t.dedupe.flights.land(t.request.Key, t.flight, l)
+	t.flight = nil
+}
+
+// poll asks the store, which has said that another process runs the call, until
+// it says something else.
+func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
+	hints, unwatch := t.dedupe.watch(t.request.Key)
+	defer unwatch()
+	if hints != nil { // what happened before it was watched has given none
+		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
+			return answer, claim, err
+		}
+	}
+	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
+		// Between half and the whole of the pause, so that the processes
+		// waiting for one call do not all ask at once.
+		jittered := pause/2 + rand.N(pause/2)
+		if err := t.dedupe.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
+			return t.last(), nil, closedOnly(err)
+		}
+		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
+			return answer, claim, err
+		}
+	}
+}
+
+// closedOnly drops the end of a caller's context, which to a waiting duplicate
+// is no error: the answer then is InFlight.
+func closedOnly(err error) error {
+	if errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
