@@ -54,6 +54,10 @@ type Discovered struct {
 
 // Invocation is one attempt.
 type Invocation struct {
+	// Tenant and Conversation are of the call, for a backend that keeps what is
+	// theirs apart.
+	Tenant       string
+	Conversation string
 	// Tool is the registered name; Target the backend's own name for it (for a
 	// discovered tool, without prefix).
 	Tool   string
@@ -75,6 +79,8 @@ type Invocation struct {
 	// MaxBytes bounds what is read of the reply. Reading stops there; the
 	// reply then says so and is not a failure.
 	MaxBytes int64
+	// MaxChars is how many characters of a result the model will get.
+	MaxChars int
 	// Progress, when not nil, is told of signs of life of a long call
 	// (MCP progress). Called from any goroutine.
 	Progress func(note string)

@@ -1,3 +1,6 @@
+// Package server is the fronts of a sidecar, and nothing else: the gRPC services
+// and their interceptors, listeners, and the admin pages. What a call goes
+// through is package call.
 package server
 
 import (
@@ -6,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -15,10 +19,10 @@ const pingTimeout = 2 * time.Second
 // Admin serves what operators and orchestrators ask for: /metrics, /healthz
 // (the process answers) and /readyz (it can take calls, and what is amiss).
 type Admin struct {
-	Metrics  http.Handler
-	Dedupe   *dedupe.Dedupe
-	Registry *Registry
-	Drain    *Drain
+	Metrics http.Handler
+	Dedupe  *dedupe.Dedupe
+	Catalog *catalog.Catalog
+	Drain   *Drain
 }
 
 // Handler returns the routes.
@@ -53,8 +57,9 @@ type Readiness struct {
 func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), pingTimeout)
 	defer cancel()
-	body := Readiness{Status: "ready", Tools: len(a.Registry.Names()), BackendsDown: a.Registry.Down()}
-	for _, c := range a.Registry.Collisions() {
+	snapshot := a.Catalog.Snapshot()
+	body := Readiness{Status: "ready", Tools: len(snapshot.Names()), BackendsDown: snapshot.Down()}
+	for _, c := range snapshot.Collisions() {
 		body.Collisions = append(body.Collisions, c.String())
 	}
 	body.Journal = journalReadiness(a.Dedupe.Late())

@@ -4,8 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Drain lets a sidecar end without losing a call: what has started may finish,
@@ -23,15 +26,37 @@ func NewDrain() *Drain { return &Drain{idle: make(chan struct{})} }
 // errDraining promises that nothing was started.
 var errDraining = status.Error(codes.Unavailable, "the sidecar is draining; nothing was started, send the request again to another one or later")
 
-// Enter counts one request in, or refuses it.
-func (d *Drain) Enter() (leave func(), err error) {
+// starting are the methods that begin something: a sidecar that drains waits for
+// them, and takes no more of them. What only looks is answered until the end.
+var starting = map[string]bool{
+	sidecallv1.ToolService_ExecuteTool_FullMethodName:          true,
+	sidecallv1.ToolService_ExecuteTools_FullMethodName:         true,
+	sidecallv1.OperatorService_ListUnknown_FullMethodName:      true,
+	sidecallv1.OperatorService_ResolveExecution_FullMethodName: true,
+	sidecallv1.OperatorService_VerifyExecution_FullMethodName:  true,
+}
+
+// intercept counts a request in while it is handled, or refuses it.
+func (d *Drain) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if !starting[info.FullMethod] {
+		return next(ctx, req)
+	}
+	if !d.enter() {
+		return nil, errDraining
+	}
+	defer d.leave()
+	return next(ctx, req)
+}
+
+// enter counts one request in; false when there are to be no more.
+func (d *Drain) enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.draining {
-		return nil, errDraining
+		return false
 	}
 	d.inFlight++
-	return d.leave, nil
+	return true
 }
 
 func (d *Drain) leave() {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -32,11 +33,12 @@ type GRPCOptions struct {
 // streamWorkers is how many calls find a goroutine with a grown stack.
 const streamWorkers = 64
 
-// NewGRPC returns a gRPC server with the service, grpc.health.v1 and server
-// reflection registered. The health server says SERVING until its Shutdown.
-func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
+// NewGRPC returns a gRPC server with the services of a sidecar, grpc.health.v1
+// and server reflection registered. The health server says SERVING until its
+// Shutdown.
+func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(append(watchSent(),
-		grpc.ChainUnaryInterceptor(withTraceContext, recovered(logger)),
+		grpc.ChainUnaryInterceptor(drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		// Workers keep the stacks that a call has grown; calls beyond them get
@@ -45,8 +47,8 @@ func NewGRPC(service *Service, logger *slog.Logger, options GRPCOptions) (*grpc.
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
-	sidecallv1.RegisterToolServiceServer(server, service)
-	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: service.Executor, Drain: service.Drain})
+	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: executor})
+	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: executor})
 	alive := health.NewServer()
 	alive.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, alive)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -27,19 +28,15 @@ const (
 
 // ListUnknown lists the calls of which nobody knows whether they ran.
 func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownRequest) (*sidecallv1.ListUnknownResponse, error) {
-	leave, err := o.Drain.Enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
 	if size < 1 || size > maxPageSize {
 		return nil, status.Errorf(codes.InvalidArgument, "page_size: %d, must be 1 to %d, or 0 for %d", size, maxPageSize, defaultPageSize)
 	}
-	l := listing{operator: o, tenant: tenant(ctx), room: size, bytes: maxPageBytes}
-	if l.at, err = parsePageToken(req.GetPageToken()); err != nil {
+	at, err := parsePageToken(req.GetPageToken())
+	if err != nil {
 		return nil, err
 	}
+	l := listing{executor: o.Executor, tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
 	for range maxStorePages {
 		more, err := l.fill(ctx)
 		if err != nil {
@@ -61,42 +58,42 @@ func listStatus(ctx context.Context, err error) error {
 
 // listing is one page of a listing in the making.
 type listing struct {
-	operator    *Operator
+	executor    *call.Executor
 	tenant      string
 	room, bytes int
 	found       []*sidecallv1.UnknownExecution
-	at          place
+	at          pageToken
 }
 
-// place is where a listing goes on: in a page of the store, after a key.
-type place struct {
+// pageToken is where a listing goes on: in a page of the store, after a key.
+type pageToken struct {
 	// From is where the store's page begins.
 	From string `json:"from,omitempty"`
 	// After is the last call of it that was listed, and Next where the store
 	// said then that its next page begins. Where it now says otherwise, the
 	// page is another one than before, and is listed from its beginning: rather
 	// twice than not at all.
-	After *placeKey `json:"after,omitempty"`
-	Next  string    `json:"next,omitempty"`
+	After *pageKey `json:"after,omitempty"`
+	Next  string   `json:"next,omitempty"`
 	// Over: there is nothing more.
 	Over bool `json:"-"`
 }
 
-// placeKey is the key of a call of the caller's tenant.
-type placeKey struct {
+// pageKey is the key of a call of the caller's tenant.
+type pageKey struct {
 	Conversation string `json:"c,omitempty"`
 	Turn         string `json:"t,omitempty"`
 	ID           string `json:"i"`
 }
 
-func placeOf(k dedupe.Key) *placeKey { return &placeKey{k.Conversation, k.Turn, k.ID} }
+func pageKeyOf(k dedupe.Key) *pageKey { return &pageKey{k.Conversation, k.Turn, k.ID} }
 
 // compare orders the calls of a page of the store.
-func (p *placeKey) compare(q *placeKey) int {
+func (p *pageKey) compare(q *pageKey) int {
 	return cmp.Or(cmp.Compare(p.Conversation, q.Conversation), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
 }
 
-func (p place) String() string {
+func (p pageToken) String() string {
 	if p.Over {
 		return ""
 	}
@@ -104,8 +101,8 @@ func (p place) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func parsePageToken(token string) (place, error) {
-	var p place
+func parsePageToken(token string) (pageToken, error) {
+	var p pageToken
 	if token == "" {
 		return p, nil
 	}
@@ -119,17 +116,17 @@ func parsePageToken(token string) (place, error) {
 // fill takes calls from one page of the store; more is false when the listing's
 // page is full or nothing is left.
 func (l *listing) fill(ctx context.Context) (more bool, err error) {
-	page, err := l.operator.Executor.Dedupe.ListUnknown(ctx, l.at.From)
+	page, err := l.executor.Dedupe.ListUnknown(ctx, l.at.From)
 	if err != nil {
 		return false, err
 	}
 	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return c.Key.Tenant != l.tenant })
-	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return placeOf(a.Key).compare(placeOf(b.Key)) })
+	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return pageKeyOf(a.Key).compare(pageKeyOf(b.Key)) })
 	if l.at.After != nil && l.at.Next == page.Next {
-		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return placeOf(c.Key).compare(l.at.After) <= 0 })
+		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return pageKeyOf(c.Key).compare(l.at.After) <= 0 })
 	}
 	for i := range calls {
-		described := l.operator.describe(calls[i])
+		described := l.executor.Unknown(calls[i])
 		size := proto.Size(described)
 		if l.room == 0 || len(l.found) > 0 && size > l.bytes {
 			return false, nil
@@ -137,24 +134,8 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 		l.found = append(l.found, described)
 		l.room--
 		l.bytes -= size
-		l.at = place{From: l.at.From, After: placeOf(calls[i].Key), Next: page.Next}
+		l.at = pageToken{From: l.at.From, After: pageKeyOf(calls[i].Key), Next: page.Next}
 	}
-	l.at = place{From: page.Next, Over: page.Next == ""}
+	l.at = pageToken{From: page.Next, Over: page.Next == ""}
 	return !l.at.Over && l.room > 0 && l.bytes > 0, nil
-}
-
-// describe says what is known of an unknown call.
-func (o *Operator) describe(listed dedupe.Listed) *sidecallv1.UnknownExecution {
-	described := &sidecallv1.UnknownExecution{
-		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
-		Execution: protoExecution(listed.Record), Fingerprint: shortFingerprint(listed.Record.Fingerprint),
-	}
-	if route, ok := o.Executor.Registry.Lookup(listed.Record.Tool); ok {
-		described.VerifyWith = route.Tool.Policy.VerifyWith
-		described.Verifiable = route.Verification != nil
-	}
-	if recorded := (&response{}); len(listed.Record.Result) > 0 && proto.Unmarshal(listed.Record.Result, recorded) == nil {
-		described.Error = recorded.GetError()
-	}
-	return described
 }

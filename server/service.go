@@ -7,19 +7,13 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-)
-
-// Limits on what identifies a call. They bound what a request can make the
-// store and the log hold.
-const (
-	maxIDBytes    = 256
-	maxLabels     = 16
-	maxLabelBytes = 256
 )
 
 // Service is the ToolService of a sidecar: it turns requests into calls, and
@@ -27,92 +21,46 @@ const (
 type Service struct {
 	sidecallv1.UnimplementedToolServiceServer
 
-	Executor *Executor
-	Drain    *Drain
-	MaxBatch int
+	Executor *call.Executor
 }
-
-// tenant is the identity that records belong to. Listeners that do not
-// authenticate serve one tenant.
-func tenant(context.Context) string { return "" }
 
 // ExecuteTool runs one call.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
-	leave, err := s.Drain.Enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	if err := checkRequest(req); err != nil {
 		return nil, err
 	}
-	return s.Executor.Execute(ctx, tenant(ctx), req), nil
+	return s.Executor.Execute(ctx, call.NewRequest(tenant(ctx), req)), nil
 }
 
 // ExecuteTools runs the calls of one assistant turn.
 func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
-	leave, err := s.Drain.Enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	if len(req.GetCalls()) > s.MaxBatch {
+	if most := s.Executor.Catalog.Snapshot().Limits.MaxBatch; len(req.GetCalls()) > most {
 		return nil, status.Errorf(codes.InvalidArgument,
-			"calls: %d calls in one request, at most %d are taken; send the rest in a further request", len(req.GetCalls()), s.MaxBatch)
+			"calls: %d calls in one request, at most %d are taken; send the rest in a further request", len(req.GetCalls()), most)
 	}
-	for i, call := range req.GetCalls() {
-		if err := checkRequest(call); err != nil {
+	calls := make([]call.Request, len(req.GetCalls()))
+	for i, one := range req.GetCalls() {
+		if err := checkRequest(one); err != nil {
 			return nil, status.Errorf(status.Code(err), "calls[%d].%s", i, status.Convert(err).Message())
 		}
+		calls[i] = call.NewRequest(tenant(ctx), one)
 	}
-	return &sidecallv1.ExecuteToolsResponse{
-		Results: s.Executor.ExecuteBatch(ctx, tenant(ctx), req.GetCalls()),
-	}, nil
-}
-
-// checkRequest refuses what only the program can correct.
-func checkRequest(req *sidecallv1.ExecuteToolRequest) error {
-	switch {
-	case req.GetToolUseId() == "":
-		return status.Error(codes.InvalidArgument, "tool_use_id: is required: send the id that the provider gave the call")
-	case req.GetToolName() == "":
-		return status.Error(codes.InvalidArgument, "tool_name: is required: send the name that the model called")
-	case len(req.GetLabels()) > maxLabels:
-		return status.Errorf(codes.InvalidArgument, "labels: %d labels, at most %d are taken", len(req.GetLabels()), maxLabels)
-	case req.GetMaxOutputChars() < 0:
-		return status.Error(codes.InvalidArgument, "max_output_chars: must not be negative")
-	case req.GetTimeout() != nil && (req.GetTimeout().CheckValid() != nil || req.GetTimeout().AsDuration() < 0):
-		return status.Error(codes.InvalidArgument, "timeout: must be a duration that is not negative")
-	}
-	for name, id := range map[string]string{
-		"tool_use_id": req.GetToolUseId(), "conversation_id": req.GetConversationId(),
-		"turn_id": req.GetTurnId(), "prompt_id": req.GetPromptId(),
-	} {
-		if len(id) > maxIDBytes {
-			return status.Errorf(codes.InvalidArgument, "%s: %d bytes, at most %d are taken", name, len(id), maxIDBytes)
-		}
-	}
-	for k, v := range req.GetLabels() {
-		if len(k) > maxLabelBytes || len(v) > maxLabelBytes {
-			return status.Errorf(codes.InvalidArgument, "labels: a label has more than %d bytes", maxLabelBytes)
-		}
-	}
-	return nil
+	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, calls)}, nil
 }
 
 // ListTools lists the tools that a profile may call, by name.
 func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
-	profile, refusal := s.Executor.Profiles.find(req.GetProfile())
-	if refusal != nil {
+	snapshot := s.Executor.Catalog.Snapshot()
+	profile, ok := snapshot.Profiles.Find(req.GetProfile())
+	if !ok {
+		refusal := explain.UnknownProfile(req.GetProfile(), snapshot.Profiles.Names())
 		return nil, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
 	}
 	res := &sidecallv1.ListToolsResponse{}
-	for _, route := range s.Executor.Registry.Routes() {
-		if profile.Allows(route.Tool.Name) {
-			res.Tools = append(res.Tools, protoTool(&route.Tool))
-		}
+	for _, route := range snapshot.Routes(profile) {
+		res.Tools = append(res.Tools, result.Tool(&route.Tool))
 	}
-	for name, reason := range s.Executor.Registry.Down() {
+	for name, reason := range snapshot.Down() {
 		res.UnavailableBackends = append(res.UnavailableBackends, &sidecallv1.UnavailableBackend{Name: name, Reason: reason})
 	}
 	return res, nil
@@ -120,27 +68,12 @@ func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest)
 
 // GetExecution returns the record of a call.
 func (s *Service) GetExecution(ctx context.Context, req *sidecallv1.GetExecutionRequest) (*sidecallv1.Execution, error) {
-	if req.GetToolUseId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "tool_use_id: is required")
-	}
-	record, err := s.Executor.Dedupe.Lookup(ctx, dedupe.Key{
-		Tenant: tenant(ctx), Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId(),
-	})
+	key, err := keyOf(ctx, req)
 	if err != nil {
-		return nil, storeStatus(ctx)
+		return nil, err
 	}
-	if record.State == dedupe.Absent {
-		return nil, status.Errorf(codes.NotFound,
-			"no record of tool_use_id %q with this conversation_id and turn_id: it was never started here, or its retention is over", req.GetToolUseId())
-	}
-	execution := protoExecution(record)
-	if len(record.Result) > 0 {
-		execution.Result = &sidecallv1.ExecuteToolResponse{}
-		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
-			return nil, status.Errorf(codes.DataLoss, "the recorded result cannot be read: %v", err)
-		}
-	}
-	return execution, nil
+	execution, err := s.Executor.Execution(ctx, key)
+	return execution, statusOf(err)
 }
 
 // ReadOutput pages through a kept output.
@@ -163,12 +96,4 @@ func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequ
 	return &sidecallv1.ReadOutputResponse{
 		Content: page.Content, TotalChars: page.TotalChars, NextOffset: page.NextOffset, Complete: kept.Complete,
 	}, nil
-}
-
-// storeStatus is for the rpcs that are nothing but a look into the store.
-func storeStatus(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	return status.Error(codes.Unavailable, "the store is down; nothing was changed, send the request again later")
 }

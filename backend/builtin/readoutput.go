@@ -1,0 +1,88 @@
+// Package builtin has the tools that Sidecall brings itself. Nothing can fail in
+// it but the store: that proves that nothing happened, since reading is all
+// there is to happen.
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// pageOverhead is kept free of a page for the boundary and the position line
+// around it, so that a page is never cut again.
+const pageOverhead = 600
+
+// readOutput is the backend of the built-in tool read_output: it pages through
+// outputs that were cut. It goes through the pipeline as every tool does.
+type readOutput struct{ store *dedupe.Dedupe }
+
+// NewReadOutput returns the backend of the built-in tool read_output.
+func NewReadOutput(store *dedupe.Dedupe) backend.Backend { return readOutput{store} }
+
+// Invoke returns one page.
+func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	ref, _ := in.Parsed["output_ref"].(string)
+	pattern, _ := in.Parsed["pattern"].(string)
+	kept, err := b.store.Output(ctx, in.Tenant, ref)
+	switch {
+	case errors.Is(err, dedupe.ErrNoOutput):
+		return backend.Reply{}, &tool.Failure{
+			Code: tool.CodeNotFound, Evidence: tool.Definite, CallerFault: true, Field: "output_ref",
+			Constraint: "no output is kept under this output_ref: it has expired, or never was", Message: ref,
+			Hint: "Use an output_ref exactly as a notice gave it; if it has expired, call the tool again for less at a time.",
+		}
+	case err != nil:
+		return backend.Reply{}, &tool.Failure{Code: tool.CodeStoreUnavailable, Evidence: tool.NotExecuted, Err: err}
+	}
+	limit := whole(in.Parsed["limit"])
+	if room := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > room {
+		limit = room
+	}
+	page, invalid := output.Page(kept.Data, whole(in.Parsed["offset"]), limit, pattern)
+	if invalid != nil {
+		return backend.Reply{}, &tool.Failure{
+			Code: invalid.Code, Evidence: tool.Definite, CallerFault: true, Field: invalid.Field,
+			Constraint: invalid.Constraint, Message: invalid.Received, Hint: invalid.Hint,
+		}
+	}
+	return backend.Reply{Text: []byte(page.Content + position(page, kept.Complete))}, nil
+}
+
+// position tells the model where it is and how to go on.
+func position(page output.PageResult, complete bool) string {
+	switch {
+	case page.NextOffset < page.TotalChars:
+		return fmt.Sprintf("\n[%d characters in all; for more call read_output with offset %d]", page.TotalChars, page.NextOffset)
+	case !complete:
+		return fmt.Sprintf("\n[end of what was kept: %d characters; the tool returned more]", page.TotalChars)
+	default:
+		return fmt.Sprintf("\n[end: %d characters in all]", page.TotalChars)
+	}
+}
+
+// whole reads an integer argument that the schema has checked; 0 when absent.
+func whole(v any) int64 {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0
+	}
+	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
+		return i
+	}
+	f, err := n.Float64() // 1e3 and 5.0 are integers to JSON Schema
+	if err != nil || f > 1<<53 || f < -(1<<53) {
+		return 1 << 53
+	}
+	return int64(f)
+}
+
+// Close has nothing to end: the store is closed by its owner.
+func (readOutput) Close(context.Context) error { return nil }

@@ -1,0 +1,158 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+var errAttemptLimit = errors.New("the timeout of the attempt has passed")
+
+// errand is what every attempt of a call is told: what to ask of whom.
+type errand struct {
+	route *catalog.Route
+	claim *dedupe.Claim // nil when nothing is recorded
+	trace *telemetry.Call
+	// room hears how long an attempt took.
+	room       limit.Pass
+	invocation backend.Invocation
+}
+
+// newErrand returns an errand at a tool for a call with a key.
+func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canonical []byte, maxBytes int64) errand {
+	return errand{route: route, invocation: backend.Invocation{
+		Tenant: key.Tenant, Conversation: key.Conversation,
+		Tool: route.Tool.Name, Target: route.Target,
+		Args: canonical, Parsed: args,
+		IdempotencyKey: idempotencyKey(key), Effect: route.Tool.Effect,
+		RejectsBeforeWork: route.Tool.Policy.RejectsBeforeWork,
+		MaxBytes:          maxBytes, MaxChars: route.Tool.Policy.MaxOutputChars,
+	}}
+}
+
+// attempt makes attempt n behind the guards: is the claim still held, does the
+// breaker allow it, does the rate limit. What they refuse has not been sent and
+// says nothing about the backend.
+func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
+	if r.claim != nil && !r.claim.Held() {
+		return notSent(tool.Failure{Code: tool.CodeStoreUnavailable, ErrorType: "lease_lost",
+			Constraint: "the claim on this call ran out before it was sent"})
+	}
+	done, err := r.route.Breaker.Allow()
+	if err != nil {
+		return notSent(circuitOpen(err))
+	}
+	// A panic must not leave the breaker waiting for this attempt.
+	verdict := breaker.Failure
+	defer func() { done(verdict) }()
+	// After the breaker: what it refuses must not use the rate up.
+	if wait, ok := r.route.Rate.Take(); !ok {
+		verdict = breaker.Ignored
+		return notSent(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
+			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", r.route.Tool.Backend)})
+	}
+
+	ctx, progress, cancel := r.bounded(ctx)
+	defer cancel()
+	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, n)
+	ended := &tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic"} // until it is known
+	defer func() { end(ended) }()
+	in := r.invocation
+	in.Attempt, in.Progress = n, progress
+	began := time.Now()
+	reply, failure, stack := r.invoke(ctx, in)
+	took := time.Since(began)
+	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
+	failpoint.Hit(failpoint.ReplyInterpreted)
+	ended = reading.Failure
+	verdict = verdictOf(reading.Failure, failure)
+	if r.crowdedOut(ctx, verdict, took) {
+		verdict = breaker.Ignored
+	}
+	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
+}
+
+// notSent is an attempt that a guard did not let through.
+func notSent(failure tool.Failure) (a attempt) {
+	failure.Evidence = tool.NotExecuted
+	a.reading.Failure = &failure
+	return a
+}
+
+func circuitOpen(err error) tool.Failure {
+	failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
+	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
+		failure.RetryAfter = open.RetryAfter
+	}
+	return failure
+}
+
+// bounded bounds one attempt. progress is what the backend tells of its signs of
+// life; nil when it has none to tell.
+func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(string), cancel func()) {
+	timeout := r.route.Tool.Policy.AttemptTimeout
+	if !r.route.Heartbeat {
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, errAttemptLimit)
+		return ctx, nil, cancel
+	}
+	alive := withHeartbeat(ctx, timeout)
+	return alive, func(string) { alive.beat() }, alive.stop
+}
+
+// invoke calls the backend. A panic of a backend is a failure of which nothing
+// is known, not the end of the call.
+func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply backend.Reply, failure *tool.Failure, stack string) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, stack = backend.Reply{}, string(debug.Stack())
+			failure = &tool.Failure{
+				Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic",
+				Err: fmt.Errorf("panic in backend %s: %v", r.route.Tool.Backend, p),
+			}
+		}
+	}()
+	reply, failure = r.route.Backend.Invoke(ctx, in)
+	return reply, failure, ""
+}
+
+// crowdedOut tells the tool's room how long an attempt took. It reports whether
+// the attempt came late among others that were answered: then there is too much
+// load, which the room sees to. To cut the backend off would help nobody.
+func (r *errand) crowdedOut(ctx context.Context, verdict breaker.Outcome, took time.Duration) bool {
+	switch {
+	case verdict == breaker.Success:
+		r.room.Answered(took)
+	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return r.room.Late(took)
+	}
+	return false
+}
+
+// verdictOf says what an attempt tells the breaker about the backend. read is the
+// failure after the tool's own mapping, raw the one before it: a status that
+// the operator mapped to a business answer says that the backend is well.
+func verdictOf(read, raw *tool.Failure) breaker.Outcome {
+	switch {
+	case read == nil:
+		return breaker.Success
+	case read.Code == tool.CodeCancelled || raw != nil && raw.Code == tool.CodeCancelled,
+		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient:
+		return breaker.Ignored
+	case read.CallerFault || read.Evidence == tool.Definite && read.Code.Class() != tool.Transient:
+		// The backend answered: it is alive, whatever the answer.
+		return breaker.Success
+	default:
+		return breaker.Failure
+	}
+}

@@ -1,0 +1,173 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+type response = result.Response
+
+// maxToolName is how much of a name that no tool has is looked at and written
+// down, in characters: a model may make up any.
+const maxToolName = 128
+
+var errCallDeadline = errors.New("the deadline of the call has passed")
+
+// call is one request on its way through the pipeline. It belongs to one
+// goroutine; each step fills in what the next ones need.
+type call struct {
+	Request
+
+	start    time.Time
+	snapshot *catalog.Snapshot
+	route    *catalog.Route // nil when there is no such tool
+
+	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
+	seats  seats          // from seat
+
+	args      map[string]any // from validate: checked, numbers as json.Number
+	canonical []byte         // from validate: args in canonical form (RFC 8785)
+	notes     []string       // from validate: what was changed in the arguments
+
+	claim *dedupe.Claim // from claim; nil when the call runs unrecorded
+	tried tries         // from run: what came of its attempts so far
+
+	trace telemetry.Call // span, metrics and log line
+	cause error          // for the log only
+	stack string         // of a panic, for the log only
+}
+
+func newCall(snapshot *catalog.Snapshot, req Request) *call {
+	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
+	c.route, _ = snapshot.Lookup(req.Tool)
+	return c
+}
+
+// info describes the call for telemetry.
+func (c *call) info() telemetry.CallInfo {
+	return telemetry.CallInfo{
+		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
+		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
+	}
+}
+
+// effect is shorthand for the effect of the call's tool.
+func (c *call) effect() tool.Effect { return c.route.Tool.Effect }
+
+// mustNotRepeat reports effects that a model must not start anew under another
+// id while it may have happened under the first. Of these it is worth asking
+// the store, even for a call that cannot run now.
+func mustNotRepeat(effect tool.Effect) bool {
+	return effect == tool.NonIdempotent || effect == tool.Keyed
+}
+
+// mayHaveRun reports that the call may have had, under this id, an effect that a
+// model must not repeat under another: in this request or in one before it.
+// Who holds the claim on a non_idempotent call knows that it has not; the record
+// of a keyed one does not tell.
+func (c *call) mayHaveRun() bool {
+	return mustNotRepeat(c.effect()) && (c.claim == nil || c.earlierMayHaveRun())
+}
+
+// earlierMayHaveRun reports that an attempt, of this request or of one before
+// it, may have had its effect without an answer. Only what may be repeated is
+// sent again after such an attempt.
+func (c *call) earlierMayHaveRun() bool {
+	effect := c.effect()
+	return c.tried.ambiguous && effect != tool.ReadOnly ||
+		(effect == tool.Keyed || effect == tool.Idempotent) && c.claim != nil && c.claim.Epoch() > 1
+}
+
+// answerMargin is kept back from the caller's deadline, so that the result of
+// a call that used all its time still reaches the caller.
+const answerMargin = 50 * time.Millisecond
+
+// withDeadline bounds ctx by the tool's deadline, the request's timeout and the
+// caller's own deadline less a margin for the answer.
+func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := c.route.Tool.Policy.Deadline
+	if c.Timeout > 0 && c.Timeout < limit {
+		limit = c.Timeout
+	}
+	deadline := c.start.Add(limit)
+	if callers, ok := ctx.Deadline(); ok {
+		margin := min(answerMargin, time.Until(callers)/10)
+		if callers = callers.Add(-margin); callers.Before(deadline) {
+			deadline = callers
+		}
+	}
+	return context.WithDeadlineCause(ctx, deadline, errCallDeadline)
+}
+
+// outputLimit is the most characters that content may have.
+func (c *call) outputLimit() int {
+	limit := c.route.Tool.Policy.MaxOutputChars
+	if asked := c.MaxOutputChars; asked > 0 && asked < limit {
+		return asked
+	}
+	return limit
+}
+
+// result begins the response of the call.
+func (c *call) result() result.For {
+	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.tried.sent}
+}
+
+// subject is the call as the words about it see it.
+func (c *call) subject() *explain.Subject {
+	return &explain.Subject{
+		Route: c.route, Snapshot: c.snapshot, About: c.about(),
+		Sent: c.tried.sent, MayHaveRun: c.mayHaveRun(), EarlierMayHaveRun: c.earlierMayHaveRun(),
+	}
+}
+
+// about is the call as a verification sees it.
+func (c *call) about() interpret.Subject {
+	return interpret.Subject{
+		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn,
+		IdempotencyKey: idempotencyKey(c.Key), Args: c.args,
+	}
+}
+
+// end describes the result for telemetry.
+func (c *call) end(res *response) telemetry.CallEnd {
+	end := telemetry.CallEnd{
+		Outcome:  "ok",
+		Code:     tool.Code(res.GetError().GetCode()),
+		Attempts: c.tried.sent,
+		Replayed: res.GetReplayed(),
+		Recorded: res.GetRecorded(),
+		Shape:    shapeOf(c.args),
+		Notes:    c.notes,
+		Err:      c.cause,
+		Stack:    c.stack,
+	}
+	switch {
+	case res.GetReplayed():
+		end.Outcome = "replayed"
+	case end.Code == "" && c.tried.sent > 1:
+		end.Outcome = "retried"
+	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_EMPTY:
+		end.Outcome = "empty"
+	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_PARTIAL:
+		end.Outcome = "partial"
+	case end.Code == "":
+	case end.Code.Class() == tool.Unknown:
+		end.Outcome = "unknown"
+	case end.Code.Class() == tool.Transient:
+		end.Outcome = "transient_fail"
+	default:
+		end.Outcome = "permanent_fail"
+	}
+	return end
+}

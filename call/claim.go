@@ -1,0 +1,169 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// claim asks for the right to run the call: the one store round trip before the
+// effect. nil means that it may run. A duplicate gets the first one's result,
+// here or after waiting.
+func (e *Executor) claim(ctx context.Context, c *call) *response {
+	req := dedupe.Request{
+		Key:         c.Key,
+		Tool:        c.route.Tool.Name,
+		Effect:      c.effect(),
+		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
+	}
+	if c.seats.state == refused {
+		if answer := e.withoutRoom(ctx, c, req); answer != nil {
+			return answer
+		}
+	}
+	for looked := false; ; looked = true {
+		admission, claim, err := c.ticket.Admit(ctx, req)
+		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
+			admission, claim, err = c.ticket.Wait(ctx)
+		}
+		if err != nil {
+			return e.withoutStore(ctx, c, err)
+		}
+		if c.claim = claim; claim != nil {
+			return nil
+		}
+		var tooEarly time.Duration
+		if admission.Verdict == dedupe.OutcomeUnknown && !looked {
+			var settled bool
+			if settled, tooEarly = e.lookAgain(ctx, c, admission); settled {
+				continue
+			}
+		}
+		return c.sayWhenToAsk(c.answer(admission), tooEarly)
+	}
+}
+
+// answer is the result of a call that is not to run.
+func (c *call) answer(admission dedupe.Admission) *response {
+	switch admission.Verdict {
+	case dedupe.Replay:
+		return notRecorded(c.replay(admission.Record), admission)
+	case dedupe.OutcomeUnknown:
+		return notRecorded(c.unknownAgain(admission.Record), admission)
+	case dedupe.Mismatch:
+		return c.result().Refused(c.subject().Reused(admission.Record), 0)
+	case dedupe.InFlight:
+		return c.result().Refused(c.subject().InProgress(), explain.WhenInProgress)
+	case dedupe.Won:
+	}
+	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))
+}
+
+// withoutStore decides a call that could not be admitted; nil lets it run. Nothing
+// has been sent. Only a tool without any effect may go on unrecorded.
+func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *response {
+	c.cause = err
+	switch {
+	case ctx.Err() != nil:
+		return c.result().Refused(c.notStarted(ctx), 0)
+	case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:
+		return nil
+	default:
+		return c.result().Refused(c.subject().StoreDown(), explain.WhenStoreDown)
+	}
+}
+
+// notStarted says why a call ended before it was sent.
+func (c *call) notStarted(ctx context.Context) tool.Error {
+	return c.subject().NotStarted(context.Cause(ctx), time.Since(c.start))
+}
+
+// withoutRoom decides a call that found no room at its backend: from the record,
+// when there is one that decides it; else it is refused, in the certainty that
+// nothing was done under its id. The look changes nothing in the store. nil means
+// that somebody else is running the call, or that a verification may tell what
+// became of it: both can be waited for without a seat.
+func (e *Executor) withoutRoom(ctx context.Context, c *call, req dedupe.Request) *response {
+	leave, ok := e.Looks.Acquire()
+	if !ok {
+		return c.overloaded()
+	}
+	defer leave()
+	record, err := e.Dedupe.Lookup(ctx, req.Key)
+	if err != nil {
+		c.cause = err
+		return c.overloaded()
+	}
+	switch record.State {
+	case dedupe.Claimed:
+		return nil
+	case dedupe.Unknown, dedupe.Done:
+		if record.State == dedupe.Unknown && c.route.Verification != nil {
+			return nil
+		}
+		// Time does not matter to these states.
+		record, verdict, _ := record.Admit(req, record.FinishedAt)
+		return c.answer(dedupe.Admission{Verdict: verdict, Record: record})
+	case dedupe.Absent, dedupe.NotRun:
+		return c.result().Refused(c.subject().NoRoom(c.seats.full, record.State), explain.WhenOverloaded)
+	}
+	panic(fmt.Sprintf("a record in no state: %s", record.State))
+}
+
+// replay returns the recorded result of a call that is done.
+func (c *call) replay(record dedupe.Record) *response {
+	res, err := result.Replay(record)
+	if err != nil {
+		c.cause = err
+		return c.result().Refused(c.subject().LostResult(), 0)
+	}
+	return res
+}
+
+// unknownAgain answers a call that may or may not have happened, in the words in
+// which that was first found out when there are any.
+func (c *call) unknownAgain(record dedupe.Record) *response {
+	if len(record.Result) > 0 {
+		return c.replay(record)
+	}
+	res := c.unknown(&tool.Failure{
+		Code: tool.CodeOutcomeUnknown, Evidence: tool.Ambiguous,
+		Constraint: "the sidecar that ran this call stopped before it recorded a result",
+	}).response
+	res.Replayed, res.Recorded = true, true
+	// The same answer every time: what is known of its duration is the record's.
+	res.Duration = nil
+	if !record.FinishedAt.IsZero() {
+		res.Duration = durationpb.New(record.FinishedAt.Sub(record.StartedAt))
+	}
+	return res
+}
+
+// notRecorded marks a replay of what waits in the journal: its duplicates at
+// other sidecars do not get it yet.
+func notRecorded(res *response, admission dedupe.Admission) *response {
+	if admission.Journaled {
+		res.Recorded = false
+	}
+	return res
+}
+
+// sayWhenToAsk tells the program of a call that is unknown from when on sending
+// it again settles it. The recorded words stay as they are.
+func (c *call) sayWhenToAsk(res *response, tooEarly time.Duration) *response {
+	if tooEarly > 0 && res.GetRecovery() != nil {
+		res.Recovery.RetryAfter = durationpb.New(tooEarly)
+		res.Notices = append(res.Notices, fmt.Sprintf(
+			"%s does not show the call yet. Sent again with the same id after %s, it is run if it is not there then.",
+			c.route.Verification.Tool, explain.Round(tooEarly)))
+	}
+	return res
+}

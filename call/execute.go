@@ -1,0 +1,176 @@
+// Package call is the pipeline that a call goes through: one result for every
+// call, never twice.
+//
+// execute.go is the page to read first. Below this package are the words for
+// models (explain), the shape of a response (result) and the look at what
+// became of a call whose answer was lost (verify).
+package call
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/verify"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Parts are what an Executor works with.
+type Parts struct {
+	Catalog  *catalog.Catalog
+	Dedupe   *dedupe.Dedupe
+	Recorder *telemetry.Recorder
+	// Slots bounds the calls in flight in this sidecar, Waiting the duplicates
+	// beside them that wait for the result of a call in flight, Looks the
+	// questions to the store on behalf of calls that find no room. nil is no
+	// bound.
+	Slots, Waiting, Looks *limit.Bulkhead
+}
+
+// Executor runs calls.
+type Executor struct {
+	Parts
+
+	verifier verify.Looker
+}
+
+// New returns an Executor of its parts, which stay their owners' own.
+func New(parts Parts) *Executor {
+	e := &Executor{Parts: parts}
+	e.verifier = verify.Looker{Now: e.Dedupe.Now, Ask: e.ask, Recorder: e.Recorder}
+	return e
+}
+
+// Execute runs one call and returns its one result. It always returns a
+// result, never an error: what goes wrong is data for the model.
+func (e *Executor) Execute(ctx context.Context, req Request) *response {
+	lease := e.Catalog.Lease()
+	defer lease.Release()
+	return e.execute(ctx, newCall(lease.Snapshot, req))
+}
+
+// execute is the pipeline. Each step either lets the call go on or returns the
+// result that ends it.
+func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
+	ctx, c.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
+	defer func() {
+		if p := recover(); p != nil {
+			res = e.afterBug(ctx, c, p)
+		}
+		e.tell(ctx, c, res)
+	}()
+	if refusal := c.resolve(); refusal != nil {
+		return refusal
+	}
+	defer c.leave()
+	if refusal := e.seat(c); refusal != nil { // joins the line of its duplicates, and sits down if it leads
+		return refusal
+	}
+	if answer := c.validate(); answer != nil {
+		return answer
+	}
+	ctx, cancel := c.withDeadline(ctx)
+	defer cancel()
+	if answer := e.claim(ctx, c); answer != nil { // store round trip 1
+		return answer
+	}
+	failpoint.Hit(failpoint.ClaimWon)
+	end := e.run(ctx, c)
+	if end.state == dedupe.Unknown {
+		end = e.verify(ctx, c, end)
+	}
+	return e.settle(ctx, c, end) // store round trip 2
+}
+
+// resolve finds the tool and checks that the profile may call it.
+func (c *call) resolve() *response {
+	profiles := c.snapshot.Profiles
+	profile, ok := profiles.Find(c.Profile)
+	if !ok {
+		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names()), 0)
+	}
+	if c.route == nil {
+		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.snapshot.Allowed(profile)), 0)
+	}
+	if !profile.Allows(c.route.Tool.Name) {
+		return c.result().Failed(c.subject().Forbidden(profile), tool.Failure{
+			AllowedAlternatives: schema.Nearest(c.route.Tool.Name, c.snapshot.Allowed(profile), 3),
+		})
+	}
+	return nil
+}
+
+// validate checks the arguments. A call that fails here has touched neither
+// the store nor the backend.
+func (c *call) validate() *response {
+	if violations := c.check(); len(violations) > 0 {
+		return c.result().Invalid(violations)
+	}
+	if c.ValidateOnly {
+		return c.result().Valid(c.route.Tool.Name, c.notes)
+	}
+	canonical, err := schema.Canonical(c.args)
+	if err != nil {
+		return c.result().Invalid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
+	}
+	c.canonical = canonical
+	return nil
+}
+
+// check reads the arguments and says what is wrong with them.
+func (c *call) check() []tool.Error {
+	args, violation := c.route.Schema.ParseArgs(c.Arguments)
+	if violation != nil {
+		return []tool.Error{*violation}
+	}
+	c.args = args // what is refused is logged with its shape too
+	checked, notes, violations := c.route.Schema.Check(args)
+	c.notes = notes
+	if len(violations) == 0 {
+		c.args = checked
+	}
+	return violations
+}
+
+// leave gives back whatever the call still holds: its place in line, its seats.
+func (c *call) leave() {
+	if c.ticket != nil {
+		c.ticket.Leave()
+	}
+	c.seats.leave()
+}
+
+// tell counts and logs a call that has its result. A bug there must not take the
+// result with it, nor the process: a call of a batch has no other net.
+func (e *Executor) tell(ctx context.Context, c *call, res *response) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.Recorder.Panicked(p, debug.Stack())
+		}
+	}()
+	c.trace.End(ctx, c.end(res))
+}
+
+// afterBug makes a result of a panic in the pipeline, and settles the claim, if
+// there is one, by what had been sent until then.
+func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {
+	id := "err_" + rand.Text()[:12]
+	c.cause, c.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
+	end := c.afterBug(explain.Bug(id))
+	defer func() {
+		if p := recover(); p != nil { // the bug is in the settlement
+			e.Recorder.Panicked(p, debug.Stack())
+			res = end.response
+			res.Recorded = false
+		}
+	}()
+	return e.settle(ctx, c, end)
+}

@@ -1,0 +1,66 @@
+// Package explain has the words for models. Errors are prompts: every function
+// here answers, for one kind of failure, what was violated and what the model
+// should do next. Nothing of the sidecar's own (Go errors, addresses, secrets)
+// goes into them.
+package explain
+
+import (
+	"time"
+
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Subject is the call that is spoken of, as far as it has come.
+type Subject struct {
+	// Route of its tool; nil when there is no such tool.
+	Route *catalog.Route
+	// Snapshot knows the tool that can verify it.
+	Snapshot *catalog.Snapshot
+	// About is what a verification asks with.
+	About interpret.Subject
+	// Sent is how often the backend was asked. 0 is the proof that nothing can
+	// have happened now.
+	Sent int
+	// MayHaveRun: the call may have had, under this id, an effect that a model
+	// must not repeat under another: now, or in a request before this one.
+	MayHaveRun bool
+	// EarlierMayHaveRun: so may an attempt before the last one.
+	EarlierMayHaveRun bool
+}
+
+// MessageChars caps what an upstream said, in characters.
+const MessageChars = 400
+
+// Cleaned takes out of a text what it must not show: control characters, and the
+// secrets of the tool's backend.
+func (s *Subject) Cleaned(text string, limit int) string {
+	text = output.Clean([]byte(text)) // first: a secret may be broken up by what is cleaned away
+	if s.Route.Secrets != nil {
+		text = s.Route.Secrets.Replace(text)
+	}
+	return tool.Shorten(text, limit)
+}
+
+// said is what the upstream said about a failure, fit to be shown. What is said
+// of an argument that is never shown may quote it.
+func (s *Subject) said(f *tool.Failure) string {
+	if f.Message != "" && s.secretField(f.Field) {
+		return "(redacted)"
+	}
+	return s.Cleaned(f.Message, MessageChars)
+}
+
+// Round makes a duration readable.
+func Round(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}

@@ -1,0 +1,61 @@
+package call
+
+import (
+	"context"
+	"encoding/hex"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Execution returns the record of a call with its result: did it run? Its errors
+// are Faults, or that of ctx.
+func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.Execution, error) {
+	record, err := e.Dedupe.Lookup(ctx, key)
+	if err != nil {
+		return nil, storeDown(ctx)
+	}
+	if record.State == dedupe.Absent {
+		return nil, neverStarted(key)
+	}
+	execution := result.Execution(record)
+	if len(record.Result) > 0 {
+		execution.Result = &response{}
+		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
+			return nil, fault(Unreadable, "the recorded result cannot be read: %v", err)
+		}
+	}
+	return execution, nil
+}
+
+// Unknown describes a call of a listing of unknown ones.
+func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+	described := &sidecallv1.UnknownExecution{
+		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
+		Execution: result.Execution(listed.Record), Fingerprint: hex.EncodeToString(listed.Record.Fingerprint[:6]), // enough to tell two calls apart
+	}
+	if route, ok := e.Catalog.Snapshot().Lookup(listed.Record.Tool); ok {
+		described.VerifyWith = route.Tool.Policy.VerifyWith
+		described.Verifiable = route.Verification != nil
+	}
+	if recorded, err := result.Replay(listed.Record); err == nil {
+		described.Error = recorded.GetError()
+	}
+	return described
+}
+
+func neverStarted(key dedupe.Key) error {
+	return fault(NotFound, "no record of tool_use_id %s with this conversation_id and turn_id: it was never started here, or its retention is over", tool.Quote(key.ID))
+}
+
+// storeDown is for requests that are nothing but a look into the store.
+func storeDown(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fault(StoreDown, "the store is down; nothing was changed, send the request again later")
+}

@@ -1,0 +1,61 @@
+package call
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// Request is one call as a front hands it over. The front has checked what only
+// the program can correct: that there is an id, and that nothing is longer than
+// it may be.
+type Request struct {
+	// Key is its identity.
+	Key    dedupe.Key
+	Prompt string
+	// Tool and Arguments are the model's; empty arguments mean {}.
+	Tool, Arguments string
+	Profile         string
+	// ValidateOnly: nothing is run.
+	ValidateOnly bool
+	// Timeout and MaxOutputChars may only shorten what the tool's policy says;
+	// 0 does not.
+	Timeout        time.Duration
+	MaxOutputChars int
+	Labels         map[string]string
+}
+
+// NewRequest is the request of a tenant as the contract has it.
+func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest) Request {
+	return Request{
+		Key: dedupe.Key{
+			Tenant: tenant, Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId(),
+		},
+		Prompt:         req.GetPromptId(),
+		Tool:           req.GetToolName(),
+		Arguments:      req.GetArgumentsJson(),
+		Profile:        req.GetProfile(),
+		ValidateOnly:   req.GetValidateOnly(),
+		Timeout:        req.GetTimeout().AsDuration(),
+		MaxOutputChars: int(req.GetMaxOutputChars()),
+		Labels:         req.GetLabels(),
+	}
+}
+
+// idempotencyKey derives the key that is forwarded to the upstream from the
+// identity of the call, so that every attempt, in whatever process and after
+// whatever crash, carries the same one.
+func idempotencyKey(key dedupe.Key) string {
+	hash := sha256.New()
+	for _, part := range [...]string{key.Tenant, key.Conversation, key.Turn, key.ID} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		hash.Write(size[:])
+		hash.Write([]byte(part))
+	}
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,304 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/call/verify"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Limits on what an operator may write, in characters.
+const (
+	maxReason        = 500
+	maxOperator      = 128
+	maxResolvedText  = 8000
+	maxResolvedError = explain.MessageChars
+)
+
+// unnamedOperator stands for one who did not say who it is.
+const unnamedOperator = "(unnamed)"
+
+// Resolve settles one unknown call by hand. Its errors are Faults, or that of
+// ctx.
+func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
+	if err := checkResolution(req); err != nil {
+		return nil, err
+	}
+	lease := e.Catalog.Lease()
+	defer lease.Release()
+	c, record, err := e.unknownCall(ctx, lease.Snapshot, key)
+	if err != nil {
+		return nil, err
+	}
+	if req.GetEpoch() != 0 && req.GetEpoch() != record.Epoch {
+		return nil, fault(NotNow,
+			"epoch: the call is at epoch %d, and %d was looked at: it has run again since; look at it anew", record.Epoch, req.GetEpoch())
+	}
+	state, res := c.settledByHand(req, record)
+	if n, limit := utf8.RuneCountInString(res.GetContent()), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && !res.GetIsError() && limit > 0 && n > limit {
+		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, record.Tool, limit)
+	}
+	settled, err := e.resolve(ctx, c, record, state, res)
+	if err := e.resolved(ctx, c, settled, err); err != nil {
+		return nil, err
+	}
+	record.State = state
+	return e.executionOr(ctx, record, key), nil
+}
+
+// Verify asks the configured verification what became of an unknown call, and
+// settles it when the request says so and the answer decides it. Its errors are
+// Faults, or that of ctx.
+func (e *Executor) Verify(ctx context.Context, key dedupe.Key, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+	if err := checkOperator(req.GetResolvedBy()); err != nil {
+		return nil, err
+	}
+	lease := e.Catalog.Lease()
+	defer lease.Release()
+	c, record, err := e.unknownCall(ctx, lease.Snapshot, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.takeArguments(req.GetArgumentsJson(), record); err != nil {
+		return nil, err
+	}
+	operator := c.subject().Cleaned(oneLine(req.GetResolvedBy()), maxOperator)
+	found := e.look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
+	res := c.verdict(found, record, operator)
+	if req.GetSettle() && (found.Verdict == verify.Done || found.Verdict == verify.NotRun) {
+		settled, err := e.settleFound(ctx, c, record, found, operator)
+		if err := e.resolved(ctx, c, settled, err); err != nil {
+			return nil, err
+		}
+		res.Settled = true
+		record.State = dedupe.Done
+		if found.Verdict == verify.NotRun {
+			record.State = dedupe.NotRun
+		}
+	}
+	res.Execution = e.executionOr(ctx, record, key)
+	return res, nil
+}
+
+// verdict says in the operator's terms what was found.
+func (c *call) verdict(found verify.Finding, record dedupe.Record, operator string) *sidecallv1.VerifyExecutionResponse {
+	with := c.route.Verification.Tool
+	switch found.Verdict {
+	case verify.Done:
+		return &sidecallv1.VerifyExecutionResponse{
+			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_DONE,
+			Explanation: with + " shows that the call has happened", Result: c.happened(found, operator),
+		}
+	case verify.TooEarly:
+		return &sidecallv1.VerifyExecutionResponse{
+			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_TOO_EARLY, NotBefore: timestamppb.New(verify.NotBefore(record, c.route)),
+			Explanation: fmt.Sprintf("%s does not show the call, which may still be under way: ask again after %s", with, explain.Round(found.Wait)),
+		}
+	case verify.NotRun:
+		return &sidecallv1.VerifyExecutionResponse{
+			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_NOT_RUN,
+			Explanation: fmt.Sprintf("%s does not show the call, %s or more after its end", with, c.route.Verification.NotRunAfter),
+		}
+	case verify.Inconclusive:
+	}
+	why := ""
+	if found.Why != nil {
+		why = ": " + c.subject().Cleaned(found.Why.Error(), explain.MessageChars)
+	}
+	return &sidecallv1.VerifyExecutionResponse{
+		Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE, Explanation: with + " does not decide it" + why,
+	}
+}
+
+// takeArguments gives a call the arguments that it had. They are not stored;
+// the fingerprint tells whether they are the same.
+func (c *call) takeArguments(text string, record dedupe.Record) error {
+	v := c.route.Verification
+	switch {
+	case v == nil:
+		return fault(NotNow,
+			"no verification is configured for the tool %s: add verify to it, or find out by other means and resolve the call by hand", record.Tool)
+	case text == "" && v.Program.ReadsArgs():
+		return fault(Invalid,
+			"arguments_json: the verification reads the call's arguments, and they are not stored: send them, as the agent's conversation has them")
+	case text == "":
+		return nil
+	}
+	c.Arguments = text
+	if violations := c.check(); len(violations) > 0 {
+		return fault(Invalid, "arguments_json: %s %s. %s", violations[0].Field, violations[0].Constraint, violations[0].Hint)
+	}
+	canonical, err := schema.Canonical(c.args)
+	if err != nil {
+		return fault(Invalid, "arguments_json: %v", err)
+	}
+	if schema.Fingerprint(record.Tool, canonical) != record.Fingerprint {
+		return fault(Invalid, "arguments_json: the call had other arguments; send those that the agent's conversation has")
+	}
+	return nil
+}
+
+// unknownCall returns an unknown call, with its record; or why it is none.
+func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (*call, dedupe.Record, error) {
+	record, err := e.Dedupe.Lookup(ctx, key)
+	if err != nil {
+		return nil, dedupe.Record{}, storeDown(ctx)
+	}
+	if e.Dedupe.Journaled(key) {
+		return nil, dedupe.Record{}, fault(NotNow,
+			"a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
+	}
+	if err := notUnknown(key, record); err != nil {
+		return nil, dedupe.Record{}, err
+	}
+	if e.Dedupe.AtWork(key) {
+		// Its lease is over, after an outage perhaps, and it is at work.
+		return nil, dedupe.Record{}, fault(NotNow,
+			"this sidecar is running the call %s right now: wait for its result", tool.Quote(key.ID))
+	}
+	c := newCall(snapshot, Request{Key: key, Tool: record.Tool})
+	if c.route == nil {
+		// The tool is gone; its calls can be settled all the same.
+		c.route = &catalog.Route{Tool: tool.Tool{Name: record.Tool, Effect: record.Effect}}
+	}
+	return c, record, nil
+}
+
+// notUnknown says what a call is that is not unknown, and what to do.
+func notUnknown(key dedupe.Key, record dedupe.Record) error {
+	id := tool.Quote(key.ID)
+	switch record.State {
+	case dedupe.Unknown:
+		return nil
+	case dedupe.Absent:
+		return neverStarted(key)
+	case dedupe.Claimed:
+		return fault(NotNow,
+			"the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result", id, record.Owner, record.LeaseUntil.UTC().Format(time.RFC3339))
+	case dedupe.NotRun:
+		return fault(NotNow, "the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
+	case dedupe.Done:
+		return fault(NotNow,
+			"the call %s is %s already, since %s, and that is final: GetExecution has its result", id, record.State, record.FinishedAt.UTC().Format(time.RFC3339))
+	}
+	panic(fmt.Sprintf("a record in no state: %s", record.State))
+}
+
+// resolved says why a resolution was not made; nil when it was.
+func (e *Executor) resolved(ctx context.Context, c *call, settled bool, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fault(StoreDown, "the store is down: the call may be settled or not; look at it when the store is back, then send the request again if it is still unknown")
+	case settled:
+		return nil
+	}
+	record, err := e.Dedupe.Lookup(ctx, c.Key)
+	if err != nil {
+		return storeDown(ctx)
+	}
+	if err := notUnknown(c.Key, record); err != nil {
+		return err
+	}
+	return fault(Changed, "the call has changed in this moment, and is unknown again at epoch %d: look at it anew", record.Epoch)
+}
+
+// executionOr is the record of a call as it is now; where the store does not
+// tell, as it is known: what was asked for is done by then.
+func (e *Executor) executionOr(ctx context.Context, known dedupe.Record, key dedupe.Key) *sidecallv1.Execution {
+	now, err := e.Execution(ctx, key)
+	if err != nil {
+		return result.Execution(known)
+	}
+	return now
+}
+
+// checkResolution refuses what cannot be written down.
+func checkResolution(req *sidecallv1.ResolveExecutionRequest) error {
+	done := req.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE
+	limit := maxResolvedText
+	if req.GetIsError() {
+		limit = maxResolvedError
+	}
+	content, reason := utf8.RuneCountInString(req.GetContent()), utf8.RuneCountInString(req.GetReason())
+	switch {
+	case !done && req.GetState() != sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
+		return fault(Invalid, "state: must be EXECUTION_STATE_DONE (it has happened) or EXECUTION_STATE_NOT_RUN (it has not, and will not)")
+	case oneLine(req.GetReason()) == "":
+		return fault(Invalid, "reason: is required: say how it is known, for whoever reads the record later")
+	case reason > maxReason:
+		return fault(Invalid, "reason: %d characters, at most %d are taken", reason, maxReason)
+	case !done && (req.GetContent() != "" || req.GetIsError()):
+		return fault(Invalid, "content: only a call that is DONE has a result")
+	case content > limit:
+		return fault(Invalid, "content: %d characters, at most %d are taken", content, limit)
+	case req.GetEpoch() < 0:
+		return fault(Invalid, "epoch: must not be negative")
+	}
+	return checkOperator(req.GetResolvedBy())
+}
+
+func checkOperator(name string) error {
+	if n := utf8.RuneCountInString(name); n > maxOperator {
+		return fault(Invalid, "resolved_by: %d characters, at most %d are taken", n, maxOperator)
+	}
+	return nil
+}
+
+// settledByHand is what an operator makes of an unknown call: its state, and
+// the result that duplicates get.
+func (c *call) settledByHand(req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *response) {
+	subject := c.subject()
+	made := &sidecallv1.Resolution{
+		By: subject.Cleaned(oneLine(req.GetResolvedBy()), maxOperator), Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
+		At: timestamppb.Now(), State: req.GetState(),
+	}
+	if made.GetBy() == "" {
+		made.By = unnamedOperator
+	}
+	content := subject.Cleaned(req.GetContent(), maxResolvedText)
+	name := record.Tool
+	var res *response
+	state := dedupe.Done
+	switch {
+	case req.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
+		state, res = dedupe.NotRun, c.lastWords(record)
+	case req.GetIsError():
+		res = c.result().Refused(tool.Error{
+			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", made.GetBy(), made.GetReason()),
+			Received: content, Hint: fmt.Sprintf("Do not call %s again for this: it has failed for good. Change the approach, or tell the user.", name),
+		}, 0)
+		res.Recovery.Attempts = int32(min(record.Attempts, 1<<20))
+	default:
+		text := fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
+		if content != "" {
+			text += "\n" + content
+		}
+		res = &response{ToolUseId: c.Key.ID, Outcome: sidecallv1.Outcome_OUTCOME_OK, Content: text}
+	}
+	if state == dedupe.Done {
+		res.Duration = durationpb.New(max(0, record.FinishedAt.Sub(record.StartedAt)))
+	}
+	res.Resolution = made
+	return state, res
+}
+
+// oneLine makes one line of what somebody has typed.
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(output.Clean([]byte(text))), " ")
+}

@@ -1,0 +1,152 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/output"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Error is an error as the contract has it.
+func Error(e tool.Error) *sidecallv1.ToolError {
+	return &sidecallv1.ToolError{
+		Code: carried(string(e.Code)), Field: carried(e.Field), Constraint: carried(e.Constraint), Received: carried(e.Received), Hint: carried(e.Hint),
+	}
+}
+
+// carried is a text that gRPC can carry: a string that is not UTF-8 would cost
+// the caller the whole result.
+func carried(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func class(c tool.Class) sidecallv1.RecoveryClass {
+	switch c {
+	case tool.Malformed:
+		return sidecallv1.RecoveryClass_RECOVERY_CLASS_MALFORMED
+	case tool.Transient:
+		return sidecallv1.RecoveryClass_RECOVERY_CLASS_TRANSIENT
+	case tool.Unknown:
+		return sidecallv1.RecoveryClass_RECOVERY_CLASS_UNKNOWN
+	case tool.Guard:
+		return sidecallv1.RecoveryClass_RECOVERY_CLASS_GUARD
+	case tool.Hard:
+		return sidecallv1.RecoveryClass_RECOVERY_CLASS_HARD
+	}
+	panic(fmt.Sprintf("a class that is none: %q", c))
+}
+
+// Effect is an effect as the contract has it.
+func Effect(e tool.Effect) sidecallv1.Effect {
+	switch e {
+	case tool.ReadOnly:
+		return sidecallv1.Effect_EFFECT_READ_ONLY
+	case tool.Idempotent:
+		return sidecallv1.Effect_EFFECT_IDEMPOTENT
+	case tool.Keyed:
+		return sidecallv1.Effect_EFFECT_KEYED
+	case tool.NonIdempotent:
+		return sidecallv1.Effect_EFFECT_NON_IDEMPOTENT
+	}
+	panic(fmt.Sprintf("an effect that is none: %d", e))
+}
+
+func blocks(of []backend.Block) []*sidecallv1.ContentBlock {
+	if len(of) == 0 {
+		return nil
+	}
+	converted := make([]*sidecallv1.ContentBlock, len(of))
+	for i, b := range of {
+		converted[i] = &sidecallv1.ContentBlock{
+			Type: b.Type, MimeType: b.MIMEType, Data: b.Data, Text: b.Text, Uri: b.URI, Name: b.Name, Size: b.Size,
+		}
+	}
+	return converted
+}
+
+// itemLimit caps what is shown of one item of a partial result, in characters.
+const itemLimit = 1000
+
+// items converts what a reply told item by item, whose texts are the upstream's: they are cleaned
+// and capped like every other text of it.
+func items(of []interpret.Item) []*sidecallv1.ItemResult {
+	if len(of) == 0 {
+		return nil
+	}
+	clean := func(text string) string { return tool.Shorten(output.Clean([]byte(text)), itemLimit) }
+	converted := make([]*sidecallv1.ItemResult, len(of))
+	for i, item := range of {
+		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
+		if e := item.Error; e != nil {
+			converted[i].Error = Error(tool.Error{
+				Code: e.Code, Field: clean(e.Field), Constraint: clean(e.Constraint), Received: clean(e.Received), Hint: clean(e.Hint),
+			})
+		}
+	}
+	return converted
+}
+
+// Tool is a tool as ListTools shows it.
+func Tool(t *tool.Tool) *sidecallv1.Tool {
+	return &sidecallv1.Tool{
+		Name: t.Name, Description: t.Description,
+		InputSchemaJson: string(t.InputSchema), OutputSchemaJson: string(t.OutputSchema),
+		Effect: Effect(t.Effect), Backend: t.Backend, Annotations: t.Annotations,
+	}
+}
+
+// State is the state of a record as the contract has it.
+func State(s dedupe.State) sidecallv1.ExecutionState {
+	switch s {
+	case dedupe.Claimed:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED
+	case dedupe.Done:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_DONE
+	case dedupe.NotRun:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN
+	case dedupe.Unknown:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
+	case dedupe.Absent:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_UNSPECIFIED
+	}
+	panic(fmt.Sprintf("a state that is none: %d", s))
+}
+
+// Execution is a record as GetExecution shows it, without its result.
+func Execution(record dedupe.Record) *sidecallv1.Execution {
+	return &sidecallv1.Execution{
+		State:     State(record.State),
+		StartedAt: instant(record.StartedAt), FinishedAt: instant(record.FinishedAt),
+		LeaseUntil: instant(record.LeaseUntil),
+		Attempts:   int32(min(record.Attempts, 1<<20)),
+		ToolName:   record.Tool, Effect: Effect(record.Effect),
+		Epoch: record.Epoch, Owner: record.Owner,
+	}
+}
+
+func instant(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// outcome is the outcome of a call that worked.
+func outcome(o interpret.Outcome) sidecallv1.Outcome {
+	switch o {
+	case interpret.OK:
+		return sidecallv1.Outcome_OUTCOME_OK
+	case interpret.Empty:
+		return sidecallv1.Outcome_OUTCOME_EMPTY
+	case interpret.Partial:
+		return sidecallv1.Outcome_OUTCOME_PARTIAL
+	case interpret.Failed:
+	}
+	panic(fmt.Sprintf("a call that worked and is %s", o))
+}

@@ -1,0 +1,128 @@
+// Package result makes the response of a call: what is recorded, what a replay
+// gives again, and what the agent gets. The words of errors come from package
+// explain; here they get their shape.
+package result
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/output"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Response is the one result of a call.
+type Response = sidecallv1.ExecuteToolResponse
+
+// For is the call that a response answers.
+type For struct {
+	// ID is its tool_use_id.
+	ID string
+	// Start is when it arrived.
+	Start time.Time
+	// Attempts is how often the backend was asked.
+	Attempts int
+}
+
+func (f For) took() *durationpb.Duration { return durationpb.New(time.Since(f.Start)) }
+
+// Worked is the result of a call that worked.
+func (f For) Worked(reading *interpret.Reading, shaped *output.Shaped) *Response {
+	res := &Response{
+		ToolUseId:             f.ID,
+		Outcome:               outcome(reading.Outcome),
+		Content:               shaped.Content,
+		StructuredContentJson: shaped.StructuredJSON,
+		Blocks:                blocks(shaped.Blocks),
+		Items:                 items(reading.Items),
+		Duration:              f.took(),
+	}
+	if shaped.Truncated {
+		res.Truncation = &sidecallv1.Truncation{
+			OriginalChars: shaped.OriginalChars, ReturnedChars: shaped.ReturnedChars,
+			OutputRef: shaped.Ref, Strategy: shaped.Strategy,
+		}
+	}
+	return res
+}
+
+// Valid answers validate_only; notes say what was changed in the arguments.
+func (f For) Valid(toolName string, notes []string) *Response {
+	return &Response{
+		ToolUseId: f.ID,
+		Outcome:   sidecallv1.Outcome_OUTCOME_OK,
+		Content:   fmt.Sprintf("The arguments of %s are valid. Nothing was run.", toolName),
+		Notices:   notes,
+		Duration:  f.took(),
+	}
+}
+
+// Invalid answers arguments that break the schema; there is one violation at
+// least.
+func (f For) Invalid(violations []tool.Error) *Response {
+	res := f.Failed(violations[0], tool.Failure{})
+	res.Content = tool.RenderError(violations[0], violations[1:])
+	for _, v := range violations {
+		res.Violations = append(res.Violations, Error(v))
+	}
+	return res
+}
+
+// Refused answers a call that was not started.
+func (f For) Refused(explained tool.Error, retryAfter time.Duration) *Response {
+	return f.Failed(explained, tool.Failure{RetryAfter: retryAfter})
+}
+
+// Failed is the result of a call that did not work. Of the failure count when to
+// try again and what may be called instead.
+func (f For) Failed(explained tool.Error, failure tool.Failure) *Response {
+	recovery := &sidecallv1.Recovery{
+		Class:               class(explained.Code.Class()),
+		Retryable:           explained.Code.Retryable(),
+		AllowedAlternatives: failure.AllowedAlternatives,
+		Attempts:            int32(min(f.Attempts, 1<<20)),
+	}
+	if failure.RetryAfter > 0 {
+		recovery.RetryAfter = durationpb.New(failure.RetryAfter)
+	}
+	return &Response{
+		ToolUseId: f.ID,
+		Outcome:   sidecallv1.Outcome_OUTCOME_ERROR,
+		IsError:   true,
+		Content:   tool.RenderError(explained, nil),
+		Error:     Error(explained),
+		Recovery:  recovery,
+		Duration:  f.took(),
+	}
+}
+
+// Replay is the recorded result of a call; an error when the record holds none
+// that can be read.
+func Replay(record dedupe.Record) (*Response, error) {
+	if len(record.Result) == 0 {
+		return nil, errors.New("the record holds no result")
+	}
+	res := &Response{}
+	if err := proto.Unmarshal(record.Result, res); err != nil {
+		return nil, fmt.Errorf("the recorded result cannot be read: %w", err)
+	}
+	res.Replayed = true
+	return res, nil
+}
+
+// AddToHint adds a sentence to the hint of a failed call.
+func AddToHint(res *Response, sentence string) {
+	e := res.GetError()
+	e.Hint += " " + sentence
+	res.Content = tool.RenderError(tool.Error{
+		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(),
+		Received: e.GetReceived(), Hint: e.GetHint(),
+	}, nil)
+}

@@ -1,0 +1,110 @@
+package call
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// ending is how a call ended at the backend, before it is recorded.
+type ending struct {
+	response *response
+	state    dedupe.State
+	output   *dedupe.Output
+}
+
+// run takes an admitted call to its end at the backend: attempts,
+// interpretation, shaping. It does not touch the record.
+func (e *Executor) run(ctx context.Context, c *call) ending {
+	if !c.seats.complete(e.Slots, c.route) {
+		return c.notRun(c.subject().NoRoom(c.seats.full, dedupe.NotRun), tool.Failure{RetryAfter: explain.WhenOverloaded})
+	}
+	defer c.seats.leaveTarget()
+
+	limits := &c.snapshot.Limits
+	errand := newErrand(c.route, c.Key, c.args, c.canonical, limits.KeepOutputBytes)
+	errand.claim, errand.trace, errand.room, errand.invocation.MaxChars = c.claim, &c.trace, c.seats.room, c.outputLimit()
+	reopened := c.claim != nil && c.claim.Epoch() > 1
+	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(ctx context.Context, n int) retry.Verdict {
+		c.tried.begin()
+		failure := c.tried.add(errand.attempt(ctx, n), c.effect(), reopened)
+		if failure == nil {
+			return retry.Verdict{}
+		}
+		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
+	})
+	if report.Attempts == 0 {
+		return c.notRun(c.notStarted(ctx), tool.Failure{})
+	}
+	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
+	if failure := c.tried.reading.Failure; failure != nil {
+		return c.afterFailure(failure, report)
+	}
+	return c.succeed()
+}
+
+// succeed shapes the reply of a call that worked.
+func (c *call) succeed() ending {
+	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+	shaped := output.Shape(output.Input{
+		Reply:     reading.Reply,
+		ToolName:  c.route.Tool.Name,
+		Limit:     c.outputLimit(),
+		Strategy:  policy.OutputStrategy,
+		Untrusted: policy.Untrusted,
+		// Without a claim there is no settlement that could carry the output.
+		Keep: c.claim != nil, KeepLimit: limits.KeepOutputBytes,
+	})
+	end := ending{response: c.result().Worked(reading, &shaped), state: dedupe.Done}
+	if shaped.Ref != "" {
+		end.output = &dedupe.Output{
+			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: limits.OutputTTL,
+		}
+	}
+	return end
+}
+
+// afterFailure turns the last failure of the attempts into the error for the
+// model and the state of the record.
+func (c *call) afterFailure(failure *tool.Failure, report retry.Report) ending {
+	switch {
+	case failure.Evidence == tool.Definite:
+		return ending{response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done}
+	case failure.Evidence == tool.Ambiguous && !c.effect().Repeatable():
+		return c.unknown(failure)
+	}
+	if report.After > 0 {
+		failure.RetryAfter = report.After
+	}
+	end := c.notRun(c.subject().Failure(failure, report), *failure)
+	end.response.Recovery.RetriesExhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
+	return end
+}
+
+// notRun ends a call that may be sent again under its id: provably nothing was
+// sent, or its effect may repeat.
+func (c *call) notRun(explained tool.Error, failure tool.Failure) ending {
+	return ending{response: c.result().Failed(explained, failure), state: dedupe.NotRun}
+}
+
+// unknown ends a call that may or may not have had its effect.
+func (c *call) unknown(failure *tool.Failure) ending {
+	res := c.result().Failed(c.subject().Unknown(failure), tool.Failure{})
+	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
+		res.Recovery.AllowedAlternatives = []string{verify}
+	}
+	return ending{response: res, state: dedupe.Unknown}
+}
+
+// afterBug ends a call that a bug in the pipeline interrupted.
+func (c *call) afterBug(explained tool.Error) ending {
+	if c.tried.sent > 0 && !c.effect().Repeatable() {
+		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
+	}
+	return c.notRun(explained, tool.Failure{})
+}

@@ -1,0 +1,169 @@
+package call
+
+import (
+	"fmt"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/limit"
+)
+
+// seating is where a call is between its arrival and its end:
+//
+//	                    ┌────────────── won ◀─────────────┐
+//	                    ▼                                 │
+//	standing ─leads─▶ seated ─in flight elsewhere─▶ waiting
+//	   │  │             │                                 ▲
+//	   │  └─no room─▶ refused ─its id is in flight────────┤
+//	   └──follows─────────────────────────────────────────┘
+//	                    │
+//	                    └─has its answer─▶ recording
+//
+// A call that may run has a seat in the sidecar, at its tool, at its backend and
+// in the tool's room, all of them taken before the store is asked: whoever finds
+// none is refused for nothing but the look. A call that waits for the result of
+// another one has only a seat among those who wait, or the duplicates of one slow
+// call would keep all others out.
+type seating uint8
+
+const (
+	standing seating = iota
+	refused
+	seated
+	waiting
+	recording
+)
+
+// seats are what a call takes up.
+type seats struct {
+	state seating
+	// full says which limit keeps it out; set when refused.
+	full string
+	// room hears how long the attempts of the call take.
+	room limit.Pass
+
+	leaveSidecar, leaveTool, leaveBackend, leaveRoom, leaveWaiting func()
+}
+
+// What the model is told of a limit.
+const (
+	noMore      = " has as many calls in flight as it may have"
+	sidecarFull = "this sidecar" + noMore
+)
+
+// seat takes the seats of a call, or refuses it before anything else is done for
+// it. A duplicate of a call in flight here needs none. A call that finds no room
+// and yet may be answered, since its id may be known, goes on without: see
+// withoutRoom.
+func (e *Executor) seat(c *call) *response {
+	if c.ValidateOnly {
+		if !c.seats.takeSidecar(e.Slots) {
+			return c.overloaded()
+		}
+		return nil
+	}
+	c.ticket = e.Dedupe.Join(c.Key)
+	switch {
+	case !c.ticket.Leads(), c.seats.take(e.Slots, c.route):
+		return nil
+	case c.seats.full != sidecarFull && mustNotRepeat(c.effect()):
+		return nil
+	default:
+		return c.overloaded()
+	}
+}
+
+// overloaded refuses a call that has found no room.
+func (c *call) overloaded() *response {
+	return c.result().Refused(c.subject().Overloaded(c.seats.full), explain.WhenOverloaded)
+}
+
+// take takes all the seats, or none.
+func (s *seats) take(sidecar *limit.Bulkhead, route *catalog.Route) bool {
+	if !s.takeSidecar(sidecar) || !s.takeTarget(route) {
+		s.give()
+		s.state = refused
+		return false
+	}
+	give(&s.leaveWaiting)
+	s.state = seated
+	return true
+}
+
+func (s *seats) takeSidecar(sidecar *limit.Bulkhead) (ok bool) {
+	if s.leaveSidecar, ok = sidecar.Acquire(); !ok {
+		s.state, s.full = refused, sidecarFull
+	}
+	return ok
+}
+
+// takeTarget takes the seats where the tool lives.
+func (s *seats) takeTarget(route *catalog.Route) (ok bool) {
+	if s.leaveTool, ok = route.ToolSlots.Acquire(); !ok {
+		s.full = "the tool " + route.Tool.Name + noMore
+		return false
+	}
+	if s.leaveBackend, ok = route.Slots.Acquire(); !ok {
+		s.full = "the backend " + route.Tool.Backend + noMore
+		return false
+	}
+	if s.room, ok = route.Room.Enter(); !ok {
+		s.full = fmt.Sprintf("the backend %s does not answer more calls of %s at the same time in time", route.Tool.Backend, route.Tool.Name)
+		return false
+	}
+	s.leaveRoom = s.room.Leave
+	return true
+}
+
+// complete reports whether the call may run; one that has waited takes its seats
+// again if it can.
+func (s *seats) complete(sidecar *limit.Bulkhead, route *catalog.Route) bool {
+	return s.state == seated || s.take(sidecar, route)
+}
+
+// wait exchanges the seats of a call for one among those who wait. False when too
+// many wait already; the call then keeps what it has.
+func (s *seats) wait(among *limit.Bulkhead) bool {
+	if s.state == waiting {
+		return true
+	}
+	leave, ok := among.Acquire()
+	if !ok {
+		return false
+	}
+	s.give()
+	s.state, s.leaveWaiting = waiting, leave
+	return true
+}
+
+// leaveTarget gives the seats at backend and tool back: the call has its answer
+// and only has to record it.
+func (s *seats) leaveTarget() {
+	s.state = recording
+	s.giveTarget()
+}
+
+// leave gives back whatever the call holds.
+func (s *seats) leave() {
+	s.state = standing
+	s.give()
+}
+
+func (s *seats) give() {
+	s.giveTarget()
+	give(&s.leaveSidecar)
+	give(&s.leaveWaiting)
+}
+
+func (s *seats) giveTarget() {
+	give(&s.leaveRoom)
+	give(&s.leaveBackend)
+	give(&s.leaveTool)
+}
+
+func give(leave *func()) {
+	if *leave != nil {
+		(*leave)()
+		*leave = nil
+	}
+}

@@ -1,0 +1,53 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
+)
+
+// settleTimeout bounds the settlement, which outlives the caller's deadline and
+// cancellation: the effect has happened, so its record must be written. With a
+// journal (see dedupe.Claim.Settle) the store has 2 s of it, and 250 ms while
+// it is known to be down: the result is safe then, and the caller waits.
+const settleTimeout = 5 * time.Second
+
+// settle writes what became of the call under its claim: the one store round
+// trip after the effect. The record holds the response as it is returned, so
+// that a replay equals the original.
+func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
+	if c.claim == nil {
+		return end.response
+	}
+	end.response.Recorded = true
+	encoded, err := proto.Marshal(end.response)
+	if err != nil {
+		// Unreachable while every string in a response is valid UTF-8; then the
+		// record still has to end.
+		c.cause = err
+		encoded = nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	verdict, err := c.claim.Settle(ctx, dedupe.Settlement{
+		State:    end.state,
+		Attempts: c.tried.sent,
+		Result:   encoded,
+		Output:   end.output,
+	})
+	failpoint.Hit(failpoint.ResultUnsent)
+	if err != nil || verdict != dedupe.Settled || encoded == nil {
+		end.response.Recorded = false
+		if err != nil {
+			c.cause = err
+		}
+	}
+	if made := end.response.GetResolution(); made != nil && (err != nil || verdict != dedupe.Superseded) {
+		e.tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Epoch(), made, err)
+	}
+	return end.response
+}

@@ -1,0 +1,175 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/call/verify"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/output"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/telemetry"
+)
+
+// byVerification is who settled a call that nobody had to look at.
+const byVerification = "verification"
+
+// look finds out what became of a call of a claim; notBefore as in verify.Case.
+func (e *Executor) look(ctx context.Context, c *call, epoch int64, notBefore time.Time) verify.Finding {
+	return e.verifier.Look(ctx, verify.Case{
+		Key: c.Key, Epoch: epoch, About: c.about(), Route: c.route, Snapshot: c.snapshot, NotBefore: notBefore,
+	})
+}
+
+// ask makes one attempt at a read-only tool, for a look.
+func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret.Reading, why, err error) {
+	var room seats
+	if !room.takeTarget(q.Route) {
+		room.leave()
+		return answer, nil, errors.New(room.full)
+	}
+	defer room.leave()
+	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, e.Catalog.Snapshot().Limits.KeepOutputBytes)
+	errand.trace, errand.room = q.Trace, room.room
+	made := errand.attempt(ctx, 1)
+	if failure := made.reading.Failure; failure != nil {
+		why = failure.Err
+	}
+	return made.reading, why, nil
+}
+
+// verify takes a second look at a call that has just ended unknown, as far as
+// its time allows: that it has happened is certain at once.
+func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
+	if c.route.Verification == nil || ctx.Err() != nil {
+		return end
+	}
+	found := e.look(ctx, c, c.claim.Epoch(), time.Time{})
+	switch found.Verdict {
+	case verify.Done:
+		return ending{response: c.happened(found, ""), state: dedupe.Done}
+	case verify.TooEarly:
+		result.AddToHint(end.response, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
+		end.response.Recovery.RetryAfter = durationpb.New(c.route.Verification.NotRunAfter)
+	case verify.Inconclusive, verify.NotRun:
+	}
+	return end
+}
+
+// lookAgain asks what became of a call that is recorded as unknown. When that
+// can be told now the record is settled so, or somebody else has done it, and
+// the request is to be admitted anew: it then gets the result, or runs. Nobody
+// waits for it in another's seat. tooEarly is for how much longer it proves
+// nothing that the effect is not there.
+func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
+	if c.route.Verification == nil || unknown.Journaled || ctx.Err() != nil || !c.seats.wait(e.Waiting) {
+		return false, 0
+	}
+	record := unknown.Record
+	found := e.look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
+	if found.Verdict != verify.Done && found.Verdict != verify.NotRun {
+		return false, found.Wait
+	}
+	// Superseded or not: somebody knows more than we did.
+	_, err := e.settleFound(ctx, c, record, found, "")
+	c.cause = err
+	return err == nil, 0
+}
+
+// settleFound records what a look has found of a call, by an operator or, when
+// that is empty, by the verification itself. False when the record is no longer
+// the one that was looked at.
+func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Record, found verify.Finding, operator string) (bool, error) {
+	if found.Verdict == verify.NotRun {
+		return e.resolve(ctx, c, record, dedupe.NotRun, c.absent(record, operator))
+	}
+	return e.resolve(ctx, c, record, dedupe.Done, c.happened(found, operator))
+}
+
+// happened is the result of a call that a look has found to be done.
+func (c *call) happened(found verify.Finding, operator string) *response {
+	with := c.route.Verification.Tool
+	reason := with + " shows that the call has happened"
+	reply := found.Result
+	if reply == nil {
+		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", c.route.Tool.Name, with)}
+	}
+	policy := &c.route.Tool.Policy
+	shaped := output.Shape(output.Input{
+		Reply: *reply, ToolName: c.route.Tool.Name, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
+		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
+	})
+	res := c.result().Worked(&interpret.Reading{Reply: *reply}, &shaped)
+	res.Notices = append(res.Notices, fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason))
+	res.Resolution = c.resolution(reason, dedupe.Done, operator)
+	return res
+}
+
+// absent is what a record keeps of a call that a look has found not to have run.
+func (c *call) absent(record dedupe.Record, operator string) *response {
+	reason := fmt.Sprintf("%s does not show the call, %s or more after its end", c.route.Verification.Tool, c.route.Verification.NotRunAfter)
+	res := c.lastWords(record)
+	res.Resolution = c.resolution(reason, dedupe.NotRun, operator)
+	return res
+}
+
+// lastWords is what is recorded of an unknown call, as its first answer.
+func (c *call) lastWords(record dedupe.Record) *response {
+	res := c.unknownAgain(record)
+	res.Replayed, res.Recorded = false, true
+	return res
+}
+
+func (c *call) resolution(reason string, state dedupe.State, operator string) *sidecallv1.Resolution {
+	return &sidecallv1.Resolution{
+		By: cmp.Or(operator, byVerification), Reason: reason, At: timestamppb.Now(), State: result.State(state),
+		VerifiedWith: c.route.Verification.Tool,
+	}
+}
+
+// resolve settles the record of an unknown call, as it was looked at, and writes
+// down who did. False when it is no longer that one.
+func (e *Executor) resolve(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, res *response) (bool, error) {
+	res.Recorded = true
+	encoded, err := proto.Marshal(res)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	verdict, err := e.Dedupe.Resolve(ctx, dedupe.Listed{Key: c.Key, Record: record}, as, encoded)
+	if err == nil && verdict != dedupe.Settled {
+		return false, nil
+	}
+	e.tellResolved(ctx, c.Key, c.route.Tool.Name, record.Epoch, res.GetResolution(), err)
+	return err == nil, err
+}
+
+// tellResolved tells operators of a resolution; lost is why the store did not say
+// that it has it. It may have it all the same, and the record forgets who made
+// it when the call is claimed again.
+func (e *Executor) tellResolved(ctx context.Context, key dedupe.Key, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
+	kind := "operator"
+	if made.GetVerifiedWith() != "" {
+		kind = byVerification
+	}
+	to := dedupe.Done
+	if made.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN {
+		to = dedupe.NotRun
+	}
+	e.Recorder.Resolved(ctx, telemetry.Resolution{
+		By: made.GetBy(), Kind: kind, Reason: made.GetReason(), VerifiedWith: made.GetVerifiedWith(),
+		Tool: toolName, ID: key.ID, Conversation: key.Conversation, Turn: key.Turn,
+		From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch, Unconfirmed: lost,
+	})
+}

@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// BuiltIn is the backend name of the tools that Sidecall brings itself.
+const BuiltIn = "sidecall"
+
+// Route is everything that running a tool needs, compiled once when the tool
+// is registered. It is immutable; calls in flight keep the route they began
+// with, whatever the catalog does meanwhile.
+type Route struct {
+	Tool   tool.Tool
+	Schema *schema.Schema
+	// Backend runs the tool; Target is the backend's own name for it.
+	Backend backend.Backend
+	Target  string
+	// Heartbeat says that the backend reports progress, which then keeps an
+	// attempt alive beyond its timeout, up to the deadline of the call.
+	Heartbeat bool
+	// Program reads replies: empty, partial, error mapping, output schema.
+	Program *interpret.Program
+
+	// Guards, shared by the tools of one backend. nil means no such guard.
+	Breaker *breaker.Breaker
+	Rate    *limit.Rate
+	Retries *retry.Budget
+	Slots   *limit.Bulkhead
+	// ToolSlots bounds the calls of this tool alone; Room does where the backend
+	// has a queue in which they would come too late.
+	ToolSlots *limit.Bulkhead
+	Room      *limit.Adaptive
+
+	// Verification finds out what became of a call whose answer was lost; nil
+	// when nothing is configured.
+	Verification *Verification
+
+	// Secrets takes the secrets of the backend out of what it says in its
+	// errors; nil when it has none.
+	Secrets *strings.Replacer
+}
+
+// Verification finds out what became of a call whose answer was lost, by asking
+// a read-only tool.
+//
+// That the effect is there proves that the call has happened. That it is not
+// there proves nothing while the request may still be under way: only an answer
+// that was asked for NotRunAfter or longer after the call's end does.
+type Verification struct {
+	// Tool is the read-only tool.
+	Tool    string
+	Program *interpret.Verification
+	// NotRunAfter is from when on an effect that is not there will not come.
+	NotRunAfter time.Duration
+	// Timeout bounds one verification; the tool's own attempt timeout does too.
+	Timeout time.Duration
+}

@@ -1,0 +1,134 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Limits hold for every tool.
+type Limits struct {
+	// KeepOutputBytes is how much of an output is read and kept at the most.
+	KeepOutputBytes int64
+	// OutputTTL is how long a kept output can be read.
+	OutputTTL time.Duration
+	// MaxBatch is how many calls one request may hold, BatchParallel how many of
+	// them run at the same time.
+	MaxBatch, BatchParallel int
+	// RefuseUnrecorded refuses read_only tools too while the store is down.
+	// Tools with an effect are always refused then.
+	RefuseUnrecorded bool
+}
+
+// Snapshot is what can be called at one instant. It is immutable, and so is
+// whatever it returns.
+type Snapshot struct {
+	Profiles Profiles
+	Limits   Limits
+
+	routes     map[string]*Route
+	names      []string // sorted
+	down       map[string]string
+	collisions []Collision
+}
+
+// Collision is a tool that is not registered because its name is taken.
+type Collision struct {
+	Name string
+	// Kept and Dropped name the backends that both have such a tool.
+	Kept, Dropped string
+}
+
+func (c Collision) String() string {
+	return fmt.Sprintf("tool %q of backend %q is not registered: backend %q has a tool of that name; set a prefix on one of them",
+		c.Name, c.Dropped, c.Kept)
+}
+
+// source is what one origin (the config file, one discovering backend) has
+// registered.
+type source struct {
+	routes []*Route
+	down   string // why the backend cannot be reached; empty when it can
+}
+
+// newSnapshot puts the sources together. Of two tools with the same name the one
+// whose source sorts first is kept, so the outcome does not depend on which
+// backend was faster.
+func newSnapshot(profiles Profiles, limits Limits, sources map[string]source) *Snapshot {
+	s := &Snapshot{Profiles: profiles, Limits: limits, routes: make(map[string]*Route), down: make(map[string]string)}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		from := sources[name]
+		if from.down != "" {
+			s.down[name] = from.down
+		}
+		for _, route := range from.routes {
+			if kept, taken := s.routes[route.Tool.Name]; taken {
+				s.collisions = append(s.collisions, Collision{route.Tool.Name, kept.Tool.Backend, route.Tool.Backend})
+				continue
+			}
+			s.routes[route.Tool.Name] = route
+		}
+	}
+	s.names = slices.Sorted(maps.Keys(s.routes))
+	return s
+}
+
+// Lookup returns the route of a tool.
+func (s *Snapshot) Lookup(name string) (*Route, bool) {
+	route, ok := s.routes[name]
+	return route, ok
+}
+
+// Names returns the names of all tools, sorted.
+func (s *Snapshot) Names() []string { return s.names }
+
+// Routes returns the routes of the tools that a profile may call, by name.
+func (s *Snapshot) Routes(profile Profile) []*Route {
+	routes := make([]*Route, 0, len(s.names))
+	for _, name := range s.names {
+		if profile.Allows(name) {
+			routes = append(routes, s.routes[name])
+		}
+	}
+	return routes
+}
+
+// Allowed returns the names of the tools that a profile may call, sorted.
+func (s *Snapshot) Allowed(profile Profile) []string {
+	names := make([]string, 0, len(s.names))
+	for _, name := range s.names {
+		if profile.Allows(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Down returns the backends that cannot be reached, each with the reason.
+func (s *Snapshot) Down() map[string]string { return s.down }
+
+// Collisions returns the tools that are not registered because their name is
+// taken.
+func (s *Snapshot) Collisions() []Collision { return s.collisions }
+
+// Unverifiable says, in a sentence each, which verifications ask a tool that is
+// registered and must not be asked. One that is not registered may still be
+// discovered.
+func (s *Snapshot) Unverifiable() []string {
+	var problems []string
+	for _, name := range s.names {
+		route := s.routes[name]
+		if route.Verification == nil {
+			continue
+		}
+		with, ok := s.routes[route.Verification.Tool]
+		if ok && with.Tool.Effect != tool.ReadOnly {
+			problems = append(problems, fmt.Sprintf("the tool %s cannot be verified with %s, which is %s: calls of unknown outcome stay so",
+				name, with.Tool.Name, with.Tool.Effect))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,237 @@
+// Package calltest runs the pipeline without a network: backends that do what a
+// test says and count what they were asked, and a sidecar over the memory store.
+package calltest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Backend runs a function and counts what it was asked to do.
+type Backend struct {
+	Do    func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure)
+	Calls atomic.Int32
+	mu    sync.Mutex
+	Keys  []string
+}
+
+func (b *Backend) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Calls.Add(1)
+	b.mu.Lock()
+	b.Keys = append(b.Keys, in.IdempotencyKey)
+	b.mu.Unlock()
+	return b.Do(ctx, in)
+}
+
+func (b *Backend) Close(context.Context) error { return nil }
+
+// Answers is a backend that always gives the same text.
+func Answers(text string) *Backend {
+	return &Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		return backend.Reply{Text: []byte(text), JSON: json.Valid([]byte(text))}, nil
+	}}
+}
+
+// Fails is a backend that fails n times and then answers "ok".
+func Fails(n int32, failure tool.Failure) *Backend {
+	b := &Backend{}
+	b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		if b.Calls.Load() <= n {
+			f := failure
+			return backend.Reply{}, &f
+		}
+		return backend.Reply{Text: []byte("ok")}, nil
+	}
+	return b
+}
+
+const Always = 1 << 30
+
+var (
+	Refused   = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted}
+	CutOff    = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.Ambiguous}
+	TimedOut  = tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
+	NotFound  = tool.Failure{Code: tool.CodeNotFound, Evidence: tool.Definite, CallerFault: true, Message: "no order A-9"}
+	TooMany   = tool.Failure{Code: tool.CodeRateLimited, Evidence: tool.NotExecuted, RetryAfter: time.Hour}
+	Cancelled = tool.Failure{Code: tool.CodeCancelled, Evidence: tool.Ambiguous}
+)
+
+// Sidecar is an executor over a store in memory, with no network anywhere.
+type Sidecar struct {
+	*call.Executor
+
+	T     *testing.T
+	Store dedupe.Store
+	// Generation is what its catalog holds.
+	Generation *catalog.Generation
+}
+
+// New returns a sidecar over a memory store.
+func New(t *testing.T, routes ...*catalog.Route) *Sidecar {
+	t.Helper()
+	return NewOn(t, memory.New(memory.Options{}), routes...)
+}
+
+// NewOn returns a sidecar over a store, which is its own from now on.
+func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar {
+	t.Helper()
+	observed, err := telemetry.Start(t.Context(), "test", slog.DiscardHandler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := dedupe.New(store, dedupe.Options{})
+	t.Cleanup(func() {
+		if err := claims.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := observed.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	generation := catalog.NewGeneration(catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{
+		"all": {Name: "all", Tools: []string{"*"}}, "narrow": {Name: "narrow", Tools: []string{"get_*"}},
+	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128})
+	generation.Set(catalog.ConfigSource, routes)
+	return &Sidecar{T: t, Store: store, Generation: generation, Executor: call.New(call.Parts{
+		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),
+	})}
+}
+
+// Limit changes the limits of the sidecar.
+func (s *Sidecar) Limit(change func(*catalog.Limits)) {
+	before := s.Catalog.Snapshot()
+	limits := before.Limits
+	change(&limits)
+	s.Generation = catalog.NewGeneration(before.Profiles, limits)
+	s.Generation.Set(catalog.ConfigSource, before.Routes(before.Profiles.ByName["all"]))
+	s.Catalog.Swap(s.Generation)
+}
+
+// With gives the sidecar other parts.
+func (s *Sidecar) With(change func(*call.Parts)) {
+	parts := s.Parts
+	change(&parts)
+	s.Executor = call.New(parts)
+}
+
+// NewRoute registers a tool with short waits; change adjusts it.
+func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, change ...func(*catalog.Route)) *catalog.Route {
+	t.Helper()
+	r := &catalog.Route{
+		Tool: tool.Tool{
+			Name: name, Effect: effect, Backend: "shop",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"order_id":{"type":"string"},"cents":{"type":"integer","minimum":1}},"required":["order_id"],"additionalProperties":false}`),
+			Policy: tool.Policy{
+				AttemptTimeout: time.Second, Deadline: 5 * time.Second,
+				Retry:          tool.Retry{MaxAttempts: 3, Base: time.Millisecond, Multiplier: 2, Max: 4 * time.Millisecond},
+				MaxOutputChars: 8000, OutputStrategy: "auto",
+			},
+		},
+		Backend: b, Target: name,
+		Slots: limit.NewBulkhead(100),
+	}
+	for _, f := range change {
+		f(r)
+	}
+	var err error
+	if r.Schema, err = schema.Compile(name, r.Tool.InputSchema, schema.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Program == nil {
+		if r.Program, err = interpret.Compile(interpret.Config{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func WithBreaker(failures uint32) func(*catalog.Route) {
+	return func(r *catalog.Route) {
+		r.Breaker = breaker.New(breaker.Settings{Name: "shop", Failures: failures, Window: time.Minute, OpenFor: time.Minute})
+	}
+}
+
+// Request is a valid call of a tool.
+func Request(id, toolName string) *sidecallv1.ExecuteToolRequest {
+	return &sidecallv1.ExecuteToolRequest{
+		ToolUseId: id, ToolName: toolName, ArgumentsJson: `{"order_id":"A-1"}`, ConversationId: "c1", TurnId: "t1",
+	}
+}
+
+// Call runs a call and checks what holds for every response.
+func (s *Sidecar) Call(req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
+	s.T.Helper()
+	res := s.Execute(s.T.Context(), call.NewRequest("", req))
+	CheckInvariants(s.T, req, res)
+	return res
+}
+
+// CheckInvariants is what holds for every response whatsoever.
+func CheckInvariants(t *testing.T, req *sidecallv1.ExecuteToolRequest, res *sidecallv1.ExecuteToolResponse) {
+	t.Helper()
+	switch {
+	case res == nil:
+		t.Fatal("a call without a result")
+	case res.GetToolUseId() != req.GetToolUseId():
+		t.Errorf("tool_use_id = %q, want %q", res.GetToolUseId(), req.GetToolUseId())
+	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_UNSPECIFIED:
+		t.Error("no outcome")
+	case res.GetIsError() != (res.GetOutcome() == sidecallv1.Outcome_OUTCOME_ERROR):
+		t.Error("is_error and outcome disagree")
+	case res.GetIsError() != (res.GetError() != nil) || res.GetIsError() != (res.GetRecovery() != nil):
+		t.Error("error or recovery is set when it must not be, or missing")
+	}
+	if !res.GetIsError() {
+		return
+	}
+	var five map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(res.GetContent()), &five); err != nil {
+		t.Fatalf("the error is not JSON: %v\n%s", err, res.GetContent())
+	}
+	for _, key := range []string{"code", "field", "constraint", "received", "hint"} {
+		if _, ok := five[key]; !ok {
+			t.Errorf("the error has no %s: %s", key, res.GetContent())
+		}
+		delete(five, key)
+	}
+	delete(five, "more")
+	if len(five) > 0 {
+		t.Errorf("the error has other keys: %s", res.GetContent())
+	}
+	if res.GetError().GetHint() == "" || res.GetError().GetConstraint() == "" {
+		t.Errorf("an error without hint or constraint: %s", res.GetContent())
+	}
+	if !tool.Code(res.GetError().GetCode()).Valid() {
+		t.Errorf("unknown code %q", res.GetError().GetCode())
+	}
+}
+
+func Code(res *sidecallv1.ExecuteToolResponse) tool.Code { return tool.Code(res.GetError().GetCode()) }
+
+// State is the state of the record of a call of the tests' conversation.
+func (s *Sidecar) State(id string) dedupe.State {
+	s.T.Helper()
+	record, err := s.Dedupe.Lookup(s.T.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: id})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return record.State
+}
