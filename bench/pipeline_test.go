@@ -14,6 +14,8 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/interpret"
@@ -21,7 +23,6 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/schema"
-	"github.com/sidecall/sidecall/server"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -39,7 +40,7 @@ const inputSchema = `{"type":"object","properties":{"order_id":{"type":"string",
 "note":{"type":"string","maxLength":200},"tags":{"type":"array","items":{"type":"string","enum":["fragile","gift","express"]},"maxItems":5}},
 "required":["order_id","cents"],"additionalProperties":false}`
 
-func newExecutor(b *testing.B) *server.Executor {
+func newExecutor(b *testing.B) *call.Executor {
 	b.Helper()
 	observed, err := telemetry.Start(b.Context(), "bench", slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
 	if err != nil {
@@ -53,8 +54,10 @@ func newExecutor(b *testing.B) *server.Executor {
 	if err != nil {
 		b.Fatal(err)
 	}
-	registry := server.NewRegistry()
-	registry.Set(server.ConfigSource, []*server.Route{{
+	generation := catalog.NewGeneration(
+		catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{"all": {Name: "all", Tools: []string{"*"}}}},
+		catalog.Limits{KeepOutputBytes: 10 << 20, OutputTTL: time.Hour, BatchParallel: 16})
+	generation.Set(catalog.ConfigSource, []*catalog.Route{{
 		Tool: tool.Tool{
 			Name: "refund", InputSchema: json.RawMessage(inputSchema), Backend: "shop",
 			Policy: tool.Policy{
@@ -75,11 +78,9 @@ func newExecutor(b *testing.B) *server.Executor {
 			b.Error(err)
 		}
 	})
-	return &server.Executor{
-		Registry: registry, Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(10_000),
-		Profiles: server.Profiles{Default: "all", ByName: map[string]server.Profile{"all": {Name: "all", Tools: []string{"*"}}}},
-		Options:  server.Options{KeepOutputBytes: 10 << 20, OutputTTL: time.Hour, BatchParallel: 16},
-	}
+	return call.New(call.Parts{
+		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(10_000),
+	})
 }
 
 // BenchmarkPipeline is everything a call costs but the network and the store:
@@ -91,10 +92,10 @@ func BenchmarkPipeline(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			i := n.Add(1)
-			res := e.Execute(context.Background(), "", &sidecallv1.ExecuteToolRequest{
+			res := e.Execute(context.Background(), call.NewRequest("", &sidecallv1.ExecuteToolRequest{
 				ToolUseId: "toolu_" + strconv.FormatInt(i, 10), ToolName: "refund", ConversationId: "c", TurnId: "t",
 				ArgumentsJson: `{"order_id":"A-1","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
-			})
+			}))
 			if res.GetIsError() {
 				b.Error(res.GetContent())
 			}

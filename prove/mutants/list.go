@@ -14,9 +14,10 @@ const (
 	claim        = "dedupe/claim.go"
 	admission    = "dedupe/admission.go"
 	ticket       = "dedupe/ticket.go"
-	serverRun    = "server/run.go"
-	serverSettle = "server/settle.go"
-	serverAdmit  = "server/execute.go"
+	callTries    = "call/tries.go"
+	callAttempt  = "call/attempt.go"
+	callSettle   = "call/settle.go"
+	callClaim    = "call/claim.go"
 	httpRequest  = "backend/httptool/request.go"
 	httpRedirect = "backend/httptool/redirect.go"
 )
@@ -158,13 +159,13 @@ func layers() []Mutant {
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
 		one("dedupe: a duplicate does not ask again", ticket,
 			"pollFirst = 50 * time.Millisecond", "pollFirst = time.Hour", waiting),
-		one("server: an ambiguous failure is repeated", serverRun,
+		one("call: an ambiguous failure is repeated", callTries,
 			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),
-		one("server: a lost claim is not noticed", serverRun,
-			"if c.claim != nil && !c.claim.Held() {", "if false {", lostClaim),
-		one("server: runs without a claim when the store is down", serverAdmit,
-			"case c.effect() == tool.ReadOnly && !e.Options.RefuseUnrecorded:", "case !e.Options.RefuseUnrecorded:", storeDown),
-		one("server: the settlement ends with its caller", serverSettle,
+		one("call: a lost claim is not noticed", callAttempt,
+			"if r.claim != nil && !r.claim.Held() {", "if false {", lostClaim),
+		one("call: runs without a claim when the store is down", callClaim,
+			"case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:", "case !c.snapshot.Limits.RefuseUnrecorded:", storeDown),
+		one("call: the settlement ends with its caller", callSettle,
 			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", settlement),
 	}
 }
