@@ -134,7 +134,7 @@ func (e *Executor) tell(ctx context.Context, c *call, res *response) {
 func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {
 	id := "err_" + rand.Text()[:12]
 	c.cause, c.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
-	end := c.afterBug(explain.Bug(id))
+	end := c.afterBug(explain.Interrupted(id))
 	defer func() {
 		if p := recover(); p != nil { // the bug is in the settlement
 			e.Recorder.Panicked(p, debug.Stack())

@@ -138,9 +138,9 @@ func (s *Subject) NotStarted(why error, elapsed time.Duration) tool.Error {
 	return explained
 }
 
-// Bug answers a call that a bug ended. The operator finds id in the log, beside
+// Interrupted answers a call that a mistake in the sidecar ended. The operator finds id in the log, beside
 // the stack.
-func Bug(id string) tool.Error {
+func Interrupted(id string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeInternal,
 		Constraint: constraints[tool.CodeInternal],

@@ -33,6 +33,7 @@ type Backend struct {
 	Keys  []string
 }
 
+// Invoke implements backend.Backend.
 func (b *Backend) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
 	b.Calls.Add(1)
 	b.mu.Lock()
@@ -41,6 +42,7 @@ func (b *Backend) Invoke(ctx context.Context, in backend.Invocation) (backend.Re
 	return b.Do(ctx, in)
 }
 
+// Close implements backend.Backend.
 func (b *Backend) Close(context.Context) error { return nil }
 
 // Answers is a backend that always gives the same text.
@@ -63,8 +65,10 @@ func Fails(n int32, failure tool.Failure) *Backend {
 	return b
 }
 
+// Always is more often than any test asks.
 const Always = 1 << 30
 
+// What a backend may fail with: the code, and what it proves.
 var (
 	Refused   = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted}
 	CutOff    = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.Ambiguous}
@@ -163,6 +167,7 @@ func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, 
 	return r
 }
 
+// WithBreaker gives a route a breaker that stays open for a minute.
 func WithBreaker(failures uint32) func(*catalog.Route) {
 	return func(r *catalog.Route) {
 		r.Breaker = breaker.New(breaker.Settings{Name: "shop", Failures: failures, Window: time.Minute, OpenFor: time.Minute})
@@ -224,6 +229,7 @@ func CheckInvariants(t *testing.T, req *sidecallv1.ExecuteToolRequest, res *side
 	}
 }
 
+// Code is the code of a result; empty when it is no error.
 func Code(res *sidecallv1.ExecuteToolResponse) tool.Code { return tool.Code(res.GetError().GetCode()) }
 
 // State is the state of the record of a call of the tests' conversation.
