@@ -19,7 +19,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe/journal"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 

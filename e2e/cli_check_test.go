@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // checked runs sidecall check on a file of that text, in its directory.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/mcpservers"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
 
 // desk runs a sidecar with the config that the clients' examples name, and

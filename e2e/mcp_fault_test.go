@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/mcpservers"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
 
 // fetch is the tool of server-everything whose effect a test can see from

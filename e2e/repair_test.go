@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema/repair"
+	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/tool"
 )
 

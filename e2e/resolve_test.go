@@ -24,9 +24,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
 // till is an upstream that can be asked how often it has carried out a key:

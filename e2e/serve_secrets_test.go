@@ -15,8 +15,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // What must not be seen: secrets of the operator anywhere outside the request

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // manyTools is a config with n tools, each with a schema of some size.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/prove/faultproxy"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // actAndRead is a config with a tool that has an effect and one that has none.

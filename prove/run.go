@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // one runs a step and says what came of it.
@@ -59,7 +59,7 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	if s.race && !r.full {
 		args, env = append(args, "-race"), append(env, harness.RaceEnv+"=1")
 	}
-	cmd := exec.CommandContext(ctx, proof.Go(), append(args, s.pkg)...)
+	cmd := exec.CommandContext(ctx, harness.Go(), append(args, s.pkg)...)
 	cmd.Env = env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Writer(&output), io.Writer(&output)

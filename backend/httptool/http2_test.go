@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/sidecall/sidecall/backend/httptool"
-	"github.com/sidecall/sidecall/prove/transports/wire"
+	"github.com/sidecall/sidecall/testkit/wire"
 	"github.com/sidecall/sidecall/tool"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend/httptool"
-	"github.com/sidecall/sidecall/prove/transports/wire"
+	"github.com/sidecall/sidecall/testkit/wire"
 	"github.com/sidecall/sidecall/tool"
 )
 

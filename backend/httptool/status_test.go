@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend/httptool"
-	"github.com/sidecall/sidecall/e2e/upstream"
+	"github.com/sidecall/sidecall/testkit/upstream"
 	"github.com/sidecall/sidecall/tool"
 )
 

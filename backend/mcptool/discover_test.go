@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/net/http2"
 
-	frames "github.com/sidecall/sidecall/prove/transports/wire"
+	frames "github.com/sidecall/sidecall/testkit/wire"
 	"github.com/sidecall/sidecall/tool"
 )
 

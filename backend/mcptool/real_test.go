@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/e2e/mcpservers"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
 	"github.com/sidecall/sidecall/tool"
 )
 

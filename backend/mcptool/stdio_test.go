@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
 

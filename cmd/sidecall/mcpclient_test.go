@@ -16,8 +16,8 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/backend/mcptool"
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // startSecureMCP is an MCP server over HTTP/2, behind a proxy.

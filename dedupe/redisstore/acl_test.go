@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 

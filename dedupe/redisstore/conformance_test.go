@@ -16,7 +16,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // topologies are the kinds of Redis. Each starts the servers and says how they

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/prove/faultproxy"
-	"github.com/sidecall/sidecall/prove/redisserver"
-	"github.com/sidecall/sidecall/prove/topology"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/testkit/rivals"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -26,7 +26,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redisserver.StartCluster(t, 3, 3)
 	options := Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1, Timeout: time.Second}
-	verdict := under(t, options, func(traffic *topology.Traffic) {
+	verdict := under(t, options, func(traffic *rivals.Traffic) {
 		old, _ := cluster.ReplaceMaster(0)
 		traffic.AwaitSettled(100)
 		cluster.Failover(old) // and back, in good order
@@ -135,7 +135,7 @@ func TestReshardingUnderLoad(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
 	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: 10 * time.Second, WaitTimeout: 10 * time.Second}
 	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
-	verdict := under(t, options, func(traffic *topology.Traffic) {
+	verdict := under(t, options, func(traffic *rivals.Traffic) {
 		slot := cluster.Slot(recordKey("sidecall:", one))
 		for range 3 {
 			from := cluster.MasterOf(slot)
@@ -183,7 +183,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 		s.Do(asArgs(documented(t, "watcher"))...)
 		options.Addrs = append(options.Addrs, s.Addr)
 	}
-	verdict := under(t, options, func(*topology.Traffic) {
+	verdict := under(t, options, func(*rivals.Traffic) {
 		master.Kill()
 		redisserver.AwaitOther(t, sentinels, "main", master.Addr)
 		master.Restart() // the Sentinels make a replica of it
@@ -320,7 +320,7 @@ func TestSplitBrain(t *testing.T) {
 func TestTheServerIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
-	verdict := under(t, Options{Addrs: []string{srv.Addr}}, func(traffic *topology.Traffic) {
+	verdict := under(t, Options{Addrs: []string{srv.Addr}}, func(traffic *rivals.Traffic) {
 		for range 3 {
 			srv.Kill()
 			srv.Restart()

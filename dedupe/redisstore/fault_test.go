@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/prove/faultproxy"
-	"github.com/sidecall/sidecall/prove/redisserver"
-	"github.com/sidecall/sidecall/prove/topology"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/testkit/rivals"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -34,10 +34,10 @@ func until(t *testing.T, what string, condition func() bool) {
 
 // under runs a fault while calls are made, before, during and after it: nothing
 // is answered wrongly, nothing is lost, and in the end everything succeeds.
-func under(t *testing.T, options Options, fault func(*topology.Traffic)) topology.Verdict {
+func under(t *testing.T, options Options, fault func(*rivals.Traffic)) rivals.Verdict {
 	t.Helper()
 	stores := []dedupe.Store{open(t, options), open(t, options)}
-	traffic := topology.Load{Stores: stores, Workers: 8, Patience: time.Minute}.Start()
+	traffic := rivals.Load{Stores: stores, Workers: 8, Patience: time.Minute}.Start()
 	enough := func(when string) {
 		if !traffic.AwaitSettled(200) {
 			t.Errorf("%s the fault no calls are settled", when)
@@ -70,7 +70,7 @@ func TestConnectionsLostInMidPipeline(t *testing.T) {
 			}
 		}
 	})
-	under(t, Options{Addrs: []string{p.Addr()}}, func(traffic *topology.Traffic) { traffic.AwaitSettled(2000) })
+	under(t, Options{Addrs: []string{p.Addr()}}, func(traffic *rivals.Traffic) { traffic.AwaitSettled(2000) })
 	if c := p.Counts(); c.Closed < 10 || c.Reset < 10 {
 		t.Errorf("only %d connections were closed and %d reset", c.Closed, c.Reset)
 	}
@@ -79,7 +79,7 @@ func TestConnectionsLostInMidPipeline(t *testing.T) {
 func TestTheScriptsAreForgottenUnderLoad(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{})
-	verdict := under(t, Options{Addrs: []string{srv.Addr}}, func(traffic *topology.Traffic) {
+	verdict := under(t, Options{Addrs: []string{srv.Addr}}, func(traffic *rivals.Traffic) {
 		for range 100 {
 			srv.Do("script", "flush")
 			traffic.AwaitSettled(5)
@@ -114,7 +114,7 @@ func TestWritesArePaused(t *testing.T) {
 	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won || a.Record.Epoch != 1 {
 		t.Errorf("%v at epoch %d, %v", a.Verdict, a.Record.Epoch, err)
 	}
-	under(t, Options{Addrs: []string{srv.Addr}}, func(*topology.Traffic) {
+	under(t, Options{Addrs: []string{srv.Addr}}, func(*rivals.Traffic) {
 		for range 3 {
 			srv.Do("client", "pause", 300, "all")
 			srv.AwaitInfo("role", "master") // it answers nothing until it is over

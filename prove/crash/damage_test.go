@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // remembered is how many calls of each tool the damaged file knows.

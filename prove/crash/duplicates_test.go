@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // copies is how often each id is sent, at the same time.

@@ -12,16 +12,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // traces are the words that a binary with failpoints holds: the functions and
 // variables of the package, its variable of the environment, and its names.
 func traces(t *testing.T, binary string) (found []string) {
 	t.Helper()
-	symbols, err := exec.CommandContext(t.Context(), proof.Go(), "tool", "nm", binary).Output()
+	symbols, err := exec.CommandContext(t.Context(), harness.Go(), "tool", "nm", binary).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // tally counts what many workers see.

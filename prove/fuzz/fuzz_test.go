@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/fuzz"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 const (
@@ -100,7 +100,7 @@ func build(t *testing.T) map[string]string {
 // compile runs the go command in dir.
 func compile(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), proof.Go(), args...)
+	cmd := exec.CommandContext(t.Context(), harness.Go(), args...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/transcript"
 )
 
 const (

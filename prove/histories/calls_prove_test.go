@@ -22,7 +22,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // TestRedis: several processes on one server, which are stopped for a while and

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // callsPerRound is how many calls are in flight when the store dies.

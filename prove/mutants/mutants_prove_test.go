@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // onlyEnv names the environment variable that holds a pattern of the names of
@@ -102,7 +103,7 @@ func (r *runner) judge(m Mutant) (verdict, string) {
 	if len(m.Edits) == 0 {
 		histories = "500"
 	}
-	cmd := exec.CommandContext(ctx, proof.Go(), "test", "-tags", "prove", "-overlay", overlay, "-count=1", "-timeout", "4m",
+	cmd := exec.CommandContext(ctx, harness.Go(), "test", "-tags", "prove", "-overlay", overlay, "-count=1", "-timeout", "4m",
 		"-vet=off", "-ldflags=-s -w", // a third of the time
 		"-run", m.Suite.Run, m.Suite.Package)
 	cmd.Dir = r.root

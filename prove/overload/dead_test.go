@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // death is a way in which an upstream is dead.

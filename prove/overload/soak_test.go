@@ -18,9 +18,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 const (

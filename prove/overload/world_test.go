@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/prove/scratch"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // connections is how many connections the agents of a load have together.

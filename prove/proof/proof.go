@@ -3,7 +3,6 @@
 package proof
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,9 +34,6 @@ type Row struct {
 	// Figure is what was measured, in a few words.
 	Figure string `json:"figure"`
 }
-
-// Go is the go command that the Makefile was told to use.
-func Go() string { return cmp.Or(os.Getenv("GO"), "go") }
 
 // Full reports whether the proofs run in full size. A size that is neither
 // short nor full is a mistake that must not pass for either.

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/prove/faultproxy"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // scriptHash is the name under which a server knows a script of the store.

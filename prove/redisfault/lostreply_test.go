@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/dedupe/redisstore"
-	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 func TestMain(m *testing.M) {

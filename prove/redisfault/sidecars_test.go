@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
 // Two whole sidecars share a Redis whose replies are lost, now of the claim, now

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // What a lost claim means: after the failover every call that had run is made

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/prove/faultproxy"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // watched is a master with one replica, and the three Sentinels that watch it.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/prove/faultproxy"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
 // linkFrozen is how long a replica hears nothing before its master dies.

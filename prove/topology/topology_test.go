@@ -12,12 +12,11 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/testkit/rivals"
 )
 
 const (
-	// conversations is how many conversations a load has; see Traffic.request.
-	conversations = 97
 	// workers is how many calls a load has open at a time.
 	workers = 16
 	// patience is how long a caller goes on asking.
@@ -30,9 +29,9 @@ func howLong() time.Duration { return proof.Pick(6*time.Second, 2*time.Minute) }
 // prove injects a fault again and again while calls are made by two sidecars'
 // stores, and reports the row. inject is one fault, and returns when it is over;
 // further is what the row says of a control.
-func prove(t *testing.T, fault string, options redisstore.Options, inject func(*Traffic), further ...string) {
+func prove(t *testing.T, fault string, options redisstore.Options, inject func(*rivals.Traffic), further ...string) {
 	t.Helper()
-	traffic := Load{Stores: openStores(t, options), Workers: workers, Patience: patience, Name: "prove"}.Start()
+	traffic := rivals.Load{Stores: openStores(t, options), Workers: workers, Patience: patience, Name: "prove"}.Start()
 	faults := 0
 	for until := time.Now().Add(howLong()); time.Now().Before(until); faults++ {
 		if !traffic.AwaitSettled(workers) {
@@ -78,7 +77,7 @@ func openStores(t *testing.T, options redisstore.Options) []dedupe.Store {
 
 func TestTheScriptsAreForgotten(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
-	prove(t, "SCRIPT FLUSH under load", redisstore.Options{Addrs: []string{srv.Addr}}, func(*Traffic) {
+	prove(t, "SCRIPT FLUSH under load", redisstore.Options{Addrs: []string{srv.Addr}}, func(*rivals.Traffic) {
 		srv.Do("script", "flush")
 	})
 	if srv.Info("errorstat_NOSCRIPT") == "" {
@@ -88,13 +87,13 @@ func TestTheScriptsAreForgotten(t *testing.T) {
 
 func TestTheServerIsRestarted(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
-	prove(t, "Redis restarted under load (AOF)", redisstore.Options{Addrs: []string{srv.Addr}}, func(*Traffic) {
+	prove(t, "Redis restarted under load (AOF)", redisstore.Options{Addrs: []string{srv.Addr}}, func(*rivals.Traffic) {
 		srv.Kill()
 		srv.Restart()
 	})
 	// A server that keeps nothing must be found out, or nothing was tried.
 	forgetful := redisserver.Start(t, redisserver.Options{})
-	traffic := Load{Stores: openStores(t, redisstore.Options{Addrs: []string{forgetful.Addr}}), Workers: workers, Patience: patience, Name: "control"}.Start()
+	traffic := rivals.Load{Stores: openStores(t, redisstore.Options{Addrs: []string{forgetful.Addr}}), Workers: workers, Patience: patience, Name: "control"}.Start()
 	traffic.AwaitSettled(10 * workers)
 	forgetful.Kill()
 	forgetful.Restart()
@@ -109,7 +108,7 @@ func TestTheServerIsRestarted(t *testing.T) {
 func TestTheClusterFailsOver(t *testing.T) {
 	c := startBehindProxies(t)
 	options := redisstore.Options{Cluster: true, Addrs: c.Addrs(), Timeout: time.Second, WaitTimeout: 200 * time.Millisecond}
-	traffic := Load{Stores: openStores(t, options), Workers: workers, Patience: patience, Name: "control"}.Start()
+	traffic := rivals.Load{Stores: openStores(t, options), Workers: workers, Patience: patience, Name: "control"}.Start()
 	if !traffic.AwaitSettled(workers) {
 		t.Error("no calls are settled")
 	}
@@ -119,21 +118,21 @@ func TestTheClusterFailsOver(t *testing.T) {
 		t.Errorf("without wait_replicas none of %d calls was forgotten: this fault shows nothing", control.Calls)
 	}
 	options.WaitReplicas = 1
-	prove(t, "Cluster failover under load, wait_replicas 1", options, func(*Traffic) { c.failOver() },
+	prove(t, "Cluster failover under load, wait_replicas 1", options, func(*rivals.Traffic) { c.failOver() },
 		fmt.Sprintf("replication link frozen before each; control without wait_replicas: %d calls, %d violations", control.Calls, control.Violations))
 }
 
 func TestTheClusterIsResharded(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
 	turn := 0
-	prove(t, "Cluster resharding under load", redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1}, func(traffic *Traffic) {
+	prove(t, "Cluster resharding under load", redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1}, func(traffic *rivals.Traffic) {
 		turn++
-		slot := cluster.Slot(fmt.Sprintf("{prove/%d}", turn%conversations))
+		slot := cluster.Slot(fmt.Sprintf("{prove/%d}", turn%rivals.Conversations))
 		from := cluster.MasterOf(slot)
 		for _, to := range cluster.Masters() {
 			if to != from {
 				cluster.BeginMove(slot, from, to)
-				traffic.AwaitSettled(conversations) // some of them where the keys are half moved
+				traffic.AwaitSettled(rivals.Conversations) // some of them where the keys are half moved
 				cluster.MoveKeys(slot, from, to)
 				cluster.EndMove(slot, from, to)
 				break
@@ -155,13 +154,13 @@ func TestTheClusterIsResharded(t *testing.T) {
 func TestTheServerHangs(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	options := redisstore.Options{Addrs: []string{srv.Addr}, Timeout: 200 * time.Millisecond}
-	prove(t, "Redis stopped and continued (SIGSTOP) under load", options, func(traffic *Traffic) {
+	prove(t, "Redis stopped and continued (SIGSTOP) under load", options, func(traffic *rivals.Traffic) {
 		srv.Pause()
 		failed := traffic.Repeats()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for traffic.Repeats() == failed && ctx.Err() == nil {
-			time.Sleep(betweenTries) // until somebody has noticed
+			time.Sleep(20 * time.Millisecond) // until somebody has noticed
 		}
 		srv.Resume()
 	})

@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/mcpservers"
-	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/transports/wire"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
+	"github.com/sidecall/sidecall/testkit/wire"
 )
 
 // client makes one call of the tool act through a client library; the error is

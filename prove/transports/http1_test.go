@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/transports/wire"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/wire"
 )
 
 // rounds is how often each fault meets each tool.

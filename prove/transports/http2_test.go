@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/sidecall/sidecall/e2e/harness"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/transports/wire"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/wire"
 )
 
 // refused are the faults by which a server says that it did not process a

@@ -22,10 +22,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/e2e/harness"
-	"github.com/sidecall/sidecall/e2e/upstream"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/prove/proof"
+	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
 // ledgerVariable makes the test binary an MCP server on stdin and stdout, whose

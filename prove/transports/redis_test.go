@@ -13,9 +13,9 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
-	"github.com/sidecall/sidecall/prove/faultproxy"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/prove/redisserver"
+	"github.com/sidecall/sidecall/testkit/faultproxy"
+	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
 

@@ -31,8 +31,8 @@ import (
 
 	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/prove/redisserver"
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/testkit/transcript"
 )
 
 // startTimeout bounds the start of a process on a machine that is busy; endTimeout

@@ -1,7 +1,7 @@
 // Package topology proves that no fault of a Redis, whatever its topology, makes
 // a call happen twice or forget its result. Load is the traffic, and the oracle
 // that judges it.
-package topology
+package rivals
 
 import (
 	"context"
@@ -14,9 +14,12 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+// Conversations is how many conversations a load has, named 0, 1, 2, ...
+const Conversations = 97
+
 const (
-	// rivals is how many owners want each call at the same time.
-	rivals = 2
+	// wanted is how many owners want each call at the same time.
+	wanted = 2
 	// keptComplaints bounds the violations that are kept as sentences.
 	keptComplaints = 20
 	// oneTry bounds one request to a store.
@@ -131,7 +134,7 @@ func (t *Traffic) call(id int64) {
 	begin := time.Now()
 	var wins atomic.Int32
 	var crowd sync.WaitGroup
-	for rival := range rivals {
+	for rival := range wanted {
 		crowd.Go(func() {
 			if t.claim(id, rival) {
 				wins.Add(1)
@@ -224,7 +227,7 @@ func (t *Traffic) store(n int64) dedupe.Store { return t.load.Stores[n%int64(len
 func (t *Traffic) request(id int64, owner string) dedupe.Request {
 	return dedupe.Request{
 		// Some share a conversation, so a slot, with others.
-		Key:  dedupe.Key{Tenant: t.load.Name, Conversation: fmt.Sprint(id % 97), Turn: "1", ID: fmt.Sprint(id)},
+		Key:  dedupe.Key{Tenant: t.load.Name, Conversation: fmt.Sprint(id % Conversations), Turn: "1", ID: fmt.Sprint(id)},
 		Tool: "charge", Effect: tool.NonIdempotent, Fingerprint: [32]byte{1}, Owner: owner,
 		Lease: lease, Retention: 24 * time.Hour,
 	}

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // dialTimeout bounds the connection to the target.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/e2e/upstream"
+	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
 func start(t *testing.T) *upstream.Server {

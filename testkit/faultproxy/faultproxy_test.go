@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sidecall/sidecall/e2e/harness"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

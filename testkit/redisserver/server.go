@@ -22,7 +22,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sidecall/sidecall/prove/transcript"
+	"github.com/sidecall/sidecall/testkit/transcript"
 )
 
 const (

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/sidecall/sidecall/prove/proof"
 )
 
 // RaceEnv names the environment variable that, when it is not empty, has the
@@ -25,6 +24,9 @@ const raceExitCode = 66
 // raceOptions have the first race end the process, and no other process wait
 // for further ones.
 var raceOptions = fmt.Sprintf("GORACE=halt_on_error=1 exitcode=%d atexit_sleep_ms=0", raceExitCode)
+
+// Go is the go command that the Makefile was told to use.
+func Go() string { return cmp.Or(os.Getenv("GO"), "go") }
 
 // build is a binary that is built when it is first needed.
 type build struct {
@@ -94,7 +96,7 @@ func (build *build) make() (path string, err error) {
 	}
 	path = filepath.Join(dir, build.name)
 	args := append([]string{"build"}, build.flags...)
-	cmd := exec.CommandContext(context.Background(), proof.Go(), append(args, "-o", path, "./cmd/sidecall")...)
+	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", path, "./cmd/sidecall")...)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
