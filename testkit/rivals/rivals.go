@@ -1,6 +1,6 @@
-// Package topology proves that no fault of a Redis, whatever its topology, makes
-// a call happen twice or forget its result. Load is the traffic, and the oracle
-// that judges it.
+// Package rivals is traffic for stores, and the oracle that judges it: every call
+// is wanted by several owners at a time, one of them may win it, and its result
+// is never forgotten.
 package rivals
 
 import (
