@@ -153,7 +153,7 @@ func (s *Sidecar) Run() {
 	s.t.Helper()
 	s.launch()
 	if err := s.answers(); err != nil {
-		s.t.Fatalf("the sidecar did not start: %v\n%s", err, s.Log())
+		s.t.Fatalf("the sidecar did not start: %v\n%s", err, words(s.Log()))
 	}
 }
 
@@ -215,25 +215,10 @@ func (s *Sidecar) Kill() {
 	s.Signal(syscall.SIGKILL)
 	switch signal, err := s.AwaitDeath(); {
 	case err != nil:
-		s.t.Fatalf("it was to be killed, but %v\n%s", err, lastWords(s.Log()))
+		s.t.Fatalf("it was to be killed, but %v\n%s", err, words(s.Log()))
 	case signal != syscall.SIGKILL:
-		s.t.Fatalf("it was to be killed, but it was ended by: %v\n%s", signal, lastWords(s.Log()))
+		s.t.Fatalf("it was to be killed, but it was ended by: %v\n%s", signal, words(s.Log()))
 	}
-}
-
-// mostWords bounds lastWords: a trace of the goroutine at fault, and of some
-// more.
-const mostWords = 16 << 10
-
-// lastWords is what a log says of the end: from the report of a crash on, which
-// the traces of many goroutines may follow, or else its last lines.
-func lastWords(log string) string {
-	for _, report := range []string{"WARNING: DATA RACE", "\nfatal error: ", "\npanic: ", "\nSIG"} {
-		if at := strings.Index(log, report); at >= 0 {
-			return log[at:min(at+mostWords, len(log))]
-		}
-	}
-	return log[max(0, len(log)-mostWords):]
 }
 
 // Signal sends a signal to the process. One that has ended already is left to
@@ -257,7 +242,7 @@ func (s *Sidecar) Wait() int {
 			s.t.Fatal(s.exit)
 		}
 	case <-time.After(endTimeout):
-		s.t.Fatalf("the sidecar did not end\n%s", s.Log())
+		s.t.Fatalf("the sidecar did not end\n%s", words(s.Log()))
 	}
 	return cmd.ProcessState.ExitCode()
 }
@@ -271,7 +256,7 @@ func (s *Sidecar) Stop() {
 	}
 	s.Signal(syscall.SIGTERM)
 	if code := s.Wait(); code != 0 {
-		s.t.Errorf("the sidecar ended with exit code %d\n%s", code, s.Log())
+		s.t.Errorf("the sidecar ended with exit code %d\n%s", code, words(s.Log()))
 	}
 }
 
@@ -309,7 +294,7 @@ func (s *Sidecar) Call(req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteTo
 	defer cancel()
 	res, err := s.Client.ExecuteTool(ctx, req)
 	if err != nil {
-		s.t.Fatalf("%s: %v\n%s", req.GetToolName(), err, s.Log())
+		s.t.Fatalf("%s: %v\n%s", req.GetToolName(), err, words(s.Log()))
 	}
 	return res
 }
@@ -357,7 +342,7 @@ func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 	}
 	code = cmd.ProcessState.ExitCode()
 	if code == raceExitCode { // which a test that waits for a failure would take for one
-		tb.Fatalf("sidecall %s: exit code %d\n%s", strings.Join(args, " "), code, lastWords(errOut.String()))
+		tb.Fatalf("sidecall %s: exit code %d\n%s", strings.Join(args, " "), code, words(errOut.String()))
 	}
 	return code, out.String(), errOut.String()
 }
