@@ -45,13 +45,17 @@ clean: ## Remove what was built or installed below this directory
 ## Test
 
 .PHONY: test
-test: ## THE test command: everything, with timings; installs what it needs
+test: ## THE test command: all but what a clock judges, with timings; installs what it needs
 	@GO="$(GO)" MAKE="$(MAKE)" scripts/test.sh
+
+.PHONY: test-frozen
+test-frozen: ## The same on a machine that stands still for five seconds in every minute
+	GO="$(GO)" MAKE="$(MAKE)" scripts/freeze.sh scripts/test.sh
 
 .PHONY: unit
 unit: ## Unit tests: Go and nothing else
 	@test -n "$(RACE)" || echo "unit: no C compiler, so no race detector"
-	$(GO) test $(RACE) -timeout 10m ./...
+	GO="$(GO)" scripts/unit.sh $(RACE)
 
 .PHONY: e2e
 e2e: deps ## End-to-end tests: real servers, real clients, faults
@@ -64,6 +68,10 @@ prove: deps ## Every fault, every figure, some two hours: one table, no violatio
 .PHONY: prove-short
 prove-short: deps ## The short form of it, a few minutes
 	GO="$(GO)" $(GO) run ./prove
+
+.PHONY: prove-counted
+prove-counted: deps ## What of the short form compares and counts, and needs no clock: as in make test
+	GO="$(GO)" $(GO) run ./prove -counted
 
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory

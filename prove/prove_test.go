@@ -172,6 +172,17 @@ func TestRunningNothingProvesNothing(t *testing.T) {
 	}
 }
 
+// What a clock judges is left out where only what counts is wanted, and the run
+// says so.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	(runner{counted: true, out: &b}).all(t.Context(), []step{{name: "soak", clock: true}}, regexp.MustCompile(""))
+	if !strings.Contains(b.String(), "LEFT OUT soak\n") {
+		t.Errorf("a run that only counts says %s", b.String())
+	}
+}
+
 // A step takes seconds to come to its end after a signal; the verdict is that of
 // the run, not of the steps before it.
 func TestInterruptedProvesNothing(t *testing.T) {

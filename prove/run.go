@@ -53,7 +53,7 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	if r.full {
 		size, limit = "full", s.full
 	}
-	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run}
+	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run, "-skip", s.skip}
 	env, _ := environment(os.Environ())
 	env = append(env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	if s.race && !r.full {

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the end-to-end tests: every package with files tagged e2e. Never from the
+# Runs the end-to-end tests, with the unit tests of their packages. Never from the
 # cache, since they depend on more than this source tree.
 #
 # usage: e2e.sh [flags of go test, such as -race]
+#        e2e.sh -packages    lists the packages
 #
 # With -race the sidecars that the tests start have the race detector too.
 set -eu
@@ -11,6 +12,10 @@ cd "$(dirname "$0")/.."
 packages=$(grep -rlE --include='*.go' --exclude-dir=node_modules --exclude-dir='.?*' '^//go:build .*\be2e\b' . | xargs -n 1 dirname | sort -u)
 [ -n "$packages" ] || { echo "e2e: there is no package with end-to-end tests" >&2; exit 1; }
 case " $* " in
+" -packages ")
+	echo "$packages"
+	exit
+	;;
 *" -race "*) export SIDECALL_E2E_RACE=1 ;;
 esac
 # shellcheck disable=SC2086 # one argument per package
