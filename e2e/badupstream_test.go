@@ -270,7 +270,7 @@ func TestBadUpstreamNeverHurts(t *testing.T) {
 	var config strings.Builder
 	fmt.Fprintf(&config, `
 limits: {keep_output_bytes: 1MiB}
-defaults: {attempt_timeout: 5s, deadline: 20s, retry: {base: 5ms, max: 20ms}}
+defaults: {attempt_timeout: 15s, deadline: 50s, retry: {base: 5ms, max: 20ms}}
 backends: {up: {http: {base_url: %q, allow_private: true}, breaker: {failures: 100000}}}
 tools:
 `, up.URL)

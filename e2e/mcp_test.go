@@ -184,7 +184,7 @@ func (w *world) everything(t *testing.T, prefix string) {
 		t.Errorf("what a discovered tool says is not marked untrusted: %s", echoed.GetContent())
 	}
 	w.does(prefix+"get-sum", args(t, "a", 19, "b", 23.5), "42.5")
-	w.does(prefix+"trigger-long-running-operation", args(t, "duration", 8, "steps", 16), "Long running operation completed")
+	w.does(prefix+"trigger-long-running-operation", args(t, "duration", 11, "steps", 22), "Long running operation completed")
 
 	pictured := w.does(prefix+"get-tiny-image", "{}", "image")
 	if blocks := pictured.GetBlocks(); len(blocks) != 1 || blocks[0].GetType() != "image" || blocks[0].GetMimeType() != "image/png" {

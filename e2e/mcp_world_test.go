@@ -46,8 +46,9 @@ func startWorld(t *testing.T) *world {
 	}
 	makeRepo(t, w.repo)
 	remote := startHTTPServer(t, freePort(t))
-	// Shorter than the operation takes: its progress has to keep it alive.
-	impatient := map[string]any{"trigger-long-running-operation": map[string]any{"attempt_timeout": "4s"}}
+	// Shorter than the operation takes: its progress has to keep it alive. Longer
+	// than a machine may stand still.
+	impatient := map[string]any{"trigger-long-running-operation": map[string]any{"attempt_timeout": "9s"}}
 	w.Sidecar = harness.Start(t, inYAML(t, map[string]any{"backends": map[string]any{
 		"files": with(stdio(t)(mcpservers.Filesystem(w.files)), "prefix", "files_",
 			"effects", map[string]string{"read_text_file": "read_only", "write_file": "idempotent"}),

@@ -138,6 +138,11 @@ var steps = []step{
 		rows: []string{"mutants"},
 	},
 	{
+		name: "demo", pkg: "./prove/demo", run: ".", clock: true,
+		short: 3 * time.Minute, full: 5 * time.Minute,
+		rows: []string{"demo in less than 15 s"},
+	},
+	{
 		name: "overload", pkg: "./prove/overload", run: "TestFiveTimes", clock: true,
 		short: 5 * time.Minute, full: 15 * time.Minute,
 		rows: []string{

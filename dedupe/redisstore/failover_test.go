@@ -101,14 +101,18 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 	heir := cluster.ReplicaOf(old)
 	old.Do("wait", 1, 10_000)
 	old.Pause()
-	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	begin := time.Now()
-	if a, err := s.Admit(short, req); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, %v", a.Verdict, err)
+	shortest := time.Hour
+	for range 3 { // in one of which the machine may stand still
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		begin := time.Now()
+		if a, err := s.Admit(short, req); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", a.Verdict, err)
+		}
+		cancel()
+		shortest = min(shortest, time.Since(begin))
 	}
-	cancel()
-	if took := time.Since(begin); took > 4*time.Second { // the store's own limit is 5 s
-		t.Errorf("a context of 100 ms was heeded after %v", took)
+	if shortest > 4*time.Second { // the store's own limit is 5 s
+		t.Errorf("a context of 100 ms was heeded after %v", shortest)
 	}
 	cluster.AwaitHeir(old, heir)
 	until(t, "the claim on the new master", func() bool {

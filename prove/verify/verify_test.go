@@ -27,11 +27,12 @@ import (
 
 const (
 	// notRunAfter is from when on the sidecars believe that a call whose effect
-	// is not there has not run.
-	notRunAfter = 5 * time.Second
-	// latest is how long after its request an effect may come, at the most. The
+	// is not there has not run. It is what an effect may be late, and what the
+	// machine may stand still between a request and its arrival.
+	notRunAfter = latest + 8*time.Second
+	// latest is how long after its arrival an effect may come, at the most. The
 	// upstream keeps to it: what would come later does not come at all.
-	latest = notRunAfter - time.Second
+	latest = 4 * time.Second
 	// patience bounds the duplicates of one call.
 	patience = 2 * time.Minute
 )
