@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -201,7 +202,7 @@ func htmlMessage(page []byte) string {
 	if title == "" || strings.ContainsAny(title, "<>") {
 		return "an HTML page"
 	}
-	return "an HTML page titled " + strconv.Quote(Clip(title, 200))
+	return "an HTML page titled " + strconv.Quote(tool.ShortenBytes(title, 200))
 }
 
 // stackLine is a line of a stack trace in one of the common languages.
@@ -225,16 +226,4 @@ func withoutStack(text string) string {
 		}
 	}
 	return text
-}
-
-// Clip cuts text to at most limit bytes, between characters, the cut marked.
-func Clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len("…")
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
 }

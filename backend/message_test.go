@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/backend"
 )
@@ -51,18 +50,6 @@ func TestWhatAnUpstreamSays(t *testing.T) {
 	}
 	if got := backend.Message(&backend.Reply{Binary: "image/png", Size: 10}); got != "" {
 		t.Errorf("a picture says %q", got)
-	}
-}
-
-func TestClipCutsBetweenCharacters(t *testing.T) {
-	for limit := 3; limit < 12; limit++ {
-		got := backend.Clip(strings.Repeat("\u65e5\u672c\u8a9e", 2), limit)
-		if len(got) > limit || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-			t.Errorf("limit %d: %q", limit, got)
-		}
-	}
-	if got := backend.Clip("short", 5); got != "short" {
-		t.Errorf("got %q", got)
 	}
 }
 

@@ -156,18 +156,6 @@ tools:
 	}
 }
 
-func TestNearest(t *testing.T) {
-	have := []string{"max_attempts", "base", "input_schema", "verify_with"}
-	for want, expected := range map[string]string{
-		"max_attempt": "max_attempts", "maxAttempts": "max_attempts", "MAX-ATTEMPTS": "max_attempts",
-		"bsae": "base", "inputSchema": "input_schema", "x": "", "completely": "", strings.Repeat("base", 100): "",
-	} {
-		if got := nearest(want, have); got != expected {
-			t.Errorf("nearest(%q) = %q, want %q", want, got, expected)
-		}
-	}
-}
-
 func TestProblemsAreSortedAndBounded(t *testing.T) {
 	c := &collector{file: "f"}
 	for i := range maxCollected + 5 {

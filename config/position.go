@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // position is a place in the file and in its structure.
@@ -144,16 +146,7 @@ func step(n *yaml.Node, key string) (next spot, lost bool) {
 }
 
 // shorten keeps the text of a message readable.
-func shorten(s string) string { return shortenTo(s, 60) }
-
-// shortenTo keeps at most so many characters.
-func shortenTo(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	return string(runes[:most-1]) + "…"
-}
+func shorten(s string) string { return tool.Shorten(s, 60) }
 
 // index is a list index as a step of a path.
 func index(i int) string { return strconv.Itoa(i) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // item is the field's rules as they hold for each item of a list or a map.
@@ -99,7 +101,7 @@ func advise(value string) string {
 
 // didYouMean names the nearest of the values, if any is near.
 func didYouMean(value string, among []string) string {
-	if name := nearest(value, among); name != "" {
+	if name := tool.Closest(value, among); name != "" {
 		return "; did you mean " + quote(name) + "?"
 	}
 	return ""

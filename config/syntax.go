@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // maxDepth bounds nesting, after aliases have been expanded.
@@ -111,7 +113,7 @@ func syntaxProblem(file string, data []byte, err error) *Problem {
 
 // parserSays are the words of the parser, which may quote an anchor or a tag of
 // any length.
-func parserSays(message string) string { return shortenTo(message, 200) }
+func parserSays(message string) string { return tool.Shorten(message, 200) }
 
 func syntaxAdvice(le *yaml.LoadError, line string) string {
 	here, before := "", line

@@ -157,7 +157,7 @@ func suggestion(message string, in scope) string {
 		return ""
 	}
 	names := in.names()
-	if near := nearest(name, names); near != "" {
+	if near := tool.Closest(name, names); near != "" {
 		return fmt.Sprintf(", did you mean %q?", near)
 	}
 	return ", the variables are " + strings.Join(names, ", ")
@@ -227,36 +227,4 @@ func (s scope) names() []string {
 		names[i] = v.name
 	}
 	return names
-}
-
-// nearest returns the name that differs least from text, by at most a third of
-// its letters; empty when there is none.
-func nearest(text string, names []string) string {
-	best, least := "", max(1, len(text)/3)+1
-	for _, name := range names {
-		if d := distance(text, name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

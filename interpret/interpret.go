@@ -283,7 +283,7 @@ func badOutput(constraint string, reply *backend.Reply, err error) *tool.Failure
 	return &tool.Failure{
 		Code: tool.CodeInvalidOutput, Evidence: tool.Definite, CallerFault: true,
 		ErrorType: "invalid_output", Status: reply.Status,
-		Constraint: constraint, Message: backend.Clip(string(reply.Text), backend.MaxMessage), Err: err,
+		Constraint: constraint, Message: tool.ShortenBytes(string(reply.Text), backend.MaxMessage), Err: err,
 	}
 }
 

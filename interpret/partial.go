@@ -7,7 +7,6 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 
-	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -83,11 +82,11 @@ func (p *partial) show(e *expression, v *view, item ref.Val) string {
 		}
 	}
 	if text, ok := value.Value().(string); ok {
-		return backend.Clip(text, maxItemText)
+		return tool.ShortenBytes(text, maxItemText)
 	}
 	text, err := encode(plainValue(value))
 	if err != nil {
 		return "" // no JSON value, so nothing to show
 	}
-	return backend.Clip(string(text), maxItemText)
+	return tool.ShortenBytes(string(text), maxItemText)
 }

@@ -92,7 +92,7 @@ func (v *view) selected() any {
 
 // message is what the reply says, for a failure that the mapping found.
 func (v *view) message() string {
-	return backend.Clip(backend.Message(v.reply), backend.MaxMessage)
+	return tool.ShortenBytes(backend.Message(v.reply), backend.MaxMessage)
 }
 
 // jsonOf is the JSON text of a reply; nil when it has none. Standard output of

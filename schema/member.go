@@ -28,7 +28,7 @@ func (x *explainer) unknownProperty(f finding) tool.Error {
 		Constraint: "additionalProperties: " + compact(unique(anys(shownNames))),
 		Received:   x.received(f.at),
 	}
-	name := quoted(shorten(f.name, 100))
+	name := quoted(tool.Shorten(f.name, 100))
 	if f.rename != "" {
 		v.Hint = didYouMean(f.rename) + " Rename " + name + " to " + quoted(f.rename) + x.again()
 		return v
@@ -61,9 +61,9 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 		Constraint: "required: " + short.short(list),
 		Received:   tool.ReceivedMissing,
 	}
-	name := quoted(shorten(f.name, 100))
+	name := quoted(tool.Shorten(f.name, 100))
 	if f.misnamed != nil {
-		v.Hint = didYouMean(f.name) + " Rename " + quoted(shorten(f.misnamed.last(), 100)) + " to " + name + x.again()
+		v.Hint = didYouMean(f.name) + " Rename " + quoted(tool.Shorten(f.misnamed.last(), 100)) + " to " + name + x.again()
 		return v
 	}
 	example := ""
@@ -98,11 +98,11 @@ func (x *explainer) badName(f finding) tool.Error {
 	for _, c := range candidates {
 		name, ok := c.(string)
 		if _, taken := (location{name}).at(obj); ok && name != "" && !taken && fits(list, name) {
-			v.Hint = didYouMean(name) + " Rename " + quoted(shorten(f.name, 100)) + " to " + quoted(name) + x.again()
+			v.Hint = didYouMean(name) + " Rename " + quoted(tool.Shorten(f.name, 100)) + " to " + quoted(name) + x.again()
 			return v
 		}
 	}
-	v.Hint = "Rename or remove " + quoted(shorten(f.name, 100)) + x.again()
+	v.Hint = "Rename or remove " + quoted(tool.Shorten(f.name, 100)) + x.again()
 	return v
 }
 

@@ -74,7 +74,7 @@ const tooFar = 1000
 // spelling is a name prepared for comparison.
 type spelling struct {
 	exact  string
-	plain  []rune   // lower case, letters and digits only, at most 64
+	plain  []rune   // lower case, letters and digits only, at most tool.MaxSpelling
 	tokens []string // the words of snake_case, kebab-case, camelCase, in lower case, singular
 }
 
@@ -100,7 +100,7 @@ func newSpelling(name string) spelling {
 		previousLower = unicode.IsLower(r) || unicode.IsDigit(r)
 		lower := unicode.ToLower(r)
 		word = append(word, lower)
-		if s.plain = append(s.plain, lower); len(s.plain) == 64 {
+		if s.plain = append(s.plain, lower); len(s.plain) == tool.MaxSpelling {
 			break
 		}
 	}
@@ -169,36 +169,13 @@ func typos(a, b []rune) int {
 	case longest <= 8:
 		limit = 2
 	}
-	if d := editDistance(a, b); d <= limit && 2*d < longest {
+	if longest-min(len(a), len(b)) > limit {
+		return tooFar
+	}
+	if d := tool.EditDistance(a, b); d <= limit && 2*d < longest {
 		return d
 	}
 	return tooFar
-}
-
-// editDistance is the optimal string alignment distance.
-func editDistance(a, b []rune) int {
-	if diff := len(a) - len(b); diff > 3 || diff < -3 {
-		return tooFar
-	}
-	previous2, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		current[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				current[j] = min(current[j], previous2[j-2]+1)
-			}
-		}
-		previous2, previous, current = previous, current, previous2
-	}
-	return previous[len(b)]
 }
 
 // sameWords reports whether all words of one name are words of the other, and

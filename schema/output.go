@@ -6,6 +6,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Output checks structured results of one tool. It is immutable and safe for
@@ -50,7 +52,7 @@ func (o *Output) Validate(v any) string {
 	if where == "" {
 		where = "the result"
 	}
-	return shorten(where+" "+f.complaint(), 200) + "."
+	return tool.Shorten(where+" "+f.complaint(), 200) + "."
 }
 
 // ValidateJSON is Validate for a result that is still text. Duplicate names are

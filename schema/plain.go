@@ -7,6 +7,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // plain words the findings whose constraint is the keyword and its value as
@@ -87,5 +89,5 @@ func (x *explainer) contained(f finding) string {
 
 // sentence is the library's own sentence, for what no keyword names.
 func sentence(k jsonschema.ErrorKind) string {
-	return shorten(strings.ReplaceAll(k.LocalizedString(printer), "'", ""), 200)
+	return tool.Shorten(strings.ReplaceAll(k.LocalizedString(printer), "'", ""), 200)
 }

@@ -25,22 +25,7 @@ const maxReceived = 200
 func shown(v any, secrets *sensitiveness) string {
 	w := writer{limit: maxReceived * utf8.UTFMax, secrets: secrets}
 	w.value(v)
-	return shorten(string(w.b), maxReceived)
-}
-
-// shorten cuts s to at most limit characters, the ellipsis included.
-func shorten(s string, limit int) string {
-	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == limit-1 {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
+	return tool.Shorten(string(w.b), maxReceived)
 }
 
 // compact is v as JSON without spaces, members in the order of their names.
@@ -179,7 +164,7 @@ func oneLine(s string, limit int) string {
 		return r
 	}, s)
 	s = strings.NewReplacer("e.g. ", "such as ", "Did you mean", "Is it").Replace(s)
-	return shorten(strings.TrimRight(strings.Join(strings.Fields(s), " "), "."), limit)
+	return tool.Shorten(strings.TrimRight(strings.Join(strings.Fields(s), " "), "."), limit)
 }
 
 // splitPointer is a JSON pointer's tokens, unescaped.

@@ -68,7 +68,7 @@ func (x *explainer) subject(f finding) string {
 	if len(f.at) == 0 {
 		return "the arguments"
 	}
-	return shorten(f.at.field(x.args), 100)
+	return tool.Shorten(f.at.field(x.args), 100)
 }
 
 // again is the end of every hint.

@@ -273,7 +273,7 @@ func describe(value any) string {
 	if err != nil {
 		return "" // decoded from JSON, so it encodes
 	}
-	return backend.Clip(string(text), 200)
+	return tool.ShortenBytes(string(text), 200)
 }
 
 // fieldPath is the path of a top-level argument, as in google.rpc.BadRequest.

@@ -36,7 +36,7 @@ func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.In
 		// The status is the answer; a body that is cut short changes nothing.
 		failure := statusFailure(resp, call)
 		if failure.Message == "" {
-			failure.Message = backend.Clip(b.redact.clean(backend.Message(&reply)), backend.MaxMessage)
+			failure.Message = tool.ShortenBytes(b.redact.clean(backend.Message(&reply)), backend.MaxMessage)
 		}
 		return reply, failure
 	}

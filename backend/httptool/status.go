@@ -89,6 +89,6 @@ func redirected(failure *tool.Failure, resp *http.Response) {
 	if to == nil {
 		return // 304, or 300 without a preference
 	}
-	failure.Message = "it points to " + backend.Clip(to.Scheme+"://"+to.Host+to.EscapedPath(), 300)
+	failure.Message = "it points to " + tool.ShortenBytes(to.Scheme+"://"+to.Host+to.EscapedPath(), 300)
 	failure.Hint = "Do not repeat this call. Tell the user that an operator must correct the address of this tool."
 }

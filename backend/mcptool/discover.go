@@ -114,7 +114,7 @@ func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
 			list.tools = append(list.tools, found)
 			continue
 		case err == nil:
-			err = fmt.Errorf("the name %q is taken", backend.Clip(found.Name, maxShownName))
+			err = fmt.Errorf("the name %q is taken", tool.ShortenBytes(found.Name, maxShownName))
 		}
 		if list.leftOut++; list.leftOut <= maxComplaints {
 			b.log.Warn("a tool was left out", "error", err)

@@ -242,6 +242,6 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 }
 
 // clip is what a failure repeats of the server's words.
-func clip(s string) string { return backend.Clip(strings.ToValidUTF8(s, "\uFFFD"), maxMessage) }
+func clip(s string) string { return tool.ShortenBytes(strings.ToValidUTF8(s, "\uFFFD"), maxMessage) }
 
 func lower(header string) string { return strings.ToLower(header) }
