@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/testkit/calltest"
 
 	"github.com/sidecall/sidecall/tool"
@@ -88,7 +89,7 @@ func TestTheHintFollowsTheVerification(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			s := up.sidecar(t, func(refund, _ *catalog.Route) {
 				refund.Verification.Program = verification(t, map[string]string{"order_id": "string(args.cents)"}, "false")
-				refund.Tool.Policy.Sensitive = []string{sensitive}
+				refund.Schema = sensitiveSchema(t, refund.Tool.InputSchema, sensitive)
 			})
 			req := calltest.Request("toolu_1", "refund")
 			req.ArgumentsJson = `{"order_id":"A-1","cents":5}`
@@ -105,4 +106,19 @@ func TestTheHintNamesAToolThatIsGone(t *testing.T) {
 	if hint := s.Call(calltest.Request("toolu_1", "refund")).GetError().GetHint(); !strings.HasSuffix(hint, "call look to see whether it has.") {
 		t.Errorf("the hint is %q", hint)
 	}
+}
+
+// sensitiveSchema is a schema compiled for a tool that lists a sensitive
+// argument, or none.
+func sensitiveSchema(t *testing.T, source []byte, name string) *schema.Schema {
+	t.Helper()
+	var options schema.Options
+	if name != "" {
+		options.Sensitive = []string{name}
+	}
+	compiled, err := schema.Compile("refund", source, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
 }

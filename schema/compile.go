@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -98,11 +99,17 @@ func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 }
 
 // Prepare does now what the first Check would have to do. Whoever registers
-// tools may call it in the background. The error is a *CompileError.
+// tools may call it in the background. The error is a *CompileError, but for a
+// nil Schema, that of a tool which is gone.
 func (s *Schema) Prepare() error {
+	if s == nil {
+		return errNoSchema
+	}
 	_, err := s.compiled()
 	return err
 }
+
+var errNoSchema = errors.New("there is no schema")
 
 func (s *Schema) compile() (checker, error) {
 	doc, fail := readSchema(s.name, s.source)
@@ -124,6 +131,25 @@ func (s *Schema) root() *jsonschema.Schema {
 
 // Name is the name of the tool.
 func (s *Schema) Name() string { return s.name }
+
+// Properties lists, sorted, the properties of the arguments that the schema
+// names at its top; those that it takes from elsewhere ($ref, allOf) are not
+// among them.
+func (s *Schema) Properties() []string {
+	if s.Prepare() != nil {
+		return nil
+	}
+	return sortedNames(s.root().Properties)
+}
+
+// Required lists those that the top of the schema says must be there, in its
+// order. The caller may change the list.
+func (s *Schema) Required() []string {
+	if s.Prepare() != nil {
+		return nil
+	}
+	return slices.Clone(s.root().Required)
+}
 
 func (s *Schema) sensitive() *sensitiveness { return s.secrets() }
 

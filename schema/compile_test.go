@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sidecall/sidecall/schema"
 )
 
@@ -111,5 +113,25 @@ func TestTenThousandToolsCompile(t *testing.T) {
 		if _, err := schema.Compile(fmt.Sprintf("tool_%d", i), tools[i%len(tools)].InputSchema, schema.Options{}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestPropertiesAndRequiredAreThoseOfTheTop(t *testing.T) {
+	s := mustCompile(t, `{"properties":{"b":{},"a":{"properties":{"inner":{}},"required":["inner"]}},"required":["z","b"],
+		"allOf":[{"properties":{"c":{}},"required":["c"]}]}`, schema.Options{})
+	if diff := cmp.Diff([]string{"a", "b"}, s.Properties()); diff != "" {
+		t.Error(diff)
+	}
+	required := s.Required()
+	if diff := cmp.Diff([]string{"z", "b"}, required); diff != "" {
+		t.Error(diff)
+	}
+	required[0] = "changed"
+	if _, _, violations := s.Check(map[string]any{"z": 1, "b": 2, "c": 3}); violations != nil {
+		t.Error("changing the list changed the schema")
+	}
+	none := mustCompile(t, `{"type":"object"}`, schema.Options{})
+	if len(none.Properties()) != 0 || len(none.Required()) != 0 {
+		t.Errorf("%v, %v", none.Properties(), none.Required())
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode"
@@ -67,6 +68,43 @@ func (l location) field(root any) string {
 		v = member(v, token)
 	}
 	return b.String()
+}
+
+// FieldPath splits a field, as errors name it, into the names and the decimal
+// indexes that lead to the value: a.b[2]["x.y"] is a, b, 2, x.y. What is written
+// otherwise, by an upstream say, is read as far as it makes sense.
+func FieldPath(field string) []string {
+	var path []string
+	for rest := field; rest != ""; {
+		if name, after, ok := quotedName(rest); ok {
+			path, rest = append(path, name), after
+			continue
+		}
+		end := strings.IndexAny(rest, ".[]")
+		switch {
+		case end < 0:
+			return append(path, rest)
+		case end == 0:
+			end = 1
+		default:
+			path = append(path, rest[:end])
+		}
+		rest = rest[end:]
+	}
+	return path
+}
+
+// quotedName reads ["x.y"] at the start of text.
+func quotedName(text string) (name, after string, ok bool) {
+	inside, odd := strings.CutPrefix(text, "[")
+	if !odd || !strings.HasPrefix(inside, `"`) {
+		return "", text, false
+	}
+	dec := json.NewDecoder(strings.NewReader(inside))
+	if dec.Decode(&name) != nil {
+		return "", text, false
+	}
+	return name, strings.TrimPrefix(inside[dec.InputOffset():], "]"), true
 }
 
 func writeName(b *strings.Builder, name string) {

@@ -1,11 +1,34 @@
 package schema
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
+
+// Secret reports whether the value that path leads to, from the arguments down,
+// is never shown: whether any name on the way is, or nearly is, that of a
+// property that is sensitive (Options.Sensitive, writeOnly, format: password).
+// Of a nil schema, and of one that cannot be compiled, everything is.
+func (s *Schema) Secret(path ...string) bool {
+	return s.Prepare() != nil || s.sensitive().covers(path)
+}
+
+// SecretTexts lists what in args is never shown, each scalar as text, so that
+// it can be looked for elsewhere. Empty strings and nulls are not listed; the
+// order is no particular one.
+func (s *Schema) SecretTexts(args map[string]any) []string {
+	if s.Prepare() != nil {
+		return (&sensitiveness{all: true}).texts(args, true, nil)
+	}
+	secrets := s.sensitive()
+	if !secrets.any() {
+		return nil
+	}
+	return secrets.texts(args, secrets.all, nil)
+}
 
 // sensitiveness knows the property names whose values are never shown. It goes
 // by name alone, wherever the name appears: a secret sent to the wrong place is
@@ -116,4 +139,28 @@ func (s *sensitiveness) within(v any) bool {
 		return s.inside(v)
 	}
 	return s.all
+}
+
+// texts adds the secrets in v to out; in a secret v every scalar is one.
+func (s *sensitiveness) texts(v any, secret bool, out []string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, child := range v {
+			out = s.texts(child, secret || s.has(name), out)
+		}
+	case []any:
+		for _, child := range v {
+			out = s.texts(child, secret, out)
+		}
+	case string:
+		if v != "" && (secret || s.inside(v)) {
+			out = append(out, v)
+		}
+	case nil:
+	default:
+		if secret {
+			out = append(out, fmt.Sprint(v))
+		}
+	}
+	return out
 }

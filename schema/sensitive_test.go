@@ -1,8 +1,11 @@
 package schema_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/schema/repair"
@@ -87,5 +90,51 @@ func TestADefaultOfASecretIsNotShown(t *testing.T) {
 	_, _, violations := s.Check(map[string]any{})
 	if text := tool.RenderError(violations[0], nil); strings.Contains(text, "changeit") {
 		t.Error(text)
+	}
+}
+
+func TestSecret(t *testing.T) {
+	s := mustCompile(t, `{"properties":{
+		"password":{"type":"string","format":"password"},
+		"card":{"type":"object","properties":{"number":{"type":"string","writeOnly":true},"brand":{"type":"string"}}},
+		"keys":{"type":"array","items":{"$ref":"#/$defs/key"}},
+		"card.code":{"type":"string"},
+		"note":{"type":"string"}},
+		"$defs":{"key":{"type":"string","writeOnly":true}}}`, schema.Options{Sensitive: []string{"token", "card.code"}})
+	for field, want := range map[string]bool{
+		"password": true, "passwrod": true, "card.number": true, "keys[2]": true, "token": true, "note.token[0].x": true, `["card.code"]`: true,
+		"": false, "card": false, "card.brand": false, "note": false, "keyss.x": true, `note["a.b"]`: false,
+	} {
+		if got := s.Secret(schema.FieldPath(field)...); got != want {
+			t.Errorf("%s: %v, want %v", field, got, want)
+		}
+	}
+	args, _ := s.ParseArgs(`{"password":"hunter2","note":"a note","card":{"number":[4111,"x",null,""],"brand":"visa"},
+		"keys":[true,"k"],"deep":[{"token":{"a":{"b":1.50}}}],"text":"{\"token\":\"t\"}"}`)
+	got := s.SecretTexts(args)
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"1.50", "4111", "hunter2", "k", "true", "x", `{"token":"t"}`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNothingIsSecretWithoutAMark(t *testing.T) {
+	s := mustCompile(t, `{"properties":{"password":{"type":"string"}}}`, schema.Options{})
+	if s.Secret("password") || s.Secret() || s.SecretTexts(map[string]any{"password": "hunter2"}) != nil {
+		t.Error("a secret that nobody marked")
+	}
+}
+
+func TestArgumentsMarkedAsAWholeAreSecret(t *testing.T) {
+	s := mustCompile(t, `{"writeOnly":true,"properties":{"a":{"type":"string"}}}`, schema.Options{})
+	if !s.Secret("a") || !s.Secret() || len(s.SecretTexts(map[string]any{"a": "b", "c": "d"})) != 2 {
+		t.Error("part of it is not secret")
+	}
+}
+
+func TestWithoutASchemaEverythingIsSecret(t *testing.T) {
+	var gone *schema.Schema
+	if !gone.Secret("a") || len(gone.SecretTexts(map[string]any{"a": "b"})) != 1 || gone.Properties() != nil || gone.Required() != nil {
+		t.Error("something is known of a schema that is not there")
 	}
 }
