@@ -80,8 +80,19 @@ func BenchmarkCanonical(b *testing.B) {
 	}
 }
 
-// BenchmarkCompileCorpus compiles every tool of testdata once per loop.
+// BenchmarkCompileCorpus compiles every tool of testdata once per loop, as a
+// start does.
 func BenchmarkCompileCorpus(b *testing.B) {
+	benchmarkCorpus(b, func(*schema.Schema) error { return nil })
+}
+
+// BenchmarkPrepareCorpus does at once too what is else left to the first call.
+func BenchmarkPrepareCorpus(b *testing.B) {
+	benchmarkCorpus(b, (*schema.Schema).Prepare)
+}
+
+func benchmarkCorpus(b *testing.B, then func(*schema.Schema) error) {
+	b.Helper()
 	text, err := os.ReadFile("testdata/schemas.json")
 	if err != nil {
 		b.Fatal(err)
@@ -93,9 +104,14 @@ func BenchmarkCompileCorpus(b *testing.B) {
 	if err := json.Unmarshal(text, &tools); err != nil {
 		b.Fatal(err)
 	}
+	b.ReportAllocs()
 	for b.Loop() {
 		for _, t := range tools {
-			if _, err := schema.Compile(t.Name, t.InputSchema, schema.Options{}); err != nil {
+			s, err := schema.Compile(t.Name, t.InputSchema, schema.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := then(s); err != nil {
 				b.Fatal(err)
 			}
 		}
