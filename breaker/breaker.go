@@ -141,15 +141,17 @@ func (b *Breaker) State() State {
 // rest of OpenFor, or a short while when a probe is under way. 0 when a call
 // would be let through.
 func (b *Breaker) RetryAfter() time.Duration {
-	switch b.State() {
+	switch state := b.State(); state {
 	case Open:
 		return b.openLeft()
 	case HalfOpen:
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.probe.left(time.Now())
-	default:
+	case Closed:
 		return 0
+	default:
+		panic("breaker: no such state: " + state.String())
 	}
 }
 

@@ -68,9 +68,9 @@ func (o Outcome) err() error {
 		return nil
 	case Failure:
 		return errFailure
-	default:
-		return errIgnored
+	case Ignored: // as one that does not exist
 	}
+	return errIgnored
 }
 
 // phase is a state and its number in the history of a breaker: two phases are

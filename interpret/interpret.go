@@ -35,6 +35,7 @@ package interpret
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -115,8 +116,10 @@ func (o Outcome) String() string {
 		return "empty"
 	case Partial:
 		return "partial"
-	default:
+	case Failed:
 		return "failed"
+	default:
+		return fmt.Sprintf("outcome(%d)", uint8(o))
 	}
 }
 

@@ -61,12 +61,14 @@ const (
 // String returns inconclusive, happened or not_there.
 func (v Verdict) String() string {
 	switch v {
+	case Inconclusive:
+		return "inconclusive"
 	case Happened:
 		return "happened"
 	case NotThere:
 		return "not_there"
 	default:
-		return "inconclusive"
+		return fmt.Sprintf("verdict(%d)", uint8(v))
 	}
 }
 

@@ -115,21 +115,37 @@ func (c *cleaner) step(i int) int {
 		return i
 	}
 	i += size
-	f := fateOf(r)
-	if f == sequence {
-		return skipC1(c.src, i)
+	return c.meet(r, i)
+}
+
+// meet does with r what its fate is, and returns the index behind what that
+// concerns; next is the one behind r.
+func (c *cleaner) meet(r rune, next int) int {
+	switch fateOf(r) {
+	case kept:
+		c.keep(r)
+	case dropped:
+	case newline:
+		c.keep('\n')
+	case sequence:
+		return skipC1(c.src, next)
+	case joiner:
+		if joining(c.last) || r == zwj && pictograph(c.following(next)) && pictograph(c.base) {
+			c.keep(r)
+		}
+	case emojiVS:
+		if c.variant(r, next) {
+			c.keep(r)
+		}
+	case mongolVS:
+		if mongolian(c.last) {
+			c.keep(r)
+		}
+	case flagBase:
+		c.keep(r)
+		return c.flagTags(next)
 	}
-	if f == newline {
-		r = '\n'
-	}
-	if f == dropped || !c.fits(f, r, i) {
-		return i
-	}
-	c.keep(r)
-	if f == flagBase {
-		i = c.flagTags(i)
-	}
-	return i
+	return next
 }
 
 // ascii handles a run of plain ASCII, or one control character.
@@ -166,25 +182,13 @@ func (c *cleaner) keep(r rune) {
 	}
 }
 
-// fits judges the characters that are spelling in one place and a hiding place
-// in all others. next is the index behind r.
-func (c *cleaner) fits(f fate, r rune, next int) bool {
-	switch f {
-	case joiner:
-		if joining(c.last) {
-			return true
-		}
-		return r == zwj && pictograph(c.following(next)) && pictograph(c.base)
-	case emojiVS:
-		if c.last >= '0' && c.last <= '9' || c.last == '#' || c.last == '*' {
-			return r == 0xFE0F && c.following(next) == keycap
-		}
-		return pictograph(c.last)
-	case mongolVS:
-		return mongolian(c.last)
-	default:
-		return true
+// variant reports whether a variation selector has something to select from.
+// next is the index behind r.
+func (c *cleaner) variant(r rune, next int) bool {
+	if c.last >= '0' && c.last <= '9' || c.last == '#' || c.last == '*' {
+		return r == 0xFE0F && c.following(next) == keycap
 	}
+	return pictograph(c.last)
 }
 
 func (c *cleaner) following(i int) rune {

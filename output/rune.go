@@ -15,7 +15,8 @@ const (
 	dropped
 	newline  // a line break under another name
 	sequence // an 8-bit introducer of a terminal sequence
-	// The rest may stay, depending on what stands around them.
+	// The rest is spelling in one place and a hiding place in all others: it
+	// stays or not, depending on what stands around it.
 	joiner   // ZWJ, ZWNJ
 	emojiVS  // variation selectors 15 and 16
 	mongolVS // Mongolian variation selectors and vowel separator

@@ -23,12 +23,14 @@ const (
 // String returns ambiguous, not_executed or definite.
 func (e Evidence) String() string {
 	switch e {
+	case Ambiguous:
+		return "ambiguous"
 	case NotExecuted:
 		return "not_executed"
 	case Definite:
 		return "definite"
 	default:
-		return "ambiguous"
+		return fmt.Sprintf("evidence(%d)", uint8(e))
 	}
 }
 

@@ -149,8 +149,10 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 		return page{}, fmt.Errorf("the server answers with HTTP status %d", a.status)
 	case tooLarge:
 		return page{}, fmt.Errorf("the tool list has more than %d bytes", b.cfg.MaxMessage)
-	default:
+	case notMCP, brokenOff:
 		return page{}, a.err
+	default:
+		panic(fmt.Sprintf("mcptool: no such outcome: %d", a.outcome))
 	}
 	p := page{size: len(a.result)}
 	if err := json.Unmarshal(a.result, &p); err != nil {

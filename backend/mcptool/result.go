@@ -211,8 +211,12 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		return statusReply(a), statusFailure(a, call)
 	case notMCP:
 		return statusReply(a), unreadable(tool.Ambiguous, "the server's answer is not MCP", a.err)
-	default: // brokenOff
+	case brokenOff:
 		return backend.Reply{}, lost(a.err)
+	case unanswered:
+		panic("mcptool: there is no answer to read")
+	default:
+		panic(fmt.Sprintf("mcptool: no such outcome: %d", a.outcome))
 	}
 }
 

@@ -48,8 +48,10 @@ func Check(h History, dir string) error {
 		case porcupine.Ok:
 		case porcupine.Illegal:
 			return h.report(key, operations, dir, "not linearizable")
-		default:
+		case porcupine.Unknown:
 			return h.report(key, operations, dir, fmt.Sprintf("not decided within %v", h.Limit))
+		default:
+			panic("the checker answers something else")
 		}
 	}
 	return nil

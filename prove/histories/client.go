@@ -287,8 +287,10 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		var r dedupe.Record
 		r, err = store.Lookup(ctx, key)
 		o.Record = told(r)
-	default:
+	case Reopen, end:
 		panic("an operation that no client makes")
+	default:
+		panic(fmt.Sprintf("no such kind of operation: %d", o.Kind))
 	}
 	return err
 }
@@ -308,7 +310,7 @@ func (c *Client) learn(op Operation) {
 		if op.Owner == c.claim[op.Key].Owner && op.OK == (op.Kind == Settle) {
 			c.holds[op.Key] = false
 		}
-	default:
+	case Reopen, end: // no client's
 	}
 }
 

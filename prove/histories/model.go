@@ -72,6 +72,7 @@
 package histories
 
 import (
+	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -227,8 +228,12 @@ func (s state) respond(op *Operation, now span) []outcome {
 		return s.renew(op, now)
 	case Lookup:
 		return s.lookup(now)
-	default:
+	case Reopen:
 		return s.reopen(now)
+	case end:
+		panic("nothing is asked at the end of a history")
+	default:
+		panic(fmt.Sprintf("no such kind of operation: %d", op.Kind))
 	}
 }
 

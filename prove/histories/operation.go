@@ -131,8 +131,10 @@ func (o *Operation) String() string {
 		fmt.Fprintf(&b, "%s %s@%d %v %q", word, o.Owner, o.Epoch, o.To, o.Result)
 	case Renew:
 		fmt.Fprintf(&b, "renew %s@%d lease=%v", o.Owner, o.Epoch, o.Lease)
-	default:
+	case Lookup, Reopen, end:
 		b.WriteString(kindNames[o.Kind])
+	default:
+		fmt.Fprintf(&b, "kind(%d)", uint8(o.Kind))
 	}
 	b.WriteString(" → ")
 	b.WriteString(o.answer())

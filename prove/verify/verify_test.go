@@ -121,8 +121,10 @@ func (u *till) pay(w http.ResponseWriter, r *http.Request) {
 	case late:
 		u.slow.Go(func() { u.executeLate(key, arrived) })
 		closeUnanswered(w)
-	default:
+	case lost, refused:
 		closeUnanswered(w)
+	case fates:
+		panic("no fate is the number of them")
 	}
 }
 

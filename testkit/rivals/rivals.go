@@ -166,12 +166,10 @@ func (t *Traffic) claim(id int64, rival int) (won bool) {
 		t.complain("call %d: rival %d was told nothing: %v", id, rival, err)
 		return false
 	}
-	switch admission.Verdict {
-	case dedupe.Won:
-	case dedupe.InFlight, dedupe.Replay:
-		return false
-	default:
-		t.complain("call %d: rival %d got %v", id, rival, admission.Verdict)
+	if got := admission.Verdict; got != dedupe.Won {
+		if got != dedupe.InFlight && got != dedupe.Replay {
+			t.complain("call %d: rival %d got %v", id, rival, got)
+		}
 		return false
 	}
 	if admission.Record.Epoch != 1 {
