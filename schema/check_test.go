@@ -364,3 +364,15 @@ func TestCheckReturnsValidArgumentsThemselves(t *testing.T) {
 		t.Error("valid arguments were copied")
 	}
 }
+
+func TestTheSameCallIsAlwaysAnsweredInTheSameWords(t *testing.T) {
+	s := mustCompile(t, `{"patternProperties":{"^a":{"type":"string","examples":["one"]},"a$":{"type":"string","examples":["two"]},"a":{"minLength":2,"examples":["three"]}},
+		"dependentSchemas":{"x":{"properties":{"y":{"type":"string","examples":["four"]}}},"z":{"properties":{"y":{"type":"string","examples":["five"]}}}}}`, schema.Options{})
+	args := map[string]any{"a": map[string]any{}, "aa": map[string]any{}, "x": "", "y": map[string]any{}, "z": ""}
+	_, _, want := s.Check(args)
+	for range 100 {
+		if _, _, got := s.Check(args); !cmp.Equal(want, got) {
+			t.Fatal(cmp.Diff(want, got))
+		}
+	}
+}

@@ -135,3 +135,14 @@ func TestPropertiesAndRequiredAreThoseOfTheTop(t *testing.T) {
 		t.Errorf("%v, %v", none.Properties(), none.Required())
 	}
 }
+
+// The library looks at the members of an object in any order.
+func TestOfSeveralMistakesTheSameIsAlwaysNamed(t *testing.T) {
+	const want = `tool "t": input schema at /properties/c/pattern: must be of the format regex`
+	for range 100 {
+		_, err := schema.Compile("t", []byte(`{"properties":{"e":{"minLength":-1},"d":{"pattern":"["},"c":{"pattern":"("}}}`), schema.Options{})
+		if err == nil || err.Error() != want {
+			t.Fatalf("%v, want %s", err, want)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -45,27 +47,35 @@ func explainCompile(name string, doc any, err error) *CompileError {
 }
 
 // explainMeta finds the deepest complaint of the meta-schema: it is the most
-// specific.
+// specific. Of several it is the first in the alphabet of their places, as the
+// library finds them in any order.
 func explainMeta(err *jsonschema.SchemaValidationError) (pointer, reason string) {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err.Err, &invalid) {
 		return fragment(err.URL), err.Err.Error()
 	}
-	deepest := invalid
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		if len(e.Causes) == 0 && (len(deepest.Causes) > 0 || len(e.InstanceLocation) > len(deepest.InstanceLocation)) {
-			deepest = e
-		}
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-	}
-	walk(invalid)
+	deepest := slices.MinFunc(leaves(invalid, nil), func(a, b *jsonschema.ValidationError) int {
+		return cmp.Or(
+			len(b.InstanceLocation)-len(a.InstanceLocation),
+			slices.Compare(a.InstanceLocation, b.InstanceLocation),
+			strings.Compare(complaint(a.ErrorKind), complaint(b.ErrorKind)),
+		)
+	})
 	for _, token := range deepest.InstanceLocation {
 		pointer += "/" + escapePointer(token)
 	}
 	return fragment(err.URL) + pointer, complaint(deepest.ErrorKind)
+}
+
+// leaves adds the complaints that have no others below them.
+func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(e.Causes) == 0 {
+		return append(out, e)
+	}
+	for _, cause := range e.Causes {
+		out = leaves(cause, out)
+	}
+	return out
 }
 
 // complaint words what the library found, for an operator.

@@ -2,7 +2,9 @@ package schema
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -140,13 +142,14 @@ func steps(s *jsonschema.Schema, token string, parent any) []*jsonschema.Schema 
 		return itemSteps(s, token)
 	}
 	var out []*jsonschema.Schema
-	if to := s.Properties[token]; to != nil {
-		out = append(out, to)
-	}
 	for re, to := range s.PatternProperties {
 		if re.MatchString(token) {
 			out = append(out, to)
 		}
+	}
+	inOrder(out)
+	if to := s.Properties[token]; to != nil {
+		out = slices.Insert(out, 0, to)
 	}
 	if len(out) == 0 {
 		out = appendSchema(out, asSchema(s.AdditionalProperties))
@@ -155,6 +158,12 @@ func steps(s *jsonschema.Schema, token string, parent any) []*jsonschema.Schema 
 		out = appendSchema(out, s.UnevaluatedProperties)
 	}
 	return out
+}
+
+// inOrder sorts what a map held by its place in the schema, so that the same
+// call is always answered in the same words.
+func inOrder(list []*jsonschema.Schema) {
+	slices.SortFunc(list, func(a, b *jsonschema.Schema) int { return strings.Compare(a.Location, b.Location) })
 }
 
 func itemSteps(s *jsonschema.Schema, token string) []*jsonschema.Schema {

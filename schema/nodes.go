@@ -94,6 +94,7 @@ func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 		}
 	}
 	if obj, ok := v.value.(map[string]any); ok {
+		before := len(out)
 		for name, to := range s.DependentSchemas {
 			if _, has := obj[name]; has {
 				out = append(out, to)
@@ -104,6 +105,7 @@ func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 				out = appendSchema(out, asSchema(dep))
 			}
 		}
+		inOrder(out[before:])
 	}
 	return out
 }

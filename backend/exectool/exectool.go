@@ -20,6 +20,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,23 +117,32 @@ func New(cfg Config) (*Backend, error) {
 	if b.grace <= 0 {
 		b.grace = defaultGrace
 	}
-	for name, c := range cfg.Tools {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) { // of several mistakes always the same
+		c := cfg.Tools[name]
 		spec := process.Spec{Argv: c.Argv, Dir: cfg.Dir, Env: cfg.Env}
-		if err := spec.Validate(); err != nil {
-			return nil, fmt.Errorf("backend %s: tool %s: %w", cfg.Name, name, err)
+		err := spec.Validate()
+		if err == nil {
+			err = checkExitCodes(c.ExitCodes)
 		}
-		for code, exit := range c.ExitCodes {
-			if code < 1 || code > 255 {
-				return nil, fmt.Errorf("backend %s: tool %s: exit code %d is not between 1 and 255", cfg.Name, name, code)
-			}
-			if exit.Code != "" && !exit.Code.Valid() {
-				return nil, fmt.Errorf("backend %s: tool %s: exit code %d: there is no code %q", cfg.Name, name, code, exit.Code)
-			}
+		if err != nil {
+			return nil, fmt.Errorf("backend %s: tool %s: %w", cfg.Name, name, err)
 		}
 		b.tools[name] = command{spec: spec, exits: c.ExitCodes}
 	}
 	b.stop, b.stopAll = context.WithCancel(context.Background())
 	return b, nil
+}
+
+func checkExitCodes(exits map[int]Exit) error {
+	for _, code := range slices.Sorted(maps.Keys(exits)) {
+		if code < 1 || code > 255 {
+			return fmt.Errorf("exit code %d is not between 1 and 255", code)
+		}
+		if named := exits[code].Code; named != "" && !named.Valid() {
+			return fmt.Errorf("exit code %d: there is no code %q", code, named)
+		}
+	}
+	return nil
 }
 
 // Close ends the commands that still run and waits for them.

@@ -408,3 +408,15 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+func TestOfSeveralMistakesTheSameIsAlwaysNamed(t *testing.T) {
+	exits := map[int]Exit{0: {}, 300: {}, 400: {}}
+	for range 50 {
+		_, err := New(Config{Name: "b", Tools: map[string]Command{
+			"c": {}, "a": {Argv: []string{"x"}, ExitCodes: exits}, "b": {Argv: []string{"x"}, ExitCodes: exits},
+		}})
+		if err == nil || err.Error() != "backend b: tool a: exit code 0 is not between 1 and 255" {
+			t.Fatal(err)
+		}
+	}
+}

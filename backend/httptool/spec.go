@@ -277,8 +277,8 @@ func newOrigin(cfg Config) (*origin, error) {
 	if strings.Contains(o.prefix, "//") {
 		return nil, fmt.Errorf("base_url %q: an empty path segment", cfg.BaseURL)
 	}
-	for name, value := range cfg.Headers {
-		if err := o.addHeader(name, value); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Headers)) { // of several mistakes always the same
+		if err := o.addHeader(name, cfg.Headers[name]); err != nil {
 			return nil, fmt.Errorf("headers: %w", err)
 		}
 	}

@@ -38,8 +38,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -207,7 +209,7 @@ func (cfg Config) validate() error {
 	if cfg.HTTPClient == nil {
 		return errors.New("an mcp backend with a url needs an HTTP client")
 	}
-	for name := range cfg.Headers {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Headers)) { // of several mistakes always the same
 		switch http.CanonicalHeaderKey(name) {
 		case "Idempotency-Key", "X-Idempotency-Key":
 			return fmt.Errorf("header %s is refused: with it Go's HTTP transport sends a request again by itself", name)

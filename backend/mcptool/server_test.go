@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,7 +59,7 @@ func serve(mode string) {
 		// It answers the handshake and the list, then reads nothing more.
 		deaf()
 	case "stubborn":
-		ignoreTermination()
+		signal.Ignore(syscall.SIGTERM)
 	}
 	server := newServer(ledger{path: os.Getenv(ledgerVariable)})
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package mcptool
-
-func ignoreTermination() {}
