@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sidecall/sidecall/assembly"
 	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/server"
 )
 
 func newCheck() *cobra.Command {
@@ -60,21 +59,12 @@ func checkFile(ctx context.Context, path string) findings {
 		return found
 	}
 	found.Tools, found.Backends = len(cfg.Tools), len(cfg.Backends)
-	for _, p := range cfg.Warnings() {
+	warnings, err := assembly.Check(ctx, cfg)
+	for _, p := range warnings {
 		found.Warnings = append(found.Warnings, p.Error())
 	}
-	for _, p := range cfg.NotEnforced() {
-		found.Warnings = append(found.Warnings, p.Error())
-	}
-	b := newBuilder(cfg, slog.New(slog.DiscardHandler))
-	routes, err := b.build()
 	if err != nil {
 		found.Errors = lines(err)
-		return found
-	}
-	found.Warnings = append(found.Warnings, lint(cfg, routes)...)
-	if err := b.close(ctx); err != nil {
-		found.Errors = append(found.Errors, err.Error())
 	}
 	return found
 }
@@ -106,22 +96,4 @@ func (f findings) print(out io.Writer) error {
 		_, err = fmt.Fprintf(out, "%s: %d errors\n", f.File, len(f.Errors))
 	}
 	return err
-}
-
-// lint warns of what works here and fails at a provider.
-func lint(cfg *config.Config, routes []*server.Route) []string {
-	var warnings []string
-	for _, route := range routes {
-		for _, dropped := range strictDrops(route.Tool.InputSchema) {
-			p := cfg.Where("tools", route.Tool.Name, "input_schema")
-			p.Message = "provider strict modes drop " + dropped
-			warnings = append(warnings, p.Error())
-		}
-		if route.Tool.Description == "" {
-			p := cfg.Where("tools", route.Tool.Name)
-			p.Message = "no description: the model has to guess from the name what the tool does"
-			warnings = append(warnings, p.Error())
-		}
-	}
-	return warnings
 }

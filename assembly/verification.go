@@ -1,12 +1,12 @@
-package main
+package assembly
 
 import (
 	"cmp"
 	"time"
 
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/interpret"
-	"github.com/sidecall/sidecall/server"
 )
 
 // leastNotRunAfter is the shortest time after which, unless the file says
@@ -17,7 +17,7 @@ const leastNotRunAfter = 30 * time.Second
 
 // compileVerification compiles what finds out by itself what became of a call
 // of unknown outcome.
-func compileVerification(route *server.Route, rules config.CallRules, wrong func(path []string, err error)) {
+func compileVerification(route *catalog.Route, rules config.CallRules, wrong complaint) {
 	v := rules.Verify
 	if v == nil {
 		return
@@ -29,7 +29,7 @@ func compileVerification(route *server.Route, rules config.CallRules, wrong func
 		wrong([]string{"verify"}, err)
 		return
 	}
-	route.Verification = &server.Verification{
+	route.Verification = &catalog.Verification{
 		Tool: v.Tool, Program: program, Timeout: v.Timeout,
 		NotRunAfter: cmp.Or(v.NotRunAfter, max(route.Tool.Policy.AttemptTimeout, leastNotRunAfter)),
 	}

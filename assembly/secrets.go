@@ -1,4 +1,4 @@
-package main
+package assembly
 
 import (
 	"maps"
@@ -19,24 +19,21 @@ const minSecret = 8
 // however it is written in the config file.
 var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|credential|auth|cookie`)
 
-// secretsOf returns what takes the secrets of a backend out of its errors: some
-// servers echo their request, some commands their environment. nil when the
-// backend has none.
-func secretsOf(cfg config.Backend) *strings.Replacer {
+// secretsOf returns what takes secrets out of the errors of the backend that
+// they were entrusted to: some servers echo their request, some commands their
+// environment. nil when there are none.
+func secretsOf(given entrusted) *strings.Replacer {
 	var found []string
-	add := func(name string, value config.Secret) {
-		if secretName.MatchString(name) || isReference(value) {
-			// "Bearer abc" is a secret whole and in its parts.
-			found = append(found, value.Reveal())
-			found = append(found, strings.Fields(value.Reveal())...)
-		}
-	}
-	for _, group := range secretMaps(cfg) {
+	for _, group := range given.values {
 		for name, value := range group {
-			add(name, value)
+			if secretName.MatchString(name) || isReference(value) {
+				// "Bearer abc" is a secret whole and in its parts.
+				found = append(found, value.Reveal())
+				found = append(found, strings.Fields(value.Reveal())...)
+			}
 		}
 	}
-	for _, name := range passedOn(cfg) {
+	for _, name := range given.passed {
 		if value, ok := os.LookupEnv(name); ok && secretName.MatchString(name) {
 			found = append(found, value)
 		}
@@ -48,29 +45,6 @@ func secretsOf(cfg config.Backend) *strings.Replacer {
 func isReference(s config.Secret) bool {
 	text, err := s.MarshalText()
 	return err == nil && strings.HasPrefix(string(text), "${")
-}
-
-func secretMaps(cfg config.Backend) []map[string]config.Secret {
-	switch {
-	case cfg.HTTP != nil:
-		return []map[string]config.Secret{cfg.HTTP.Headers}
-	case cfg.MCP != nil:
-		return []map[string]config.Secret{cfg.MCP.Headers, cfg.MCP.Env.Set}
-	default:
-		return []map[string]config.Secret{cfg.Exec.Env.Set}
-	}
-}
-
-// passedOn are the names of the sidecar's own variables that a backend gets.
-func passedOn(cfg config.Backend) []string {
-	switch {
-	case cfg.MCP != nil:
-		return cfg.MCP.Env.Pass
-	case cfg.Exec != nil:
-		return cfg.Exec.Env.Pass
-	default:
-		return nil
-	}
 }
 
 func replacer(secrets []string) *strings.Replacer {

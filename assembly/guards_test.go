@@ -1,11 +1,12 @@
-package main
+package assembly
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/catalog"
 )
 
 const guarded = `
@@ -18,13 +19,13 @@ backends:
 `
 
 // discover is what a backend's list makes, by tool.
-func discover(t *testing.T, b *builder, found ...backend.Discovered) map[string]*server.Route {
+func discover(t *testing.T, g *generation, found ...backend.Discovered) map[string]*catalog.Route {
 	t.Helper()
-	routes, err := b.discoveredRoutes(b.hosts["files"], found)
+	routes, err := discoveredRoutes(g.hosts["files"], found, g.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	byName := make(map[string]*server.Route)
+	byName := make(map[string]*catalog.Route)
 	for _, route := range routes {
 		byName[route.Tool.Name] = route
 	}
@@ -34,14 +35,14 @@ func discover(t *testing.T, b *builder, found ...backend.Discovered) map[string]
 // A server that sends its list again, with another word in it, does not get a
 // second call through where one is allowed.
 func TestGuardsOutliveAToolList(t *testing.T) {
-	b, _ := built(t, guarded)
-	before := discover(t, b, backend.Discovered{Name: "append"})["append"]
+	g := generationOf(t, guarded)
+	before := discover(t, g, backend.Discovered{Name: "append"})["append"]
 	leave, ok := before.ToolSlots.Acquire()
 	if !ok {
 		t.Fatal("no place for the first call")
 	}
-	discover(t, b) // for a moment the tool is not there
-	after := discover(t, b, backend.Discovered{Name: "append", Description: "appends"})["append"]
+	discover(t, g) // for a moment the tool is not there
+	after := discover(t, g, backend.Discovered{Name: "append", Description: "appends"})["append"]
 	if _, ok := after.ToolSlots.Acquire(); ok {
 		t.Error("two calls at once, one is allowed")
 	}
@@ -55,11 +56,13 @@ func TestGuardsOutliveAToolList(t *testing.T) {
 }
 
 func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
-	b, _ := built(t, guarded)
+	g := generationOf(t, guarded)
 	for n := range 100 {
-		discover(t, b, backend.Discovered{Name: "append"}, backend.Discovered{Name: fmt.Sprintf("tool_%d", n)})
+		discover(t, g, backend.Discovered{Name: "append"}, backend.Discovered{Name: fmt.Sprintf("tool_%d", n)})
 	}
-	if len(b.guards["files"]) != 2 || len(b.breakers) != 2 {
-		t.Errorf("%d guards and %d breakers of two tools", len(b.guards["files"]), len(b.breakers))
+	guards, breakers := len(g.hosts["files"].guards.tools), 0
+	g.breakers(func(string, breaker.State) { breakers++ })
+	if guards != 2 || breakers != 2 {
+		t.Errorf("%d guards and %d breakers of two tools", guards, breakers)
 	}
 }

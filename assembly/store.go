@@ -1,4 +1,4 @@
-package main
+package assembly
 
 import (
 	"context"
@@ -24,24 +24,26 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error)
 	case "memory":
 		t.Logger.Warn("store", "warning", memory.Warning)
 		return memory.New(memory.Options{}), nil
-	default:
+	case "embedded":
 		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{Log: t.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 		return store, nil
+	default:
+		return nil, fmt.Errorf("store: nothing here can open a store of the kind %q", cfg.Store.Kind())
 	}
 }
 
 // checkStore loads the files that openRedis will load, so that what is wrong
 // with them is told with its place, by check too.
-func (b *builder) checkStore() {
-	r := b.config.Store.Redis
+func checkStore(cfg *config.Config, found *problems) {
+	r := cfg.Store.Redis
 	if r == nil || !r.TLS.On() {
 		return
 	}
 	if _, err := loadTLS(r.TLS.TLS); err != nil {
-		b.wrong(err, "store", "redis", "tls")
+		found.add(err, "store", "redis", "tls")
 	}
 }
 
@@ -69,7 +71,7 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (dedupe.Store, error) 
 	}
 	if err := t.Counter("sidecall.store.round_trips", "Round trips to the store.",
 		func() int64 { return int64(store.Stats().RoundTrips) }); err != nil {
-		return nil, err
+		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
 }

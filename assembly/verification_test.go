@@ -1,36 +1,12 @@
-package main
+package assembly
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/server"
 )
-
-// built is what a config file makes.
-func built(t *testing.T, text string) (*builder, []*server.Route) {
-	t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newBuilder(cfg, slog.New(slog.DiscardHandler))
-	routes, err := b.build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return b, routes
-}
 
 const verifying = `
 backends:
@@ -52,7 +28,7 @@ tools:
 // Until the default of not_run_after is over, whatever sent the request has
 // given it up, and half a minute has passed.
 func TestVerificationsOfTheConfig(t *testing.T) {
-	_, routes := built(t, verifying)
+	routes := generationOf(t, verifying).declared
 	want := map[string]time.Duration{"quick": 30 * time.Second, "slow": 50 * time.Second, "told": 90 * time.Second}
 	for _, route := range routes {
 		v := route.Verification
@@ -76,8 +52,8 @@ func TestVerificationsOfTheConfig(t *testing.T) {
 // A tool that is discovered is verified as its override says; one whose
 // override is wrong is left out, and said to be.
 func TestVerificationsOfDiscoveredTools(t *testing.T) {
-	b, _ := built(t, verifying)
-	routes, err := b.discoveredRoutes(b.hosts["files"], []backend.Discovered{{Name: "append"}, {Name: "read"}, {Name: "move"}})
+	g := generationOf(t, verifying)
+	routes, err := discoveredRoutes(g.hosts["files"], []backend.Discovered{{Name: "append"}, {Name: "read"}, {Name: "move"}}, g.config)
 	if len(routes) != 2 || routes[0].Verification == nil || routes[0].Verification.Tool != "read" || routes[1].Verification != nil {
 		t.Fatalf("routes %v", routes)
 	}

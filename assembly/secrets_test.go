@@ -1,6 +1,7 @@
-package main
+package assembly
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sidecall/sidecall/config"
@@ -19,6 +20,10 @@ backends:
 	if err != nil {
 		t.Fatal(err)
 	}
+	secrets := func(name string) *strings.Replacer {
+		declared := cfg.Backends[name]
+		return secretsOf(kinds[declared.Kind()].entrusted(declared))
+	}
 	for _, c := range []struct{ backend, said, want string }{
 		{"shop", "denied: Bearer literal-token", "denied: (redacted)"},
 		{"shop", "denied: literal-token", "denied: (redacted)"},
@@ -27,11 +32,11 @@ backends:
 		{"files", "no literal-key in /usr/bin:/bin, production, 1234", "no (redacted) in /usr/bin:/bin, production, 1234"},
 		{"scripts", "TOKEN=passed-on-by-name", "TOKEN=(redacted)"},
 	} {
-		if got := secretsOf(cfg.Backends[c.backend]).Replace(c.said); got != c.want {
+		if got := secrets(c.backend).Replace(c.said); got != c.want {
 			t.Errorf("%s says %q, want %q", c.backend, got, c.want)
 		}
 	}
-	if secretsOf(cfg.Backends["plain"]) != nil {
+	if secrets("plain") != nil {
 		t.Error("a backend without secrets has some")
 	}
 }

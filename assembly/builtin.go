@@ -1,0 +1,20 @@
+package assembly
+
+import (
+	"github.com/sidecall/sidecall/backend/builtin"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/schema"
+)
+
+// builtIn is the route of read_output. It has no guards: what it reads is the
+// sidecar's own.
+func builtIn(store *dedupe.Dedupe) (*catalog.Route, error) {
+	made := output.Tool()
+	compiled, err := schema.Compile(made.Name, made.InputSchema, schema.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &catalog.Route{Tool: made, Schema: compiled, Backend: builtin.NewReadOutput(store), Target: made.Name}, nil
+}

@@ -1,0 +1,79 @@
+package assembly
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// discoveredRoutes are the routes of what a backend found. One tool that cannot
+// be used is reported and left out; the others are served.
+func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config) ([]*catalog.Route, error) {
+	var routes []*catalog.Route
+	var errs []error
+	there := make(map[string]bool)
+	for _, d := range found {
+		as, ok := cfg.Discovered(h.name, d.Name, claimedEffect(d))
+		if !ok {
+			continue
+		}
+		route, err := discoveredRoute(h, d, as)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		there[route.Tool.Name] = true
+		routes = append(routes, route)
+	}
+	h.guards.forget(func(name string) bool {
+		_, declared := cfg.Tools[name] // there for good
+		return declared || there[name]
+	})
+	return routes, errors.Join(errs...)
+}
+
+// claimedEffect is what the backend says of the effect; nil when it says
+// nothing.
+func claimedEffect(d backend.Discovered) *tool.Effect {
+	if !d.Claimed {
+		return nil
+	}
+	return &d.Effect
+}
+
+// discoveredRoute compiles what a backend found as the config wants it.
+func discoveredRoute(h *host, d backend.Discovered, as config.Discovered) (*catalog.Route, error) {
+	var errs []error
+	route := newRoute(h, discoveredTool(h, d, as), d.Name)
+	if err := compileSchema(route); err != nil {
+		errs = append(errs, err)
+	}
+	wrong := func(path []string, err error) {
+		errs = append(errs, fmt.Errorf("tool %s: %s: %w", as.Name, strings.Join(path, "."), err))
+	}
+	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, wrong)
+	compileVerification(route, as.Rules, wrong)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return route, nil
+}
+
+func discoveredTool(h *host, d backend.Discovered, as config.Discovered) tool.Tool {
+	made := tool.Tool{
+		Name: as.Name, Description: d.Description, InputSchema: d.InputSchema, OutputSchema: d.OutputSchema,
+		Effect: as.Effect, Backend: h.name, Annotations: d.Annotations, Policy: as.Policy,
+	}
+	if as.Description != "" {
+		made.Description = as.Description
+	}
+	if len(made.InputSchema) == 0 {
+		made.InputSchema = []byte(`{"type":"object"}`)
+	}
+	return made
+}

@@ -1,0 +1,79 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+)
+
+// discovery keeps the connections of a generation to the backends that find
+// their tools themselves, and routes what they find.
+type discovery struct {
+	config *config.Config
+	tools  *catalog.Generation
+
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// start begins. None of the backends delays the others.
+func (d *discovery) start(hosts map[string]*host) {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.cancel = cancel
+	for _, h := range hosts {
+		if discoverer, ok := h.Backend.(backend.Discoverer); ok {
+			d.running.Go(func() {
+				discoverer.Run(ctx, func(found []backend.Discovered, err error) { d.heard(h, found, err) })
+			})
+		}
+	}
+}
+
+// stop asks for the end, which wait waits for. A discovery that was not started
+// has ended.
+func (d *discovery) stop() {
+	if d.cancel != nil {
+		d.cancel()
+	}
+}
+
+func (d *discovery) wait() { d.running.Wait() }
+
+// heard takes what a backend says of itself: tools, or why there are none. The
+// words are its own.
+func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
+	if err != nil {
+		h.logger.Warn("backend down", "backend", h.name, "error", err)
+		d.tools.SetDown(h.name, h.redact(err.Error()))
+		return
+	}
+	routes, err := d.compile(h, found)
+	if err != nil {
+		h.logger.Warn("tools that cannot be used", "backend", h.name, "error", err)
+	}
+	for _, collision := range d.tools.Set(h.name, routes) {
+		if collision.Kept == h.name || collision.Dropped == h.name {
+			h.logger.Error("name collision", "problem", collision.String())
+		}
+	}
+	for _, problem := range d.tools.Snapshot().Unverifiable() {
+		h.logger.Error("verification that cannot be made", "problem", problem)
+	}
+	h.logger.Info("backend up", "backend", h.name, "tools", len(routes))
+}
+
+// compile is discoveredRoutes for the schemas of strangers: a bug in what
+// compiles them must not end the process, with every call in flight.
+func (d *discovery) compile(h *host, found []backend.Discovered) (routes []*catalog.Route, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			routes, err = nil, fmt.Errorf("the tool list makes the sidecar fail: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return discoveredRoutes(h, found, d.config)
+}

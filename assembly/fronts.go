@@ -1,0 +1,85 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"github.com/sidecall/sidecall/server"
+)
+
+// refusedStreams is the room that a connection has for calls that are being
+// refused. Without it a client would hold back what is too much, silently, until
+// its deadline.
+const refusedStreams = 1024
+
+// fronts are what answers requests: gRPC and the admin pages.
+type fronts struct {
+	grpc   *grpc.Server
+	health *health.Server
+	admin  *http.Server
+
+	// serving ends with the listeners.
+	serving sync.WaitGroup
+	// failed receives why a listener ended that was not asked to.
+	failed chan error
+}
+
+// newFronts puts the fronts before the parts. They do not listen yet.
+func newFronts(p *parts) *fronts {
+	bounds := p.config.Limits
+	f := &fronts{failed: make(chan error, 8)}
+	f.grpc, f.health = server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
+		MaxRequestBytes: int(bounds.MaxRequestBytes), MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
+	})
+	pages := &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
+	f.admin = &http.Server{Handler: pages.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	return f
+}
+
+// serve serves on what was opened.
+func (f *fronts) serve(on *listeners) {
+	for _, listener := range on.grpc {
+		f.serving.Go(func() { f.ended(f.grpc.Serve(listener)) })
+	}
+	if on.admin != nil {
+		f.serving.Go(func() { f.ended(f.admin.Serve(on.admin)) })
+	}
+}
+
+// ended passes on why a listener ended, unless it was asked to.
+func (f *fronts) ended(err error) {
+	if err == nil || errors.Is(err, grpc.ErrServerStopped) || errors.Is(err, http.ErrServerClosed) {
+		return
+	}
+	select {
+	case f.failed <- err:
+	default: // the first failures are enough to stop for
+	}
+}
+
+// lastAnswers is how long the answers of calls that have ended have to get out.
+// Streams without an end (a watch of the health) take no longer.
+const lastAnswers = 2 * time.Second
+
+// stopGRPC lets the last answers out, then closes the connections.
+func (f *fronts) stopGRPC(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		f.grpc.GracefulStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		f.grpc.Stop()
+		<-stopped
+	}
+}

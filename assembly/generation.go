@@ -1,0 +1,92 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+)
+
+// generation is all that one config makes: backends, the guards of their tools,
+// and routes. What the config says does not change in it; what its backends find
+// comes and goes.
+type generation struct {
+	config *config.Config
+	hosts  map[string]*host
+	// declared are the routes of the tools of the file.
+	declared []*catalog.Route
+	// tools are what can be called of it now.
+	tools     *catalog.Generation
+	discovery discovery
+}
+
+// newGeneration builds every backend and every declared route. Nothing is
+// connected or started yet. The error is config.Problems: everything that is
+// wrong, by position.
+func newGeneration(cfg *config.Config, around surroundings) (*generation, error) {
+	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg), limits(cfg))}
+	g.discovery.config, g.discovery.tools = cfg, g.tools
+	found := &problems{config: cfg}
+	checkStore(cfg, found)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
+		made, err := newHost(name, cfg, around)
+		if err != nil {
+			found.add(err, "backends", name, cfg.Backends[name].Kind())
+			continue
+		}
+		g.hosts[name] = made
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
+		on, ok := g.hosts[cfg.Tools[name].Backend]
+		if !ok {
+			continue // the backend itself is among the problems
+		}
+		if route := declaredRoute(on, name, cfg, found); route != nil {
+			g.declared = append(g.declared, route)
+		}
+	}
+	if err := found.err(); err != nil {
+		return nil, errors.Join(err, g.close(context.Background()))
+	}
+	return g, nil
+}
+
+// serve makes the tools of the file callable, and with them those that the
+// sidecar brings itself.
+func (g *generation) serve(brought *catalog.Route) {
+	g.tools.Set(catalog.ConfigSource, slices.Concat(g.declared, []*catalog.Route{brought}))
+}
+
+// discover begins to find the tools of the backends that say themselves which
+// they have.
+func (g *generation) discover() { g.discovery.start(g.hosts) }
+
+// retire ends the discovery and, when the last call has given the generation
+// back, the backends. Calls that still have it when ctx ends are told in the
+// error, and lose their backends all the same.
+func (g *generation) retire(ctx context.Context) error {
+	g.discovery.stop()
+	err := errors.Join(g.tools.Retire(ctx), g.close(ctx))
+	g.discovery.wait()
+	return err
+}
+
+// close ends the backends.
+func (g *generation) close(ctx context.Context) error {
+	var errs []error
+	for _, h := range g.hosts {
+		errs = append(errs, h.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// breakers tells the state of each breaker, by its name.
+func (g *generation) breakers(tell func(name string, state breaker.State)) {
+	for _, h := range g.hosts {
+		h.guards.breakers(tell)
+	}
+}

@@ -1,0 +1,110 @@
+package assembly
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/retry"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// guards protect one backend: those that its tools share, and those of single
+// tools.
+type guards struct {
+	name   string
+	config config.Backend
+	logger *slog.Logger
+
+	slots   *limit.Bulkhead
+	rate    *limit.Rate // nil when nothing is said
+	retries *retry.Budget
+	// breaker is nil when every tool has one of its own.
+	breaker *breaker.Breaker
+
+	// mu guards tools: they are read for the metrics while the backend discovers.
+	mu    sync.Mutex
+	tools map[string]*toolGuards
+}
+
+// toolGuards are the guards of one tool; nil where it has none of its own.
+type toolGuards struct {
+	breaker *breaker.Breaker
+	room    *limit.Adaptive
+	slots   *limit.Bulkhead
+}
+
+func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
+	g := &guards{
+		name: name, config: cfg, logger: logger,
+		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(),
+		tools: make(map[string]*toolGuards),
+	}
+	if cfg.RateLimit != nil {
+		g.rate = limit.NewRate(cfg.RateLimit.PerSecond, cfg.RateLimit.Burst)
+	}
+	if !cfg.Breaker.PerTool {
+		g.breaker = g.newBreaker(name)
+	}
+	return g
+}
+
+// of keeps the guards of a tool across rediscoveries: a changed tool list does
+// not forget that a tool is failing, nor what it has in flight.
+func (g *guards) of(t tool.Tool) *toolGuards {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if kept := g.tools[t.Name]; kept != nil {
+		return kept
+	}
+	made := &toolGuards{}
+	if g.config.Breaker.PerTool {
+		made.breaker = g.newBreaker(g.name + "/" + t.Name)
+	}
+	if g.config.Adaptive {
+		made.room = limit.NewAdaptive()
+	}
+	if t.Policy.MaxInFlight > 0 {
+		made.slots = limit.NewBulkhead(t.Policy.MaxInFlight)
+	}
+	g.tools[t.Name] = made
+	return made
+}
+
+// forget drops the guards of tools that are there no more: a backend that
+// renames its tools for ever must not fill memory. What has calls in flight stays
+// until the next change.
+func (g *guards) forget(there func(name string) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, kept := range g.tools {
+		if !there(name) && kept.slots.InFlight() == 0 {
+			delete(g.tools, name)
+		}
+	}
+}
+
+func (g *guards) newBreaker(name string) *breaker.Breaker {
+	return breaker.New(breaker.Settings{
+		Name: name, Failures: uint32(g.config.Breaker.Failures),
+		Window: g.config.Breaker.Window, OpenFor: g.config.Breaker.OpenFor,
+		OnChange: func(name string, from, to breaker.State) {
+			g.logger.Warn("breaker", "name", name, "from", from.String(), "to", to.String())
+		},
+	})
+}
+
+// breakers tells the state of each breaker, by its name.
+func (g *guards) breakers(tell func(name string, state breaker.State)) {
+	if g.breaker != nil {
+		tell(g.name, g.breaker.State())
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, of := range g.tools {
+		tell(g.name+"/"+name, of.breaker.State())
+	}
+}

@@ -1,0 +1,53 @@
+package assembly
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/sidecall/sidecall/backend/httptool"
+	"github.com/sidecall/sidecall/config"
+)
+
+func entrustedHTTP(cfg config.Backend) entrusted {
+	return entrusted{values: []map[string]config.Secret{cfg.HTTP.Headers}}
+}
+
+func buildHTTP(b blueprint) (built, error) {
+	cfg := b.config.HTTP
+	settings := httptool.Config{
+		Name: b.name, BaseURL: cfg.BaseURL.Reveal(), Headers: config.RevealMap(cfg.Headers),
+		AllowPrivate: cfg.AllowPrivate, MaxConns: cfg.MaxConns, DisableHTTP2: !cfg.HTTP2,
+		ConnectTimeout: cfg.ConnectTimeout, IdleTimeout: cfg.IdleTimeout,
+	}
+	if proxy := cfg.Proxy.Reveal(); proxy != "" {
+		parsed, err := url.Parse(proxy)
+		if err != nil {
+			return built{}, fmt.Errorf("proxy: %w", err)
+		}
+		settings.Proxy = parsed
+	}
+	if cfg.TLS != nil {
+		loaded, err := loadTLS(*cfg.TLS)
+		if err != nil {
+			return built{}, fmt.Errorf("tls: %w", err)
+		}
+		settings.TLS = loaded
+	}
+	made, err := httptool.New(settings)
+	if err != nil {
+		return built{}, err
+	}
+	register := func(name string, t config.Tool) error { return made.Register(name, httpSpec(t.HTTP)) }
+	return built{made, register}, nil
+}
+
+func httpSpec(t *config.HTTPTool) httptool.Spec {
+	spec := httptool.Spec{
+		Method: t.Method, Path: t.Path, Query: t.Query, Headers: t.Headers,
+		IdempotencyHeader: t.IdempotencyHeader,
+	}
+	if t.Body != nil {
+		spec.Body = &httptool.Body{Arg: t.Body.Arg, Members: t.Body.Members}
+	}
+	return spec
+}

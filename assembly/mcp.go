@@ -1,0 +1,44 @@
+package assembly
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/mcptool"
+	"github.com/sidecall/sidecall/config"
+)
+
+func entrustedMCP(cfg config.Backend) entrusted {
+	return entrusted{
+		values: []map[string]config.Secret{cfg.MCP.Headers, cfg.MCP.Env.Set},
+		passed: cfg.MCP.Env.Pass,
+	}
+}
+
+func buildMCP(b blueprint) (built, error) {
+	cfg := b.config.MCP
+	made, err := mcptool.New(mcptool.Config{
+		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv),
+		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
+		MaxMessage: 2 * b.maxOutput, Logger: b.logger, Version: b.version,
+		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},
+	})
+	if err != nil {
+		return built{}, err
+	}
+	return built{made, nothingToRegister}, nil
+}
+
+// mcpClient connects only where backends may go, and never through a proxy
+// that the environment happens to name.
+func mcpClient(allowPrivate bool) *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: backend.GuardAddresses(allowPrivate)}
+	return &http.Client{Transport: &http.Transport{
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second,
+		ForceAttemptHTTP2: true, HTTP2: backend.HTTP2(),
+	}}
+}

@@ -1,0 +1,51 @@
+package assembly
+
+import (
+	"errors"
+
+	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/telemetry"
+)
+
+// observeBreakers registers the metric of the breakers' states.
+func observeBreakers(g *generation, t *telemetry.Telemetry) error {
+	return t.Gauge("sidecall.breaker.state", "State of each breaker: 0 closed, 1 half-open, 2 open.",
+		func(report func(int64, string, string)) {
+			g.breakers(func(name string, state breaker.State) {
+				report(stateNumber(state), "sidecall.breaker", name)
+			})
+		})
+}
+
+// stateNumber is the number of a state in the metric.
+func stateNumber(state breaker.State) int64 {
+	switch state {
+	case breaker.Closed:
+		return 0
+	case breaker.HalfOpen:
+		return 1
+	case breaker.Open:
+		return 2
+	}
+	return -1 // no state that the metric's description knows
+}
+
+// observeJournal registers the metrics of the settlements that did not reach
+// the store in time. kind is that of the store.
+func observeJournal(calls *dedupe.Dedupe, kind string, t *telemetry.Telemetry) error {
+	late := calls.Late
+	waiting := t.Gauge("sidecall.journal.pending", "Results that wait in the journal for the store.",
+		func(report func(int64, string, string)) { report(int64(late().Waiting), "sidecall.store", kind) })
+	return errors.Join(waiting,
+		t.Counter("sidecall.journal.replayed", "Results that the store has taken from the journal.",
+			func() int64 { return late().Replayed }),
+		t.Counter("sidecall.journal.forgotten", "Those of them whose calls the store had forgotten.",
+			func() int64 { return late().Forgotten }),
+		t.Counter("sidecall.journal.superseded", "Results in the journal whose calls were decided otherwise before it was replayed.",
+			func() int64 { return late().Superseded }),
+		t.Counter("sidecall.journal.lost", "Results that neither the store nor the journal took.",
+			func() int64 { return late().Lost }),
+		t.Counter("sidecall.journal.damaged", "Damages of the journal's file that were found.",
+			func() int64 { return late().Damaged }))
+}

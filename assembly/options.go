@@ -1,0 +1,12 @@
+package assembly
+
+import "log/slog"
+
+// Options are what a sidecar is told beside its config.
+type Options struct {
+	// Log receives the log lines. It is required.
+	Log slog.Handler
+	// Version is what the sidecar calls itself: to MCP servers, and in what it
+	// exports.
+	Version string
+}

@@ -1,0 +1,70 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/telemetry"
+)
+
+// parts are what the fronts stand on: a generation, and what is the process's.
+type parts struct {
+	config     *config.Config
+	drain      *server.Drain
+	telemetry  *telemetry.Telemetry
+	generation *generation
+	catalog    *catalog.Catalog
+	dedupe     *dedupe.Dedupe
+}
+
+// open opens the parts in the order in which they need each other. After an
+// error, close ends those that there are.
+func (p *parts) open(ctx context.Context, options Options) error {
+	var err error
+	if p.telemetry, err = telemetry.Start(ctx, options.Version, options.Log); err != nil {
+		return err
+	}
+	p.warn()
+	if p.generation, err = newGeneration(p.config, surroundings{p.telemetry.Logger, options.Version}); err != nil {
+		return err
+	}
+	if p.dedupe, err = openDedupe(p.config, p.telemetry); err != nil {
+		return err
+	}
+	readOutput, err := builtIn(p.dedupe)
+	if err != nil {
+		return err
+	}
+	p.generation.serve(readOutput)
+	p.catalog = catalog.New(p.generation.tools)
+	return errors.Join(observeBreakers(p.generation, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
+}
+
+// warn says at start what may be a mistake, and what is read but does nothing.
+func (p *parts) warn() {
+	for _, problem := range p.config.Warnings() {
+		p.telemetry.Logger.Warn("config", "problem", problem.Error())
+	}
+	for _, problem := range p.config.NotEnforced() {
+		p.telemetry.Logger.Warn("config", "not_enforced", problem.Error())
+	}
+}
+
+// close ends the parts that there are, each before those that it needs.
+func (p *parts) close(ctx context.Context) error {
+	var errs []error
+	if p.generation != nil {
+		errs = append(errs, p.generation.retire(ctx))
+	}
+	if p.dedupe != nil {
+		errs = append(errs, p.dedupe.Close(ctx))
+	}
+	if p.telemetry != nil {
+		errs = append(errs, p.telemetry.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

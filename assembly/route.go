@@ -1,0 +1,23 @@
+package assembly
+
+import (
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// newRoute leads a tool to its backend, past the guards of both. What checks its
+// arguments and reads its replies is compiled into it afterwards. target is the
+// backend's own name for the tool.
+func newRoute(h *host, t tool.Tool, target string) *catalog.Route {
+	own := h.guards.of(t)
+	route := &catalog.Route{
+		Tool: t, Backend: h.Backend, Target: target, Secrets: h.secrets,
+		Heartbeat: h.config.Discovers(),
+		Rate:      h.guards.rate, Retries: h.guards.retries, Slots: h.guards.slots, Breaker: h.guards.breaker,
+		Room: own.room, ToolSlots: own.slots,
+	}
+	if own.breaker != nil {
+		route.Breaker = own.breaker
+	}
+	return route
+}

@@ -1,0 +1,103 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/server"
+)
+
+// Sidecar is a running sidecar.
+type Sidecar struct {
+	parts  parts
+	fronts *fronts
+}
+
+// Start starts the sidecar that a config describes; it takes the config over.
+// When it returns, calls are taken; the tools of backends that say themselves
+// which they have follow. Whoever starts a sidecar stops it, with Stop.
+//
+// An error in which errors.As finds config.Problems says that the config is
+// wrong. Any other says that something is not there which the sidecar needs: its
+// store, an address to listen on. Nothing of it runs then.
+func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
+	began := time.Now()
+	s := &Sidecar{parts: parts{config: cfg, drain: server.NewDrain()}}
+	if err := s.start(ctx, options); err != nil {
+		return nil, errors.Join(err, s.Stop(ctx))
+	}
+	s.parts.telemetry.Logger.Info("ready", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
+		"store", cfg.Store.Kind(), "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
+	return s, nil
+}
+
+func (s *Sidecar) start(ctx context.Context, options Options) error {
+	if err := s.parts.open(ctx, options); err != nil {
+		return err
+	}
+	s.fronts = newFronts(&s.parts)
+	opened, err := listen(s.parts.config)
+	if err != nil {
+		return err
+	}
+	s.fronts.serve(opened)
+	// What the start needed beyond what is kept (the text of the config, the
+	// compilers' garbage) goes back to the system.
+	s.parts.config.Release()
+	debug.FreeOSMemory()
+	s.parts.generation.discover()
+	return nil
+}
+
+// Wait waits until ctx ends, which is no error, or until the sidecar fails: the
+// error says why it takes no more calls. It is to be stopped after either.
+func (s *Sidecar) Wait(ctx context.Context) error {
+	logger := s.parts.telemetry.Logger
+	select {
+	case <-ctx.Done():
+		logger.Info("draining")
+		return nil
+	case err := <-s.fronts.failed:
+		logger.Error("stopping", "error", err)
+		return err
+	}
+}
+
+// closing is how long what the calls stood on has to end, when the calls have.
+const closing = 5 * time.Second
+
+// Stop ends everything in the reverse order of its start: no new calls, calls in
+// flight to their end, at most until ctx ends, then what they stood on, which
+// takes 5 s at the most. The error says what did not end well, calls that were
+// cut off among it. A sidecar is stopped once.
+func (s *Sidecar) Stop(ctx context.Context) error {
+	began := time.Now()
+	var errs []error
+	if s.fronts != nil {
+		s.fronts.health.Shutdown()
+	}
+	if left := s.parts.drain.Start(ctx); left > 0 {
+		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, time.Since(began).Round(time.Second)))
+	}
+	if s.fronts != nil {
+		s.fronts.stopGRPC(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if s.parts.generation != nil {
+		s.parts.generation.discovery.stop()
+	}
+	if s.fronts != nil {
+		errs = append(errs, s.fronts.admin.Shutdown(ctx))
+		s.fronts.serving.Wait()
+	}
+	errs = append(errs, s.parts.close(ctx))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("while stopping: %w", err)
+	}
+	return nil
+}
