@@ -17,30 +17,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes of the command.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitUnavailable = 3
-)
-
-// exitError carries an exit code. Its message is printed unless it is empty.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-func fail(code int, err error) error { return &exitError{code, err} }
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	// The first signal asks for an end; whoever sends a second one does not want

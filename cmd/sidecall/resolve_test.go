@@ -1,13 +1,9 @@
 package main
 
 import (
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -90,57 +86,5 @@ func TestASidecarThatDiesAtAResolution(t *testing.T) {
 	got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "looked", "--yes")
 	if got.code != exitUnavailable || got.err == nil || !strings.Contains(got.err.Error(), "may be settled or not: look at it again") {
 		t.Errorf("exit code %d, %v", got.code, got.err)
-	}
-}
-
-func TestTextOrFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "note")
-	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for value, want := range map[string]string{"": "", "text": "text", "a@b": "a@b", "@" + path: "from a file"} {
-		if got, err := textOrFile(value); got != want || err != nil {
-			t.Errorf("%s: %q, %v", value, got, err)
-		}
-	}
-	if err := os.Truncate(path, maxFlagFile+1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := textOrFile("@" + path); err == nil {
-		t.Error("a file of any size is read")
-	}
-}
-
-// Ids are somebody else's: what is not plain is shown quoted.
-func TestPrintable(t *testing.T) {
-	for id, want := range map[string]string{
-		"toolu_1": "toolu_1", "": `""`, "-": "-", "a b": `"a b"`, "\x1b[2J": `"\x1b[2J"`, "tab\t": `"tab\t"`, `q"`: `"q\""`, "zürich": "zürich", "\u202e": `"\u202e"`,
-	} {
-		if got := printable(id); got != want {
-			t.Errorf("%q is shown as %s, want %s", id, got, want)
-		}
-	}
-}
-
-func TestAge(t *testing.T) {
-	for ago, want := range map[time.Duration]string{
-		-time.Hour: "0s", 5 * time.Second: "5s", 3*time.Minute + 5*time.Second: "3m5s", 26 * time.Hour: "26h0m", 49 * time.Hour: "2d",
-	} {
-		if got := age(time.Now().Add(-ago)); got != want {
-			t.Errorf("%v: %s, want %s", ago, got, want)
-		}
-	}
-}
-
-func TestNobodyAnswersThere(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	reader, writer := io.Pipe()
-	defer writer.Close()
-	if isTerminal(null) || isTerminal(reader) || isTerminal(strings.NewReader("y\n")) {
-		t.Error("what is no terminal is asked")
 	}
 }

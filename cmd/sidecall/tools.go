@@ -123,10 +123,3 @@ func writeOpenAITools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
 	}
 	return writeIndented(out, list)
 }
-
-func writeIndented(out io.Writer, v any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
-}

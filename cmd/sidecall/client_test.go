@@ -1,13 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -62,22 +64,38 @@ func (f *fakeSidecar) serve(t *testing.T) (addr string, stop func()) {
 	return "tcp://" + listener.Addr().String(), server.Stop
 }
 
-// said is what a command has printed, and its exit code.
-type said struct {
-	code        int
-	out, errOut string
-	err         error
-}
-
-// command runs a command of the root, as from a shell whose stdin is closed.
-func command(t *testing.T, args ...string) said {
-	t.Helper()
-	root := newRoot()
-	var out, errOut bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&errOut)
-	root.SetIn(new(bytes.Buffer))
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(t.Context())
-	return said{report(cmd, err), out.String(), errOut.String(), err}
+// Each way in which a sidecar does not answer is told as what it is.
+func TestWhyThereIsNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error
+		dies   bool
+		code   int
+		says   string
+	}{
+		"it is draining":    {status.Error(codes.Unavailable, "the sidecar is draining; nothing was started"), false, exitUnavailable, "the sidecar is draining; nothing was started"},
+		"its store is down": {status.Error(codes.Unavailable, "the store is down; nothing was changed"), false, exitUnavailable, "the store is down"},
+		"a bad request":     {status.Error(codes.InvalidArgument, "labels: too many"), false, exitUsage, "labels: too many"},
+		"it has a bug":      {status.Error(codes.Internal, "look for err_1"), false, exitUnavailable, "Internal: look for err_1"},
+		"it dies":           {nil, true, exitUnavailable, "went away before it had answered, so a call may have run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := &fakeSidecar{}
+			addr, stop := fake.serve(t)
+			dead := make(chan struct{})
+			fake.execute = func(ctx context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+				if c.dies {
+					go func() { stop(); close(dead) }()
+					<-ctx.Done()
+				}
+				return nil, c.answer
+			}
+			got := command(t, "call", "pay", "--addr", addr)
+			if got.code != c.code || got.err == nil || !strings.Contains(got.err.Error(), c.says) || strings.Contains(got.err.Error(), "start one") {
+				t.Errorf("exit code %d, %v; want %d and %q", got.code, got.err, c.code, c.says)
+			}
+			if c.dies {
+				<-dead
+			}
+		})
+	}
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// writeIndented prints a value as JSON.
+func writeIndented(out io.Writer, v any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// writeMessage prints a message as JSON.
+func writeMessage(out io.Writer, m proto.Message) error {
+	encoded, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	_, err = fmt.Fprintln(out, string(encoded))
+	return err
+}
+
+// age is how long ago an instant was, to two digits or so.
+func age(at time.Time) string {
+	d := max(0, time.Since(at))
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+}
+
+// printable shows an id, which somebody else has chosen, on a terminal: quoted
+// when it is not plain, so that what is shown can be pasted.
+func printable(id string) string {
+	quoted := fmt.Sprintf("%q", id)
+	if id == "" || strings.ContainsAny(id, " \t") || quoted != `"`+id+`"` {
+		return quoted
+	}
+	return id
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// settle settles one call as the command line says.
+func (r *resolving) settle() error {
+	looked, err := r.client.Service().GetExecution(r.cmd.Context(), &sidecallv1.GetExecutionRequest{
+		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id,
+	})
+	if err != nil {
+		return r.failed(err)
+	}
+	// What is not unknown may become so in the next moment, and then it would be
+	// settled without a question to anybody.
+	if looked.GetState() != sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
+		return fail(exitFailed, r.notUnknown(looked))
+	}
+	r.describe(looked)
+	if err := r.confirm(fmt.Sprintf("Settle it as %s?", r.as)); err != nil {
+		return err
+	}
+	state := sidecallv1.ExecutionState_EXECUTION_STATE_DONE
+	if r.as == "not_run" {
+		state = sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN
+	}
+	res, err := r.client.Operator().ResolveExecution(r.cmd.Context(), &sidecallv1.ResolveExecutionRequest{
+		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id,
+		State: state, Reason: r.reason, Content: r.content, IsError: r.isError, ResolvedBy: r.by, Epoch: looked.GetEpoch(),
+	})
+	if err != nil {
+		return r.failed(err)
+	}
+	if r.asJSON {
+		return writeMessage(r.cmd.OutOrStdout(), res.GetExecution())
+	}
+	return r.settled(res.GetExecution())
+}
+
+// notUnknown says what a call is that is not unknown, and what to do.
+func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
+	id := printable(r.id)
+	switch e.GetState() {
+	case sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
+		return fmt.Errorf("the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result",
+			id, printable(e.GetOwner()), e.GetLeaseUntil().AsTime().Format(time.RFC3339))
+	case sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
+		return fmt.Errorf("the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
+	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
+		return fmt.Errorf("the call %s is done already, since %s, and that is final: send it again to get its result",
+			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
+	default:
+		return fmt.Errorf("the call %s is in a state that this command does not know: %s", id, e.GetState())
+	}
+}
+
+// describe shows the call that is about to be settled.
+func (r *resolving) describe(e *sidecallv1.Execution) {
+	fmt.Fprintf(r.cmd.ErrOrStderr(), "%s %s: unknown for %s, %d attempts, epoch %d\n",
+		printable(e.GetToolName()), printable(r.id), age(e.GetFinishedAt().AsTime()), e.GetAttempts(), e.GetEpoch())
+}
+
+// settled says what a call is now, and what that means.
+func (r *resolving) settled(e *sidecallv1.Execution) error {
+	what := "done; whoever sends it again gets this result:\n" + e.GetResult().GetContent()
+	if e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN {
+		what = "not_run; whoever sends it again runs it"
+	}
+	_, err := fmt.Fprintf(r.cmd.OutOrStdout(), "%s is %s\n", printable(r.id), what)
+	return err
+}
