@@ -58,7 +58,6 @@ func explainMeta(err *jsonschema.SchemaValidationError) (pointer, reason string)
 		return cmp.Or(
 			len(b.InstanceLocation)-len(a.InstanceLocation),
 			slices.Compare(a.InstanceLocation, b.InstanceLocation),
-			strings.Compare(complaint(a.ErrorKind), complaint(b.ErrorKind)),
 		)
 	})
 	for _, token := range deepest.InstanceLocation {
