@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -187,58 +186,12 @@ func lossless(v any, typ string) (any, bool) {
 	return nil, false
 }
 
-// typeName is the JSON type of v.
-func typeName(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case string:
-		return "string"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
-	default:
-		return "number"
+// internal is the violation for a fault of ours: the id of the call finds it in
+// the log.
+func internal(name string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInternal,
+		Constraint: "the arguments could not be checked",
+		Hint:       "Do not call " + orTheTool(name) + " again with these arguments.",
 	}
-}
-
-// clone copies objects and arrays; scalars are immutable.
-func clone(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := maps.Clone(v)
-		for name, child := range out {
-			out[name] = clone(child)
-		}
-		return out
-	case []any:
-		out := slices.Clone(v)
-		for i, child := range out {
-			out[i] = clone(child)
-		}
-		return out
-	default:
-		return v
-	}
-}
-
-// replace sets the value at l, which exists and is not the root.
-func replace(root any, l location, to any) bool {
-	parent, _ := l.parent().at(root)
-	switch parent := parent.(type) {
-	case map[string]any:
-		parent[l.last()] = to
-	case []any:
-		for i := range parent {
-			if fmt.Sprint(i) == l.last() {
-				parent[i] = to
-			}
-		}
-	default:
-		return false
-	}
-	return true
 }

@@ -3,13 +3,9 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
 // MaxSchemaBytes bounds the text of one schema.
@@ -42,32 +38,6 @@ type checker struct {
 	root *jsonschema.Schema
 	// explosive schemas are recursive in more ways than one: see visits.
 	explosive bool
-}
-
-// CompileError says why a schema cannot be used.
-type CompileError struct {
-	// Tool is the name of the tool.
-	Tool string
-	// Pointer is the JSON pointer (RFC 6901) of the place at fault in the
-	// schema; empty for the schema as a whole.
-	Pointer string
-	// Reason is one clause without a full stop.
-	Reason string
-}
-
-func (e *CompileError) Error() string {
-	at := ""
-	if e.Pointer != "" {
-		at = " at " + e.Pointer
-	}
-	return fmt.Sprintf("tool %q: input schema%s: %s", e.Tool, at, e.Reason)
-}
-
-// OutputError is a CompileError of an output schema.
-type OutputError struct{ CompileError }
-
-func (e *OutputError) Error() string {
-	return strings.Replace(e.CompileError.Error(), "input schema", "output schema", 1)
 }
 
 // Compile reads the input schema of a tool: JSON Schema of draft 2020-12, or
@@ -132,25 +102,6 @@ func (s *Schema) root() *jsonschema.Schema {
 // Name is the name of the tool.
 func (s *Schema) Name() string { return s.name }
 
-// Properties lists, sorted, the properties of the arguments that the schema
-// names at its top; those that it takes from elsewhere ($ref, allOf) are not
-// among them.
-func (s *Schema) Properties() []string {
-	if s.Prepare() != nil {
-		return nil
-	}
-	return sortedNames(s.root().Properties)
-}
-
-// Required lists those that the top of the schema says must be there, in its
-// order. The caller may change the list.
-func (s *Schema) Required() []string {
-	if s.Prepare() != nil {
-		return nil
-	}
-	return slices.Clone(s.root().Required)
-}
-
 func (s *Schema) sensitive() *sensitiveness { return s.secrets() }
 
 // readSchema parses the text of a schema.
@@ -194,12 +145,6 @@ func wantsObject(name string, doc any) *CompileError {
 	return nil
 }
 
-// documentURL is what the library calls the one document it knows.
-const documentURL = "sidecall:///schema.json"
-
-// errRemote is the answer to every request for another document.
-var errRemote = errors.New("references to other documents are never fetched")
-
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
@@ -225,14 +170,4 @@ func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileEr
 		return nil, fail
 	}
 	return root, nil
-}
-
-// internal is the violation for a fault of ours: the id of the call finds it in
-// the log.
-func internal(name string) tool.Error {
-	return tool.Error{
-		Code:       tool.CodeInternal,
-		Constraint: "the arguments could not be checked",
-		Hint:       "Do not call " + orTheTool(name) + " again with these arguments.",
-	}
 }

@@ -91,15 +91,6 @@ func complaint(k jsonschema.ErrorKind) string {
 	}
 }
 
-// fragment is the JSON pointer in a schema's location.
-func fragment(url string) string {
-	_, f, _ := strings.Cut(url, "#")
-	if plain, err := unescapeURL(f); err == nil {
-		return plain
-	}
-	return f
-}
-
 // findReference is the pointer of the first $ref (or $schema) that matches.
 func findReference(v any, matches func(ref string) bool) string {
 	pointer, _ := searchReference(v, "", matches)
@@ -128,6 +119,34 @@ func searchReference(v any, at string, matches func(ref string) bool) (string, b
 	return "", false
 }
 
-func escapePointer(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
+// CompileError says why a schema cannot be used.
+type CompileError struct {
+	// Tool is the name of the tool.
+	Tool string
+	// Pointer is the JSON pointer (RFC 6901) of the place at fault in the
+	// schema; empty for the schema as a whole.
+	Pointer string
+	// Reason is one clause without a full stop.
+	Reason string
 }
+
+func (e *CompileError) Error() string {
+	at := ""
+	if e.Pointer != "" {
+		at = " at " + e.Pointer
+	}
+	return fmt.Sprintf("tool %q: input schema%s: %s", e.Tool, at, e.Reason)
+}
+
+// OutputError is a CompileError of an output schema.
+type OutputError struct{ CompileError }
+
+func (e *OutputError) Error() string {
+	return strings.Replace(e.CompileError.Error(), "input schema", "output schema", 1)
+}
+
+// documentURL is what the library calls the one document it knows.
+const documentURL = "sidecall:///schema.json"
+
+// errRemote is the answer to every request for another document.
+var errRemote = errors.New("references to other documents are never fetched")

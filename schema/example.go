@@ -99,20 +99,6 @@ func (s *Schema) Example(full bool) (args map[string]any, ok bool) {
 	return nil, false
 }
 
-// openUnion returns the branches of the first union in list of which none has
-// been chosen.
-func openUnion(list []*jsonschema.Schema) []*jsonschema.Schema {
-	for _, s := range list {
-		for _, union := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
-			chosen := slices.ContainsFunc(union, func(b *jsonschema.Schema) bool { return slices.Contains(list, b) })
-			if len(union) > 0 && !chosen {
-				return union
-			}
-		}
-	}
-	return nil
-}
-
 func (m *maker) fromUnion(list, branches []*jsonschema.Schema, depth int) (any, bool) {
 	ordered := slices.Clone(branches)
 	slices.SortStableFunc(ordered, func(a, b *jsonschema.Schema) int { return nullLast(a) - nullLast(b) })
@@ -130,9 +116,6 @@ func nullLast(s *jsonschema.Schema) int {
 	}
 	return 0
 }
-
-// typeOrder is the order in which types are tried.
-var typeOrder = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
 // wanted lists the types that all of list allow, the likeliest first.
 func wanted(list []*jsonschema.Schema) []string {

@@ -98,11 +98,6 @@ func (c *collector) findings(e *jsonschema.ValidationError, base location) []fin
 	return []finding{one}
 }
 
-func isObject(v any) bool {
-	_, ok := v.(map[string]any)
-	return ok
-}
-
 // perMember makes one finding at the own place of each name.
 func (f finding) perMember(list []string) []finding {
 	out := make([]finding, len(list))

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,49 +90,6 @@ func asSchema(v any) *jsonschema.Schema {
 	s, _ := v.(*jsonschema.Schema)
 	return s
 }
-
-// index finds compiled schemas by the location that errors carry, and their
-// source text.
-type index struct {
-	root       *jsonschema.Schema
-	byLocation map[string]*jsonschema.Schema
-	doc        any
-}
-
-func newIndex(root *jsonschema.Schema, source []byte) *index {
-	ix := &index{root: root, byLocation: map[string]*jsonschema.Schema{}}
-	doc, f := parseValue(source, true)
-	if f == nil { // it has been parsed before, when it was compiled
-		ix.doc = doc
-	}
-	ix.add(root)
-	return ix
-}
-
-func (ix *index) add(s *jsonschema.Schema) {
-	if _, known := ix.byLocation[s.Location]; known {
-		return
-	}
-	ix.byLocation[s.Location] = s
-	for _, e := range edges(s) {
-		ix.add(e.to)
-	}
-}
-
-// source is the schema as its author wrote it; nil when it is a boolean or
-// stands in one of the meta-schemas.
-func (ix *index) source(s *jsonschema.Schema) map[string]any {
-	v := ix.doc
-	var l location
-	for _, token := range splitPointer(fragment(s.Location)) {
-		l = append(l, token)
-	}
-	v, _ = l.at(v)
-	obj, _ := v.(map[string]any)
-	return obj
-}
-
-func unescapeURL(s string) (string, error) { return url.PathUnescape(s) }
 
 // steps lists the schemas that s itself applies to the member or item token of
 // its value parent.

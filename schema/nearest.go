@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -35,38 +34,6 @@ func Nearest(want string, have []string, limit int) []string {
 	}
 	return out
 }
-
-// UnknownTool is the answer to a call of a tool that does not exist. tools are
-// those that the caller may call; at most 20 are listed, the nearest first.
-func UnknownTool(name string, tools []string) tool.Error {
-	const listed = 20
-	near := Nearest(name, tools, 3)
-	rest := slices.DeleteFunc(slices.Sorted(slices.Values(tools)), func(t string) bool { return slices.Contains(near, t) })
-	shownTools := append(slices.Clone(near), rest...)
-	more := ""
-	if len(shownTools) > listed {
-		more = fmt.Sprintf(" and %d more", len(shownTools)-listed)
-		shownTools = shownTools[:listed]
-	}
-	e := tool.Error{
-		Code:       tool.CodeUnknownTool,
-		Field:      "tool_name",
-		Constraint: "must name a registered tool: " + compact(anys(shownTools)) + more,
-		Received:   shown(name, nil),
-	}
-	switch {
-	case len(tools) == 0:
-		e.Constraint = "must name a registered tool; there is none"
-		e.Hint = "Go on without tools."
-	case len(near) == 0:
-		e.Hint = "Call one of the listed tools instead."
-	default:
-		e.Hint = didYouMean(near[0]) + " Call " + near[0] + " instead."
-	}
-	return e
-}
-
-func didYouMean(s string) string { return "Did you mean " + quoted(s) + "?" }
 
 // tooFar is the distance of names that are not alike.
 const tooFar = 1000

@@ -153,3 +153,28 @@ func fits(list []*jsonschema.Schema, v any) bool {
 	}
 	return true
 }
+
+// memberSchemas lists what list applies to a member of that name.
+func memberSchemas(list []*jsonschema.Schema, name string) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range list {
+		for _, to := range steps(s, name, map[string]any(nil)) {
+			out = nodes{}.expand(out, to, apparent{})
+		}
+	}
+	return out
+}
+
+// openUnion returns the branches of the first union in list of which none has
+// been chosen.
+func openUnion(list []*jsonschema.Schema) []*jsonschema.Schema {
+	for _, s := range list {
+		for _, union := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
+			chosen := slices.ContainsFunc(union, func(b *jsonschema.Schema) bool { return slices.Contains(list, b) })
+			if len(union) > 0 && !chosen {
+				return union
+			}
+		}
+	}
+	return nil
+}

@@ -4,58 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/sidecall/sidecall/tool"
 )
-
-// Bounds of the arguments of one call. Depth and Values keep the memory of a
-// check proportional to something sane: the validator may remember an error for
-// every single value.
-const (
-	// MaxDepth is how deep arrays and objects may be nested.
-	MaxDepth = 100
-	// MaxValues is how many values (members, items, scalars) there may be.
-	MaxValues = 100_000
-)
-
-var (
-	errTooDeep    = fmt.Errorf("at most %d levels of nesting", MaxDepth)
-	errTooMany    = fmt.Errorf("at most %d values", MaxValues)
-	errNotObject  = errors.New("a JSON object")
-	errEndOfInput = errors.New("the end of the arguments")
-)
-
-// ParseArgs reads the arguments of a call as the model wrote them: one JSON
-// object, strictly RFC 8259 in valid UTF-8, every name once per object, nothing
-// behind it. Empty or blank text means {}. Numbers are json.Number, so nothing
-// is rounded. Nothing is repaired in silence: whatever else it is comes back as
-// one violation with line, column and what was expected there; toolName is only
-// named in its hint.
-func ParseArgs(toolName, raw string) (map[string]any, *tool.Error) {
-	args, fault := parseObject(raw)
-	if fault == nil {
-		return args, nil
-	}
-	violation := fault.violation(toolName, raw)
-	return nil, &violation
-}
-
-// ParseArgs is the same for a tool whose schema is known: where that knows of
-// sensitive properties, broken text is not repeated in the violation.
-func (s *Schema) ParseArgs(raw string) (map[string]any, *tool.Error) {
-	args, violation := ParseArgs(s.name, raw)
-	if violation != nil && (s.Prepare() != nil || s.sensitive().any()) {
-		violation.Received = tool.ReceivedRedacted
-	}
-	return args, violation
-}
 
 func parseObject(raw string) (map[string]any, *fault) {
 	if strings.Trim(raw, " \t\r\n") == "" {

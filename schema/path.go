@@ -177,12 +177,3 @@ func quoted(s string) string {
 	}
 	return string(b)
 }
-
-// fromPointer splits a JSON pointer (RFC 6901) into its tokens.
-func fromPointer(p jsontext.Pointer) location {
-	var out location
-	for token := range p.Tokens() {
-		out = append(out, token)
-	}
-	return out
-}

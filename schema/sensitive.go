@@ -4,31 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
-
-// Secret reports whether the value that path leads to, from the arguments down,
-// is never shown: whether any name on the way is, or nearly is, that of a
-// property that is sensitive (Options.Sensitive, writeOnly, format: password).
-// Of a nil schema, and of one that cannot be compiled, everything is.
-func (s *Schema) Secret(path ...string) bool {
-	return s.Prepare() != nil || s.sensitive().covers(path)
-}
-
-// SecretTexts lists what in args is never shown, each scalar as text, so that
-// it can be looked for elsewhere. Empty strings and nulls are not listed; the
-// order is no particular one.
-func (s *Schema) SecretTexts(args map[string]any) []string {
-	if s.Prepare() != nil {
-		return (&sensitiveness{all: true}).texts(args, true, nil)
-	}
-	secrets := s.sensitive()
-	if !secrets.any() {
-		return nil
-	}
-	return secrets.texts(args, secrets.all, nil)
-}
 
 // sensitiveness knows the property names whose values are never shown. It goes
 // by name alone, wherever the name appears: a secret sent to the wrong place is
@@ -38,46 +14,6 @@ type sensitiveness struct {
 	names []string
 	// all: the arguments as a whole are marked.
 	all bool
-}
-
-func newSensitiveness(root *jsonschema.Schema, listed []string, ix *index) *sensitiveness {
-	s := &sensitiveness{}
-	found := map[string]bool{}
-	for _, name := range listed {
-		found[name] = true
-	}
-	type place struct {
-		schema *jsonschema.Schema
-		owner  string
-	}
-	seen := map[place]bool{}
-	var walk func(sch *jsonschema.Schema, owner string)
-	walk = func(sch *jsonschema.Schema, owner string) {
-		if seen[place{sch, owner}] {
-			return
-		}
-		seen[place{sch, owner}] = true
-		if markedSecret(ix.source(sch)) {
-			found[owner] = true
-		}
-		for _, e := range edges(sch) {
-			next := owner
-			if e.slot == property {
-				next = e.name
-			}
-			walk(e.to, next)
-		}
-	}
-	walk(root, "")
-	s.all = found[""]
-	delete(found, "")
-	s.names = sortedNames(found)
-	return s
-}
-
-// markedSecret reports whether a schema's author marked it so.
-func markedSecret(source map[string]any) bool {
-	return source["writeOnly"] == true || source["format"] == "password"
 }
 
 func (s *sensitiveness) any() bool { return s != nil && (s.all || len(s.names) > 0) }

@@ -95,17 +95,6 @@ func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth i
 	}
 }
 
-// memberSchemas lists what list applies to a member of that name.
-func memberSchemas(list []*jsonschema.Schema, name string) []*jsonschema.Schema {
-	var out []*jsonschema.Schema
-	for _, s := range list {
-		for _, to := range steps(s, name, map[string]any(nil)) {
-			out = nodes{}.expand(out, to, apparent{})
-		}
-	}
-	return out
-}
-
 // describe says in words what list wants: " (string, format date: When it
 // starts)"; empty when there is nothing to say.
 func (x shortener) describe(list []*jsonschema.Schema) string {
@@ -129,12 +118,4 @@ func (x shortener) describe(list []*jsonschema.Schema) string {
 		return ""
 	}
 	return " (" + said + ")"
-}
-
-func joinOr(list []string) string {
-	last := len(list) - 1
-	if last < 1 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:last], ", ") + " or " + list[last]
 }

@@ -162,11 +162,6 @@ func (c soundness) reference(v any) bool {
 	return there
 }
 
-func isString(v any) bool {
-	_, ok := v.(string)
-	return ok
-}
-
 func isPattern(v any) bool {
 	s, ok := v.(string)
 	if !ok {

@@ -2,20 +2,11 @@ package schema
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
-	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/sidecall/sidecall/tool"
 )
-
-// printer is for the library's own sentences.
-var printer = message.NewPrinter(language.English)
 
 // maxReceived is the length of Error.Received, in characters.
 const maxReceived = 200
@@ -106,75 +97,4 @@ func (w *writer) object(obj map[string]any) {
 		w.value(obj[name])
 	}
 	w.b = append(w.b, '}')
-}
-
-// head8 is the start of s, cut between runes, a little longer than limit bytes
-// so that the cut shows.
-func head8(s string, limit int) string {
-	if len(s) <= limit+utf8.UTFMax {
-		return s
-	}
-	n := limit + utf8.UTFMax
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-func anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
-func sortedNames[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// articled puts an article before the name of a JSON type.
-func articled(name string) string {
-	switch {
-	case name == "null":
-		return name
-	case name != "" && strings.ContainsRune("aeiou", rune(name[0])):
-		return "an " + name
-	default:
-		return "a " + name
-	}
-}
-
-// oneLine makes a description of a schema fit for a hint: one line, short,
-// without the phrases that programs look for.
-func oneLine(s string, limit int) string {
-	s = strings.ToValidUTF8(head8(s, 16*limit), "\uFFFD")
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, s)
-	s = strings.NewReplacer("e.g. ", "such as ", "Did you mean", "Is it").Replace(s)
-	return tool.Shorten(strings.TrimRight(strings.Join(strings.Fields(s), " "), "."), limit)
-}
-
-// splitPointer is a JSON pointer's tokens, unescaped.
-func splitPointer(p string) []string {
-	if p == "" {
-		return nil
-	}
-	tokens := strings.Split(p[1:], "/")
-	for i, t := range tokens {
-		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
-	}
-	return tokens
 }

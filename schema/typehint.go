@@ -56,11 +56,6 @@ func (x *explainer) typeHint(f finding, k *kind.Type) string {
 	return x.hint(f, what)
 }
 
-func isArray(v any) bool {
-	_, ok := v.([]any)
-	return ok
-}
-
 // requiredBy reports whether the property of f may not be left out.
 func (f finding) requiredBy(x *explainer) bool {
 	if len(f.at) == 0 {

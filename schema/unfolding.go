@@ -137,3 +137,6 @@ func (w *written) target(v any) int {
 	w.refs[ref] = w.size(to)
 	return w.refs[ref]
 }
+
+// maxVisits bounds how many pairs of schema and value one check may look at.
+const maxVisits = 50_000

@@ -61,9 +61,6 @@ func (c *components) visit(s *jsonschema.Schema) {
 	c.found = c.found || ways > len(inside)
 }
 
-// maxVisits bounds how many pairs of schema and value one check may look at.
-const maxVisits = 50_000
-
 // visits counts the pairs of schema and value that the library would look at,
 // without looking at them: what repeats is counted once and multiplied.
 type visits map[visit]int

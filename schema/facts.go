@@ -1,0 +1,44 @@
+package schema
+
+import "slices"
+
+// Properties lists, sorted, the properties of the arguments that the schema
+// names at its top; those that it takes from elsewhere ($ref, allOf) are not
+// among them.
+func (s *Schema) Properties() []string {
+	if s.Prepare() != nil {
+		return nil
+	}
+	return sortedNames(s.root().Properties)
+}
+
+// Required lists those that the top of the schema says must be there, in its
+// order. The caller may change the list.
+func (s *Schema) Required() []string {
+	if s.Prepare() != nil {
+		return nil
+	}
+	return slices.Clone(s.root().Required)
+}
+
+// Secret reports whether the value that path leads to, from the arguments down,
+// is never shown: whether any name on the way is, or nearly is, that of a
+// property that is sensitive (Options.Sensitive, writeOnly, format: password).
+// Of a nil schema, and of one that cannot be compiled, everything is.
+func (s *Schema) Secret(path ...string) bool {
+	return s.Prepare() != nil || s.sensitive().covers(path)
+}
+
+// SecretTexts lists what in args is never shown, each scalar as text, so that
+// it can be looked for elsewhere. Empty strings and nulls are not listed; the
+// order is no particular one.
+func (s *Schema) SecretTexts(args map[string]any) []string {
+	if s.Prepare() != nil {
+		return (&sensitiveness{all: true}).texts(args, true, nil)
+	}
+	secrets := s.sensitive()
+	if !secrets.any() {
+		return nil
+	}
+	return secrets.texts(args, secrets.all, nil)
+}
