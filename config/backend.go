@@ -102,12 +102,3 @@ type Override struct {
 	Description Text `yaml:"description" doc:"Shown to the model instead of the server's own description."`
 	CallRules   `yaml:",inline"`
 }
-
-// Trust says whether output is trusted; empty means that nothing was said.
-type Trust string
-
-// The values of Trust.
-const (
-	Trusted   Trust = "trusted"
-	Untrusted Trust = "untrusted"
-)

@@ -9,12 +9,6 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Names that belong to Sidecall itself.
-const (
-	builtinBackend = "sidecall"
-	builtinTool    = "read_output"
-)
-
 // check looks at what no single key can say: references between parts of the
 // file. It sees a Config that may have problems already and makes no second
 // problem of a first.
@@ -35,41 +29,6 @@ func (c *Config) check(found *collector) {
 		k.tool(name, c.Tools[name])
 	}
 	k.profiles()
-}
-
-// checker is a Config being checked.
-type checker struct {
-	*Config
-	found *collector
-	// discovers: some backend finds its tools at run time, so names that the
-	// file does not declare may exist.
-	discovers bool
-	used      map[string]bool // backends that some tool is on
-	toolNames []string
-	// guesses is how many more times the nearest tool name is looked for: each
-	// time costs a look at every tool, and only so many messages are shown.
-	guesses int
-}
-
-func newChecker(c *Config, found *collector) *checker {
-	k := &checker{Config: c, found: found, used: map[string]bool{}, guesses: MaxProblems}
-	for _, b := range c.Backends {
-		k.discovers = k.discovers || b.Discovers()
-	}
-	k.toolNames = slices.Sorted(maps.Keys(c.Tools))
-	for _, t := range c.Tools {
-		k.used[t.Backend] = true
-	}
-	return k
-}
-
-// bad notes a problem at the value that the path leads to.
-func (k *checker) bad(message string, path ...string) {
-	k.found.add(k.source.find(path).at(), "%s", message)
-}
-
-func (k *checker) warn(message string, path ...string) {
-	k.found.warn(k.source.find(path).at(), "%s", message)
 }
 
 func (k *checker) listen() {
@@ -117,14 +76,6 @@ func (k *checker) redisAddresses(r *Redis) {
 	}
 }
 
-// written reports whether the file has a text there, be it one whose reference
-// cannot be resolved.
-func (k *checker) written(path ...string) bool {
-	last := len(path) - 1
-	value, lost := step(k.source.find(path[:last]).node, path[last])
-	return !lost && value.node.Value != ""
-}
-
 // tls checks that the two halves of a client certificate come together.
 func (k *checker) tls(t TLS, path ...string) {
 	switch cert, key := t.Cert.Reveal() != "", t.Key.Reveal() != ""; {
@@ -132,21 +83,6 @@ func (k *checker) tls(t TLS, path ...string) {
 		k.bad("a client certificate needs its key: add key", append(path, "cert")...)
 	case key && !cert:
 		k.bad("a client key needs its certificate: add cert", append(path, "key")...)
-	}
-}
-
-func (k *checker) retryOrder(r RetryRules, path ...string) {
-	if r.Base != 0 && r.Max != 0 && r.Base > r.Max {
-		k.bad("base is longer than max: expected base <= max", append(path, "base")...)
-	}
-}
-
-// onlyIf reports keys that are written where they cannot act.
-func (k *checker) onlyIf(allowed bool, reason string, at []string, written map[string]bool) {
-	for _, key := range slices.Sorted(maps.Keys(written)) {
-		if written[key] && !allowed {
-			k.bad(key+" "+reason, append(slices.Clone(at), key)...)
-		}
 	}
 }
 
@@ -201,10 +137,6 @@ func (k *checker) mcp(name string, b Backend) {
 	}
 }
 
-// noKey: MCP has no place for an idempotency key that servers agree on. An
-// http tool sends it in a header, an exec tool finds it in its environment.
-const noKey = "an mcp tool cannot be keyed, as no idempotency key reaches it: expected read_only, idempotent or non_idempotent"
-
 func (k *checker) profiles() {
 	if _, ok := k.Profile(k.DefaultProfile); !ok {
 		k.bad("there is no profile "+quote(k.DefaultProfile)+suggestion(k.DefaultProfile, k.ProfileNames()), "default_profile")
@@ -233,4 +165,10 @@ func (k *checker) matches(glob string) bool {
 		return true
 	}
 	return slices.ContainsFunc(k.toolNames, func(name string) bool { return matchGlob(glob, name) })
+}
+
+func (k *checker) journal() {
+	if k.Store.Embedded != nil && k.Journal.File() == k.Store.Embedded.Path.Reveal() {
+		k.bad("this is the file of the store: expected another one, best on another disk", "journal", "path")
+	}
 }

@@ -33,19 +33,11 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 )
-
-// MaxFileBytes bounds the config file.
-const MaxFileBytes = 16 << 20
 
 // Config is a whole, checked config file with every default filled in. It is
 // immutable. It keeps the parsed text for Where, until Release.
@@ -102,41 +94,6 @@ type Limits struct {
 	OutputTTL       time.Duration `yaml:"output_ttl" doc:"How long a cut output is kept for ReadOutput." default:"1h" min:"1s" max:"8760h"`
 }
 
-// Load reads, parses and checks the file at path, with secrets from this
-// process's environment and files. The error is of type Problems.
-func Load(path string) (*Config, error) {
-	data, err := readBounded(path, MaxFileBytes)
-	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err)}}
-	}
-	return Parse(path, data, System())
-}
-
-// Parse parses and checks data; name stands for the file in messages. The
-// error is of type Problems: everything that is wrong, by position, at most
-// MaxProblems and a last one that says how many more there are.
-func Parse(name string, data []byte, env Environment) (*Config, error) {
-	found := &collector{file: name}
-	root, bad := parseText(name, data)
-	if bad != nil {
-		return nil, Problems{*bad}
-	}
-	tree := expand(root, found)
-	if tree == nil {
-		return nil, found.problems()
-	}
-	c := &Config{source: &source{file: name, root: tree}}
-	d := &decoder{env: env, found: found}
-	d.document(tree, c)
-	c.check(found)
-	if problems := found.problems(); problems != nil {
-		return nil, problems
-	}
-	c.warnings = found.warned()
-	c.notEnforced = d.notEnforced()
-	return c, nil
-}
-
 // Warnings are things that may be mistakes, by position: names that no tool of
 // the file has (a discovered one may), backends that nothing uses.
 func (c *Config) Warnings() []Problem { return c.warnings }
@@ -155,33 +112,4 @@ func (c *Config) String() string {
 type source struct {
 	file string
 	root *yaml.Node
-}
-
-// errTooLarge is what readBounded finds when a file is longer than allowed.
-var errTooLarge = errors.New("the file is too large")
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read from: nothing can be lost
-	var buf bytes.Buffer
-	n, err := io.Copy(&buf, io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case n > limit:
-		return nil, fmt.Errorf("%w: more than %s", errTooLarge, Bytes(limit))
-	}
-	return buf.Bytes(), nil
-}
-
-// reason is err without the path that the sentence around it already names.
-func reason(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }

@@ -32,9 +32,3 @@ func (j Journal) File() string {
 	}
 	return defaultJournal
 }
-
-func (k *checker) journal() {
-	if k.Store.Embedded != nil && k.Journal.File() == k.Store.Embedded.Path.Reveal() {
-		k.bad("this is the file of the store: expected another one, best on another disk", "journal", "path")
-	}
-}

@@ -122,20 +122,6 @@ func (f *field) scalarSchema(sc *scalar) map[string]any {
 	return out
 }
 
-// stringSchema describes text under the rules of its field.
-func (f *field) stringSchema() map[string]any {
-	out := map[string]any{"type": "string"}
-	switch {
-	case f.enum != nil:
-		out["enum"] = f.enum
-	case f.format != nil:
-		out["pattern"] = f.format.pattern
-	case f.required:
-		out["minLength"] = 1
-	}
-	return out
-}
-
 // defaultJSON is the default as JSON has it.
 func (f *field) defaultJSON() any {
 	text, ok := jsonScalar(textNode(f.def))

@@ -12,28 +12,6 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Bytes is a size, written as a number of bytes or with a unit: 4MiB.
-type Bytes int64
-
-// byteUnits, largest first.
-var byteUnits = []struct {
-	name string
-	size int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
-
-// String writes the size with the largest binary unit that divides it.
-func (b Bytes) String() string {
-	for _, u := range byteUnits[:3] {
-		if b != 0 && int64(b)%u.size == 0 {
-			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
-}
-
-// MarshalText is String.
-func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
 // scalar is a type that is written as one YAML scalar.
 type scalar struct {
 	expect string // what to say that was expected
@@ -244,6 +222,3 @@ func describeKind(n *yaml.Node) string {
 		return fmt.Sprintf("a value with the tag %s", shorten(n.ShortTag()))
 	}
 }
-
-// quote quotes what a user wrote, shortened, whatever it holds.
-func quote(s string) string { return strconv.Quote(shorten(s)) }

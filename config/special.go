@@ -1,10 +1,7 @@
 package config
 
 import (
-	"encoding/json"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -61,13 +58,6 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 	return r
 }
 
-// JSON is free YAML, such as a JSON Schema, as one JSON object. Keys keep
-// their order. References in it are not resolved.
-type JSON []byte
-
-// MarshalJSON returns the JSON itself.
-func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJSON() }
-
 func (j *JSON) decode(d *decoder, _ *field, s spot) {
 	if s.node.Kind != yaml.MappingNode {
 		d.found.add(s.at(), "expected a JSON Schema as a mapping, found %s", describe(s.node))
@@ -77,13 +67,6 @@ func (j *JSON) decode(d *decoder, _ *field, s spot) {
 }
 
 func (*JSON) schema(*field) map[string]any { return map[string]any{"type": "object"} }
-
-// Env is the environment of a process: Pass lists variables of the sidecar
-// that it inherits, Set those that it is given. Only one of the two is used.
-type Env struct {
-	Pass []string
-	Set  map[string]Secret
-}
 
 func (e *Env) decode(d *decoder, _ *field, s spot) {
 	names := &field{format: formats["env_name"]}
@@ -108,36 +91,6 @@ func (*Env) schema(*field) map[string]any {
 	}}
 }
 
-// List returns the environment as NAME=value, sorted. lookup finds the
-// variables of the sidecar itself; one that is not set is left out.
-func (e Env) List(lookup func(name string) (string, bool)) []string {
-	var out []string
-	for _, name := range slices.Sorted(slices.Values(e.Pass)) {
-		if value, ok := lookup(name); ok {
-			out = append(out, name+"="+value)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Set)) {
-		out = append(out, name+"="+e.Set[name].Reveal())
-	}
-	return out
-}
-
-// MarshalJSON writes the environment as it is written in the file.
-func (e Env) MarshalJSON() ([]byte, error) {
-	if e.Pass != nil {
-		return json.Marshal(e.Pass)
-	}
-	return json.Marshal(e.Set)
-}
-
-// Body says what the body of a request is: the value of the argument Arg, or
-// an object whose members are the arguments that Members names.
-type Body struct {
-	Arg     string
-	Members map[string]string
-}
-
 func (b *Body) decode(d *decoder, _ *field, s spot) {
 	rules := &field{format: formats["nonempty"], keys: formats["nonempty"]}
 	switch {
@@ -156,20 +109,4 @@ func (*Body) schema(*field) map[string]any {
 		name,
 		map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": formats["nonempty"].pattern}, "additionalProperties": name},
 	}}
-}
-
-// MarshalJSON writes the body as it is written in the file.
-func (b Body) MarshalJSON() ([]byte, error) {
-	if b.Members != nil {
-		return json.Marshal(b.Members)
-	}
-	return json.Marshal(b.Arg)
-}
-
-// origin says where a wrong value came from, for values that are not shown.
-func (r *resolved) origin() string {
-	if len(r.refs) == 0 {
-		return ""
-	}
-	return " (the value comes from " + strings.Join(r.refs, ", ") + ")"
 }

@@ -1,6 +1,9 @@
 package config
 
-import "log/slog"
+import (
+	"log/slog"
+	"strings"
+)
 
 // Text is a string of the file that may hold references: ${env:NAME} is the
 // environment variable, ${file:/path} the content of the file without its last
@@ -116,4 +119,12 @@ func RevealMap[T Revealer](m map[string]T) map[string]string {
 		out[key] = value.Reveal()
 	}
 	return out
+}
+
+// origin says where a wrong value came from, for values that are not shown.
+func (r *resolved) origin() string {
+	if len(r.refs) == 0 {
+		return ""
+	}
+	return " (the value comes from " + strings.Join(r.refs, ", ") + ")"
 }
