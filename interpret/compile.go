@@ -3,14 +3,10 @@ package interpret
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/ext"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -161,70 +157,4 @@ func suggestion(message string, in scope) string {
 		return fmt.Sprintf(", did you mean %q?", near)
 	}
 	return ", the variables are " + strings.Join(names, ", ")
-}
-
-// expression is a compiled expression.
-type expression struct{ program cel.Program }
-
-// holds reports whether a condition is true. One that cannot be evaluated does
-// not hold.
-func (e *expression) holds(v *view) bool {
-	value, err := e.value(v)
-	return err == nil && value == types.True
-}
-
-func (e *expression) value(v *view) (ref.Val, error) {
-	value, _, err := e.program.Eval(v)
-	return value, err
-}
-
-// scope is a set of variables with the environment that declares them, made
-// when it is first needed.
-type scope struct {
-	variables   []variable
-	environment func() (*cel.Env, error)
-}
-
-type variable struct {
-	name string
-	kind *cel.Type
-}
-
-var (
-	replyVariables = []variable{
-		{"status", cel.IntType},
-		{"exit_code", cel.IntType},
-		{"headers", cel.MapType(cel.StringType, cel.StringType)},
-		{"body", cel.DynType},
-		{"result", cel.DynType},
-		{"text", cel.StringType},
-		{"is_error", cel.BoolType},
-		{"args", cel.MapType(cel.StringType, cel.DynType)},
-	}
-	itemVariables = append(slices.Clip(replyVariables),
-		variable{"item", cel.DynType}, variable{"index", cel.IntType})
-
-	replyScope = newScope(replyVariables)
-	itemScope  = newScope(itemVariables)
-)
-
-func newScope(variables []variable) scope {
-	return scope{variables, sync.OnceValues(func() (*cel.Env, error) {
-		options := []cel.EnvOption{
-			cel.OptionalTypes(), ext.Strings(), cel.CrossTypeNumericComparisons(true),
-			cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
-		}
-		for _, v := range variables {
-			options = append(options, cel.Variable(v.name, v.kind))
-		}
-		return cel.NewEnv(options...)
-	})}
-}
-
-func (s scope) names() []string {
-	names := make([]string, len(s.variables))
-	for i, v := range s.variables {
-		names[i] = v.name
-	}
-	return names
 }

@@ -35,114 +35,10 @@ package interpret
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
 )
-
-// Config says how the replies of one tool are read. The zero value reads them
-// by the backend's own classification alone.
-type Config struct {
-	// Errors are replies that are errors. The first that matches counts.
-	Errors []Rule
-	// Success is a condition that a reply must meet to be a success. One that
-	// meets it is a success even where the backend says failure (an exit code 1
-	// that means "no match"). Empty: what the backend says.
-	Success string
-	// Result is the part of a JSON reply that is the result: a JSON pointer
-	// (RFC 6901) when it starts with "/", else an expression over body.
-	Result string
-	// EmptyWhen is a condition under which a success found nothing. Empty: a
-	// reply that is blank, null, [], {} or "".
-	EmptyWhen string
-	// Partial reads the items of a call that was done in part; nil for none.
-	Partial *PartialRule
-	// Check checks a result against the output schema; nil for none. Its error
-	// says, in words for a model, what is wrong.
-	Check func(result json.RawMessage) error
-}
-
-// Rule turns a reply into an error.
-type Rule struct {
-	// When is the condition.
-	When string
-	// Code of the error. A code of the hard kind makes the failure definite.
-	// One of the transient kind leaves it ambiguous, unless NotExecuted or the
-	// backend has proved as much (rejects_before_work, an exit code): the tool
-	// may be called again where repeating is harmless.
-	Code tool.Code
-	// Hint, Field and AllowedAlternatives become those of the error.
-	Hint                string
-	Field               string
-	AllowedAlternatives []string
-	// NotExecuted: such a reply proves that nothing was done.
-	NotExecuted bool
-}
-
-// PartialRule reads a reply that tells item by item what was done. Besides the
-// variables of every expression, all but Items know item and index.
-type PartialRule struct {
-	// Items is the list. A reply without it is read as a whole.
-	Items string
-	// OK is whether an item was done.
-	OK string
-	// Content is what to show of an item that was done; empty: the item.
-	Content string
-	// Error is what to show of one that was not; empty: the item.
-	Error string
-}
-
-// Outcome is what became of a call.
-type Outcome uint8
-
-const (
-	// OK: the tool ran and returned something. The zero value.
-	OK Outcome = iota
-	// Empty: the tool ran and found nothing.
-	Empty
-	// Partial: the tool did some of its items.
-	Partial
-	// Failed: see Reading.Failure.
-	Failed
-)
-
-// String returns ok, empty, partial or failed.
-func (o Outcome) String() string {
-	switch o {
-	case OK:
-		return "ok"
-	case Empty:
-		return "empty"
-	case Partial:
-		return "partial"
-	case Failed:
-		return "failed"
-	default:
-		return fmt.Sprintf("outcome(%d)", uint8(o))
-	}
-}
-
-// Reading is a reply, understood.
-type Reading struct {
-	Outcome Outcome
-	// Failure is set exactly when Outcome is Failed.
-	Failure *tool.Failure
-	// Items of a reply that told item by item; at most maxItems.
-	Items []Item
-	// Reply is the reply, with the result selected.
-	Reply backend.Reply
-}
-
-// Item is one item of a call that was done in part.
-type Item struct {
-	// Index counts from 0 in the order of the reply.
-	Index int
-	OK    bool
-	// Content is set when OK, Error when not.
-	Content string
-	Error   *tool.Error
-}
 
 // Program is a compiled Config. It is immutable and safe for concurrent use.
 type Program struct {
@@ -209,9 +105,6 @@ func (p *Program) classify(v *view) *tool.Failure {
 		Message:    v.message(),
 	}
 }
-
-// errorTypeTool is the error.type of a failure that only the mapping sees.
-const errorTypeTool = "tool_error"
 
 // failure is what the rule makes of a reply.
 func (r *rule) failure(v *view) *tool.Failure {
@@ -280,14 +173,6 @@ func (p *Program) checkOutput(reply *backend.Reply) *tool.Failure {
 		return badOutput("the answer breaks the tool's output schema: "+err.Error(), reply, err)
 	}
 	return nil
-}
-
-func badOutput(constraint string, reply *backend.Reply, err error) *tool.Failure {
-	return &tool.Failure{
-		Code: tool.CodeInvalidOutput, Evidence: tool.Definite, CallerFault: true,
-		ErrorType: "invalid_output", Status: reply.Status,
-		Constraint: constraint, Message: tool.ShortenBytes(string(reply.Text), backend.MaxMessage), Err: err,
-	}
 }
 
 func (p *Program) empty(v *view, reply *backend.Reply) bool {

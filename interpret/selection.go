@@ -8,9 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/common/types/traits"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/backend"
@@ -181,45 +179,4 @@ func enterItem(decoder *jsontext.Decoder, name string) error {
 		return errAbsent
 	}
 	return nil
-}
-
-// plainValue turns a CEL value into what encoding/json writes.
-func plainValue(value ref.Val) any {
-	switch v := value.(type) {
-	case types.Null:
-		return nil
-	case traits.Mapper:
-		object := make(map[string]any)
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			object[fmt.Sprint(key.Value())] = plainValue(v.Get(key))
-		}
-		return object
-	case traits.Lister:
-		list := []any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			list = append(list, plainValue(it.Next()))
-		}
-		return list
-	case *types.Optional:
-		if !v.HasValue() {
-			return nil
-		}
-		return plainValue(v.GetValue())
-	case types.Duration, types.Timestamp:
-		return fmt.Sprint(v.ConvertToType(types.StringType).Value())
-	default:
-		return value.Value()
-	}
-}
-
-// encode writes JSON that stays readable: < > & are not escaped.
-func encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("it cannot be written as JSON: %w", err)
-	}
-	return json.RawMessage(bytes.TrimSpace(b.Bytes())), nil
 }

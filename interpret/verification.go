@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -158,7 +156,7 @@ func (v *Verification) ReadsArgs() bool { return v.readsArgs }
 func (v *Verification) Arguments(about Subject) (json.RawMessage, error) {
 	args := make(map[string]any, len(v.names))
 	for _, name := range v.names {
-		value, err := v.args[name].in(&verificationView{view: &view{args: about.Args}, about: &about})
+		value, err := v.args[name].value(&verificationView{view: &view{args: about.Args}, about: &about})
 		if err != nil {
 			return nil, fmt.Errorf("args.%s: %w", name, err)
 		}
@@ -203,7 +201,7 @@ func (v *Verification) picked(seen *verificationView) *backend.Reply {
 	if v.result == nil {
 		return nil
 	}
-	value, err := v.result.in(seen)
+	value, err := v.result.value(seen)
 	if err != nil {
 		return nil // what matters is certain, and a sentence says it
 	}
@@ -219,27 +217,6 @@ func (v *Verification) picked(seen *verificationView) *backend.Reply {
 	}
 	reply.Size = int64(len(reply.Text))
 	return reply
-}
-
-// isTrue evaluates a condition; one that is not there does not hold.
-func (e *expression) isTrue(in *verificationView) (bool, error) {
-	if e == nil {
-		return false, nil
-	}
-	value, err := e.in(in)
-	if err != nil {
-		return false, err
-	}
-	holds, ok := value.(types.Bool)
-	if !ok {
-		return false, fmt.Errorf("it is of type %s, not true or false", value.Type().TypeName())
-	}
-	return bool(holds), nil
-}
-
-func (e *expression) in(scene interpreter.Activation) (ref.Val, error) {
-	value, _, err := e.program.Eval(scene)
-	return value, err
 }
 
 // verificationView is an answer beside the call that it is to tell of.
@@ -266,15 +243,3 @@ func (v *verificationView) ResolveName(name string) (any, bool) {
 		return v.view.ResolveName(name)
 	}
 }
-
-var (
-	subjectNames = []variable{
-		{"tool_use_id", cel.StringType},
-		{"conversation_id", cel.StringType},
-		{"turn_id", cel.StringType},
-		{"idempotency_key", cel.StringType},
-	}
-	subjectScope = newScope(append(slices.Clip(subjectNames),
-		variable{"args", cel.MapType(cel.StringType, cel.DynType)}))
-	verificationScope = newScope(append(slices.Clip(replyVariables), subjectNames...))
-)

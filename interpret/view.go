@@ -1,13 +1,7 @@
 package interpret
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"strconv"
-
 	"cel.dev/cel-go/interpreter"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -107,115 +101,5 @@ func jsonOf(reply *backend.Reply) []byte {
 		return reply.Text
 	default:
 		return nil
-	}
-}
-
-func isJSON(reply *backend.Reply) bool {
-	if reply.JSON {
-		return true
-	}
-	start := bytes.TrimLeft(reply.Text, " \t\r\n")
-	return len(start) > 0 && (start[0] == '{' || start[0] == '[') && jsontext.Value(reply.Text).IsValid(loose...)
-}
-
-// loose accepts what JSON parsers in use accept.
-var loose = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
-// parse decodes JSON into what CEL knows: integers stay integers where int64
-// holds them, so that they can be compared and counted with.
-func parse(text []byte) (any, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), loose...)
-	value, err := parseValue(decoder)
-	if err != nil {
-		return nil, err
-	}
-	return value, nil
-}
-
-func parseValue(decoder *jsontext.Decoder) (any, error) {
-	token, err := decoder.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return token.Bool(), nil
-	case '"':
-		return token.String(), nil
-	case '0':
-		return number(token.String()), nil
-	case '[':
-		return parseList(decoder)
-	case '{':
-		return parseObject(decoder)
-	default:
-		return nil, errors.New("unexpected token")
-	}
-}
-
-func parseList(decoder *jsontext.Decoder) (any, error) {
-	list := []any{}
-	for decoder.PeekKind() != ']' {
-		value, err := parseValue(decoder)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	_, err := decoder.ReadToken()
-	return list, err
-}
-
-func parseObject(decoder *jsontext.Decoder) (any, error) {
-	object := map[string]any{}
-	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		key := name.String()
-		value, err := parseValue(decoder)
-		if err != nil {
-			return nil, err
-		}
-		object[key] = value
-	}
-	_, err := decoder.ReadToken()
-	return object, err
-}
-
-// number is an int64 where the text is an integer that fits, else a float64.
-func number(text string) any {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return text // not a number after all
-	}
-	return f
-}
-
-// native turns json.Number into what CEL knows.
-func native(value any) any {
-	switch v := value.(type) {
-	case json.Number:
-		return number(v.String())
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = native(v[i])
-		}
-		return list
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, member := range v {
-			object[name] = native(member)
-		}
-		return object
-	default:
-		return value
 	}
 }

@@ -27,15 +27,6 @@ const (
 // leftOut is the member that says how many members an object lost.
 const leftOut = "_left_out"
 
-// part is a member of an object or an item of an array, by its place in the
-// source.
-type part struct {
-	key   []byte // with quotes; nil in an array
-	value []byte
-	// Characters, without white space outside of strings.
-	keyChars, chars int
-}
-
 // overhead is what a part costs besides its value: key, colon, comma.
 func (p part) overhead() int {
 	if p.key == nil {

@@ -115,3 +115,12 @@ func appendCompact(dst, b []byte) []byte {
 	}
 	return append(dst, b[start:]...)
 }
+
+// part is a member of an object or an item of an array, by its place in the
+// source.
+type part struct {
+	key   []byte // with quotes; nil in an array
+	value []byte
+	// Characters, without white space outside of strings.
+	keyChars, chars int
+}

@@ -1,0 +1,42 @@
+package interpret
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// expression is a compiled expression.
+type expression struct{ program cel.Program }
+
+// holds reports whether a condition is true. One that cannot be evaluated does
+// not hold.
+func (e *expression) holds(v interpreter.Activation) bool {
+	value, err := e.value(v)
+	return err == nil && value == types.True
+}
+
+// value evaluates it with the variables of v.
+func (e *expression) value(v interpreter.Activation) (ref.Val, error) {
+	value, _, err := e.program.Eval(v)
+	return value, err
+}
+
+// isTrue evaluates a condition; one that is not there does not hold.
+func (e *expression) isTrue(in interpreter.Activation) (bool, error) {
+	if e == nil {
+		return false, nil
+	}
+	value, err := e.value(in)
+	if err != nil {
+		return false, err
+	}
+	holds, ok := value.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("it is of type %s, not true or false", value.Type().TypeName())
+	}
+	return bool(holds), nil
+}

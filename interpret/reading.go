@@ -1,0 +1,59 @@
+package interpret
+
+import (
+	"fmt"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Outcome is what became of a call.
+type Outcome uint8
+
+const (
+	// OK: the tool ran and returned something. The zero value.
+	OK Outcome = iota
+	// Empty: the tool ran and found nothing.
+	Empty
+	// Partial: the tool did some of its items.
+	Partial
+	// Failed: see Reading.Failure.
+	Failed
+)
+
+// String returns ok, empty, partial or failed.
+func (o Outcome) String() string {
+	switch o {
+	case OK:
+		return "ok"
+	case Empty:
+		return "empty"
+	case Partial:
+		return "partial"
+	case Failed:
+		return "failed"
+	default:
+		return fmt.Sprintf("outcome(%d)", uint8(o))
+	}
+}
+
+// Reading is a reply, understood.
+type Reading struct {
+	Outcome Outcome
+	// Failure is set exactly when Outcome is Failed.
+	Failure *tool.Failure
+	// Items of a reply that told item by item; at most maxItems.
+	Items []Item
+	// Reply is the reply, with the result selected.
+	Reply backend.Reply
+}
+
+// Item is one item of a call that was done in part.
+type Item struct {
+	// Index counts from 0 in the order of the reply.
+	Index int
+	OK    bool
+	// Content is set when OK, Error when not.
+	Content string
+	Error   *tool.Error
+}

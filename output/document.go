@@ -1,0 +1,115 @@
+package output
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/backend"
+)
+
+// document is a reply as one clean text.
+type document struct {
+	body  []byte
+	chars int
+	// tree is the JSON to show parts of: body, or, when body is the beginning
+	// of a JSON text, that beginning made whole. nil when body is not JSON.
+	tree []byte
+	// structured is the JSON of the reply as the program gets it.
+	structured []byte
+	blocks     []backend.Block
+	// cut: there was more, but reading stopped.
+	cut bool
+}
+
+// compose cleans the parts of a reply and puts them together.
+func compose(in *Input) document {
+	reply := &in.Reply
+	d := document{cut: reply.Cut, structured: reply.Structured}
+	text, declared := reply.Text, reply.JSON
+	switch {
+	case reply.Binary != "":
+		text, declared = []byte(describeBinary(reply.Binary, reply.Size, reply.Cut)), false
+		d.cut = false // the description is whole
+	case len(text) == 0 && len(reply.Blocks) == 0:
+		text, declared = reply.Structured, true
+	}
+	d.read(text, declared)
+	if declared && d.structured == nil && !d.cut {
+		d.structured = d.tree
+	}
+	if len(reply.Blocks) > 0 {
+		d.blocks = carry(reply.Blocks, in.CarryLimit)
+		d.body = describe(bytes.Clone(d.body), d.blocks, len(reply.Blocks))
+		withoutLargeText(d.blocks, in.CarryLimit)
+		d.tree = nil
+	}
+	d.chars = countChars(d.body)
+	return d
+}
+
+// read cleans the text and finds out whether it is JSON.
+func (d *document) read(text []byte, declared bool) {
+	text = withoutBOM(text)
+	if d.cut {
+		text = wholeRunes(text)
+	}
+	if !declared && !looksJSON(text) {
+		d.body = clean(text)
+		return
+	}
+	scan := scanJSON(text)
+	switch {
+	case scan.valid && scan.dirty:
+		d.body = cleanStrings(text)
+		d.tree = d.body
+	case scan.valid:
+		d.body, d.tree = text, text
+	case d.cut && scan.open && scan.safe > len(text)/2:
+		// What was read of the last value is dropped; all before is shown as
+		// the JSON that it is.
+		closed := slices.Concat(text[:scan.safe], scan.closers)
+		d.tree = cleanStrings(closed)
+		d.body = d.tree[:len(d.tree)-len(scan.closers)]
+	default:
+		d.body = clean(text)
+	}
+}
+
+// looksJSON reports whether it is worth finding out if text is JSON.
+func looksJSON(text []byte) bool {
+	i := skipSpace(text, 0)
+	return i < len(text) && (text[i] == '{' || text[i] == '[')
+}
+
+// wholeRunes drops a code point that was cut off at the end.
+func wholeRunes(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if b := text[len(text)-n:]; utf8.RuneStart(b[0]) {
+			if !utf8.FullRune(b) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// shown is the result when content shows the whole document.
+func (d *document) shown(content string, room int64) Shaped {
+	s := Shaped{Content: content, OriginalChars: int64(d.chars), ReturnedChars: int64(d.chars), Blocks: d.blocks}
+	for _, b := range d.blocks {
+		room -= int64(len(b.Data) + len(b.Text))
+	}
+	switch {
+	case len(d.structured) == 0 || int64(len(d.structured)) > room:
+	case len(content) == len(d.structured) && len(d.tree) > 0 && &d.structured[0] == &d.tree[0]:
+		s.StructuredJSON = strings.TrimSpace(content) // shares its memory
+	default:
+		if c, ok := CleanJSON(d.structured); ok {
+			s.StructuredJSON = string(bytes.TrimSpace(c))
+		}
+	}
+	return s
+}

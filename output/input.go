@@ -1,0 +1,88 @@
+package output
+
+import (
+	"crypto/rand"
+
+	"github.com/sidecall/sidecall/backend"
+)
+
+const (
+	// DefaultLimit is the output limit, in characters, of a tool that states none.
+	DefaultLimit = 8_000
+	// MinLimit is the least output limit, in characters, under which a cut
+	// result has its complete notice, the boundary included, and strategy json
+	// shows values. Below it the notice is shortened, and the result left out
+	// when there is no room for it.
+	MinLimit = 640
+	// DefaultKeep is the most that is kept of a cut output, in bytes.
+	DefaultKeep = 10 << 20
+	// DefaultCarry is the most that a result carries besides its content, in
+	// bytes: blocks and structured result. With a content of up to 1 MiB it stays
+	// under the 4 MiB that a gRPC client reads unless told otherwise.
+	DefaultCarry = 3 << 20
+)
+
+// Input is a reply, and the rules for what becomes of it.
+type Input struct {
+	Reply    backend.Reply
+	ToolName string
+	// Limit is the most characters of Content, at least 1; 0 or less means
+	// DefaultLimit.
+	Limit int
+	// Strategy is auto, json, head, tail or head_tail; anything else means auto.
+	// json falls back to head_tail for what is not JSON.
+	Strategy string
+	// Untrusted output is wrapped in a boundary.
+	Untrusted bool
+	// Keep says that a cut output will be kept, so that the notice may name it.
+	Keep bool
+	// KeepLimit bounds Kept, in bytes; 0 means DefaultKeep.
+	KeepLimit int64
+	// CarryLimit bounds Blocks and StructuredJSON together, in bytes; 0 means
+	// DefaultCarry.
+	CarryLimit int64
+}
+
+// Shaped is what the model, and the program around it, receives.
+type Shaped struct {
+	// Content is valid UTF-8, clean, and at most Limit characters long.
+	Content string
+	// Truncated: Content does not show all that the tool returned.
+	Truncated bool
+	// OriginalChars is the length of the cleaned output in characters, or the
+	// least number known when reading stopped at the keep limit; ReturnedChars
+	// is how many of them Content shows, notice, boundary and markers not
+	// counted.
+	OriginalChars, ReturnedChars int64
+	// Strategy is json, head, tail or head_tail as it was done; empty when
+	// nothing was cut. head_tail is head where there is no room for both.
+	Strategy string
+	// Ref is the handle of what is kept; empty when nothing is.
+	Ref string
+	// Kept is the cleaned output, up to the keep limit, without boundary and
+	// notice; nil without Ref. It may share memory with Input.Reply.
+	Kept []byte
+	// KeptComplete: Kept is all that the tool returned.
+	KeptComplete bool
+	// Blocks are the non-text parts, without the data that did not fit.
+	Blocks []backend.Block
+	// StructuredJSON is the structured result, or the JSON text itself; cleaned.
+	// Empty when Content is cut, or when it is larger than a result may carry.
+	StructuredJSON string
+}
+
+// NewRef returns the handle of a kept output: "out_" and 128 random bits or
+// more, of [A-Za-z0-9_-]. Who does not have it cannot guess it.
+func NewRef() string { return "out_" + rand.Text() }
+
+func (in *Input) fill() {
+	if in.Limit <= 0 {
+		in.Limit = DefaultLimit
+	}
+	if in.KeepLimit <= 0 {
+		in.KeepLimit = DefaultKeep
+	}
+	if in.CarryLimit <= 0 {
+		in.CarryLimit = DefaultCarry
+	}
+}
