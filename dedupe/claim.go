@@ -2,7 +2,6 @@ package dedupe
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,20 +10,14 @@ import (
 	"github.com/sidecall/sidecall/failpoint"
 )
 
-// How long to wait between two tries to settle.
-const (
-	settleFirst = 20 * time.Millisecond
-	settleMax   = time.Second
-)
-
 // Claim is the right to run one call. It renews its lease by itself for as long
 // as the call may last; whoever got it from Admit must Settle it.
 type Claim struct {
-	dedupe *Dedupe
-	key    Key
-	record Record
-	flight *flight
-	sent   time.Time // when the request for it was
+	process *process
+	key     Key
+	record  Record
+	flight  *flight
+	sent    time.Time // when the request for it was
 
 	// heldUntil is the end of the lease as far as this process can know, as
 	// time since Dedupe.born: counted from before the request was sent, so it
@@ -39,16 +32,16 @@ type Claim struct {
 }
 
 // newClaim returns the claim that a request sent at an instant has won.
-func (d *Dedupe) newClaim(ctx context.Context, key Key, record Record, f *flight, sent time.Time) *Claim {
-	c := &Claim{dedupe: d, key: key, record: record, flight: f, sent: sent}
-	lease, retention := d.options.Lease, d.options.Retention
-	c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(lease)))))
+func newClaim(ctx context.Context, p *process, key Key, record Record, f *flight, sent time.Time) *Claim {
+	c := &Claim{process: p, key: key, record: record, flight: f, sent: sent}
+	lease, retention := p.options.Lease, p.options.Retention
+	c.heldUntil.Store(int64(p.life.elapsed(sent.Add(surely(lease)))))
 	// The call's deadline ends it; settling may take a little longer.
 	end, ok := ctx.Deadline()
 	if !ok || end.Sub(sent) > retention {
 		end = sent.Add(retention)
 	}
-	c.giveUpAt = d.elapsed(end.Add(lease))
+	c.giveUpAt = p.life.elapsed(end.Add(lease))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A timer, not a goroutine: most calls end before it ever fires.
@@ -67,7 +60,7 @@ func surely(lease time.Duration) time.Duration {
 // Whoever is about to start an effect asks this first; a process that was
 // stopped past its lease learns it here.
 func (c *Claim) Held() bool {
-	return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())
+	return c.process.life.now() < time.Duration(c.heldUntil.Load())
 }
 
 // Epoch counts the claims of this call; 1 for the first.
@@ -75,27 +68,27 @@ func (c *Claim) Epoch() int64 { return c.record.Epoch }
 
 // renew asks for more time, from its timer.
 func (c *Claim) renew() {
-	d := c.dedupe
-	if c.stopped() || !d.begin() {
+	p := c.process
+	if c.stopped() || !p.life.begin() {
 		return
 	}
-	defer d.tasks.Done()
-	lease := c.dedupe.options.Lease
-	if d.elapsed(time.Now()) >= c.giveUpAt {
+	defer p.life.tasks.Done()
+	lease := p.options.Lease
+	if p.life.now() >= c.giveUpAt {
 		c.abandon()
 		return
 	}
-	ctx, cancel := context.WithTimeout(d.background, lease/3)
+	ctx, cancel := context.WithTimeout(p.life.background, lease/3)
 	defer cancel()
 	sent := time.Now()
 	var ok bool
 	err := survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
-		ok, err = d.store.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
+		ok, err = p.store.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
-	d.late.heard(err)
+	p.courier.heard(err)
 	switch {
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
@@ -103,7 +96,7 @@ func (c *Claim) renew() {
 	case !ok:
 		c.refused(ctx)
 	default:
-		c.heldUntil.Store(int64(d.elapsed(sent.Add(surely(lease)))))
+		c.heldUntil.Store(int64(p.life.elapsed(sent.Add(surely(lease)))))
 		c.again(lease / 3)
 	}
 }
@@ -123,14 +116,14 @@ func (c *Claim) refused(ctx context.Context) {
 	c.heldUntil.Store(0)
 	var record Record
 	err := survive(func() (err error) {
-		record, err = c.dedupe.store.Lookup(ctx, c.key)
+		record, err = c.process.store.Lookup(ctx, c.key)
 		return err
 	})
 	if err == nil && record.State != Absent {
 		c.abandon()
 		return
 	}
-	c.again(c.dedupe.options.Lease / 3)
+	c.again(c.process.options.Lease / 3)
 }
 
 // abandon ends a claim that is no longer ours: nothing may be started under it,
@@ -139,7 +132,7 @@ func (c *Claim) refused(ctx context.Context) {
 func (c *Claim) abandon() {
 	c.heldUntil.Store(0)
 	c.stop()
-	c.dedupe.flights.lose(c.key, c.flight)
+	c.process.flights.lose(c.key, c.flight)
 }
 
 func (c *Claim) stopped() bool {
@@ -171,18 +164,18 @@ func (c *Claim) stop() {
 // go on. An error means that the settlement may or may not be recorded.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
-	s.Retention = c.dedupe.options.Retention
+	s.Retention = c.process.options.Retention
 	if s.State == Unknown && c.record.Effect.Repeatable() {
 		s.State = NotRun
 	}
 	var ended landing
 	defer func() { // also when the store panics
 		c.stop()
-		c.dedupe.flights.land(c.key, c.flight, ended)
+		c.process.flights.land(c.key, c.flight, ended)
 	}()
 	if err := s.Output.validate(); err != nil {
 		// What became of the call matters more than the part of it that was cut.
-		c.dedupe.late.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
+		c.process.courier.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
 		s.Output = nil
 	}
 	verdict, err := c.settle(ctx, s)
@@ -190,7 +183,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		verdict, err = c.insist(ctx, s)
 	}
 	if err != nil {
-		verdict, err = c.keep(ctx, s, err)
+		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s, Claim: c.record, EndedAt: time.Now()}, err)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		ended.admission = &Admission{Record: c.settled(s), Journaled: verdict == Journaled}
@@ -199,17 +192,17 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 }
 
 func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.dedupe.late.patience(c.dedupe.options.Lease))
+	ctx, cancel := context.WithTimeout(ctx, c.process.courier.patience())
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
 		failpoint.Hit(failpoint.SettlementUnsent)
-		verdict, err := c.dedupe.store.Settle(ctx, s)
+		verdict, err := c.process.store.Settle(ctx, s)
 		failpoint.Hit(failpoint.SettlementDurable)
-		c.dedupe.late.heard(err)
+		c.process.courier.heard(err)
 		if err == nil || final(err) {
 			return verdict, err
 		}
-		if stop := c.dedupe.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {
+		if stop := c.process.life.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {
 			return 0, err
 		}
 	}
@@ -218,19 +211,16 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 // insist deals with a settlement that the store has refused, as the replay of a
 // journal does.
 func (c *Claim) insist(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	d := c.dedupe
-	ctx, cancel := context.WithTimeout(ctx, d.late.patience(c.dedupe.options.Lease))
+	p := c.process
+	ctx, cancel := context.WithTimeout(ctx, p.courier.patience())
 	defer cancel()
-	verdict, why, err := d.remember(ctx, Late{Settlement: s, Claim: c.record})
-	d.late.heard(err)
+	verdict, why, err := p.courier.remember(ctx, Late{Settlement: s, Claim: c.record})
+	p.courier.heard(err)
 	if err == nil {
-		d.late.tellRefused(ctx, s, c.record.Effect, verdict, why)
+		p.courier.tellRefused(ctx, s, c.record.Effect, verdict, why)
 	}
 	return verdict, err
 }
-
-// final reports errors that asking again cannot change.
-func final(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) }
 
 // settled is the record as the store now holds it, for the duplicates that
 // waited here. Only its FinishedAt is this process's guess.

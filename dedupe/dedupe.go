@@ -26,241 +26,101 @@ package dedupe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
-// Key identifies a call. Tenant is the verified identity of the caller; the
-// other three come from the request and may be empty, but for ID.
-type Key struct {
-	Tenant       string
-	Conversation string
-	Turn         string
-	ID           string
+// Dedupe admits calls against a Store and holds their claims.
+type Dedupe struct{ process }
+
+// New returns a Dedupe over a store, which is its own from now on: Close closes
+// it.
+func New(store Store, options Options) *Dedupe {
+	d := &Dedupe{process{store: store, options: options.withDefaults(), life: newLife()}}
+	d.flights = flights{byKey: map[Key]*flight{}, lost: map[Key]int{}}
+	d.courier = newCourier(store, d.options, d.life)
+	return d
 }
 
-// State is the state of a record.
-type State uint8
+// Join puts a request in the line of those who, in this process, want the same
+// call. It asks nothing of the store and never blocks. The first in line leads;
+// what becomes of its call is what the others get. Whatever comes of it, the
+// caller must Leave.
+func (d *Dedupe) Join(key Key) *Ticket { return newTicket(&d.process, key) }
 
-const (
-	// Absent: there is no record.
-	Absent State = iota
-	// Claimed: an owner is running the call, under a lease.
-	Claimed
-	// Done: it has a final result. No way leads out.
-	Done
-	// NotRun: it had no effect, or the tool may be repeated and nobody knows;
-	// anyone with the same fingerprint may claim it again.
-	NotRun
-	// Unknown: it may or may not have run.
-	Unknown
-)
+// AtWork reports whether this process is admitting or running a call with this
+// key right now, also one whose claim it has lost. It does not touch the store.
+func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
-var stateNames = [...]string{
-	Absent:  "absent",
-	Claimed: "claimed",
-	Done:    "done",
-	NotRun:  "not_run",
-	Unknown: "unknown",
-}
-
-// String returns absent, claimed, done, not_run or unknown.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
+// Lookup returns the record of a call; see Store.Lookup. While the store is away
+// it is told from the journal, when that knows what became of the call.
+func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
+	record, err := d.store.Lookup(ctx, key)
+	d.courier.heard(err)
+	if err != nil {
+		return d.courier.lookup(key, err)
 	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	return record, nil
 }
 
-// Record is the record of a call.
-type Record struct {
-	State State
-	// Epoch counts claims; the first is 1.
-	Epoch int64
-	// Owner is the token of the claim, unique per claim attempt of a process.
-	Owner       string
-	Tool        string
-	Effect      tool.Effect
-	Fingerprint [32]byte
-	StartedAt   time.Time // of the current epoch's claim, store's clock
-	FinishedAt  time.Time // zero while Claimed
-	LeaseUntil  time.Time // store's clock; zero once settled
-	Attempts    int
-	// Result is the response as it was settled, opaque here; nil when an
-	// observer, not the owner, moved the record.
-	Result []byte
+// ListUnknown lists the calls of which nobody knows whether they ran; see
+// Store.ListUnknown.
+func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
+	return d.store.ListUnknown(ctx, from)
 }
 
-// Request asks for the right to run a call.
-type Request struct {
-	Key         Key
-	Tool        string
-	Effect      tool.Effect
-	Fingerprint [32]byte
-	// Owner is unique per call of this process. The same Owner asking again
-	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
-	// has settled that, it is told InFlight at the most, and never Won again.
-	Owner string
-	// Lease is how long the claim holds without renewal; at least 1 ms.
-	Lease time.Duration
-	// Retention is how long the record is remembered after its last change;
-	// at least Lease.
-	Retention time.Duration
+// Resolve settles an Unknown call on behalf of somebody other than its owner.
+// call is the record as it was looked at. Superseded means that it is no longer
+// what it was then, or not Unknown: nothing was changed.
+func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
+	return d.store.Settle(ctx, Settlement{
+		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
+		State: as, Attempts: call.Record.Attempts, Result: result, Retention: d.options.Retention,
+	})
 }
 
-// Verdict is the answer to a Request.
-type Verdict uint8
-
-const (
-	// Won: the caller holds the claim and must settle it.
-	Won Verdict = iota + 1
-	// Replay: the call is Done; Record.Result is its result.
-	Replay
-	// InFlight: another owner holds an unexpired claim.
-	InFlight
-	// OutcomeUnknown: the call is Unknown.
-	OutcomeUnknown
-	// Mismatch: the id was used with another tool or other arguments; the
-	// record is unchanged.
-	Mismatch
-)
-
-var verdictNames = [...]string{
-	Won:            "won",
-	Replay:         "replay",
-	InFlight:       "in_flight",
-	OutcomeUnknown: "unknown",
-	Mismatch:       "mismatch",
+// Output returns a kept output of a tenant; see Store.Output.
+func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
+	return d.store.Output(ctx, tenant, ref)
 }
 
-// String returns won, replay, in_flight, unknown or mismatch.
-func (v Verdict) String() string {
-	if v >= Won && int(v) < len(verdictNames) {
-		return verdictNames[v]
+// Ping reports whether the store can serve now.
+func (d *Dedupe) Ping(ctx context.Context) error {
+	err := d.store.Ping(ctx)
+	d.courier.heard(err)
+	return err
+}
+
+// Now returns the time of the store, for who compares it with the instants of
+// a record; this process's where the store has no clock of its own.
+func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
+	if clock, ok := d.store.(Clock); ok {
+		return clock.Now(ctx)
 	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
+	return time.Now(), nil
 }
 
-// Admission is the outcome of Admit. Record is the record after the request.
-type Admission struct {
-	Verdict Verdict
-	Record  Record
-	// Journaled: the store does not have the record yet; it waits in this
-	// process's journal. No store says so.
-	Journaled bool
+// Journaled reports whether a settlement of the call waits in this process's
+// journal: what became of the call is known here, though not yet in the store.
+func (d *Dedupe) Journaled(key Key) bool {
+	if d.options.Journal == nil {
+		return false
+	}
+	_, waits := d.options.Journal.Find(key)
+	return waits
 }
 
-// Settlement ends a claim.
-type Settlement struct {
-	Key   Key
-	Owner string
-	// Epoch is the claim's. 0 means whatever epoch the owner holds, and is for
-	// one case only: an owner that never learned whether its Admit was heard,
-	// has sent nothing, and gives a possible claim back as NotRun.
-	Epoch int64
-	// State is Done, NotRun or Unknown.
-	State     State
-	Attempts  int
-	Result    []byte
-	Retention time.Duration
-	// Resolves says that somebody other than the owner has found out what became
-	// of an Unknown call: an operator, or a configured check. Owner and Epoch
-	// are those of the record that was looked at, State is Done or NotRun.
-	Resolves bool
-	// Output, when not nil, is kept for ReadOutput in the same round trip.
-	Output *Output
+// Late returns the state of the late settlements since the start of this
+// process; all zero but for Superseded, Forgotten and Lost when there is no
+// journal.
+func (d *Dedupe) Late() LateState { return d.courier.state() }
+
+// Close refuses new calls, sends waiting duplicates away, waits until ctx ends
+// for what runs in the background, and closes the store. The server calls it
+// when no claim is left: a claim settled later gets ErrClosed.
+func (d *Dedupe) Close(ctx context.Context) error {
+	ended, err := d.life.end(ctx)
+	if !ended {
+		return nil
+	}
+	return errors.Join(err, d.store.Close(), d.courier.close())
 }
-
-// Listed is a call of a listing.
-type Listed struct {
-	Key    Key
-	Record Record
-}
-
-// Page is a part of a listing.
-type Page struct {
-	// Calls are those found; a page may be empty and yet not the last one.
-	Calls []Listed
-	// Next is where the listing goes on; empty after the last page.
-	Next string
-}
-
-// Output is a full tool output that was cut for the model.
-type Output struct {
-	// Ref is unguessable and unique.
-	Ref  string
-	Data []byte
-	// Complete is false when Data itself stops at the keep limit.
-	Complete bool
-	TTL      time.Duration
-}
-
-// SettleVerdict is the answer to a Settlement.
-type SettleVerdict uint8
-
-const (
-	// Settled: the record holds this settlement, now or already.
-	Settled SettleVerdict = iota + 1
-	// Superseded: the claim is no longer this owner's, or the record is in a
-	// state that this settlement may not leave. Nothing was changed, and the
-	// settlement's Output was not kept.
-	Superseded
-)
-
-// Store keeps records and kept outputs. Every method is one round trip, is
-// safe for concurrent use and honours ctx. Every error means that nothing is
-// known about whether the request took effect; asking again is always safe.
-//
-// Time is the store's: the sidecar's own clock decides nothing.
-type Store interface {
-	Admit(ctx context.Context, req Request) (Admission, error)
-	Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
-	// Renew extends the lease of a claim to lease from now. False when the
-	// claim is no longer this owner's.
-	Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error)
-	// Lookup returns the record; State is Absent when there is none. A claim
-	// whose lease has run out is reported as what an observer would make of it.
-	Lookup(ctx context.Context, key Key) (Record, error)
-	// ListUnknown lists the calls that are Unknown, those included that an observer
-	// would find so, in no particular order. from is empty, or the Next of the
-	// page before. The work of a page is bounded, whatever the number of records;
-	// a call that becomes Unknown meanwhile may be missing, and one may stand on
-	// several pages. A record that cannot be read fails its page with ErrCorrupt:
-	// a listing that leaves out a call would say that there is nothing to decide.
-	ListUnknown(ctx context.Context, from string) (Page, error)
-	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
-	Output(ctx context.Context, tenant, ref string) (Output, error)
-	// Ping reports whether the store can serve now.
-	Ping(ctx context.Context) error
-	Close() error
-}
-
-// Watcher is a Store that can say when another process has settled a call. What
-// it says is a hint, and may be lost: polling remains the truth.
-type Watcher interface {
-	// Watch returns a channel that gets a value soon after the call was settled,
-	// or may have been. It holds no connection of its own. stop, which must be
-	// called, ends it.
-	Watch(key Key) (hints <-chan struct{}, stop func())
-}
-
-// The errors that a caller may want to tell apart. Every other error of a store
-// means that it could not be reached or could not do its work just now.
-var (
-	// ErrNoOutput is returned by Store.Output for a ref that is not, or no
-	// longer, kept for the tenant.
-	ErrNoOutput = errors.New("no such output")
-	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("the store is closed")
-	// ErrInvalid is returned for a request that no store can ever accept;
-	// nothing was changed, and asking again is useless.
-	ErrInvalid = errors.New("invalid request to the store")
-	// ErrCorrupt is returned when what a store holds cannot be what was
-	// written to it. It is never repaired or skipped silently.
-	ErrCorrupt = errors.New("the store is corrupt")
-	// ErrFull is returned when a bound of the store is reached; it passes as
-	// records expire.
-	ErrFull = errors.New("the store is full")
-)

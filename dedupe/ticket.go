@@ -21,7 +21,7 @@ const (
 // Ticket is the place of a request in the line of those who, in this process,
 // want the same call. It belongs to one goroutine.
 type Ticket struct {
-	dedupe  *Dedupe
+	process *process
 	request Request // as it was asked last; from the start, its Key
 
 	// flight is what the place is in; nil once it was answered or given up. first
@@ -35,13 +35,9 @@ type Ticket struct {
 	changed <-chan struct{}
 }
 
-// Join puts a request in the line of those who, in this process, want the same
-// call. It asks nothing of the store and never blocks. The first in line leads;
-// what becomes of its call is what the others get. Whatever comes of it, the
-// caller must Leave.
-func (d *Dedupe) Join(key Key) *Ticket {
-	t := &Ticket{dedupe: d, request: Request{Key: key}}
-	t.flight, t.leads = d.flights.join(key, &t.first)
+func newTicket(p *process, key Key) *Ticket {
+	t := &Ticket{process: p, request: Request{Key: key}}
+	t.flight, t.leads = p.flights.join(key, &t.first)
 	return t
 }
 
@@ -61,9 +57,9 @@ func (t *Ticket) Leads() bool { return t.leads }
 // anew. An error means that nobody knows whether the call is claimed; the caller
 // must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
-	d := t.dedupe
-	req.Key, req.Owner = t.request.Key, d.newOwner()
-	req.Lease, req.Retention = d.options.Lease, d.options.Retention
+	p := t.process
+	req.Key, req.Owner = t.request.Key, p.newOwner()
+	req.Lease, req.Retention = p.options.Lease, p.options.Retention
 	t.request = req
 	if answer, known, err := t.known(ctx); known {
 		return answer, nil, err
@@ -76,7 +72,7 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 // Options.MaxWait ends: the answer then is InFlight. It may win the claim, when
 // the one before has ended.
 func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
-	until := time.Now().Add(t.dedupe.options.MaxWait)
+	until := time.Now().Add(t.process.options.MaxWait)
 	for !t.leads || t.flight == nil {
 		answer, known, err := t.known(ctx)
 		if !known { // it leads from now on
@@ -90,7 +86,7 @@ func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 		if err != nil || answer.Verdict != InFlight {
 			return answer, nil, err
 		}
-		if err := t.dedupe.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
+		if err := t.process.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
 			return answer, nil, closedOnly(err)
 		}
 	}
@@ -101,7 +97,7 @@ func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 // lead. A second time it does nothing.
 func (t *Ticket) Leave() {
 	if t.leads && t.flight != nil {
-		t.dedupe.flights.land(t.request.Key, t.flight, landing{}) // also when the store panicked
+		t.process.flights.land(t.request.Key, t.flight, landing{}) // also when the store panicked
 	}
 	t.flight = nil
 }
@@ -110,15 +106,15 @@ func (t *Ticket) Leave() {
 // leads, from now on perhaps, and has to ask the store.
 func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
 	for t.flight == nil || !t.leads {
-		if t.dedupe.isClosed() {
+		if t.process.life.isClosed() {
 			return Admission{}, true, ErrClosed
 		}
 		if t.flight == nil {
-			t.flight, t.leads = t.dedupe.flights.join(t.request.Key, new(flight))
+			t.flight, t.leads = t.process.flights.join(t.request.Key, new(flight))
 			t.elsewhere = false
 			continue
 		}
-		sight := t.dedupe.flights.look(t.flight, &t.request)
+		sight := t.process.flights.look(t.flight, &t.request)
 		if t.changed = sight.changed; t.changed != nil {
 			return Admission{Verdict: InFlight, Record: sight.record}, true, nil
 		}
@@ -127,10 +123,10 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 			return sight.admission, true, sight.err
 		}
 	}
-	if t.dedupe.isClosed() {
+	if t.process.life.isClosed() {
 		return Admission{}, true, ErrClosed
 	}
-	if answer, known = t.dedupe.pending(ctx, t.request); known {
+	if answer, known = t.process.courier.pending(ctx, t.request); known {
 		t.land(landing{admission: &answer})
 	}
 	return answer, known, nil
@@ -143,14 +139,14 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	sent, failure := time.Now(), errPanic
 	defer func() {
 		if failure != nil {
-			t.dedupe.giveBack(t.request, failure)
+			t.process.courier.giveBack(t.request, failure)
 		}
 	}()
 	failpoint.Hit(failpoint.AdmissionUnsent)
-	answer, err := t.dedupe.store.Admit(ctx, t.request)
+	answer, err := t.process.store.Admit(ctx, t.request)
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
-	t.dedupe.late.heard(err)
+	t.process.courier.heard(err)
 	if err != nil {
 		return t.failed(ctx, err)
 	}
@@ -163,11 +159,11 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 	case Won:
 		f := t.flight // the claim's from now on
 		t.flight = nil
-		t.dedupe.flights.confirm(f, &t.request, answer.Record)
-		return answer, t.dedupe.newClaim(ctx, t.request.Key, answer.Record, f, sent), nil
+		t.process.flights.confirm(f, &t.request, answer.Record)
+		return answer, newClaim(ctx, t.process, t.request.Key, answer.Record, f, sent), nil
 	case InFlight:
 		t.elsewhere = true
-		t.dedupe.flights.confirm(t.flight, &t.request, answer.Record)
+		t.process.flights.confirm(t.flight, &t.request, answer.Record)
 		return answer, nil, nil
 	case Replay, OutcomeUnknown, Mismatch:
 		t.land(landing{admission: &answer, content: contentOf(&t.request)})
@@ -193,19 +189,19 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 
 // last is what the store has said of a call that another process runs.
 func (t *Ticket) last() Admission {
-	return Admission{Verdict: InFlight, Record: t.dedupe.flights.record(t.flight)}
+	return Admission{Verdict: InFlight, Record: t.process.flights.record(t.flight)}
 }
 
 // land ends the flight that the request leads.
 func (t *Ticket) land(l landing) {
-	t.dedupe.flights.land(t.request.Key, t.flight, l)
+	t.process.flights.land(t.request.Key, t.flight, l)
 	t.flight = nil
 }
 
 // poll asks the store, which has said that another process runs the call, until
 // it says something else.
 func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
-	hints, unwatch := t.dedupe.watch(t.request.Key)
+	hints, unwatch := t.process.watch(t.request.Key)
 	defer unwatch()
 	if hints != nil { // what happened before it was watched has given none
 		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
@@ -216,7 +212,7 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 		// Between half and the whole of the pause, so that the processes
 		// waiting for one call do not all ask at once.
 		jittered := pause/2 + rand.N(pause/2)
-		if err := t.dedupe.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
+		if err := t.process.life.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
 			return t.last(), nil, closedOnly(err)
 		}
 		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {

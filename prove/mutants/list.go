@@ -12,7 +12,7 @@ const (
 	committer    = "dedupe/embedded/committer.go"
 	reopen       = "dedupe/embedded/open.go"
 	claim        = "dedupe/claim.go"
-	admission    = "dedupe/admission.go"
+	process      = "dedupe/process.go"
 	ticket       = "dedupe/ticket.go"
 	callTries    = "call/tries.go"
 	callAttempt  = "call/attempt.go"
@@ -148,11 +148,11 @@ func stores() []Mutant {
 func layers() []Mutant {
 	return []Mutant{
 		one("dedupe: a claim is always held", claim,
-			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", heldClaim),
+			"return c.process.life.now() < time.Duration(c.heldUntil.Load())", "return true", heldClaim),
 		one("dedupe: a claim is always held, seen by calls", claim,
-			"return c.dedupe.elapsed(time.Now()) < time.Duration(c.heldUntil.Load())", "return true", callHistories),
-		one("dedupe: calls share an owner", admission,
-			"strconv.AppendUint(b, d.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
+			"return c.process.life.now() < time.Duration(c.heldUntil.Load())", "return true", callHistories),
+		one("dedupe: calls share an owner", process,
+			"strconv.AppendUint(b, p.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", admitLua,

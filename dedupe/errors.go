@@ -1,0 +1,22 @@
+package dedupe
+
+import "errors"
+
+// The errors that a caller may want to tell apart. Every other error of a store
+// means that it could not be reached or could not do its work just now.
+var (
+	// ErrNoOutput is returned by Store.Output for a ref that is not, or no
+	// longer, kept for the tenant.
+	ErrNoOutput = errors.New("no such output")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("the store is closed")
+	// ErrInvalid is returned for a request that no store can ever accept;
+	// nothing was changed, and asking again is useless.
+	ErrInvalid = errors.New("invalid request to the store")
+	// ErrCorrupt is returned when what a store holds cannot be what was
+	// written to it. It is never repaired or skipped silently.
+	ErrCorrupt = errors.New("the store is corrupt")
+	// ErrFull is returned when a bound of the store is reached; it passes as
+	// records expire.
+	ErrFull = errors.New("the store is full")
+)

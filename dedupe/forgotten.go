@@ -1,0 +1,86 @@
+package dedupe
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// remember deals with a settlement that the store did not take as it is. A store
+// that has forgotten the call would let it run a second time: it is claimed
+// anew, in the same name, and settled as it was, also when somebody else has
+// claimed it meanwhile and did not run it. A call that was found unknown and
+// provably did not run may run after all. In every other case somebody else has
+// decided, and that stands. why is not empty when the store had forgotten, and
+// says who decided when somebody has.
+func (c *courier) remember(ctx context.Context, entry Late) (verdict SettleVerdict, why string, err error) {
+	s := entry.Settlement
+	record, err := c.store.Lookup(ctx, s.Key)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case record.State == Absent && s.State == NotRun:
+		return Settled, "", nil // it may run again, as it might have before
+	case record.State == Unknown && s.State == NotRun && record.Owner == s.Owner && record.Epoch == s.Epoch:
+		// Somebody saw the lease run out and could not know; this process does.
+		s.Resolves = true
+		verdict, err = c.store.Settle(ctx, s)
+		return verdict, "", err
+	}
+	// Claims that came later count on from one that the store still knows.
+	forgotten := record.Epoch <= s.Epoch // 0 of one that is absent
+	free := record.State == Absent
+	if record.State == NotRun && record.Owner != s.Owner {
+		// Who knows that it ran knows better than all who came later; who does not
+		// know may have been resolved since.
+		free = s.State == Done || s.State == Unknown && forgotten
+	}
+	if !free && (record.Owner != s.Owner || record.Epoch == s.Epoch) {
+		return Superseded, decided(record), nil
+	}
+	if free { // else claimed anew in an earlier try
+		admission, err := c.store.Admit(ctx, Request{
+			Key: s.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
+			Owner: s.Owner, Lease: c.lease, Retention: max(s.Retention, c.lease),
+		})
+		if err != nil {
+			return 0, "", err
+		}
+		if record = admission.Record; admission.Verdict != Won {
+			return Superseded, decided(record), nil
+		}
+	}
+	s.Epoch = record.Epoch
+	if forgotten {
+		why = "forgotten"
+	}
+	verdict, err = c.store.Settle(ctx, s)
+	return verdict, why, err
+}
+
+func decided(record Record) string {
+	return record.State.String() + " by " + record.Owner
+}
+
+// tellRefused counts and logs what became of a settlement that went straight to
+// the store and was refused at first.
+func (c *courier) tellRefused(ctx context.Context, s Settlement, effect tool.Effect, verdict SettleVerdict, why string) {
+	switch {
+	case verdict != Settled:
+		c.count.superseded.Add(1)
+		c.log.Log(ctx, supersededLevel(effect), "settlement superseded: the call was decided otherwise before it ended, and nothing was overwritten",
+			"call", s, "decided", why)
+	case why != "":
+		c.count.forgotten.Add(1)
+		c.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", s)
+	}
+}
+
+// supersededLevel is how bad it is that a call was decided otherwise.
+func supersededLevel(effect tool.Effect) slog.Level {
+	if effect.Repeatable() {
+		return slog.LevelWarn // it may run again, and has
+	}
+	return slog.LevelError
+}

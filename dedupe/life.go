@@ -1,0 +1,122 @@
+package dedupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// life is the time from New to Close, and what runs in the background meanwhile.
+type life struct {
+	// born anchors the monotonic clock that decides what is still held.
+	born time.Time
+	// background ends when Close has waited long enough; closing when it begins.
+	background context.Context
+	cancel     context.CancelFunc
+	closing    chan struct{}
+
+	mu     sync.Mutex // guards closed together with tasks.Add
+	closed bool
+	tasks  sync.WaitGroup
+}
+
+func newLife() *life {
+	l := &life{born: time.Now(), closing: make(chan struct{})}
+	l.background, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// elapsed is the monotonic time from the start to an instant.
+func (l *life) elapsed(at time.Time) time.Duration { return at.Sub(l.born) }
+
+// now is the monotonic time since the start.
+func (l *life) now() time.Duration { return time.Since(l.born) }
+
+func (l *life) isClosed() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin registers a background task, which must call tasks.Done; false when the
+// end has begun.
+func (l *life) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.tasks.Add(1)
+	return true
+}
+
+// end begins the end, and waits until ctx ends for what runs in the background,
+// which then has no time left; false when it was ended before.
+func (l *life) end(ctx context.Context) (ended bool, err error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false, nil
+	}
+	l.closed = true
+	close(l.closing)
+	l.mu.Unlock()
+
+	finished := make(chan struct{})
+	go func() { // ends with the tasks, which all heed the cancelled context
+		l.tasks.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	l.cancel()
+	<-finished
+	return true, err
+}
+
+// untilWoken is a wait that has no end of its own.
+const untilWoken = -1
+
+// wait returns nil when the time is over or something comes from wake, an error
+// when ctx or the life ends before.
+func (l *life) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
+	var over <-chan time.Time
+	if pause != untilWoken {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-wake:
+		return nil
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.closing:
+		return ErrClosed
+	}
+}
+
+// errPanic is a bug that ended a request to the store. As with any error,
+// nobody knows whether the request took effect.
+var errPanic = errors.New("panic")
+
+// survive makes an error of a panic, for goroutines that have no caller to
+// answer: it would end the process, and every call in it.
+func survive(request func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return request()
+}

@@ -1,0 +1,48 @@
+package dedupe
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"time"
+)
+
+// Options of a Dedupe; zero values mean the defaults.
+type Options struct {
+	// Lease is how long a claim holds without renewal: how long a call of a
+	// process that died blocks its duplicates. Default 30 s.
+	Lease time.Duration
+	// Retention is how long a record is remembered. Default 24 h; at least
+	// Lease.
+	Retention time.Duration
+	// Incarnation names this process in the owner of a record, for whoever
+	// looks at one. A random part that no other process has is always added.
+	Incarnation string
+	// MaxWait bounds one Ticket.Wait whose context has no (or a very late)
+	// deadline. Default 10 min.
+	MaxWait time.Duration
+	// Journal keeps the settlements that the store does not take in time; nil:
+	// there is none. It is the Dedupe's own from then on: Close closes it.
+	Journal Journal
+	// Log is told what becomes of them. Default: nobody.
+	Log *slog.Logger
+}
+
+// withDefaults fills what was left out.
+func (o Options) withDefaults() Options {
+	if o.Lease <= 0 {
+		o.Lease = 30 * time.Second
+	}
+	if o.Retention <= 0 {
+		o.Retention = 24 * time.Hour
+	}
+	o.Retention = max(o.Retention, o.Lease)
+	if o.MaxWait <= 0 {
+		o.MaxWait = 10 * time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	// 26 random characters (130 bits): two processes never share a prefix.
+	o.Incarnation += "." + rand.Text() + "."
+	return o
+}

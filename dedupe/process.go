@@ -1,0 +1,32 @@
+package dedupe
+
+import (
+	"strconv"
+	"sync/atomic"
+)
+
+// process is what the requests of one process share.
+type process struct {
+	store   Store
+	options Options
+	life    *life
+	flights flights
+	courier *courier
+	owners  atomic.Uint64 // the last owner token given out
+}
+
+// newOwner returns a token that no other call of any process has.
+func (p *process) newOwner() string {
+	b := make([]byte, 0, len(p.options.Incarnation)+13)
+	b = append(b, p.options.Incarnation...)
+	return string(strconv.AppendUint(b, p.owners.Add(1), 36))
+}
+
+// watch asks the store for hints on a call of another process; nil when it has
+// none to give.
+func (p *process) watch(key Key) (hints <-chan struct{}, stop func()) {
+	if watcher, ok := p.store.(Watcher); ok {
+		return watcher.Watch(key)
+	}
+	return nil, func() {}
+}

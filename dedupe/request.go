@@ -1,0 +1,86 @@
+package dedupe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Request asks for the right to run a call.
+type Request struct {
+	Key         Key
+	Tool        string
+	Effect      tool.Effect
+	Fingerprint [32]byte
+	// Owner is unique per call of this process. The same Owner asking again
+	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
+	// has settled that, it is told InFlight at the most, and never Won again.
+	Owner string
+	// Lease is how long the claim holds without renewal; at least 1 ms.
+	Lease time.Duration
+	// Retention is how long the record is remembered after its last change;
+	// at least Lease.
+	Retention time.Duration
+}
+
+// Verdict is the answer to a Request.
+type Verdict uint8
+
+const (
+	// Won: the caller holds the claim and must settle it.
+	Won Verdict = iota + 1
+	// Replay: the call is Done; Record.Result is its result.
+	Replay
+	// InFlight: another owner holds an unexpired claim.
+	InFlight
+	// OutcomeUnknown: the call is Unknown.
+	OutcomeUnknown
+	// Mismatch: the id was used with another tool or other arguments; the
+	// record is unchanged.
+	Mismatch
+)
+
+var verdictNames = [...]string{
+	Won:            "won",
+	Replay:         "replay",
+	InFlight:       "in_flight",
+	OutcomeUnknown: "unknown",
+	Mismatch:       "mismatch",
+}
+
+// String returns won, replay, in_flight, unknown or mismatch.
+func (v Verdict) String() string {
+	if v >= Won && int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return fmt.Sprintf("verdict(%d)", uint8(v))
+}
+
+// Admission is the outcome of Admit. Record is the record after the request.
+type Admission struct {
+	Verdict Verdict
+	Record  Record
+	// Journaled: the store does not have the record yet; it waits in this
+	// process's journal. No store says so.
+	Journaled bool
+}
+
+// Validate reports what no store can accept; the error wraps ErrInvalid.
+func (r Request) Validate() error {
+	if err := r.Key.validate(); err != nil {
+		return err
+	}
+	switch {
+	case r.Owner == "" || len(r.Owner) > MaxNameBytes:
+		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(r.Owner), MaxNameBytes)
+	case len(r.Tool) > MaxNameBytes:
+		return fmt.Errorf("%w: a tool name of %d bytes, want at most %d", ErrInvalid, len(r.Tool), MaxNameBytes)
+	case r.Lease < time.Millisecond:
+		return fmt.Errorf("%w: a lease of %v, want at least 1ms", ErrInvalid, r.Lease)
+	case r.Retention < r.Lease:
+		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,64 @@
+package dedupe
+
+import (
+	"context"
+	"time"
+)
+
+// Listed is a call of a listing.
+type Listed struct {
+	Key    Key
+	Record Record
+}
+
+// Page is a part of a listing.
+type Page struct {
+	// Calls are those found; a page may be empty and yet not the last one.
+	Calls []Listed
+	// Next is where the listing goes on; empty after the last page.
+	Next string
+}
+
+// Store keeps records and kept outputs. Every method is one round trip, is
+// safe for concurrent use and honours ctx. Every error means that nothing is
+// known about whether the request took effect; asking again is always safe.
+//
+// Time is the store's: the sidecar's own clock decides nothing.
+type Store interface {
+	Admit(ctx context.Context, req Request) (Admission, error)
+	Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
+	// Renew extends the lease of a claim to lease from now. False when the
+	// claim is no longer this owner's.
+	Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error)
+	// Lookup returns the record; State is Absent when there is none. A claim
+	// whose lease has run out is reported as what an observer would make of it.
+	Lookup(ctx context.Context, key Key) (Record, error)
+	// ListUnknown lists the calls that are Unknown, those included that an observer
+	// would find so, in no particular order. from is empty, or the Next of the
+	// page before. The work of a page is bounded, whatever the number of records;
+	// a call that becomes Unknown meanwhile may be missing, and one may stand on
+	// several pages. A record that cannot be read fails its page with ErrCorrupt:
+	// a listing that leaves out a call would say that there is nothing to decide.
+	ListUnknown(ctx context.Context, from string) (Page, error)
+	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
+	Output(ctx context.Context, tenant, ref string) (Output, error)
+	// Ping reports whether the store can serve now.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Watcher is a Store that can say when another process has settled a call. What
+// it says is a hint, and may be lost: polling remains the truth.
+type Watcher interface {
+	// Watch returns a channel that gets a value soon after the call was settled,
+	// or may have been. It holds no connection of its own. stop, which must be
+	// called, ends it.
+	Watch(key Key) (hints <-chan struct{}, stop func())
+}
+
+// Clock is a Store that can tell its time, by which the instants of its records
+// go.
+type Clock interface {
+	// Now returns the store's time, which may be another than this process's.
+	Now(ctx context.Context) (time.Time, error)
+}
