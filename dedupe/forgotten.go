@@ -43,6 +43,7 @@ func (c *courier) remember(ctx context.Context, entry Late) (verdict SettleVerdi
 		admission, err := c.store.Admit(ctx, Request{
 			Key: s.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
 			Owner: s.Owner, Lease: c.lease, Retention: max(s.Retention, c.lease),
+			Charges: entry.Claim.Charges,
 		})
 		if err != nil {
 			return 0, "", err

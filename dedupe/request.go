@@ -22,6 +22,8 @@ type Request struct {
 	// Retention is how long the record is remembered after its last change;
 	// at least Lease.
 	Retention time.Duration
+	// Charges are written into the record of the claim.
+	Charges []Charge
 }
 
 // Verdict is the answer to a Request.
@@ -66,8 +68,19 @@ type Admission struct {
 	Journaled bool
 }
 
-// Validate reports what no store can accept; the error wraps ErrInvalid.
-func (r Request) Validate() error {
+// optional returns the fields of the request that not every store knows.
+func (r *Request) optional() (set Fields) {
+	if len(r.Charges) > 0 {
+		set |= FieldCharges
+	}
+	return set
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (r Request) Validate(by Knowledge) error {
+	if err := by.covers(r.optional()); err != nil {
+		return err
+	}
 	if err := r.Key.validate(); err != nil {
 		return err
 	}
@@ -80,7 +93,6 @@ func (r Request) Validate() error {
 		return fmt.Errorf("%w: a lease of %v, want at least 1ms", ErrInvalid, r.Lease)
 	case r.Retention < r.Lease:
 		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
-	default:
-		return nil
 	}
+	return validateCharges(r.Charges)
 }

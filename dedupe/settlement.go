@@ -63,8 +63,22 @@ func (s Settlement) LogValue() slog.Value {
 		slog.String("state", s.State.String()), slog.Int64("epoch", s.Epoch))
 }
 
-// Validate reports what no store can accept; the error wraps ErrInvalid.
-func (s Settlement) Validate() error {
+// optional returns the fields of the settlement that not every store knows.
+func (s *Settlement) optional() (set Fields) {
+	if s.Resolves {
+		set |= FieldResolves
+	}
+	if s.Output != nil {
+		set |= FieldOutput
+	}
+	return set
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (s Settlement) Validate(by Knowledge) error {
+	if err := by.covers(s.optional()); err != nil {
+		return err
+	}
 	if err := s.Key.validate(); err != nil {
 		return err
 	}

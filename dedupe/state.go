@@ -2,6 +2,7 @@ package dedupe
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -37,10 +38,16 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 		return r, OutcomeUnknown, false
 	case NotRun:
 		return r.again(req, now)
-	default:
+	case Claimed:
 		return r.contest(req, now)
+	case Absent: // answered above
 	}
+	panic(impossible(r.State))
 }
+
+// impossible says that a store has let a record through that DecodeStored would
+// have refused. No answer would be true of it.
+func impossible(s State) string { return "a record cannot be " + s.String() }
 
 // contest answers a request for a call that is claimed.
 func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
@@ -92,6 +99,7 @@ func (r Record) claim(req Request, now time.Time) Record {
 		Fingerprint: req.Fingerprint,
 		StartedAt:   now,
 		LeaseUntil:  now.Add(req.Lease),
+		Charges:     slices.Clone(req.Charges),
 	}
 }
 
@@ -154,9 +162,10 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
 	case Unknown, NotRun:
 		return s.State == Done
-	default:
+	case Absent, Done:
 		return false
 	}
+	panic(impossible(r.State))
 }
 
 // Renew extends the lease of a claim to lease from now. It asks for owner and

@@ -24,18 +24,3 @@ func newClock(highWater time.Time) clock {
 func (c clock) now() time.Time {
 	return c.base.Add(time.Since(c.anchor)).Truncate(time.Millisecond).UTC()
 }
-
-// millis and instant convert to and from the file; 0 is the zero time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func instant(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}

@@ -248,7 +248,7 @@ func (s *Store) finishTx(t *txn) (err error) {
 		}
 	}()
 	id := int64(t.tx.ID())
-	if err := t.setNumber(clockKey, millis(t.now)); err != nil {
+	if err := t.setNumber(clockKey, dedupe.Millis(t.now)); err != nil {
 		return errors.Join(err, s.rollback(t.tx))
 	}
 	failpoint.Hit(failpoint.CommitUnwritten)

@@ -78,6 +78,9 @@ type Store struct {
 
 var _ dedupe.Store = (*Store)(nil)
 
+// knowledge are the optional fields that the store honours.
+var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
 // then left exactly as it is.
@@ -121,7 +124,7 @@ func explain(path string, err error) error {
 
 // Admit implements dedupe.Store. It returns when a claim is on the disk.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := req.Validate(); err != nil {
+	if err := req.Validate(knowledge); err != nil {
 		return dedupe.Admission{}, err
 	}
 	op := &admitOp{pending: newPending(), key: encodeKey(req.Key), req: req}
@@ -149,7 +152,7 @@ func (s *Store) peek(ctx context.Context, op *admitOp) (changed bool, err error)
 
 // Settle implements dedupe.Store. It returns when the settlement is on the disk.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := settlement.Validate(); err != nil {
+	if err := settlement.Validate(knowledge); err != nil {
 		return 0, err
 	}
 	op := &settleOp{pending: newPending(), key: encodeKey(settlement.Key), settlement: settlement}

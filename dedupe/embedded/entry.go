@@ -5,99 +5,91 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/tool"
 )
 
-// entry is a record as the file has it: what the state machine knows, and what
-// only the store does.
+// entry is a record as the file has it: what every store keeps of one, and what
+// only this one does. Its mark says that it has a result in the results bucket,
+// under the same id.
 type entry struct {
-	dedupe.Record
+	dedupe.Stored
 	// id is its place in the file, given out in the order of first claims; 0
 	// when it is not there. A forgotten record still has its place until it is
 	// swept.
-	id        uint64
-	key       []byte // encoded
-	expires   time.Time
-	retention time.Duration
-	hasResult bool // it has one in the results bucket, under the same id
+	id      uint64
+	key     []byte // encoded
+	expires time.Time
 }
 
-// The layout of an entry, in big-endian: a fixed head, then key, owner and tool,
-// each with its length in two bytes. A CRC-32C ends it, see sealed.
-const (
-	entryVersion = 1
-	headSize     = 4 + 4 + 8*6 + 32
-	crcSize      = 4
-)
+// An entry is a record in the layout of package dedupe, then when it expires and
+// its key, up to the end. A CRC-32C ends it, see sealed.
+const crcSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func encodeEntry(e entry) []byte {
-	b := make([]byte, 0, headSize+6+len(e.key)+len(e.Owner)+len(e.Tool)+crcSize)
-	b = append(b, entryVersion, byte(e.State), byte(e.Effect), asByte(e.hasResult))
-	b = binary.BigEndian.AppendUint32(b, uint32(e.Attempts))
-	for _, n := range [...]int64{
-		e.Epoch, millis(e.StartedAt), millis(e.FinishedAt), millis(e.LeaseUntil),
-		millis(e.expires), e.retention.Milliseconds(),
-	} {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	b = append(b, e.Fingerprint[:]...)
-	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.key))), e.key...)
-	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.Owner))), e.Owner...)
-	b = append(binary.BigEndian.AppendUint16(b, uint16(len(e.Tool))), e.Tool...)
+	b := make([]byte, 0, entryBytes(e.key)+len(e.Owner)+len(e.Tool)+crcSize)
+	b = e.AppendTo(b)
+	b = append(append(b, bigEndian(uint64(dedupe.Millis(e.expires)))...), e.key...)
 	return binary.BigEndian.AppendUint32(b, checksum(bigEndian(e.id), b))
 }
+
+// entryBytes is roughly how long the entry of a key is.
+func entryBytes(key []byte) int { return dedupe.StoredBytes + 8 + len(key) }
 
 func decodeEntry(place, b []byte) (entry, error) {
 	body, err := verified(place, b)
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: the record of a call", err)
 	}
-	if len(place) != 8 || len(body) < headSize || body[0] != entryVersion {
+	if len(place) != 8 || len(body) == 0 {
 		return entry{}, fmt.Errorf("%w: a record of an unknown layout", dedupe.ErrCorrupt)
 	}
-	var n [6]int64
-	for i := range n {
-		n[i] = int64(binary.BigEndian.Uint64(body[8+8*i:]))
+	id := binary.BigEndian.Uint64(place)
+	if body[0] == firstVersion {
+		return decodeFirst(id, body)
 	}
-	e := entry{
-		Record: dedupe.Record{
-			State:       dedupe.State(body[1]),
-			Effect:      tool.Effect(body[2]),
-			Attempts:    int(binary.BigEndian.Uint32(body[4:])),
-			Epoch:       n[0],
-			StartedAt:   instant(n[1]),
-			FinishedAt:  instant(n[2]),
-			LeaseUntil:  instant(n[3]),
-			Fingerprint: [32]byte(body[headSize-32:]),
-		},
-		id:        binary.BigEndian.Uint64(place),
-		expires:   instant(n[4]),
-		retention: time.Duration(n[5]) * time.Millisecond,
-		hasResult: body[3] == 1,
+	stored, rest, err := dedupe.DecodeStored(body)
+	if err != nil {
+		return entry{}, err
 	}
-	var texts [3][]byte
-	rest := body[headSize:]
-	for i := range texts {
-		if len(rest) < 2 || len(rest) < 2+int(binary.BigEndian.Uint16(rest)) {
-			return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
-		}
-		size := 2 + int(binary.BigEndian.Uint16(rest))
-		texts[i], rest = rest[2:size], rest[size:]
+	if len(rest) < 8 {
+		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
 	}
-	e.key, e.Owner, e.Tool = bytes.Clone(texts[0]), string(texts[1]), string(texts[2])
-	return e, nil
+	expires := dedupe.Instant(int64(binary.BigEndian.Uint64(rest)))
+	return entry{Stored: stored, id: id, key: bytes.Clone(rest[8:]), expires: expires}, nil
 }
 
-func asByte(set bool) byte {
-	if set {
-		return 1
+// firstVersion is the first byte of the entries of the first version, which had a
+// layout of their own: of when they expire before the retention, and of the key
+// before the owner. What it writes anew, the store writes in the present layout.
+const firstVersion = 1
+
+func decodeFirst(id uint64, body []byte) (entry, error) {
+	const head, expires = 4 + 4 + 6*8 + 32, 40
+	if len(body) < head+2 {
+		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
 	}
-	return 0
+	size := 2 + int(binary.BigEndian.Uint16(body[head:]))
+	if len(body) < head+size {
+		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
+	}
+	// Without these two it is what other stores had at the time.
+	same := slices.Concat([]byte{2}, body[1:expires], body[expires+8:head], body[head+size:])
+	stored, rest, err := dedupe.DecodeStored(same)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: a record with %d bytes too many", dedupe.ErrCorrupt, len(rest))
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	return entry{
+		Stored: stored, id: id, key: bytes.Clone(body[head+2 : head+size]),
+		expires: dedupe.Instant(int64(binary.BigEndian.Uint64(body[expires:]))),
+	}, nil
 }
 
 // sealed appends to a value the checksum that verified checks. The key is in

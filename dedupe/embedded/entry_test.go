@@ -13,6 +13,7 @@ import (
 
 // What is written comes back, and any other bytes are an error, no panic.
 func FuzzEntry(f *testing.F) {
+	f.Add(uint64(1), []byte("key"), "owner", "tool", int64(3), byte(2), 40, []byte{1})
 	f.Add(uint64(1), []byte("key"), "owner", "tool", int64(3), byte(1), 7, []byte("noise"))
 	f.Add(uint64(1<<63), []byte{}, "", "", int64(-1), byte(255), -1, []byte{1})
 	f.Fuzz(func(t *testing.T, id uint64, key []byte, owner, name string, n int64, b byte, at int, noise []byte) {
@@ -20,19 +21,21 @@ func FuzzEntry(f *testing.F) {
 			return // refused before it gets here
 		}
 		e := entry{
-			Record: dedupe.Record{
-				State: dedupe.State(b), Epoch: n, Owner: owner, Tool: name, Effect: tool.Effect(b), Fingerprint: [32]byte{b},
-				StartedAt: instant(n / 1e6), LeaseUntil: instant(int64(b)), Attempts: int(b),
+			Stored: dedupe.Stored{
+				Record: dedupe.Record{
+					State: dedupe.State(b), Epoch: n, Owner: owner, Tool: name, Effect: tool.Effect(b), Fingerprint: [32]byte{b},
+					StartedAt: dedupe.Instant(n / 1e6), LeaseUntil: dedupe.Instant(int64(b)), Attempts: int(b),
+				},
+				Mark: b%2 == 0, Retention: time.Duration(b) * time.Second,
 			},
-			id: id, key: append([]byte{}, key...), expires: instant(n / 1e7), retention: time.Duration(b) * time.Second, hasResult: b%2 == 0,
+			id: id, key: append([]byte{}, key...), expires: dedupe.Instant(n / 1e7),
 		}
 		place, stored := bigEndian(id), encodeEntry(e)
 		got, err := decodeEntry(place, stored)
-		if err != nil {
-			t.Fatal(err)
+		if impossible := e.Verify(); (err == nil) != (impossible == nil) {
+			t.Fatalf("%v, and as it is stored %v", impossible, err)
 		}
-		if diff := cmp.Diff(e.Record, got.Record); diff != "" || got.id != id || !bytes.Equal(got.key, key) ||
-			!got.expires.Equal(e.expires) || got.retention != e.retention || got.hasResult != e.hasResult {
+		if diff := cmp.Diff(e.Stored, got.Stored); err == nil && (diff != "" || got.id != id || !bytes.Equal(got.key, key) || !got.expires.Equal(e.expires)) {
 			t.Errorf("%+v came back as %+v", e, got)
 		}
 		if _, err := decodeEntry(bigEndian(id+1), stored); err == nil {

@@ -185,7 +185,7 @@ func (s *Store) resume() error {
 	}); err != nil {
 		return err
 	}
-	s.clock = newClock(instant(highWater).Add(time.Millisecond))
+	s.clock = newClock(dedupe.Instant(highWater).Add(time.Millisecond))
 	if ahead := time.Until(s.clock.now()); ahead > time.Minute {
 		s.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", s.path, "ahead", ahead.Round(time.Second))
@@ -237,7 +237,7 @@ func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err
 		} else {
 			*free++
 		}
-		if err := t.put(e, next, e.retention); err != nil {
+		if err := t.put(e, next, e.Retention); err != nil {
 			return nil, errors.Join(err, s.rollback(tx))
 		}
 	}

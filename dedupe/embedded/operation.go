@@ -54,7 +54,7 @@ type admitOp struct {
 	admission dedupe.Admission
 }
 
-func (o *admitOp) weight() int { return len(o.key) + headSize }
+func (o *admitOp) weight() int { return entryBytes(o.key) }
 
 // decide works out the admission; changed says that it has to be stored.
 func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
@@ -87,7 +87,7 @@ type settleOp struct {
 }
 
 func (o *settleOp) weight() int {
-	n := len(o.key) + headSize + len(o.settlement.Result)
+	n := entryBytes(o.key) + len(o.settlement.Result)
 	if o.settlement.Output != nil {
 		n += len(o.settlement.Output.Data)
 	}
@@ -127,7 +127,7 @@ type renewOp struct {
 	ok    bool
 }
 
-func (o *renewOp) weight() int { return len(o.key) + headSize }
+func (o *renewOp) weight() int { return entryBytes(o.key) }
 
 func (o *renewOp) apply(t *txn) error {
 	old, err := t.find(o.key)
@@ -138,7 +138,7 @@ func (o *renewOp) apply(t *txn) error {
 	if record, o.ok = old.Renew(o.owner, o.epoch, o.lease, t.now); !o.ok {
 		return nil
 	}
-	return t.put(old, record, old.retention)
+	return t.put(old, record, old.Retention)
 }
 
 // readOp only looks, but after everything before it is on the disk.

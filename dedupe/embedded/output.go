@@ -69,7 +69,7 @@ func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
 	if err != nil {
 		return dedupe.Output{}, err
 	}
-	left := instant(head.expires).Sub(t.now)
+	left := dedupe.Instant(head.expires).Sub(t.now)
 	if left <= 0 {
 		return dedupe.Output{}, dedupe.ErrNoOutput
 	}
@@ -116,7 +116,7 @@ func (t *txn) writeOutput(key []byte, kept *dedupe.Output) error {
 	if err != nil {
 		return err
 	}
-	head := outputHead{millis(t.now.Add(kept.TTL)), int64(len(kept.Data)), kept.Complete}
+	head := outputHead{dedupe.Millis(t.now.Add(kept.TTL)), int64(len(kept.Data)), kept.Complete}
 	if err := b.Put(outputHeadKey, sealed(slices.Concat(key, outputHeadKey), head.encode())); err != nil {
 		return err
 	}

@@ -133,14 +133,14 @@ func (t *txn) find(key []byte) (entry, error) {
 		return entry{}, fmt.Errorf("%w: the record found for a call is another's", dedupe.ErrCorrupt)
 	}
 	if !t.now.Before(e.expires) {
-		return entry{id: id, key: key, hasResult: e.hasResult}, nil
+		return entry{Stored: dedupe.Stored{Mark: e.Mark}, id: id, key: key}, nil
 	}
 	return e, nil
 }
 
 // loadResult fetches the result that belongs to an entry.
 func (t *txn) loadResult(e *entry) error {
-	if !e.hasResult || e.State == dedupe.Absent {
+	if !e.Mark || e.State == dedupe.Absent {
 		return nil
 	}
 	place := bigEndian(e.id)
@@ -160,8 +160,8 @@ func (t *txn) loadResult(e *entry) error {
 func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error {
 	t.writes++
 	e := entry{
-		Record: next, id: old.id, key: old.key, retention: retention,
-		expires: t.now.Add(retention), hasResult: len(next.Result) > 0,
+		Stored: dedupe.Stored{Record: next, Mark: len(next.Result) > 0, Retention: retention},
+		id:     old.id, key: old.key, expires: t.now.Add(retention),
 	}
 	if old.id == 0 {
 		id, err := t.records.NextSequence()
@@ -175,7 +175,7 @@ func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error 
 		t.move(e.key, id)
 	} // else its place in the expiry bucket is corrected when it is due
 	place := bigEndian(e.id)
-	if err := t.replaceResult(place, old.hasResult, next.Result); err != nil {
+	if err := t.replaceResult(place, old.Mark, next.Result); err != nil {
 		return err
 	}
 	t.records.FillPercent = fullPages
@@ -189,7 +189,7 @@ func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error 
 func (t *txn) remove(e entry) error {
 	t.writes++
 	place := bigEndian(e.id)
-	if e.hasResult {
+	if e.Mark {
 		if err := t.results.Delete(place); err != nil {
 			return err
 		}
@@ -241,14 +241,14 @@ func (t *txn) queue(bucket *bbolt.Bucket, at time.Time, value []byte) error {
 		return err
 	}
 	bucket.FillPercent = fullPages
-	return bucket.Put(append(bigEndian(uint64(millis(at))), bigEndian(n)...), value)
+	return bucket.Put(append(bigEndian(uint64(dedupe.Millis(at))), bigEndian(n)...), value)
 }
 
 // due returns the first value of a bucket ordered by time if its time is over
 // at an instant; nil otherwise.
 func due(bucket *bbolt.Bucket, at time.Time) (place, value []byte) {
 	place, value = bucket.Cursor().First()
-	if len(place) < 8 || instant(int64(binary.BigEndian.Uint64(place))).After(at) {
+	if len(place) < 8 || dedupe.Instant(int64(binary.BigEndian.Uint64(place))).After(at) {
 		return nil, nil
 	}
 	return place, value

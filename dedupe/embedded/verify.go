@@ -326,7 +326,7 @@ func (c *checker) record(key, value []byte) error {
 		return err
 	}
 	c.add(&c.records, key)
-	if e.hasResult {
+	if e.Mark {
 		c.add(&c.referred, key)
 	}
 	if e.State == dedupe.Claimed {

@@ -220,13 +220,13 @@ func TestAnEntryOfAnotherLayoutIsKeptAside(t *testing.T) {
 	j := reopen(t, d, 0)
 	j.fill(t, 0, 1)
 	body := encode(entry(1))
-	body[0] = 2
+	body[0] = 3
 	data := append(d.content(path), frame(j.id, body)...)
 	closeNow(t, j.Journal)
 	d.put(path, append(data, frame(j.id, encode(entry(2)))...))
 	again := reopen(t, d, 0)
 	again.holds(t, 0, 2)
-	if !strings.Contains(again.log.String(), "layout 2") || len(damagedNames(d)) != 1 {
+	if !strings.Contains(again.log.String(), "layout 3") || len(damagedNames(d)) != 1 {
 		t.Errorf("it says\n%s", again.log)
 	}
 }

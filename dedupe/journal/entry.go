@@ -4,30 +4,34 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// layout is the first byte of an entry. Another layout gets another number.
-const layout = 1
+// layout is the first byte of an entry. Another layout gets another number;
+// firstLayout is one that is still read.
+const (
+	layout      = 2
+	firstLayout = 1
+)
 
-// encode returns an entry as the body of a frame. Sequence numbers belong to
-// an open journal and are not kept.
+// knowledge are the optional fields that an entry keeps.
+var knowledge = dedupe.Knowledge{Store: "the journal", Fields: dedupe.FieldOutput | dedupe.FieldCharges}
+
+// encode returns an entry as the body of a frame: the key, the record of the call
+// as it is settled, in the layout that stores have, its result and its output.
+// Sequence numbers belong to an open journal and are not kept.
 func encode(late dedupe.Late) []byte {
-	s, c := &late.Settlement, &late.Claim
+	s := &late.Settlement
 	b := make([]byte, 0, 256+len(s.Result)+outputBytes(s.Output))
 	b = append(b, layout)
-	for _, part := range [...]string{s.Key.Tenant, s.Key.Conversation, s.Key.Turn, s.Key.ID, s.Owner, c.Tool} {
+	for _, part := range [...]string{s.Key.Tenant, s.Key.Conversation, s.Key.Turn, s.Key.ID} {
 		b = appendBytes(b, part)
 	}
-	b = append(b, byte(s.State), byte(c.Effect))
-	b = append(b, c.Fingerprint[:]...)
-	for _, n := range [...]int64{s.Epoch, int64(s.Attempts), int64(s.Retention), nanos(c.StartedAt), nanos(late.EndedAt)} {
-		b = binary.AppendVarint(b, n)
-	}
+	settled := stored(&late)
+	b = settled.AppendTo(b)
 	b = appendBytes(b, s.Result)
 	if s.Output == nil {
 		return append(b, 0)
@@ -36,6 +40,24 @@ func encode(late dedupe.Late) []byte {
 	b = binary.AppendVarint(b, int64(s.Output.TTL))
 	b = appendBytes(b, s.Output.Ref)
 	return appendBytes(b, s.Output.Data)
+}
+
+// stored is the record of an entry as a store would keep it.
+func stored(late *dedupe.Late) dedupe.Stored {
+	s, c := &late.Settlement, &late.Claim
+	return dedupe.Stored{Retention: s.Retention, Record: dedupe.Record{
+		State: s.State, Epoch: s.Epoch, Owner: s.Owner, Attempts: s.Attempts,
+		Tool: c.Tool, Effect: c.Effect, Fingerprint: c.Fingerprint, Charges: c.Charges, StartedAt: c.StartedAt, FinishedAt: late.EndedAt,
+	}}
+}
+
+// fill is the inverse of stored.
+func fill(late *dedupe.Late, settled dedupe.Stored) {
+	s, r := &late.Settlement, settled.Record
+	s.Owner, s.Epoch, s.State, s.Attempts, s.Retention = r.Owner, r.Epoch, r.State, r.Attempts, settled.Retention
+	late.EndedAt = r.FinishedAt
+	r.State, r.Attempts, r.FinishedAt = dedupe.Claimed, 0, time.Time{}
+	late.Claim = r
 }
 
 func outputBytes(o *dedupe.Output) int {
@@ -56,64 +78,85 @@ func flag(set bool) byte {
 	return 0
 }
 
-// nanos is a time as nanoseconds since 1970, 0 for the zero time.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func instant(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos)
-}
-
 // decode reads the body of a frame. The entry shares its memory.
-func decode(body []byte) (dedupe.Late, error) {
+func decode(body []byte) (late dedupe.Late, err error) {
 	r := reader{rest: body}
-	if got := r.byte(); got != layout && !r.short {
-		return dedupe.Late{}, fmt.Errorf("an entry of layout %d, and only %d is known", got, layout)
+	switch got := r.byte(); {
+	case r.short:
+	case got == layout:
+		err = r.settled(&late)
+	case got == firstLayout:
+		err = r.settledFirst(&late)
+	default:
+		return dedupe.Late{}, fmt.Errorf("an entry of layout %d, and only %d and %d are known", got, firstLayout, layout)
 	}
-	var late dedupe.Late
-	s, c := &late.Settlement, &late.Claim
-	for _, part := range [...]*string{&s.Key.Tenant, &s.Key.Conversation, &s.Key.Turn, &s.Key.ID, &s.Owner, &c.Tool} {
-		*part = string(r.bytes())
-	}
-	s.State, c.Effect = dedupe.State(r.byte()), tool.Effect(r.byte())
-	copy(c.Fingerprint[:], r.take(uint64(len(c.Fingerprint))))
-	var numbers [5]int64
-	for i := range numbers {
-		numbers[i] = r.varint()
-	}
+	s := &late.Settlement
 	s.Result = r.bytes()
 	if r.byte() == 1 {
 		complete := r.byte() == 1
 		s.Output = &dedupe.Output{Complete: complete, TTL: time.Duration(r.varint()), Ref: string(r.bytes()), Data: r.bytes()}
 	}
 	switch {
+	case err != nil:
+		return dedupe.Late{}, err
 	case r.short:
 		return dedupe.Late{}, errors.New("an entry that ends too early")
 	case len(r.rest) > 0:
 		return dedupe.Late{}, fmt.Errorf("an entry with %d bytes too many", len(r.rest))
-	case numbers[1] < 0 || numbers[1] > math.MaxInt32:
-		return dedupe.Late{}, fmt.Errorf("an entry with %d attempts", numbers[1])
 	}
-	s.Epoch, s.Attempts, s.Retention = numbers[0], int(numbers[1]), time.Duration(numbers[2])
-	c.StartedAt, late.EndedAt = instant(numbers[3]), instant(numbers[4])
-	c.State, c.Owner, c.Epoch = dedupe.Claimed, s.Owner, s.Epoch
 	return late, validate(&late)
 }
 
+// settled reads the key and the record of an entry.
+func (r *reader) settled(late *dedupe.Late) error {
+	key := &late.Settlement.Key
+	for _, part := range [...]*string{&key.Tenant, &key.Conversation, &key.Turn, &key.ID} {
+		*part = string(r.bytes())
+	}
+	if r.short {
+		return nil
+	}
+	settled, rest, err := dedupe.DecodeStored(r.rest)
+	r.rest = rest
+	fill(late, settled)
+	return err
+}
+
+// settledFirst reads the same in the first layout.
+func (r *reader) settledFirst(late *dedupe.Late) error {
+	key := &late.Settlement.Key
+	var settled dedupe.Stored
+	for _, part := range [...]*string{&key.Tenant, &key.Conversation, &key.Turn, &key.ID, &settled.Owner, &settled.Tool} {
+		*part = string(r.bytes())
+	}
+	settled.State, settled.Effect = dedupe.State(r.byte()), tool.Effect(r.byte())
+	copy(settled.Fingerprint[:], r.take(uint64(len(settled.Fingerprint))))
+	var numbers [5]int64
+	for i := range numbers {
+		numbers[i] = r.varint()
+	}
+	settled.Epoch, settled.Attempts = numbers[0], int(numbers[1])
+	settled.Retention = time.Duration(numbers[2]).Truncate(time.Millisecond)
+	settled.StartedAt, settled.FinishedAt = nanos(numbers[3]), nanos(numbers[4])
+	fill(late, settled)
+	if r.short {
+		return nil
+	}
+	return settled.Verify()
+}
+
+// nanos is the instant, in whole milliseconds, that the first layout has as
+// nanoseconds since 1970; 0 is the zero time.
+func nanos(n int64) time.Time { return dedupe.Instant(n / int64(time.Millisecond)) }
+
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {
-	if err := late.Settlement.Validate(); err != nil {
+	if err := late.Settlement.Validate(knowledge); err != nil {
 		return err
 	}
-	if late.Settlement.Epoch == 0 || len(late.Claim.Tool) > dedupe.MaxNameBytes {
-		return fmt.Errorf("%w: the settlement of no claim, or of a tool name of %d bytes", dedupe.ErrInvalid, len(late.Claim.Tool))
+	settled := stored(late)
+	if err := settled.Verify(); err != nil {
+		return fmt.Errorf("%w: the settlement of no claim: %v", dedupe.ErrInvalid, err) //nolint:errorlint // nothing is corrupt yet
 	}
 	return nil
 }

@@ -31,9 +31,9 @@ func entry(n int) dedupe.Late {
 		},
 		Claim: dedupe.Record{
 			State: dedupe.Claimed, Owner: fmt.Sprint("here.", n), Epoch: int64(n + 1),
-			Tool: "refund", Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(n), 1}, StartedAt: time.Unix(1, 500),
+			Tool: "refund", Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(n), 1}, StartedAt: time.UnixMilli(1500).UTC(),
 		},
-		EndedAt: time.Unix(2, 0),
+		EndedAt: time.Unix(2, 0).UTC(),
 	}
 	if n%7 == 3 {
 		late.Settlement.Output = &dedupe.Output{Ref: fmt.Sprint("out-", n), Data: []byte("the whole output"), Complete: true, TTL: time.Hour}

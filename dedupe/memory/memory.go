@@ -64,6 +64,9 @@ type output struct {
 
 var _ dedupe.Store = (*Store)(nil)
 
+// knowledge are the optional fields that the store honours.
+var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+
 // New returns an empty store.
 func New(options Options) *Store {
 	if options.MaxRecords <= 0 {
@@ -99,7 +102,7 @@ func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
 
 // Admit implements dedupe.Store.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := req.Validate(); err != nil {
+	if err := req.Validate(knowledge); err != nil {
 		return dedupe.Admission{}, err
 	}
 	now, err := s.begin(ctx)
@@ -120,7 +123,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 
 // Settle implements dedupe.Store.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := settlement.Validate(); err != nil {
+	if err := settlement.Validate(knowledge); err != nil {
 		return 0, err
 	}
 	now, err := s.begin(ctx)

@@ -1,61 +1,20 @@
 package redisstore
 
 import (
-	"encoding/binary"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/tool"
 )
 
-// The layout of a record; record.lua writes it and says what is where.
-const (
-	recordVersion = 2
-	headSize      = 4 + 4 + 5*8 + 32
-)
-
-// decode reads a record as the scripts store it.
+// decode reads a record as the scripts store it: the layout of package dedupe,
+// and then its result.
 func decode(b string) (dedupe.Record, error) {
-	if len(b) < headSize+4 || b[0] != recordVersion {
-		return dedupe.Record{}, fmt.Errorf("%w: a record of %d bytes with an unknown layout", dedupe.ErrCorrupt, len(b))
+	stored, result, err := dedupe.DecodeStored([]byte(b))
+	if err == nil && len(result) > 0 {
+		stored.Result = result
 	}
-	number := func(at int) int64 { return int64(binary.BigEndian.Uint64([]byte(b[at : at+8]))) }
-	r := dedupe.Record{
-		State:      dedupe.State(b[1]),
-		Effect:     tool.Effect(b[2]),
-		Attempts:   int(binary.BigEndian.Uint32([]byte(b[4:8]))),
-		Epoch:      number(8),
-		StartedAt:  instant(number(16)),
-		FinishedAt: instant(number(24)),
-		LeaseUntil: instant(number(32)),
-	}
-	copy(r.Fingerprint[:], b[headSize-32:headSize])
-	rest := b[headSize:]
-	for _, s := range [...]*string{&r.Owner, &r.Tool} {
-		if len(rest) < 2 {
-			return dedupe.Record{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
-		}
-		size := 2 + int(binary.BigEndian.Uint16([]byte(rest[:2])))
-		if len(rest) < size {
-			return dedupe.Record{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
-		}
-		// A copy, so that a short name does not hold a long result in memory.
-		*s, rest = strings.Clone(rest[2:size]), rest[size:]
-	}
-	if rest != "" {
-		r.Result = []byte(rest)
-	}
-	return r, nil
-}
-
-// instant converts the milliseconds of a record; 0 is the zero time.
-func instant(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
+	return stored.Record, err
 }
 
 // decodeAdmission reads the reply of admit.lua.
@@ -68,15 +27,29 @@ func decodeAdmission(req dedupe.Request, reply any) (dedupe.Admission, error) {
 	if !ok {
 		return dedupe.Admission{}, unexpected(reply)
 	}
-	if dedupe.Verdict(verdict) == dedupe.Won {
+	switch v := dedupe.Verdict(verdict); v {
+	case dedupe.Won:
 		return decodeWon(req, fields)
+	case dedupe.Replay, dedupe.InFlight, dedupe.OutcomeUnknown, dedupe.Mismatch:
+		stored, ok := fields[1].(string)
+		if !ok {
+			return dedupe.Admission{}, unexpected(reply)
+		}
+		record, err := decode(stored)
+		return dedupe.Admission{Verdict: v, Record: record}, err
 	}
-	stored, ok := fields[1].(string)
-	if !ok {
-		return dedupe.Admission{}, unexpected(reply)
+	return dedupe.Admission{}, unexpected(reply)
+}
+
+// decodeSettled reads the reply of settle.lua.
+func decodeSettled(reply any) (dedupe.SettleVerdict, error) {
+	switch reply {
+	case int64(dedupe.Settled):
+		return dedupe.Settled, nil
+	case int64(dedupe.Superseded):
+		return dedupe.Superseded, nil
 	}
-	record, err := decode(stored)
-	return dedupe.Admission{Verdict: dedupe.Verdict(verdict), Record: record}, err
+	return 0, unexpected(reply)
 }
 
 // decodeWon makes the record of a claim from the request and the little that
@@ -94,7 +67,7 @@ func decodeWon(req dedupe.Request, fields []any) (dedupe.Admission, error) {
 	}
 	return dedupe.Admission{Verdict: dedupe.Won, Record: dedupe.Record{
 		State: dedupe.Claimed, Epoch: n[0], Owner: req.Owner, Tool: req.Tool, Effect: req.Effect,
-		Fingerprint: req.Fingerprint, StartedAt: instant(n[1]), LeaseUntil: instant(n[2]),
+		Fingerprint: req.Fingerprint, StartedAt: dedupe.Instant(n[1]), LeaseUntil: dedupe.Instant(n[2]), Charges: req.Charges,
 	}}, nil
 }
 
@@ -116,7 +89,7 @@ func decodeLookup(reply any) (dedupe.Record, error) {
 		return dedupe.Record{}, unexpected(reply)
 	}
 	record, err := decode(stored)
-	return record.Observed(instant(now)), err
+	return record.Observed(dedupe.Instant(now)), err
 }
 
 func unexpected(reply any) error {

@@ -126,9 +126,10 @@ func (s *Store) unknown(ctx context.Context, server redis.Cmdable, keys []string
 	return calls, nil
 }
 
-// mayBeUnknown tells from the first bytes of a record.
+// mayBeUnknown tells from the first bytes of a record. Of one in a state that
+// there is not, it is for a closer look to say so.
 func mayBeUnknown(head string) bool {
-	return len(head) > 1 && (dedupe.State(head[1]) == dedupe.Unknown || dedupe.State(head[1]) == dedupe.Claimed)
+	return len(head) > 1 && dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
 }
 
 // look reads one record; Absent when it is gone.

@@ -1,21 +1,20 @@
 package redisstore
 
 import (
-	"encoding/binary"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
 // unknownRecord is a record as a script stores it, of an Unknown call.
 func unknownRecord(owner, name string) string {
-	b := make([]byte, headSize)
-	b[0], b[1] = recordVersion, byte(dedupe.Unknown)
-	for _, s := range []string{owner, name} {
-		b = append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+	stored := dedupe.Stored{
+		Record:    dedupe.Record{State: dedupe.Unknown, Epoch: 1, Owner: owner, Tool: name},
+		Retention: time.Hour,
 	}
-	return string(b)
+	return string(stored.AppendTo(nil))
 }
 
 // SCAN may name a key more than once; its call is listed once on a page.

@@ -1,22 +1,43 @@
--- What every script begins with.
+-- What every script on a record begins with.
 --
 -- A record is one string, so that reading and writing it is one command each:
--- in big-endian, version, state, effect and waited (1 byte each), attempts (4),
--- epoch, started, finished, lease end and retention (8 each, milliseconds), the
--- fingerprint (32), owner and tool (each with its length in 2 bytes before it),
--- and the result up to the end. codec.go reads the same layout.
---
--- waited is 1 once another has asked for the call while it ran: whoever settles
--- it then publishes that. The key lives for the retention, never for the lease:
+-- the layout of package dedupe (layout.go), and the result up to the end. The
+-- retention is kept in it because the key lives for that, never for the lease:
 -- an expired key would be a forgotten call. Time is this server's own.
-local LAYOUT = '>BBBBI4I8I8I8I8I8c32I2c0I2c0'
-local VERSION = 2
+--
+-- Its mark is 1 once another has asked for the call while it ran: whoever settles
+-- it then publishes that. The charges are one text here, which is only passed on.
+local LAYOUT, LAYOUT_2 = '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0', '>BBBBI4I8I8I8I8I8c32I2c0I2c0'
+local VERSION, VERSION_2 = 3, 2
 local WAITED_AT = 3
 local CLAIMED, DONE, NOT_RUN, UNKNOWN = 1, 2, 3, 4
-local NON_IDEMPOTENT = 0
+local NON_IDEMPOTENT, KEYED = 0, 3
+local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stored = redis.call('GET', KEYS[1])
-if stored and string.byte(stored) ~= VERSION then
-  return redis.error_reply('SIDECALL the record has a layout that this version does not know')
+-- The fields of the record, when there is one; rest is where its result begins.
+local version, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
+if stored then
+  version = string.byte(stored)
+  if version ~= VERSION and version ~= VERSION_2 then
+    return redis.error_reply('SIDECALL the record has a layout that this version does not know')
+  end
+  local whole
+  whole, version, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
+    pcall(struct.unpack, version == VERSION and LAYOUT or LAYOUT_2, stored)
+  if version == VERSION_2 then
+    charges, rest = '', charges
+  end
+  if not whole or state < CLAIMED or state > UNKNOWN or was > KEYED or waited > 1 or attempts < 0 or attempts > MAX_ATTEMPTS
+    or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
+    return redis.error_reply('SIDECALL the record cannot be what was written')
+  end
+end
+-- Stores a record: what follows are its fields from the state on.
+local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged)
+  local record = struct.pack(LAYOUT, VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
+    fingerprint, #owner, owner, #tool, tool, #charged, charged) .. result
+  redis.call('SET', KEYS[1], record, 'PX', retention)
+  return record
 end

@@ -46,6 +46,9 @@ type Store struct {
 
 var _ dedupe.Store = (*Store)(nil)
 
+// knowledge are the optional fields that the scripts honour.
+var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
 // option that cannot work.
@@ -66,11 +69,11 @@ func New(options Options) (*Store, error) {
 // A replay does not, so a failover may forget that its call is Done. It is then
 // Claimed, which the replicas have: what must not be repeated becomes Unknown.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := req.Validate(); err != nil {
+	if err := req.Validate(knowledge); err != nil {
 		return dedupe.Admission{}, err
 	}
 	words := admitScript.call([]string{recordKey(s.options.KeyPrefix, req.Key)},
-		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds())
+		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges))
 	var admission dedupe.Admission
 	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
 		admission, err = decodeAdmission(req, reply)
@@ -85,7 +88,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 // Settle implements dedupe.Store. The output is kept by the same script; on a
 // Cluster, where its slot is another, by a command sent after it.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := settlement.Validate(); err != nil {
+	if err := settlement.Validate(knowledge); err != nil {
 		return 0, err
 	}
 	keys := []string{recordKey(s.options.KeyPrefix, settlement.Key)}
@@ -102,12 +105,8 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	}
 	var verdict dedupe.SettleVerdict
 	err := s.run(ctx, settleScript, settleScript.call(keys, args...), weight, func(reply any) (durable bool, err error) {
-		n, ok := reply.(int64)
-		if !ok {
-			return false, unexpected(reply)
-		}
-		verdict = dedupe.SettleVerdict(n)
-		return verdict != dedupe.Settled, nil
+		verdict, err = decodeSettled(reply)
+		return verdict != dedupe.Settled, err
 	})
 	if err == nil && verdict == dedupe.Settled && output != nil && s.options.Cluster {
 		err = s.keep(ctx, settlement.Key.Tenant, output)
@@ -211,7 +210,7 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 	}
 	for try := 0; ; try++ {
 		c := &command{words: words, script: script, weight: weight}
-		err := s.pipe.do(ctx, c)
+		err := refused(s.pipe.do(ctx, c))
 		if err == nil {
 			var durable bool
 			if durable, err = read(c.reply); err != nil || durable || c.replicated {
@@ -231,6 +230,14 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 			return err
 		}
 	}
+}
+
+// refused tells of a record that a script did not take for one (record.lua).
+func refused(err error) error {
+	if redis.HasErrorPrefix(err, "SIDECALL ") {
+		return fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
+	}
+	return err
 }
 
 // worthRepeating reports errors of the way to the server, and of a server that

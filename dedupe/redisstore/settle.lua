@@ -7,7 +7,6 @@ if not stored then
   return SUPERSEDED
 end
 local owner, epoch, to, resolves = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7] == '1'
-local _, state, effect, waited, attempts, e, started, finished, lease, kept, print, holder, name, rest = struct.unpack(LAYOUT, stored)
 if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then
   return SUPERSEDED
 end
@@ -15,9 +14,9 @@ end
 local function may()
   if resolves then
     return (to == DONE or to == NOT_RUN)
-      and (state == UNKNOWN or state == CLAIMED and effect == NON_IDEMPOTENT and now >= lease)
+      and (state == UNKNOWN or state == CLAIMED and was == NON_IDEMPOTENT and now >= lease)
   elseif state == CLAIMED then
-    return to ~= UNKNOWN or effect == NON_IDEMPOTENT
+    return to ~= UNKNOWN or was == NON_IDEMPOTENT
   end
   return (state == UNKNOWN or state == NOT_RUN) and to == DONE
 end
@@ -32,9 +31,7 @@ if state == to and not wordless then
   -- only what its own connection has written.
   redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
 elseif wordless or may() then
-  local retention = tonumber(ARGV[6])
-  redis.call('SET', KEYS[1], struct.pack(LAYOUT, VERSION, to, effect, 0, tonumber(ARGV[4]), e, started, now, 0, retention,
-    print, #holder, holder, #name, name) .. ARGV[5], 'PX', retention)
+  store(tonumber(ARGV[6]), ARGV[5], to, was, 0, tonumber(ARGV[4]), e, started, now, 0, print, holder, name, charges)
   if waited == 1 then
     -- A hint, which a user without the right to publish cannot give.
     redis.pcall('PUBLISH', ARGV[8], KEYS[1])

@@ -59,6 +59,8 @@ func Run(t *testing.T, h Harness) {
 		{"keys do not run into each other", distinctKeys},
 		{"results come back byte for byte", exactResults},
 		{"times are the store's", times},
+		{"charges stand in the record", charges},
+		{"a field is honoured or refused", fields},
 		{"outputs are kept and expire", outputs},
 		{"outputs belong to their tenant", outputTenants},
 		{"an output of a lost settlement is not kept", outputOfTheSuperseded},

@@ -102,9 +102,9 @@ func scripts() []Mutant {
 		short(one("renew.lua: no epoch", renewLua, " or e ~= tonumber(ARGV[2])", "", redisHistories)),
 		one("renew.lua: no owner", renewLua, " or holder ~= ARGV[1]", "", redisHistories),
 		one("renew.lua: a settled call is renewed", renewLua, "state ~= CLAIMED or ", "", redisHistories),
-		one("renew.lua: the key lives for the lease", renewLua, "'PX', kept)", "'PX', ARGV[3])", redisHistories),
+		one("renew.lua: the key lives for the lease", renewLua, "store(kept, ", "store(tonumber(ARGV[3]), ", redisHistories),
 		short(one("admit.lua: the key lives for the lease", admitLua,
-			"fingerprint, #owner, owner, #tool, tool), 'PX', retention)", "fingerprint, #owner, owner, #tool, tool), 'PX', ARGV[5])", redisHistories)),
+			"store(retention, '', CLAIMED, effect,", "store(tonumber(ARGV[5]), '', CLAIMED, effect,", redisHistories)),
 		one("admit.lua: a claim does not count its epoch", admitLua, "  epoch = e\n", "  epoch = e - 1\n", redisHistories),
 		one("admit.lua: an expired non_idempotent claim is taken over", admitLua,
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", redisHistories),
@@ -119,7 +119,7 @@ func scripts() []Mutant {
 		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
 		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
 		one("codec.go: an expired claim is told as running", lookupCodec,
-			"return record.Observed(instant(now)), err", "_ = now\n\treturn record, err", redisHistories),
+			"return record.Observed(dedupe.Instant(now)), err", "_ = now\n\treturn record, err", redisHistories),
 	}
 }
 

@@ -1,0 +1,158 @@
+package dedupe
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// whole is a record with everything in it.
+func whole() Stored {
+	return Stored{
+		Record: Record{
+			State: Done, Effect: tool.Keyed, Attempts: 3, Epoch: 2, Owner: "here.1", Tool: "refund", Fingerprint: [32]byte{7, 31: 9},
+			StartedAt: time.UnixMilli(1e12).UTC(), FinishedAt: time.UnixMilli(1e12 + 5).UTC(),
+			Charges: []Charge{{"prompt", 3}, {"session", 1}},
+		},
+		Mark: true, Retention: 24 * time.Hour,
+	}
+}
+
+const (
+	wholeFixed = "03" + "02" + "03" + "01" + "00000003" + "0000000000000002" +
+		"000000e8d4a51000" + "000000e8d4a51005" + "0000000000000000" + "0000000005265c00" +
+		"0700000000000000000000000000000000000000000000000000000000000009" + "0006686572652e31" + "0006726566756e64"
+	wholeCharges = "0021" + "000670726f6d7074" + "0000000000000003" + "000773657373696f6e" + "0000000000000001"
+)
+
+func unhex(t testing.TB, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The bytes of a record are read by other versions, and by scripts.
+func TestTheLayoutOfARecord(t *testing.T) {
+	t.Parallel()
+	record := whole()
+	want := unhex(t, wholeFixed+wholeCharges)
+	if got := record.AppendTo(nil); !bytes.Equal(got, want) {
+		t.Errorf("stored as\n%x, want\n%x", got, want)
+	}
+	got, rest, err := DecodeStored(append(want, "result"...))
+	if diff := cmp.Diff(record, got); err != nil || diff != "" || string(rest) != "result" {
+		t.Errorf("read with %q after it, %v: %s", rest, err, diff)
+	}
+	record.Charges, record.Mark = nil, false
+	if got := record.AppendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00")) {
+		t.Errorf("without charges it is stored as\n%x", got)
+	}
+}
+
+// Records that a version without charges has written, by its scripts.
+func TestRecordsOfTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	at := func(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+	for text, want := range map[string]Record{
+		"02010001000000000000000000000001000001a205566da60000000000000000000001a2055758060000000005265c00070000000000000000000000000000000000000000000000000000000000000000126f776e6572206f66203020636c61696d65640006726566756e64": {
+			State: Claimed, Owner: "owner of 0 claimed", StartedAt: at(0x1a205566da6), LeaseUntil: at(0x1a205575806),
+		},
+		"02020300000000030000000000000001000001a205566daa000001a205566daa00000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000f6f776e6572206f66203120646f6e650006726566756e6470616964": {
+			State: Done, Effect: tool.Keyed, Attempts: 3, Owner: "owner of 1 done", StartedAt: at(0x1a205566daa), FinishedAt: at(0x1a205566daa), Result: []byte("paid"),
+		},
+		"02040000000000030000000000000001000001a205566da8000001a205566da800000000000000000000000005265c00070000000000000000000000000000000000000000000000000000000000000000126f776e6572206f66203020756e6b6e6f776e0006726566756e6470616964": {
+			State: Unknown, Attempts: 3, Owner: "owner of 0 unknown", StartedAt: at(0x1a205566da8), FinishedAt: at(0x1a205566da8), Result: []byte("paid"),
+		},
+	} {
+		want.Epoch, want.Tool, want.Fingerprint = 1, "refund", [32]byte{7}
+		got, rest, err := DecodeStored(unhex(t, text))
+		if len(rest) > 0 {
+			got.Result = rest
+		}
+		if diff := cmp.Diff(want, got.Record); err != nil || diff != "" || got.Mark != (want.State == Claimed) || got.Retention != 24*time.Hour {
+			t.Errorf("%v: %v %s", want.State, err, diff)
+		}
+	}
+}
+
+// What no store has written is corrupt, and nothing plausible.
+func TestImpossibleRecords(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Stored){
+		"absent":                func(s *Stored) { s.State = Absent },
+		"in no state":           func(s *Stored) { s.State = 9 },
+		"of no effect known":    func(s *Stored) { s.Effect = tool.Keyed + 1 },
+		"of too many attempts":  func(s *Stored) { s.Attempts = math.MaxInt32 + 1 },
+		"before its first":      func(s *Stored) { s.Epoch = 0 },
+		"of a negative epoch":   func(s *Stored) { s.Epoch = -1 },
+		"of nobody":             func(s *Stored) { s.Owner = "" },
+		"of too long an owner":  func(s *Stored) { s.Owner = string(make([]byte, MaxNameBytes+1)) },
+		"of too long a tool":    func(s *Stored) { s.Tool = string(make([]byte, MaxNameBytes+1)) },
+		"kept for no time":      func(s *Stored) { s.Retention = 0 },
+		"kept for less than no": func(s *Stored) { s.Retention = -time.Hour },
+		"charged nothing":       func(s *Stored) { s.Charges[0].Amount = 0 },
+		"charged to nobody":     func(s *Stored) { s.Charges[0].Counter = "" },
+		"charged twice":         func(s *Stored) { s.Charges[0] = s.Charges[1] },
+		"charged too often":     func(s *Stored) { s.Charges = make([]Charge, MaxCharges+1) },
+	} {
+		record := whole()
+		change(&record)
+		if err := record.Verify(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrInvalid) {
+			t.Errorf("a record %s: got %v", name, err)
+		}
+		if got, _, err := DecodeStored(record.AppendTo(nil)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a record %s is read as %+v, %v", name, got, err)
+		}
+	}
+	record := whole()
+	sound := record.AppendTo(nil)
+	for name, bad := range map[string][]byte{
+		"of the future": append([]byte{4}, sound[1:]...),
+		"marked 2":      slices.Concat(sound[:3], []byte{2}, sound[4:]),
+		"kept for ever": slices.Concat(sound[:40], bytes.Repeat([]byte{0x7f}, 8), sound[48:]),
+		"long ago":      slices.Concat(sound[:40], bytes.Repeat([]byte{0xf0}, 8), sound[48:]),
+	} {
+		if got, _, err := DecodeStored(bad); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a record %s is read as %+v, %v", name, got, err)
+		}
+	}
+	for n := range sound {
+		if got, _, err := DecodeStored(sound[:n]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("of %d bytes, %d are read as %+v, %v", len(sound), n, got, err)
+		}
+	}
+}
+
+// Any bytes are an error or a record, which is stored as the same bytes.
+func FuzzStored(f *testing.F) {
+	record := whole()
+	f.Add(record.AppendTo(nil))
+	f.Add(append(unhex(f, "02"+wholeFixed[2:]), "result"...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, rest, err := DecodeStored(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		again := append(got.AppendTo(nil), rest...)
+		if b[0] == layoutVersion && !bytes.Equal(again, b) {
+			t.Errorf("%x is stored anew as %x", b, again)
+		}
+		if same, _, err := DecodeStored(again); err != nil || !cmp.Equal(same, got) {
+			t.Errorf("%+v came back as %+v, %v", got, same, err)
+		}
+	})
+}
