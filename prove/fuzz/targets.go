@@ -32,7 +32,9 @@ var Targets = []Target{
 	{"backend/mcptool", "FuzzEvents"},
 	{"backend/mcptool", "FuzzLines"},
 	{"backend/mcptool", "FuzzResult"},
+	{"call", "FuzzExecute"},
 	{"config", "FuzzParse"},
+	{"dedupe", "FuzzStored"},
 	{"dedupe/embedded", "FuzzEntry"},
 	{"dedupe/journal", "FuzzJournal"},
 	{"dedupe/redisstore", "FuzzDecode"},
@@ -48,11 +50,13 @@ var Targets = []Target{
 	{"schema", "FuzzCanonical"},
 	{"schema", "FuzzCanonicalEquality"},
 	{"schema", "FuzzCheck"},
+	{"schema", "FuzzFieldPath"},
 	{"schema", "FuzzParseArgs"},
 	{"schema", "FuzzRepair"},
 	{"schema", "FuzzSchema"},
-	{"server", "FuzzExecute"},
+	{"tool", "FuzzEditDistance"},
 	{"tool", "FuzzRenderError"},
+	{"tool", "FuzzShorten"},
 }
 
 // Find lists the fuzz targets in the source below root, by package and name.
