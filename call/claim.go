@@ -24,11 +24,6 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
-	if c.seats.state == refused {
-		if answer := e.withoutRoom(ctx, c, req); answer != nil {
-			return answer
-		}
-	}
 	for looked := false; ; looked = true {
 		admission, claim, err := c.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
@@ -84,38 +79,6 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *respon
 // notStarted says why a call ended before it was sent.
 func (c *call) notStarted(ctx context.Context) tool.Error {
 	return c.subject().NotStarted(context.Cause(ctx), time.Since(c.start))
-}
-
-// withoutRoom decides a call that found no room at its backend: from the record,
-// when there is one that decides it; else it is refused, in the certainty that
-// nothing was done under its id. The look changes nothing in the store. nil means
-// that somebody else is running the call, or that a verification may tell what
-// became of it: both can be waited for without a seat.
-func (e *Executor) withoutRoom(ctx context.Context, c *call, req dedupe.Request) *response {
-	leave, ok := e.Looks.Acquire()
-	if !ok {
-		return c.overloaded()
-	}
-	defer leave()
-	record, err := e.Dedupe.Lookup(ctx, req.Key)
-	if err != nil {
-		c.cause = err
-		return c.overloaded()
-	}
-	switch record.State {
-	case dedupe.Claimed:
-		return nil
-	case dedupe.Unknown, dedupe.Done:
-		if record.State == dedupe.Unknown && c.route.Verification != nil {
-			return nil
-		}
-		// Time does not matter to these states.
-		record, verdict, _ := record.Admit(req, record.FinishedAt)
-		return c.answer(dedupe.Admission{Verdict: verdict, Record: record})
-	case dedupe.Absent, dedupe.NotRun:
-		return c.result().Refused(c.subject().NoRoom(c.seats.full, record.State), explain.WhenOverloaded)
-	}
-	panic(fmt.Sprintf("a record in no state: %s", record.State))
 }
 
 // replay returns the recorded result of a call that is done.

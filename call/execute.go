@@ -37,15 +37,15 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		}
 		e.tell(ctx, c, res)
 	}()
-	if refusal := c.resolve(); refusal != nil {
-		return refusal
-	}
 	defer c.leave()
-	if refusal := e.seat(c); refusal != nil { // joins the line of its duplicates, and sits down if it leads
-		return refusal
+	if refused := c.resolve(); refused != nil {
+		return e.unlessKnown(ctx, c, always(refused))
 	}
-	if answer := c.validate(); answer != nil {
-		return answer
+	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
+		return e.unlessKnown(ctx, c, c.noRoom)
+	}
+	if refused := c.validate(); refused != nil {
+		return e.unlessKnown(ctx, c, always(refused))
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()

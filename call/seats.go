@@ -5,6 +5,7 @@ import (
 
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/limit"
 )
 
@@ -12,12 +13,11 @@ import (
 //
 //	                    ┌────────────── won ◀─────────────┐
 //	                    ▼                                 │
-//	standing ─leads─▶ seated ─in flight elsewhere─▶ waiting
+//	standing ─leads─▶ seated ─in flight elsewhere──▶ waiting
 //	   │  │             │                                 ▲
+//	   │  │             └─has its answer─▶ recording      │
 //	   │  └─no room─▶ refused ─its id is in flight────────┤
 //	   └──follows─────────────────────────────────────────┘
-//	                    │
-//	                    └─has its answer─▶ recording
 //
 // A call that may run has a seat in the sidecar, at its tool, at its backend and
 // in the tool's room, all of them taken before the store is asked: whoever finds
@@ -49,31 +49,29 @@ type seats struct {
 const (
 	noMore      = " has as many calls in flight as it may have"
 	sidecarFull = "this sidecar" + noMore
+	looksFull   = "this sidecar looks up the ids of as many refused calls as it may"
 )
 
-// seat takes the seats of a call, or refuses it before anything else is done for
-// it. A duplicate of a call in flight here needs none. A call that finds no room
-// and yet may be answered, since its id may be known, goes on without: see
-// withoutRoom.
-func (e *Executor) seat(c *call) *response {
+// seat takes the seats of a call; false when there is no room. A duplicate of a
+// call in flight here needs none.
+func (e *Executor) seat(c *call) bool {
 	if c.ValidateOnly {
-		if !c.seats.takeSidecar(e.Slots) {
-			return c.overloaded()
-		}
-		return nil
+		return c.seats.takeSidecar(e.Slots)
 	}
 	c.ticket = e.Dedupe.Join(c.Key)
-	switch {
-	case !c.ticket.Leads(), c.seats.take(e.Slots, c.route):
-		return nil
-	case c.seats.full != sidecarFull && mustNotRepeat(c.effect()):
-		return nil
-	default:
-		return c.overloaded()
-	}
+	return !c.ticket.Leads() || c.seats.take(e.Slots, c.route)
 }
 
-// overloaded refuses a call that has found no room.
+// noRoom refuses a call that has found no room. Of a call that only asks whether
+// its arguments are right nothing is recorded.
+func (c *call) noRoom(recorded dedupe.State) *response {
+	if c.ValidateOnly {
+		return c.overloaded()
+	}
+	return c.result().Refused(c.subject().NoRoom(c.seats.full, recorded), explain.WhenOverloaded)
+}
+
+// overloaded refuses a call of whose record nothing is known.
 func (c *call) overloaded() *response {
 	return c.result().Refused(c.subject().Overloaded(c.seats.full), explain.WhenOverloaded)
 }

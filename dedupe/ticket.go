@@ -209,16 +209,19 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 		}
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		// Between half and the whole of the pause, so that the processes
-		// waiting for one call do not all ask at once.
-		jittered := pause/2 + rand.N(pause/2)
-		if err := t.process.life.wait(ctx, min(jittered, time.Until(until)), hints); err != nil || !time.Now().Before(until) {
+		if err := t.process.life.wait(ctx, jittered(pause, until), hints); err != nil || !time.Now().Before(until) {
 			return t.last(), nil, closedOnly(err)
 		}
 		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
 			return answer, claim, err
 		}
 	}
+}
+
+// jittered is between half and the whole of a pause, so that the processes
+// waiting for one call do not all ask at once; no longer than until an instant.
+func jittered(pause time.Duration, until time.Time) time.Duration {
+	return min(pause/2+rand.N(pause/2), time.Until(until))
 }
 
 // closedOnly drops the end of a caller's context, which to a waiting duplicate

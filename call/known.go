@@ -1,0 +1,165 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// longestLook bounds the wait for the end of a call whose tool is gone, and with
+// it the deadline that it ran under.
+const longestLook = time.Minute
+
+// unlessKnown answers a call that is not to run: with the refusal, unless its id
+// is known. What has happened under it has happened, whatever has changed since:
+// the tool renamed or gone, its arguments, the profile, the room there is. To
+// say "call another tool" of a payment that was made would invite a second one.
+// The good path never comes here.
+func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *response {
+	if c.ValidateOnly {
+		return refusal(dedupe.Absent)
+	}
+	c.leave()
+	ctx, cancel := c.whileLooking(ctx)
+	defer cancel()
+	for looked := false; ; looked = true {
+		known, answer := e.lookUp(ctx, c, refusal)
+		if answer != nil {
+			return answer
+		}
+		var tooEarly time.Duration
+		if known.Record.State == dedupe.Unknown && !looked && c.route != nil && c.isOf(known.Record) {
+			var settled bool
+			if settled, tooEarly = e.lookAgain(ctx, c, dedupe.Admission{Record: known.Record, Journaled: known.Journaled}); settled {
+				continue
+			}
+		}
+		return c.sayWhenToAsk(c.known(known), tooEarly)
+	}
+}
+
+// refusal is what a call is told that is not to run, by what its record says: it
+// is Absent or NotRun.
+type refusal func(dedupe.State) *response
+
+// always is a refusal that does not depend on the record.
+func always(res *response) refusal { return func(dedupe.State) *response { return res } }
+
+// lookUp asks for the record of a call; an answer when there is none that matters,
+// or none to be had.
+func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe.Known, *response) {
+	leave, ok := e.Looks.Acquire()
+	if !ok {
+		c.seats.full = cmp.Or(c.seats.full, looksFull)
+		return dedupe.Known{}, e.unlooked(c, refusal)
+	}
+	defer func() { leave() }()
+	known, err := e.Dedupe.Known(ctx, c.Key, func() bool {
+		leave() // who waits keeps nobody from looking
+		leave = func() {}
+		return c.seats.wait(e.Waiting)
+	})
+	if err != nil {
+		c.cause = err
+		return known, e.unlooked(c, refusal)
+	}
+	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
+		return known, refusal(known.Record.State)
+	}
+	return known, nil
+}
+
+// whileLooking bounds the wait for what becomes of a call.
+func (c *call) whileLooking(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.route != nil {
+		return c.withDeadline(ctx)
+	}
+	return context.WithDeadlineCause(ctx, c.start.Add(longestLook), errCallDeadline)
+}
+
+// unlooked answers a call of which the store could not be asked. Only to a tool
+// without any effect can be refused what may have been done under its id.
+func (e *Executor) unlooked(c *call, refusal refusal) *response {
+	if c.route != nil && c.effect() == tool.ReadOnly {
+		return refusal(dedupe.NotRun)
+	}
+	c.standIn(tool.NonIdempotent)
+	if c.seats.full != "" {
+		return c.overloaded()
+	}
+	return c.result().Refused(c.subject().StoreDown(), explain.WhenStoreDown)
+}
+
+// known answers a call from its record.
+func (c *call) known(known dedupe.Known) *response {
+	record := known.Record
+	c.standIn(record.Effect)
+	if !c.isOf(record) {
+		return c.answer(dedupe.Admission{Verdict: dedupe.Mismatch, Record: record})
+	}
+	verdict := dedupe.InFlight
+	switch record.State {
+	case dedupe.Done:
+		verdict = dedupe.Replay
+	case dedupe.Unknown:
+		verdict = dedupe.OutcomeUnknown
+	case dedupe.Claimed, dedupe.Absent, dedupe.NotRun:
+	}
+	return c.answer(dedupe.Admission{Verdict: verdict, Record: record, Journaled: known.Journaled})
+}
+
+// standIn gives a call whose tool is gone a route to be spoken of.
+func (c *call) standIn(effect tool.Effect) {
+	if c.route == nil {
+		c.route = &catalog.Route{Tool: tool.Tool{Name: c.Tool, Effect: effect}}
+	}
+}
+
+// isOf reports that a record is of this call. Its arguments may have been taken
+// otherwise when it was made, by the schema of then: as they were sent, or
+// without their nulls.
+func (c *call) isOf(record dedupe.Record) bool {
+	if record.Tool != c.Tool {
+		return false
+	}
+	args, violation := schema.ParseArgs(c.Tool, c.Arguments)
+	if violation != nil {
+		return false
+	}
+	if c.args == nil && c.route.Schema != nil {
+		c.check()
+	}
+	return slices.ContainsFunc([]any{c.args, args, withoutNulls(args)}, func(as any) bool {
+		canonical, err := schema.Canonical(as)
+		return err == nil && schema.Fingerprint(c.Tool, canonical) == record.Fingerprint
+	})
+}
+
+// withoutNulls is a value without the members of its objects that are null.
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for name, member := range v {
+			if member != nil {
+				kept[name] = withoutNulls(member)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(v))
+		for i, item := range v {
+			kept[i] = withoutNulls(item)
+		}
+		return kept
+	default:
+		return v
+	}
+}
