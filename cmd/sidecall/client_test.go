@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"strings"
@@ -22,7 +23,10 @@ type fakeSidecar struct {
 	record  *sidecallv1.Execution
 	execute func(context.Context) (*sidecallv1.ExecuteToolResponse, error)
 	// dies ends the fake before it answers a resolution.
-	dies     func()
+	dies func()
+	// becomes is what a call is after a resolution, when it is not what the
+	// request says.
+	becomes  sidecallv1.ExecutionState
 	resolved atomic.Int32
 }
 
@@ -40,7 +44,7 @@ func (f *fakeSidecar) ResolveExecution(ctx context.Context, req *sidecallv1.Reso
 		f.dies()
 		<-ctx.Done()
 	}
-	return &sidecallv1.ResolveExecutionResponse{Execution: &sidecallv1.Execution{State: req.GetState()}}, nil
+	return &sidecallv1.ResolveExecutionResponse{Execution: &sidecallv1.Execution{State: cmp.Or(f.becomes, req.GetState())}}, nil
 }
 
 // serve serves the fake until the test ends, or until stop is called.

@@ -76,6 +76,19 @@ func TestWhatWasSeenUnknownIsSettled(t *testing.T) {
 	}
 }
 
+// What a sidecar answers that this command does not know is not taken for done.
+func TestAResolutionToAStateThatIsNotKnown(t *testing.T) {
+	fake := &fakeSidecar{
+		record:  &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN},
+		becomes: sidecallv1.ExecutionState(77),
+	}
+	addr, _ := fake.serve(t)
+	got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "looked", "--yes")
+	if got.code != exitFailed || got.out != "" || got.err == nil || !strings.Contains(got.err.Error(), "77") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Nobody knows whether a resolution counts whose answer is lost.
 func TestASidecarThatDiesAtAResolution(t *testing.T) {
 	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN}}

@@ -66,9 +66,15 @@ func (r *resolving) describe(e *sidecallv1.Execution) {
 
 // settled says what a call is now, and what that means.
 func (r *resolving) settled(e *sidecallv1.Execution) error {
-	what := "done; whoever sends it again gets this result:\n" + e.GetResult().GetContent()
-	if e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN {
+	var what string
+	switch e.GetState() {
+	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
+		what = "done; whoever sends it again gets this result:\n" + e.GetResult().GetContent()
+	case sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
 		what = "not_run; whoever sends it again runs it"
+	default:
+		return fail(exitFailed, fmt.Errorf("the call %s is said to be settled, in a state that this command does not know: %s; look at it again",
+			printable(r.id), e.GetState()))
 	}
 	_, err := fmt.Fprintf(r.cmd.OutOrStdout(), "%s is %s\n", printable(r.id), what)
 	return err
