@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,19 +104,4 @@ func (c *child) stop() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// listen opens a loopback address.
-func listen(addr string) (net.Listener, error) {
-	var config net.ListenConfig
-	return config.Listen(context.Background(), "tcp", addr)
-}
-
-// freePort returns a loopback address that nothing listens on.
-func freePort() (string, error) {
-	listener, err := listen("127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
