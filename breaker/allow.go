@@ -27,10 +27,6 @@ func (e *OpenError) Error() string {
 // Is makes errors.Is(err, ErrOpen) true.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// soon is the least that a refusal tells to wait. What was in the way may be gone
-// by the time that the answer is put together, but "0" would read as "no idea".
-const soon = time.Millisecond
-
 // Allow asks whether a call may be made. If so, done must be called with what
 // came of it; only its first call counts, from whatever goroutine. If not, err
 // is an *OpenError.

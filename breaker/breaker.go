@@ -64,12 +64,6 @@ type Breaker struct {
 	probe *probe // the last probe; nil before the first
 }
 
-// What inner is told about outcomes: nil is a success.
-var (
-	errFailure = errors.New("failure")
-	errIgnored = errors.New("ignored")
-)
-
 // New returns a closed breaker.
 func New(s Settings) *Breaker {
 	if s.Failures == 0 {

@@ -57,3 +57,7 @@ func (p *probe) left(now time.Time) time.Duration {
 	}
 	return min(probeWait, max(0, p.expires.Sub(now)))
 }
+
+// soon is the least that a refusal tells to wait. What was in the way may be gone
+// by the time that the answer is put together, but "0" would read as "no idea".
+const soon = time.Millisecond

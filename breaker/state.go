@@ -1,6 +1,9 @@
 package breaker
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // State of a breaker.
 type State uint8
@@ -82,3 +85,9 @@ const stateBits = 2
 func (p phase) state() State { return State(p & (1<<stateBits - 1)) }
 
 func (p phase) next(s State) phase { return (p>>stateBits+1)<<stateBits | phase(s) }
+
+// What inner is told about outcomes: nil is a success.
+var (
+	errFailure = errors.New("failure")
+	errIgnored = errors.New("ignored")
+)

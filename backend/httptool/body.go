@@ -110,13 +110,3 @@ func each(args json.RawMessage, f func(name string, key, value jsontext.Value)) 
 	}
 	return nil
 }
-
-// appendJSONString writes text as a JSON string.
-func appendJSONString(b []byte, text string) []byte {
-	quoted, err := jsontext.AppendQuote(b, text)
-	if err != nil {
-		// Only for invalid UTF-8, which it has replaced by U+FFFD.
-		return quoted
-	}
-	return quoted
-}

@@ -329,3 +329,7 @@ var framing = map[string]bool{
 	"Accept-Encoding": true, "Content-Encoding": true,
 	"Traceparent": true, "Tracestate": true,
 }
+
+// identity keeps net/http from looking into the empty body of a request to
+// decide whether to announce one (see request.build).
+var identity = []string{"identity"}

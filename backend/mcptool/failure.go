@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,3 +246,12 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 func clip(s string) string { return tool.ShortenBytes(strings.ToValidUTF8(s, "\uFFFD"), maxMessage) }
 
 func lower(header string) string { return strings.ToLower(header) }
+
+// withoutURL takes the URL out of an error of an HTTP client: it may hold a
+// secret.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

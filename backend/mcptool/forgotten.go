@@ -7,19 +7,6 @@ import (
 	"regexp"
 )
 
-// sessionWord is what an HTTP error says of the session.
-type sessionWord uint8
-
-const (
-	// sessionKept: nothing that concerns this call.
-	sessionKept sessionWord = iota
-	// sessionDoubted: the session may be unknown, or a handler speaks of a
-	// session of its own. What became of the call is open.
-	sessionDoubted
-	// sessionGone: the session is unknown, and the request was refused for it.
-	sessionGone
-)
-
 // noSession are the words in which servers say with 400 that they do not know
 // the session of a request: the official SDKs (with an id of null, the older
 // Python ones with the id "server-error") and their examples, and in plain text

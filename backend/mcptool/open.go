@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -93,15 +92,6 @@ func openError(ctx context.Context, s *session, err error) error {
 		}
 	}
 	return withoutURL(err)
-}
-
-// withoutURL takes the URL out of an error of an HTTP client: it may hold a
-// secret.
-func withoutURL(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
 }
 
 // transport is the way to the server for one session.

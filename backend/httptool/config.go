@@ -1,0 +1,62 @@
+package httptool
+
+import (
+	"crypto/tls"
+	"net/url"
+	"time"
+)
+
+// Config describes one HTTP API. Zero durations and numbers stand for the
+// defaults.
+type Config struct {
+	// Name of the backend, for messages.
+	Name string
+	// BaseURL is put before the path of every tool: http or https, host, and
+	// maybe a path. No user, query or fragment.
+	BaseURL string
+	// Headers are sent with every request; secrets are resolved. Their values
+	// are kept out of error messages. Host sets the Host header.
+	Headers map[string]string
+	// AllowPrivate allows loopback and private addresses. Link-local and
+	// metadata addresses are always refused (backend.GuardAddresses).
+	AllowPrivate bool
+	// Proxy is a forward proxy; nil means none, whatever the environment says.
+	// Addresses are then resolved, and have to be guarded, by the proxy.
+	Proxy *url.URL
+	// MaxConns bounds the connections; 0 means no bound. Calls beyond it wait,
+	// at most until their context ends.
+	MaxConns int
+	// DisableHTTP2 keeps to HTTP/1.1 where an https upstream offers HTTP/2.
+	DisableHTTP2 bool
+	// TLS is how an https upstream is verified, and the client certificate.
+	TLS *tls.Config
+	// ConnectTimeout bounds DNS and TCP connect, and once more the TLS
+	// handshake. Default 10 s.
+	ConnectTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept. The default of 4 s
+	// is below the 5 s after which common servers (Node, uvicorn) close theirs:
+	// a request that crosses such a close may or may not have run, and a new
+	// connection costs less than that doubt.
+	IdleTimeout time.Duration
+	// MaxHeaderBytes bounds the header of a response. Default 64 KiB.
+	MaxHeaderBytes int64
+}
+
+func (c Config) withDefaults() Config {
+	if c.ConnectTimeout <= 0 {
+		c.ConnectTimeout = defaultConnectTimeout
+	}
+	if c.IdleTimeout <= 0 {
+		c.IdleTimeout = defaultIdleTimeout
+	}
+	if c.MaxHeaderBytes <= 0 {
+		c.MaxHeaderBytes = defaultMaxHeaderBytes
+	}
+	return c
+}
+
+const (
+	defaultConnectTimeout = 10 * time.Second
+	defaultIdleTimeout    = 4 * time.Second
+	defaultMaxHeaderBytes = 64 << 10
+)
