@@ -506,7 +506,7 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 					win(t, there, call)
 				case dedupe.Unknown:
 					expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
-				default:
+				case dedupe.Done, dedupe.Absent, dedupe.Claimed:
 					expect(t.Context(), t, there, call, dedupe.Replay)
 				}
 			})
