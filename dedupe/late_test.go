@@ -506,8 +506,10 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 					win(t, there, call)
 				case dedupe.Unknown:
 					expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
-				case dedupe.Done, dedupe.Absent, dedupe.Claimed:
+				case dedupe.Done:
 					expect(t.Context(), t, there, call, dedupe.Replay)
+				case dedupe.Absent, dedupe.Claimed:
+					t.Errorf("settled as %v", s.State)
 				}
 			})
 		})

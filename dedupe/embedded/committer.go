@@ -6,15 +6,9 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
-	"syscall"
 	"time"
 
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
-
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/failpoint"
 )
 
 const (
@@ -23,22 +17,21 @@ const (
 	queueLength = 4096
 	// groupLength and groupBytes bound one transaction.
 	groupLength = 1024
-	groupBytes  = 16 << 20
 	// sweepEvery is how often an idle store looks for what has expired.
 	sweepEvery = time.Second
 )
 
 // committer is the one goroutine that writes.
 type committer struct {
-	store  *Store
+	db     *database
 	queue  chan operation
 	quit   chan struct{} // closed when Close begins
 	exited chan struct{} // closed when nothing will be committed any more
 }
 
-func newCommitter(s *Store) *committer {
+func newCommitter(d *database) *committer {
 	c := &committer{
-		store:  s,
+		db:     d,
 		queue:  make(chan operation, queueLength),
 		quit:   make(chan struct{}),
 		exited: make(chan struct{}),
@@ -152,13 +145,13 @@ func (c *committer) commit(group []operation) {
 		}
 	}
 	for len(live) > 0 {
-		if failure := c.store.failure.Load(); failure != nil {
-			finish(live, *failure)
+		if failure := c.db.failure.Load(); failure != nil {
+			answer(live, *failure)
 			return
 		}
-		bad, err := c.store.transact(live)
+		bad, err := c.db.transact(live)
 		if bad < 0 {
-			finish(live, err)
+			answer(live, err)
 			return
 		}
 		live[bad].wait().finish(err)
@@ -166,7 +159,7 @@ func (c *committer) commit(group []operation) {
 	}
 }
 
-func finish(group []operation, err error) {
+func answer(group []operation, err error) {
 	for _, op := range group {
 		if p := op.wait(); p.err == nil {
 			p.finish(err)
@@ -179,10 +172,10 @@ func finish(group []operation, err error) {
 // sweepAll forgets what has expired, in transactions of its own, as long as
 // nobody waits.
 func (c *committer) sweepAll() {
-	for len(c.queue) == 0 && !c.closing() && c.store.failure.Load() == nil {
-		swept, err := c.store.sweepOnce()
+	for len(c.queue) == 0 && !c.closing() && c.db.failure.Load() == nil {
+		swept, err := c.db.sweepOnce()
 		if err != nil {
-			c.store.options.Log.Warn("expired records could not be removed", "path", c.store.path, "error", err)
+			c.db.options.Log.Warn("expired records could not be removed", "path", c.db.path, "error", err)
 		}
 		if err != nil || !swept {
 			return
@@ -193,12 +186,12 @@ func (c *committer) sweepAll() {
 // transact applies the operations in one transaction and commits it if any of
 // them changed something. bad is the index of the one that must be left out of
 // the next try; -1 when the transaction decided all of them.
-func (s *Store) transact(ops []operation) (bad int, err error) {
-	tx, err := s.db.Begin(true)
+func (d *database) transact(ops []operation) (bad int, err error) {
+	tx, err := d.db.Begin(true)
 	if err != nil {
 		return -1, closedError(err)
 	}
-	t := newTxn(tx, s)
+	t := newTxn(tx, d)
 	for i, op := range ops {
 		before := t.writes
 		err := try(op, t)
@@ -209,16 +202,16 @@ func (s *Store) transact(ops []operation) (bad int, err error) {
 			op.wait().err = err // it failed before it changed anything
 			continue
 		}
-		return i, errors.Join(err, s.rollback(tx))
+		return i, errors.Join(err, d.rollback(tx))
 	}
 	if t.writes == 0 {
-		return -1, s.rollback(tx)
+		return -1, d.rollback(tx)
 	}
-	if err := s.sweep(t, 2*len(ops)+2); err != nil {
+	if err := d.sweep(t, 2*len(ops)+2); err != nil {
 		// It met a record that is damaged.
-		return -1, errors.Join(s.fail(err), s.rollback(tx))
+		return -1, errors.Join(d.fail(err), d.rollback(tx))
 	}
-	return -1, s.finishTx(t)
+	return -1, d.finishTx(t)
 }
 
 var errPanic = errors.New("panic in the store")
@@ -232,75 +225,4 @@ func try(op operation, t *txn) (err error) {
 	}()
 	op.wait().err = nil
 	return op.apply(t)
-}
-
-// noLonger begins the engine's error for a file that could not be made longer,
-// whose cause it hides. It is found before anything is written.
-const noLonger = "file resize error: "
-
-// finishTx commits. Only errors that leave the file as it was before can be
-// survived; after any other, nobody knows what the file holds.
-func (s *Store) finishTx(t *txn) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.wedged.Store(true)
-			err = s.fail(fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p))
-		}
-	}()
-	id := int64(t.tx.ID())
-	if err := t.setNumber(clockKey, dedupe.Millis(t.now)); err != nil {
-		return errors.Join(err, s.rollback(t.tx))
-	}
-	failpoint.Hit(failpoint.CommitUnwritten)
-	err = s.commit(t.tx)
-	failpoint.Hit(failpoint.CommitSynced)
-	switch {
-	case err == nil:
-		s.index.apply(t.moved)
-		s.durable.Store(id)
-		return nil
-	case s.counts(id):
-		return s.fail(err)
-	case errors.Is(err, berrors.ErrMaxSizeReached):
-		return fmt.Errorf("%w: %s may not grow beyond %d bytes", dedupe.ErrFull, s.path, s.options.MaxFileBytes)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG),
-		strings.HasPrefix(err.Error(), noLonger):
-		return fmt.Errorf("there is no room for the store %s: %w", s.path, err)
-	default:
-		return s.fail(err)
-	}
-}
-
-// counts reports whether the file holds a transaction whose commit failed. The
-// engine syncs once more after it has written the page that makes one count: a
-// disk that is full only then leaves the transaction there, to last or not.
-func (s *Store) counts(id int64) bool {
-	tx, err := s.db.Begin(false)
-	if err != nil {
-		return true // nobody knows
-	}
-	counts := int64(tx.ID()) >= id
-	return tx.Rollback() != nil || counts
-}
-
-// rollback forgets a transaction.
-func (s *Store) rollback(tx *bbolt.Tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.wedged.Store(true)
-			err = s.fail(fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p))
-		}
-	}()
-	return tx.Rollback()
-}
-
-// read runs look on a state that is on the disk.
-func (s *Store) read(ctx context.Context, look func(t *txn) error) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if durable, err := s.view(look); durable || err != nil {
-		return err
-	}
-	return s.committer.do(ctx, &readOp{pending: newPending(), look: look})
 }

@@ -28,55 +28,27 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// Options of a Store; zero values mean the defaults.
-type Options struct {
-	// LockWait is how long Open waits for another process to let go of the
-	// file, as one that is just shutting down does. Default 2 s.
-	LockWait time.Duration
-	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB.
-	MaxOutputBytes int64
-	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
-	// until records expire. 0 means no bound but the disk.
-	MaxFileBytes int
-	// Log is told what an operator should know. Default: nobody.
-	Log *slog.Logger
-}
-
 // Store is a dedupe.Store in one file.
 type Store struct {
-	path    string
-	options Options
-	db      *bbolt.DB
-	file    *os.File // bbolt's own, to let go of a database that is wedged
-	commit  func(*bbolt.Tx) error
-	clock   clock
-	index   *index
-
+	database
 	committer *committer
-	// durable is the id of the last transaction that is on the disk.
-	durable atomic.Int64
-	// failure is set, once and for good, when the file can no longer be
-	// trusted to hold what is written to it.
-	failure atomic.Pointer[error]
-	wedged  atomic.Bool // a transaction died inside bbolt, holding its lock
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-var _ dedupe.Store = (*Store)(nil)
+var (
+	_ dedupe.Store = (*Store)(nil)
+	_ dedupe.Clock = (*Store)(nil)
+)
 
 // knowledge are the optional fields that the store honours.
 var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
@@ -97,14 +69,14 @@ func Open(path string, options Options) (*Store, error) {
 	if err := ensure(path); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	s := &Store{path: path, options: options, commit: commit}
+	s := &Store{database: database{path: path, options: options, commit: commit}}
 	if err := s.open(); err != nil {
 		return nil, explain(path, err)
 	}
 	if err := s.resume(); err != nil {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
-	s.committer = newCommitter(s)
+	s.committer = newCommitter(&s.database)
 	return s, nil
 }
 
@@ -215,16 +187,6 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// release lets go of the file.
-func (s *Store) release() error {
-	if s.wedged.Load() {
-		// bbolt would wait for ever for a lock that its own panic left behind;
-		// closing the file releases the one that matters.
-		return s.file.Close()
-	}
-	return s.db.Close()
-}
-
 func (s *Store) do(ctx context.Context, op operation) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -246,13 +208,16 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// fail makes the store refuse everything from now on. What the disk or the
-// kernel did with data that it failed to write is unknown, and a second try
-// that seems to succeed proves nothing about the first.
-func (s *Store) fail(cause error) error {
-	err := fmt.Errorf("the store %s has failed and must be opened again: %w", s.path, cause)
-	if s.failure.CompareAndSwap(nil, &err) {
-		s.options.Log.Error("the store has failed", "path", s.path, "error", cause)
+// read runs look on a state that is on the disk.
+func (s *Store) read(ctx context.Context, look func(t *txn) error) error {
+	if err := s.usable(ctx); err != nil {
+		return err
 	}
-	return err
+	if durable, err := s.view(look); durable || err != nil {
+		return err
+	}
+	return s.committer.do(ctx, &readOp{pending: newPending(), look: look})
 }
+
+// Now implements dedupe.Clock.
+func (s *Store) Now(context.Context) (time.Time, error) { return s.clock.now(), nil }

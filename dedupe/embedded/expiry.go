@@ -24,20 +24,20 @@ const sweepBytes = 2 * groupBytes
 
 // sweepOnce sweeps in a transaction of its own; swept says that there may be
 // more.
-func (s *Store) sweepOnce() (swept bool, err error) {
+func (d *database) sweepOnce() (swept bool, err error) {
 	defer damaged(&err)
-	if durable, err := s.view(func(t *txn) error { swept = t.anythingDue(); return nil }); !durable || err != nil || !swept {
+	if durable, err := d.view(func(t *txn) error { swept = t.anythingDue(); return nil }); !durable || err != nil || !swept {
 		return false, err
 	}
-	tx, err := s.db.Begin(true)
+	tx, err := d.db.Begin(true)
 	if err != nil {
 		return false, closedError(err)
 	}
-	t := newTxn(tx, s)
-	if err := s.sweep(t, sweepIdle); err != nil {
-		return false, errors.Join(s.fail(err), s.rollback(tx))
+	t := newTxn(tx, d)
+	if err := d.sweep(t, sweepIdle); err != nil {
+		return false, errors.Join(d.fail(err), d.rollback(tx))
 	}
-	return true, s.finishTx(t)
+	return true, d.finishTx(t)
 }
 
 func (t *txn) anythingDue() bool {
@@ -47,7 +47,7 @@ func (t *txn) anythingDue() bool {
 }
 
 // sweep removes at most limit records and limit outputs whose time is over.
-func (s *Store) sweep(t *txn, limit int) (err error) {
+func (d *database) sweep(t *txn, limit int) (err error) {
 	defer damaged(&err)
 	for range limit {
 		more, err := t.sweepRecord()

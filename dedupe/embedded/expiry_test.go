@@ -131,7 +131,7 @@ func TestASweepIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		txn := newTxn(tx, s)
+		txn := newTxn(tx, &s.database)
 		txn.now = txn.now.Add(time.Hour)
 		if err := s.sweep(txn, 10); err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ func TestASweepOfLargeOutputsIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		txn := newTxn(tx, s)
+		txn := newTxn(tx, &s.database)
 		if err := s.sweep(txn, 100); err != nil {
 			t.Fatal(err)
 		}

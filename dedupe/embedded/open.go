@@ -16,9 +16,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// format names the layout of the file. Another layout gets another name.
-const format = "sidecall records 1"
-
 // ensure creates the file when there is none. It comes into being whole: made
 // under another name and linked into place, so that a crash leaves either
 // nothing or a store, and of two processes only one makes it.
@@ -100,26 +97,26 @@ func inspect(path string, wait time.Duration) (*index, int64, error) {
 // open inspects the file and opens it for writing, locked. The engine cannot
 // make one lock of the other, so another process may come between; then the
 // file is inspected again.
-func (s *Store) open() error {
+func (d *database) open() error {
 	for range 3 {
-		index, inspected, err := inspect(s.path, s.options.LockWait)
+		index, inspected, err := inspect(d.path, d.options.LockWait)
 		if err != nil {
 			return err
 		}
-		if err := s.lock(); err != nil {
+		if err := d.lock(); err != nil {
 			return err
 		}
-		s.index = index
-		tx, err := s.db.Begin(false)
+		d.index = index
+		tx, err := d.db.Begin(false)
 		if err != nil {
-			return errors.Join(err, s.db.Close())
+			return errors.Join(err, d.db.Close())
 		}
 		opened := int64(tx.ID())
-		s.durable.Store(opened)
+		d.durable.Store(opened)
 		if err := tx.Rollback(); err != nil || opened == inspected {
 			return err
 		}
-		if err := s.db.Close(); err != nil {
+		if err := d.db.Close(); err != nil {
 			return err
 		}
 	}
@@ -127,10 +124,10 @@ func (s *Store) open() error {
 }
 
 // lock opens the file for writing.
-func (s *Store) lock() error {
-	db, err := openBolt(s.path, bbolt.Options{
-		Timeout: s.options.LockWait,
-		MaxSize: s.options.MaxFileBytes,
+func (d *database) lock() error {
+	db, err := openBolt(d.path, bbolt.Options{
+		Timeout: d.options.LockWait,
+		MaxSize: d.options.MaxFileBytes,
 		// The list of free pages is found out at Open. Written at each commit,
 		// it would make every call slower after many records have expired.
 		NoFreelistSync: true,
@@ -138,19 +135,19 @@ func (s *Store) lock() error {
 		NoStatistics:   true,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			f, err := os.OpenFile(name, flag, mode)
-			s.file = f
+			d.file = f
 			return f, err
 		},
 	})
 	if err != nil {
 		return err
 	}
-	s.db = db
-	here, err := s.file.Stat()
+	d.db = db
+	here, err := d.file.Stat()
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	there, err := os.Stat(s.path)
+	there, err := os.Stat(d.path)
 	if err == nil && !os.SameFile(here, there) {
 		err = errors.New("the file was replaced while it was opened")
 	}
@@ -176,29 +173,29 @@ const resumeBatch = 4096
 
 // resume starts the clock and decides the claims that an earlier process left
 // open. It holds the only lock, so whoever had them is gone.
-func (s *Store) resume() error {
+func (d *database) resume() error {
 	var highWater int64
-	s.clock = newClock(time.Time{})
-	if _, err := s.view(func(t *txn) (err error) {
+	d.clock = newClock(time.Time{})
+	if _, err := d.view(func(t *txn) (err error) {
 		highWater, err = t.number(clockKey)
 		return err
 	}); err != nil {
 		return err
 	}
-	s.clock = newClock(dedupe.Instant(highWater).Add(time.Millisecond))
-	if ahead := time.Until(s.clock.now()); ahead > time.Minute {
-		s.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
-			"path", s.path, "ahead", ahead.Round(time.Second))
+	d.clock = newClock(dedupe.Instant(highWater).Add(time.Millisecond))
+	if ahead := time.Until(d.clock.now()); ahead > time.Minute {
+		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
+			"path", d.path, "ahead", ahead.Round(time.Second))
 	}
 	var after []byte
 	for {
 		unknown, free := 0, 0
-		last, err := s.decideClaims(after, &unknown, &free)
+		last, err := d.decideClaims(after, &unknown, &free)
 		if err != nil {
 			return err
 		}
 		if unknown+free > 0 {
-			s.options.Log.Warn("calls were cut off when the last process ended", "path", s.path, "unknown", unknown, "repeatable", free)
+			d.options.Log.Warn("calls were cut off when the last process ended", "path", d.path, "unknown", unknown, "repeatable", free)
 		}
 		if last == nil {
 			return nil
@@ -209,18 +206,18 @@ func (s *Store) resume() error {
 
 // decideClaims decides a batch of open claims, beginning after an id. It returns
 // the last one it decided, nil when there are no more.
-func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err error) {
+func (d *database) decideClaims(after []byte, unknown, free *int) (last []byte, err error) {
 	defer damaged(&err)
-	tx, err := s.db.Begin(true)
+	tx, err := d.db.Begin(true)
 	if err != nil {
 		return nil, err
 	}
-	t := newTxn(tx, s)
+	t := newTxn(tx, d)
 	ids := openClaims(t, after)
 	for _, id := range ids {
 		e, err := decodeEntry(id, t.records.Get(id))
 		if err != nil {
-			return nil, errors.Join(err, s.rollback(tx))
+			return nil, errors.Join(err, d.rollback(tx))
 		}
 		if !t.now.Before(e.expires) {
 			continue // forgotten, and swept soon
@@ -238,13 +235,13 @@ func (s *Store) decideClaims(after []byte, unknown, free *int) (last []byte, err
 			*free++
 		}
 		if err := t.put(e, next, e.Retention); err != nil {
-			return nil, errors.Join(err, s.rollback(tx))
+			return nil, errors.Join(err, d.rollback(tx))
 		}
 	}
 	if len(ids) == 0 {
-		return nil, s.rollback(tx)
+		return nil, d.rollback(tx)
 	}
-	return ids[len(ids)-1], s.finishTx(t)
+	return ids[len(ids)-1], d.finishTx(t)
 }
 
 // openClaims returns the next ids of claimed records after one.

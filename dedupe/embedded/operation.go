@@ -7,6 +7,9 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
+// groupBytes bounds what the operations of one transaction write, by their weight.
+const groupBytes = 16 << 20
+
 // operation is one request on its way through the committer.
 type operation interface {
 	// apply does its work in a transaction. It may run again, in another

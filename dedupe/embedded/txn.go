@@ -37,6 +37,9 @@ var (
 	}
 )
 
+// format names the layout of the file. Another layout gets another name.
+const format = "sidecall records 1"
+
 // The keys of the meta bucket.
 var (
 	formatKey      = []byte("format")
@@ -64,9 +67,9 @@ type txn struct {
 	meta, records, results, claims, expiry, outputs, outputExpiry *bbolt.Bucket
 }
 
-func newTxn(tx *bbolt.Tx, s *Store) *txn {
+func newTxn(tx *bbolt.Tx, d *database) *txn {
 	return &txn{
-		tx: tx, now: s.clock.now(), bound: s.options.MaxOutputBytes, index: s.index,
+		tx: tx, now: d.clock.now(), bound: d.options.MaxOutputBytes, index: d.index,
 		meta: tx.Bucket(metaBucket), records: tx.Bucket(recordsBucket), results: tx.Bucket(resultsBucket),
 		claims: tx.Bucket(claimsBucket), expiry: tx.Bucket(expiryBucket),
 		outputs: tx.Bucket(outputsBucket), outputExpiry: tx.Bucket(outputExpiryBucket),
@@ -76,16 +79,16 @@ func newTxn(tx *bbolt.Tx, s *Store) *txn {
 // view runs f on the last committed state. durable is false when that state is
 // committed but not yet known to be on the disk; what f found is then not to be
 // told to anybody.
-func (s *Store) view(f func(*txn) error) (durable bool, err error) {
+func (d *database) view(f func(*txn) error) (durable bool, err error) {
 	defer damaged(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	tx, err := s.db.Begin(false)
+	tx, err := d.db.Begin(false)
 	if err != nil {
 		return false, closedError(err)
 	}
 	defer func() { err = errors.Join(err, tx.Rollback()) }()
-	durable = int64(tx.ID()) <= s.durable.Load()
-	return durable, f(newTxn(tx, s))
+	durable = int64(tx.ID()) <= d.durable.Load()
+	return durable, f(newTxn(tx, d))
 }
 
 // damaged turns a panic of the engine, or a page that cannot be read, into an

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/sidecall/sidecall/dedupe"
 )
 
 // ErrEvicts is returned while the server may evict keys when its memory is
@@ -31,6 +29,9 @@ const (
 
 // fitness is whether the server can be trusted to remember, as far as is known.
 type fitness struct {
+	client  redis.UniversalClient
+	options Options
+
 	// found says that the last one found it fit, or at least one master of a
 	// Cluster and none that may evict; until then requests are preceded by an
 	// inspection, one at a time.
@@ -47,9 +48,10 @@ type fitness struct {
 	ended     chan struct{} // closed when it has
 }
 
-func newFitness() *fitness {
+func newFitness(options Options) *fitness {
 	return &fitness{
-		lock: make(chan struct{}, 1), warned: map[string]bool{},
+		options: options,
+		lock:    make(chan struct{}, 1), warned: map[string]bool{},
 		connected: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -68,15 +70,9 @@ func (f *fitness) hint(context.Context, *redis.Conn) error {
 // could not be reached, or was found unfit, is checked again by the next one.
 // One that is a replica says so itself to each request, which is what makes the
 // client library look for the master.
-func (s *Store) fit(ctx context.Context) error {
-	if s.fitness.found.Load() {
-		return nil
-	}
-	if s.pipe.closing() {
-		return dedupe.ErrClosed
-	}
-	err := s.inspect(ctx, true)
-	if s.fitness.found.Load() {
+func (f *fitness) fit(ctx context.Context) error {
+	err := f.inspect(ctx, true)
+	if f.found.Load() {
 		return nil
 	}
 	if errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
@@ -87,8 +83,7 @@ func (s *Store) fit(ctx context.Context) error {
 
 // inspect checks the server and remembers what it found. A recent failure is good
 // enough for a request.
-func (s *Store) inspect(ctx context.Context, request bool) error {
-	f := s.fitness
+func (f *fitness) inspect(ctx context.Context, request bool) error {
 	select {
 	case f.lock <- struct{}{}:
 		defer func() { <-f.lock }()
@@ -101,15 +96,15 @@ func (s *Store) inspect(ctx context.Context, request bool) error {
 	case request && f.failure != nil && time.Since(f.failedAt) < checkAgain:
 		return f.failure
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, f.options.Timeout)
 	defer cancel()
-	warnings, fit, err := s.check(ctx)
+	warnings, fit, err := f.check(ctx)
 	f.failure, f.failedAt = err, time.Now()
-	s.warn(warnings)
+	f.warn(warnings)
 	switch {
 	case errors.Is(err, ErrEvicts):
 		if f.found.Swap(false) {
-			s.options.Log.Error("the redis store", "error", err)
+			f.options.Log.Error("the redis store", "error", err)
 		}
 	case fit > 0: // a master that is away fails the requests for its own slots
 		f.found.Store(true)
@@ -118,24 +113,23 @@ func (s *Store) inspect(ctx context.Context, request bool) error {
 }
 
 // warn tells the operator what it has not told since it was otherwise.
-func (s *Store) warn(warnings []string) {
+func (f *fitness) warn(warnings []string) {
 	now := map[string]bool{}
 	for _, w := range warnings {
-		if now[w] = true; !s.fitness.warned[w] {
-			s.options.Log.Warn("the redis store", "warning", w)
+		if now[w] = true; !f.warned[w] {
+			f.options.Log.Warn("the redis store", "warning", w)
 		}
 	}
-	s.fitness.warned = now
+	f.warned = now
 }
 
 // oversee checks again whether a server that was found fit still is: now and
 // then, and when there are new connections. It is a goroutine of the store.
-func (s *Store) oversee() {
-	f := s.fitness
+func (f *fitness) oversee() {
 	defer close(f.ended)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	tick := time.NewTicker(s.options.CheckEvery)
+	tick := time.NewTicker(f.options.CheckEvery)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -150,27 +144,19 @@ func (s *Store) oversee() {
 			}
 		}
 		if last = time.Now(); f.found.Load() {
-			_ = s.inspect(ctx, false) // a server that is away fails the requests themselves
+			_ = f.inspect(ctx, false) // a server that is away fails the requests themselves
 		}
 	}
 }
 
-// Check asks the server, on a Cluster every master, whether it can be trusted
-// to remember. The warnings are sentences for the log. The error is ErrEvicts,
-// ErrReplica, or that there was no answer; on a Cluster what each of them gave.
-func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
-	warnings, _, err = s.check(ctx)
-	return warnings, err
-}
-
-// check is Check, and counts the servers that are fit.
-func (s *Store) check(ctx context.Context) (warnings []string, fit int, err error) {
+// check is Store.Check, and counts the servers that are fit.
+func (f *fitness) check(ctx context.Context) (warnings []string, fit int, err error) {
 	defer func() {
 		if _, said := errors.AsType[redis.Error](err); err != nil && !said && !errors.Is(err, ErrEvicts) && !errors.Is(err, ErrReplica) {
 			err = fmt.Errorf("redis does not answer: %w", err)
 		}
 	}()
-	servers, err := s.masters(ctx)
+	servers, err := masters(ctx, f.client)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -180,7 +166,7 @@ func (s *Store) check(ctx context.Context) (warnings []string, fit int, err erro
 	var all sync.WaitGroup
 	for _, server := range servers {
 		all.Go(func() {
-			found, err := s.checkOne(ctx, server)
+			found, err := f.checkOne(ctx, server)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -199,7 +185,7 @@ func (s *Store) check(ctx context.Context) (warnings []string, fit int, err erro
 	return warnings, fit, errors.Join(errs...)
 }
 
-func (s *Store) checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {
+func (f *fitness) checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {
 	text, err := server.Info(ctx).Result()
 	var said redis.Error
 	switch {
@@ -210,7 +196,7 @@ func (s *Store) checkOne(ctx context.Context, server redis.Cmdable) ([]string, e
 	case err != nil:
 		return nil, err
 	}
-	return judge(parseInfo(text), s.options)
+	return judge(parseInfo(text), f.options)
 }
 
 // judge says what the INFO of a server means for a store of records.

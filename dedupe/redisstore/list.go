@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +37,7 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 	if err := s.fit(ctx); err != nil {
 		return dedupe.Page{}, err
 	}
-	servers, err := s.masters(ctx)
+	servers, err := masters(ctx, s.client)
 	if err != nil {
 		return dedupe.Page{}, err
 	}
@@ -70,27 +69,6 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 		page.Next = cursor{names[i+1], 0}.String()
 	}
 	return page, nil
-}
-
-// masters returns the servers that hold the records, by address; one without a
-// name when there is but one.
-func (s *Store) masters(ctx context.Context) (map[string]redis.Cmdable, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return map[string]redis.Cmdable{"": s.client}, nil
-	}
-	var mu sync.Mutex
-	found := map[string]redis.Cmdable{}
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		found[master.Options().Addr] = master
-		return nil
-	})
-	if err == nil && len(found) == 0 {
-		err = errors.New("the redis cluster has no master")
-	}
-	return found, err
 }
 
 // unknown returns those calls of the given record keys that are Unknown.

@@ -19,7 +19,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	servers, err := s.masters(ctx)
+	servers, err := masters(ctx, s.client)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -51,30 +51,6 @@ type lane struct {
 	callers atomic.Int64 // in do
 }
 
-// command is one command on its way.
-type command struct {
-	words  []any
-	script *script // nil for a plain command
-	weight int
-
-	taken atomic.Bool   // by a flusher, or by its caller, which withdraws it
-	done  chan struct{} // closed when the rest is final
-	reply any
-	err   error
-	// replicated says that enough replicas have what the command wrote.
-	replicated bool
-}
-
-// key is the key whose slot decides where the command goes.
-func (c *command) key() string {
-	at := 1
-	if c.words[0] != "set" { // eval and evalsha: script, number of keys, keys
-		at = 3
-	}
-	key, _ := c.words[at].(string)
-	return key
-}
-
 func newPipeline(client redis.UniversalClient, options Options) *pipeline {
 	return &pipeline{
 		router: newRouter(client, options), options: options, lanes: map[string]*lane{},

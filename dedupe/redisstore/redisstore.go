@@ -44,7 +44,10 @@ type Store struct {
 	closeErr  error
 }
 
-var _ dedupe.Store = (*Store)(nil)
+var (
+	_ dedupe.Store   = (*Store)(nil)
+	_ dedupe.Watcher = (*Store)(nil)
+)
 
 // knowledge are the optional fields that the scripts honour.
 var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
@@ -57,11 +60,12 @@ func New(options Options) (*Store, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	fitness := newFitness()
+	fitness := newFitness(options)
 	options.onConnect = fitness.hint
 	client := options.client()
+	fitness.client = client
 	s := &Store{options: options, client: client, pipe: newPipeline(client, options), fitness: fitness}
-	go s.oversee() // ends in Close
+	go fitness.oversee() // ends in Close
 	return s, nil
 }
 
@@ -178,7 +182,31 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.inspect(ctx, false)
+	return s.fitness.inspect(ctx, false)
+}
+
+// Check asks the server, on a Cluster every master, whether it can be trusted
+// to remember. The warnings are sentences for the log. The error is ErrEvicts,
+// ErrReplica, or that there was no answer; on a Cluster what each of them gave.
+func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	warnings, _, err = s.fitness.check(ctx)
+	return warnings, err
+}
+
+// fit reports why the server cannot be trusted with a request.
+func (s *Store) fit(ctx context.Context) error {
+	if s.fitness.found.Load() {
+		return nil
+	}
+	if s.pipe.closing() {
+		return dedupe.ErrClosed
+	}
+	return s.fitness.fit(ctx)
+}
+
+// Watch implements dedupe.Watcher.
+func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
+	return s.watches.watch(s.client, settledChannel(s.options.KeyPrefix), recordKey(s.options.KeyPrefix, key))
 }
 
 // Close implements dedupe.Store: what waits is still sent.

@@ -166,3 +166,24 @@ func (r *router) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// masters returns the servers that hold the records, by address; one without a
+// name when there is but one.
+func masters(ctx context.Context, client redis.UniversalClient) (map[string]redis.Cmdable, error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return map[string]redis.Cmdable{"": client}, nil
+	}
+	var mu sync.Mutex
+	found := map[string]redis.Cmdable{}
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		found[master.Options().Addr] = master
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("the redis cluster has no master")
+	}
+	return found, err
+}

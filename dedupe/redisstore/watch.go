@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/sidecall/sidecall/dedupe"
 )
 
 const (
@@ -39,11 +37,8 @@ type watches struct {
 	ended  chan struct{} // closed when listen has ended; nil before the first watch
 }
 
-var _ dedupe.Watcher = (*Store)(nil)
-
-// Watch implements dedupe.Watcher.
-func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
-	w, name := &s.watches, recordKey(s.options.KeyPrefix, key)
+// watch gives hints on the call whose record has a name, until stop is called.
+func (w *watches) watch(client redis.UniversalClient, channel, name string) (hints <-chan struct{}, stop func()) {
 	hint := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +46,7 @@ func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
 		return hint, func() {}
 	}
 	if w.ended == nil {
-		w.start(s.client, settledChannel(s.options.KeyPrefix))
+		w.start(client, channel)
 	}
 	if w.byKey[name] == nil {
 		w.byKey[name] = map[chan struct{}]struct{}{}

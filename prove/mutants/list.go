@@ -133,7 +133,7 @@ func stores() []Mutant {
 		one("embedded: a record lives for the lease", operation,
 			"t.put(old, o.admission.Record, o.req.Retention)", "t.put(old, o.admission.Record, o.req.Lease)", embeddedHistories),
 		one("embedded: answers before it commits", committer,
-			"\treturn -1, s.finishTx(t)\n", "\tgo func() { _ = s.finishTx(t) }()\n\treturn -1, nil\n", embeddedHistories),
+			"\treturn -1, d.finishTx(t)\n", "\tgo func() { _ = d.finishTx(t) }()\n\treturn -1, nil\n", embeddedHistories),
 		one("embedded: claims of an earlier incarnation stay", reopen,
 			"ids := openClaims(t, after)", "ids := openClaims(t, after)[:0]", embeddedHistories),
 		one("embedded: claims of an earlier incarnation are given back", reopen,
