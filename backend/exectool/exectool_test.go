@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/testkit/deadline"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -249,9 +250,13 @@ func TestACutOffCommandEndsWithAllItStarted(t *testing.T) {
 }
 
 func TestATimeoutIsAmbiguous(t *testing.T) {
-	b := one(t, shell("sleep 1000"))
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
+	path, opened := fifo(t)
+	b := one(t, Command{Argv: []string{"sh", "-c", `exec 9>"$1"; sleep 1000`, "sh", path}})
+	ctx, pass := deadline.On()
+	go func() {
+		opened()
+		pass()
+	}()
 	_, f := b.Invoke(ctx, backend.Invocation{Tool: "x"})
 	wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, "timeout")
 	if f.CallerFault {
@@ -347,9 +352,14 @@ func TestOutputIsBounded(t *testing.T) {
 		}
 	})
 	t.Run("an endless effectful command runs into its timeout", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		reply, f := one(t, shell("yes")).Invoke(ctx, backend.Invocation{Tool: "x", MaxBytes: 1000})
+		path, opened := fifo(t)
+		ctx, pass := deadline.On()
+		go func() {
+			opened()
+			pass()
+		}()
+		endless := Command{Argv: []string{"sh", "-c", `exec 9>"$1"; yes`, "sh", path}}
+		reply, f := one(t, endless).Invoke(ctx, backend.Invocation{Tool: "x", MaxBytes: 1000})
 		wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, "timeout")
 		if len(reply.Text) > 1000 {
 			t.Errorf("kept %d bytes", len(reply.Text))

@@ -118,9 +118,16 @@ func TestAnErrorBodyThatNeverEndsDoesNotHideTheStatus(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, failure := call{spec: httptool.Spec{Path: "/x"}, effect: tool.ReadOnly}.under(ctx, t, at(t, url))
+	b := at(t, url)
+	var failure *tool.Failure
+	for range 3 { // in one of which the machine may stand still before the status is read
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, failure = call{spec: httptool.Spec{Path: "/x"}, effect: tool.ReadOnly}.under(ctx, t, b)
+		cancel()
+		if failure != nil && failure.Code != tool.CodeTimeout {
+			break
+		}
+	}
 	proves(t, failure, tool.CodeNotFound, tool.Definite)
 	if failure.Message != "no such order" {
 		t.Errorf("message = %q", failure.Message)

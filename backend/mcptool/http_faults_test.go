@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/testkit/deadline"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -282,10 +283,12 @@ func TestAnEndlessAnswerIsBounded(t *testing.T) {
 			cfg.MaxMessage = 100_000
 			r := run(t, cfg)
 			r.up()
+			ctx, pass := deadline.On()
 			s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
 				if !isCall(body) {
 					return false
 				}
+				time.AfterFunc(200*time.Millisecond, pass) // in the middle of the answer
 				w.Header().Set("Content-Type", media)
 				chunk := strings.Repeat("data: xxxxxxxxx", 1000)
 				for req.Context().Err() == nil {
@@ -295,8 +298,6 @@ func TestAnEndlessAnswerIsBounded(t *testing.T) {
 				}
 				return true
 			})
-			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-			defer cancel()
 			_, f := r.Invoke(ctx, backend.Invocation{Target: "pay", Args: []byte(`{}`)})
 			if f == nil {
 				t.Fatal("no failure")

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/testkit/deadline"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -357,8 +358,11 @@ func TestANotificationThatIsRefusedCostsNothing(t *testing.T) {
 	})
 	r := run(t, s.config(t))
 	r.up()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
+	ctx, pass := deadline.On()
+	go func() {
+		defer pass()
+		waitFor(t, "the tool runs", func() bool { return s.ledger.count("waiting") == 1 })
+	}()
 	_, f := r.Invoke(ctx, backend.Invocation{Target: "wait", Args: []byte(`{}`)})
 	wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, "timeout")
 	waitFor(t, "the notification was refused", func() bool { return s.ledger.count("refused") == 1 })

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/testkit/deadline"
 	"github.com/sidecall/sidecall/testkit/mcpservers"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -157,9 +157,10 @@ func everything(t *testing.T, r *running) {
 		t.Errorf("progress %q, %v", notes, f)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	_, f = r.Invoke(ctx, backend.Invocation{Target: "trigger-long-running-operation", Args: []byte(args("duration", 30, "steps", 3))})
+	ctx, pass := deadline.On()
+	_, f = r.Invoke(ctx, backend.Invocation{
+		Target: "trigger-long-running-operation", Args: []byte(args("duration", 60, "steps", 300)),
+		Progress: func(string) { pass() }}) // it runs
 	wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, "timeout")
 	r.wantPart("echo", args("message", "still there"), "still there")
 }

@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// patience bounds every wait for a condition, on a machine that is busy.
-	patience = time.Minute
+	// patience bounds every wait for a condition, on a machine that is busy. A
+	// Sentinel that stood still for two seconds does nothing for half a minute.
+	patience = 2 * time.Minute
 	// neverMissed and soonMissed are how long a server is silent before others
 	// take it for dead: longer than a busy machine makes a living one wait, and
 	// once it is dead.
