@@ -25,7 +25,7 @@ import (
 // until waits for a condition.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}
@@ -37,7 +37,7 @@ func until(t *testing.T, what string, condition func() bool) {
 func under(t *testing.T, options Options, fault func(*rivals.Traffic)) rivals.Verdict {
 	t.Helper()
 	stores := []dedupe.Store{open(t, options), open(t, options)}
-	traffic := rivals.Load{Stores: stores, Workers: 8, Patience: time.Minute}.Start()
+	traffic := rivals.Load{Stores: stores, Workers: 8, Patience: 2 * time.Minute}.Start()
 	enough := func(when string) {
 		if !traffic.AwaitSettled(200) {
 			t.Errorf("%s the fault no calls are settled", when)

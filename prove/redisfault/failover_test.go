@@ -119,6 +119,7 @@ func (f failover) run(t *testing.T, sum *tally) {
 		Addrs: w.addrs, MasterName: masterName, WaitReplicas: f.waitReplicas, WaitTimeout: 500 * time.Millisecond,
 	})}
 	c.start()
+	t.Cleanup(func() { c.stop() }) // else they would starve the next proof
 	harness.WaitFor(t, "claims", func() bool { return c.acknowledged.Load() >= int64(f.claims) })
 	before := c.acknowledged.Load()
 	w.breakLink(f.fault, f.lasts)
@@ -160,6 +161,7 @@ type claimants struct {
 	ids          atomic.Int64
 	acknowledged atomic.Int64
 	quit         chan struct{}
+	quitOnce     sync.Once
 	workers      sync.WaitGroup
 	mu           sync.Mutex
 	all          []acknowledged
@@ -190,7 +192,7 @@ func (c *claimants) start() {
 
 // stop ends them and returns what was acknowledged.
 func (c *claimants) stop() []acknowledged {
-	close(c.quit)
+	c.quitOnce.Do(func() { close(c.quit) })
 	c.workers.Wait()
 	return c.all
 }

@@ -20,7 +20,7 @@ const (
 	// workers is how many calls a load has open at a time.
 	workers = 16
 	// patience is how long a caller goes on asking.
-	patience = time.Minute
+	patience = 2 * time.Minute
 )
 
 // howLong is how long faults are injected.
