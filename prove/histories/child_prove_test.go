@@ -150,11 +150,15 @@ func (w *worker) reopen() (err error) {
 	return err
 }
 
+// unheardOf is a store's timeout that never comes to pass, were the machine to
+// stand still: requests would be sent again, and nobody would count them.
+const unheardOf = time.Minute
+
 func (w *worker) open() (dedupe.Store, error) {
 	if w.job.Path != "" {
 		return embedded.Open(w.job.Path, embedded.Options{})
 	}
-	options := redisstore.Options{Addrs: []string{w.job.Redis}}
+	options := redisstore.Options{Addrs: []string{w.job.Redis}, Timeout: unheardOf}
 	if w.job.Cut {
 		w.cutter = &cutter{due: make(chan struct{}, 1)}
 		w.cutter.left.Store(cutEvery)
