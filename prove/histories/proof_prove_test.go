@@ -40,13 +40,14 @@ const enough = 3
 // a store which is killed in the middle of every history: 8 to 18 % is seen, and
 // nearly 30 % would be if clients never got beyond their first operation before it.
 const (
-	mostUnanswered = 0.2
-	// mostUndecided: one history of so many may take longer to search than the
-	// limit. How long it takes hangs on how many operations overlap, and more do on
-	// a machine that is busy. It does not count.
-	mostUndecided   = 1_000
+	mostUnanswered  = 0.2
 	mostInterrupted = 0.4
 )
+
+// mostUndecided: one history of so many may take longer to search than the limit.
+// How long it takes hangs on how many operations overlap, and more do on a machine
+// that is busy. It does not count.
+const mostUndecided = 1_000
 
 // monotonic is CLOCK_MONOTONIC in nanoseconds.
 func monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
