@@ -459,12 +459,11 @@ func TestHooks(t *testing.T) {
 			})
 			client := dial(t, p.Addr())
 			client.say("pay")
-			got, err := "", error(nil)
+			hear := func() (string, error) { return client.hear(soon) }
 			if c.silence {
-				got, err = client.hearAll(len(c.heard))
-			} else {
-				got, err = client.hear(soon)
+				hear = func() (string, error) { return client.hearAll(len(c.heard)) }
 			}
+			got, err := hear()
 			if got != c.heard && got != strings.TrimSuffix(c.heard, "\n") {
 				t.Errorf("heard %q, want %q", got, c.heard)
 			}
