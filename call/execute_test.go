@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/call"
@@ -140,28 +141,30 @@ func TestConcurrentDuplicatesRunOnce(t *testing.T) {
 }
 
 func TestADuplicateOfARunningCallIsToldSoAtItsDeadline(t *testing.T) {
-	release := make(chan struct{})
-	started := make(chan struct{})
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		close(started)
-		<-release
-		return backend.Reply{Text: []byte("ok")}, nil
-	}}
-	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
-	done := make(chan *sidecallv1.ExecuteToolResponse)
-	go func() {
-		done <- s.Execute(context.Background(), call.NewRequest("", calltest.Request("toolu_1", "refund")))
-	}()
-	<-started
-	req := calltest.Request("toolu_1", "refund")
-	req.Timeout = durationpb.New(20 * time.Millisecond)
-	if res := s.Call(req); calltest.Code(res) != tool.CodeInProgress {
-		t.Errorf("got %s", res.GetContent())
-	}
-	close(release)
-	if res := <-done; res.GetIsError() {
-		t.Errorf("the first call: %s", res.GetContent())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		started := make(chan struct{})
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			close(started)
+			<-release
+			return backend.Reply{Text: []byte("ok")}, nil
+		}}
+		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
+		done := make(chan *sidecallv1.ExecuteToolResponse)
+		go func() {
+			done <- s.Execute(context.Background(), call.NewRequest("", calltest.Request("toolu_1", "refund")))
+		}()
+		<-started
+		req := calltest.Request("toolu_1", "refund")
+		req.Timeout = durationpb.New(20 * time.Millisecond)
+		if res := s.Call(req); calltest.Code(res) != tool.CodeInProgress {
+			t.Errorf("got %s", res.GetContent())
+		}
+		close(release)
+		if res := <-done; res.GetIsError() {
+			t.Errorf("the first call: %s", res.GetContent())
+		}
+	})
 }
 
 func TestAnIDIsNotUsedTwice(t *testing.T) {
