@@ -22,7 +22,7 @@ type History struct {
 	Operations []Operation
 	// Offset is what the wall clock is ahead of CLOCK_MONOTONIC.
 	Offset time.Duration
-	// Limit bounds the search for an order, per key. Default a minute, which is
+	// Limit bounds the search for an order, per key. Default five minutes, which is
 	// far beyond what any of the proof's histories takes.
 	Limit time.Duration
 }
@@ -40,7 +40,7 @@ func Check(h History, dir string) error {
 		}
 	}
 	if h.Limit <= 0 {
-		h.Limit = time.Minute
+		h.Limit = 5 * time.Minute
 	}
 	for key := range h.Keys {
 		operations := h.of(key)
