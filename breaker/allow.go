@@ -65,7 +65,7 @@ func (b *Breaker) allowProbe() (done func(Outcome), err error) {
 		// Should the phase be a newer one than that of the grant, then this
 		// probe is out of date, its place in the new phase is still free, and
 		// whoever takes it replaces the probe here.
-		b.probe = &probe{breaker: b, settle: settle, expires: time.Now().Add(b.probeTimeout)}
+		b.probe = &probe{changes: &b.changes, settle: settle, expires: time.Now().Add(b.probeTimeout)}
 		return b.probe.done, nil
 	case now.state() == HalfOpen:
 		return nil, &OpenError{Name: b.name, State: HalfOpen, RetryAfter: max(soon, b.probe.left(time.Now()))}

@@ -61,13 +61,13 @@ func (c *changes) deliver() {
 		next := c.queue[0]
 		c.queue = c.queue[1:]
 		c.waiting.Store(int32(len(c.queue)))
-		c.call(next)
+		c.tell(next)
 	}
 	c.queue = nil
 }
 
-// call calls the listener without mu, and comes back with it even from a panic.
-func (c *changes) call(next change) {
+// tell calls the listener without mu, and comes back with it even from a panic.
+func (c *changes) tell(next change) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	c.listener(c.name, next.from, next.to)

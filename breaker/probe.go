@@ -11,7 +11,7 @@ const probeWait = time.Second
 
 // probe is a call that was let through while the breaker was half-open.
 type probe struct {
-	breaker *Breaker
+	changes *changes // those of its breaker
 	// settle tells inner, and is harmless when the phase is over.
 	settle  func(error)
 	expires time.Time
@@ -38,7 +38,7 @@ func (p *probe) done(o Outcome) {
 	// half-open phase. Without it a backend whose calls take longer than
 	// ProbeTimeout could never close its breaker.
 	p.settle(o.err())
-	p.breaker.changes.deliver()
+	p.changes.deliver()
 }
 
 // expire takes the place back when the probe's time is over. That is no failure:
