@@ -13,15 +13,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
-
-	"github.com/sidecall/sidecall/prove/proof"
 )
 
 func main() {
@@ -45,37 +41,4 @@ func main() {
 	if !good {
 		os.Exit(1)
 	}
-}
-
-// runner runs steps one after the other, so that none disturbs the figures of
-// another.
-type runner struct {
-	full, counted, verbose bool
-	out                    io.Writer
-}
-
-// outcome is what came of a step.
-type outcome struct {
-	step     step
-	rows     []proof.Row
-	problems []string
-}
-
-// all runs the steps that were asked for and prints the table. It reports whether
-// nothing that was run has a problem; running nothing is one.
-func (r runner) all(ctx context.Context, steps []step, pattern *regexp.Regexp) bool {
-	began := time.Now()
-	sum := summary{full: r.full}
-	for _, s := range steps {
-		if !pattern.MatchString(s.name) || r.counted && s.clock || ctx.Err() != nil {
-			sum.left = append(sum.left, s.name)
-			continue
-		}
-		sum.outcomes = append(sum.outcomes, r.one(ctx, s))
-	}
-	sum.interrupted = ctx.Err() != nil
-	sum.took = time.Since(began).Round(time.Second)
-	printTable(r.out, sum.outcomes)
-	sum.print(r.out)
-	return len(sum.problems()) == 0
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +17,32 @@ import (
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/testkit/harness"
 )
+
+// runner runs steps one after the other, so that none disturbs the figures of
+// another.
+type runner struct {
+	full, counted, verbose bool
+	out                    io.Writer
+}
+
+// all runs the steps that were asked for and prints the table. It reports whether
+// nothing that was run has a problem; running nothing is one.
+func (r runner) all(ctx context.Context, steps []step, pattern *regexp.Regexp) bool {
+	began := time.Now()
+	sum := summary{full: r.full}
+	for _, s := range steps {
+		if !pattern.MatchString(s.name) || r.counted && s.clock || ctx.Err() != nil {
+			sum.left = append(sum.left, s.name)
+			continue
+		}
+		sum.outcomes = append(sum.outcomes, r.one(ctx, s))
+	}
+	sum.interrupted = ctx.Err() != nil
+	sum.took = time.Since(began).Round(time.Second)
+	printTable(r.out, sum.outcomes)
+	sum.print(r.out)
+	return len(sum.problems()) == 0
+}
 
 // one runs a step and says what came of it.
 func (r runner) one(ctx context.Context, s step) outcome {
@@ -100,55 +126,4 @@ func environment(all []string) (kept, dropped []string) {
 		}
 	}
 	return kept, dropped
-}
-
-// wanted are the rows of a step in the size that is run.
-func (s step) wanted(full bool) []string {
-	if full {
-		return slices.Concat(s.rows, s.fullRows)
-	}
-	return s.rows
-}
-
-// missing compares the rows of a step with those that it has to give: a proof
-// that silently ran nothing, or runs that nobody expects, are found here.
-func missing(wanted []string, rows []proof.Row) (problems []string) {
-	var got []string
-	for _, row := range rows {
-		name := rowName(row)
-		if slices.Contains(got, name) {
-			problems = append(problems, "two rows: "+name)
-		}
-		if !slices.Contains(wanted, name) {
-			problems = append(problems, "an unexpected row: "+name)
-		}
-		if row.Violations > 0 || row.Runs <= 0 {
-			problems = append(problems, fmt.Sprintf("%s: %d runs, %d violations", name, row.Runs, row.Violations))
-		}
-		got = append(got, name)
-	}
-	for _, name := range wanted {
-		if !slices.Contains(got, name) {
-			problems = append(problems, "a missing row: "+name)
-		}
-	}
-	return problems
-}
-
-// tooFew are the rows with fewer runs than was promised.
-func tooFew(least map[string]int, rows []proof.Row) (problems []string) {
-	for _, row := range rows {
-		if name := rowName(row); row.Runs < least[name] {
-			problems = append(problems, fmt.Sprintf("%s: %d runs, want at least %d", name, row.Runs, least[name]))
-		}
-	}
-	return problems
-}
-
-// rowName is how the steps call a row.
-func rowName(row proof.Row) string {
-	if row.Store == "" {
-		return row.Fault
-	}
-	return row.Fault + " [" + row.Store + "]"
 }
