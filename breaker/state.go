@@ -64,6 +64,12 @@ func (o Outcome) String() string {
 // nothing.
 func (o Outcome) counts() bool { return o == Success || o == Failure }
 
+// What inner is told about outcomes: nil is a success.
+var (
+	errFailure = errors.New("failure")
+	errIgnored = errors.New("ignored")
+)
+
 // err is how inner is told.
 func (o Outcome) err() error {
 	switch o {
@@ -85,9 +91,3 @@ const stateBits = 2
 func (p phase) state() State { return State(p & (1<<stateBits - 1)) }
 
 func (p phase) next(s State) phase { return (p>>stateBits+1)<<stateBits | phase(s) }
-
-// What inner is told about outcomes: nil is a success.
-var (
-	errFailure = errors.New("failure")
-	errIgnored = errors.New("ignored")
-)

@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+const (
+	defaultConnectTimeout = 10 * time.Second
+	defaultIdleTimeout    = 4 * time.Second
+	defaultMaxHeaderBytes = 64 << 10
+)
+
 // Config describes one HTTP API. Zero durations and numbers stand for the
 // defaults.
 type Config struct {
@@ -54,9 +60,3 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
-
-const (
-	defaultConnectTimeout = 10 * time.Second
-	defaultIdleTimeout    = 4 * time.Second
-	defaultMaxHeaderBytes = 64 << 10
-)

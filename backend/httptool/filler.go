@@ -8,6 +8,14 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+const (
+	// maxTarget bounds path and query together, in bytes. Common servers read
+	// 8 KiB to 16 KiB.
+	maxTarget = 16 << 10
+	// maxHeaderValue bounds the value that an argument gives a header, in bytes.
+	maxHeaderValue = 8 << 10
+)
+
 // filler puts arguments into their places. The first violation sticks.
 type filler struct {
 	args      map[string]any
@@ -187,11 +195,3 @@ func decode(args json.RawMessage) (map[string]any, *tool.Failure) {
 	}
 	return parsed, nil
 }
-
-const (
-	// maxTarget bounds path and query together, in bytes. Common servers read
-	// 8 KiB to 16 KiB.
-	maxTarget = 16 << 10
-	// maxHeaderValue bounds the value that an argument gives a header, in bytes.
-	maxHeaderValue = 8 << 10
-)
