@@ -35,7 +35,7 @@ func entry(n int) dedupe.Late {
 		Claim: dedupe.Record{
 			State: dedupe.Claimed, Owner: fmt.Sprint("o", n), Epoch: 1, Tool: "act", Effect: tool.NonIdempotent,
 		},
-		EndedAt: time.Unix(1, 0),
+		EndedAt: time.Unix(1, 0).UTC(),
 	}
 	if len(late.Settlement.Result) == 0 {
 		late.Settlement.Result = []byte("none")
