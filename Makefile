@@ -15,6 +15,10 @@ PYTHON := e2e/.venv/bin/python
 # and say that they ran without it. `make test` insists on it: RACE=-race.
 RACE ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
+# Not by its own name in a recipe: make runs a line that has that name in it even
+# where it is only asked to say what it would do (make -n).
+THIS_MAKE := $(MAKE)
+
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 .PHONY: help
@@ -46,11 +50,11 @@ clean: ## Remove what was built or installed below this directory
 
 .PHONY: test
 test: ## THE test command: all but what a clock judges, with timings; installs what it needs
-	@GO="$(GO)" MAKE="$(MAKE)" scripts/test.sh
+	@GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/test.sh
 
 .PHONY: test-frozen
 test-frozen: ## The same on a machine that stands still for five seconds in every minute
-	GO="$(GO)" MAKE="$(MAKE)" scripts/freeze.sh scripts/test.sh
+	GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/freeze.sh scripts/test.sh
 
 .PHONY: unit
 unit: ## Unit tests: Go and nothing else
