@@ -89,20 +89,6 @@ func (l *Looker) Look(ctx context.Context, c Case) Finding {
 	return c.judge(l.looks.share(ctx, claim{c.Key, c.Epoch}, func() sight { return l.look(ctx, c) }))
 }
 
-// sight is what was seen, whatever it means for the call.
-type sight struct {
-	judged interpret.Judgement
-	// asked is when, by the store's clock: before the question was sent.
-	asked     time.Time
-	untrusted bool
-	// cancelled: whoever asked left before there was an answer.
-	cancelled bool
-}
-
-func blind(format string, args ...any) sight {
-	return sight{judged: interpret.Judgement{Why: fmt.Errorf(format, args...)}}
-}
-
 // judge says what a sight proves.
 func (c *Case) judge(seen sight) Finding {
 	found := Finding{Why: seen.judged.Why, Untrusted: seen.untrusted}
