@@ -22,6 +22,10 @@ if [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $4}')" -gt $((6 << 20)
 	export TMPDIR="$memory"
 fi
 
+# What was built in one directory is found in the build cache from another.
+GOFLAGS="$(${GO:-go} env GOFLAGS) -trimpath"
+export GOFLAGS
+
 # stage NAME COMMAND...
 stage() {
 	name=$1

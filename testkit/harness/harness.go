@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,9 +45,27 @@ const (
 var reconnect = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 
 // Root is the directory of the module.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // the only way to the file of this function
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+func Root() string { return root }
+
+// root is found before a test can go elsewhere. The place of this file would not
+// tell it: a binary built with -trimpath does not know that.
+var root = findRoot()
+
+// findRoot looks for go.mod in the directory of the process, where the tests of a
+// package start, and above it.
+func findRoot() string {
+	started, err := os.Getwd()
+	if err != nil {
+		panic("harness: " + err.Error())
+	}
+	for dir := started; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("harness: no go.mod in " + started + " or above it: run this inside the module")
+		}
+	}
 }
 
 // Ports below those that systems give to outgoing connections (RFC 6335: from
