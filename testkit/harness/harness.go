@@ -45,15 +45,13 @@ const (
 var reconnect = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 
 // Root is the directory of the module.
-func Root() string { return root }
+func Root() string { return root() }
 
-// root is found before a test can go elsewhere. The place of this file would not
-// tell it: a binary built with -trimpath does not know that.
-var root = findRoot()
-
-// findRoot looks for go.mod in the directory of the process, where the tests of a
-// package start, and above it.
-func findRoot() string {
+// root looks for go.mod in the directory of the process, where the tests of a
+// package start, and above it. The place of this file would not tell: a binary
+// built with -trimpath does not know that. It is asked for late: a test binary
+// may also serve as a tool, which runs anywhere.
+var root = sync.OnceValue(func() string {
 	started, err := os.Getwd()
 	if err != nil {
 		panic("harness: " + err.Error())
@@ -66,7 +64,7 @@ func findRoot() string {
 			panic("harness: no go.mod in " + started + " or above it: run this inside the module")
 		}
 	}
-}
+})
 
 // Ports below those that systems give to outgoing connections (RFC 6335: from
 // 49152; Linux: from 32768). A port from that range may be free now and belong
