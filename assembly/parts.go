@@ -13,8 +13,11 @@ import (
 
 // parts are what the fronts stand on: a generation, and what is the process's.
 type parts struct {
-	config     *config.Config
-	drain      *server.Drain
+	config *config.Config
+	drain  *server.Drain
+	// life ends, by endLife, what goes on without its caller.
+	life       context.Context //nolint:containedctx // the process's, not a call's
+	endLife    context.CancelFunc
 	telemetry  *telemetry.Telemetry
 	generation *generation
 	catalog    *catalog.Catalog

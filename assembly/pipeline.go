@@ -19,5 +19,7 @@ func pipeline(p *parts) *call.Executor {
 		Slots:    limit.NewBulkhead(p.config.Limits.MaxInFlight),
 		Waiting:  limit.NewBulkhead(p.config.Limits.MaxWaiting),
 		Looks:    limit.NewBulkhead(maxLooks),
+		Life:     p.life,
+		Hold:     p.drain.Hold,
 	})
 }

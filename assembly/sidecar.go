@@ -27,6 +27,7 @@ type Sidecar struct {
 func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
 	began := time.Now()
 	s := &Sidecar{parts: parts{config: cfg, drain: server.NewDrain()}}
+	s.parts.life, s.parts.endLife = context.WithCancel(context.Background())
 	if err := s.start(ctx, options); err != nil {
 		return nil, errors.Join(err, s.Stop(ctx))
 	}
@@ -83,6 +84,7 @@ func (s *Sidecar) Stop(ctx context.Context) error {
 	if left := s.parts.drain.Start(ctx); left > 0 {
 		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, time.Since(began).Round(time.Second)))
 	}
+	s.parts.endLife() // with the connections goes what has outlasted its callers
 	if s.fronts != nil {
 		s.fronts.stopGRPC(ctx)
 	}

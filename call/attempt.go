@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
@@ -27,6 +28,9 @@ type errand struct {
 	// room hears how long an attempt took.
 	room       limit.Pass
 	invocation backend.Invocation
+	// caller ends when the caller is to be answered; nil when it waits for as long
+	// as an attempt takes.
+	caller context.Context //nolint:containedctx // an attempt has another one
 }
 
 // newErrand returns an errand at a tool for a call with a key.
@@ -63,6 +67,10 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", r.route.Tool.Backend)})
 	}
 
+	inTime := waits
+	if r.caller != nil {
+		done, inTime = r.untilLate(done)
+	}
 	ctx, progress, cancel := r.bounded(ctx)
 	defer cancel()
 	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, n)
@@ -77,7 +85,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = reading.Failure
 	verdict = verdictOf(reading.Failure, failure)
-	if r.crowdedOut(ctx, verdict, took) {
+	if inTime() && r.crowdedOut(ctx, verdict, took) {
 		verdict = breaker.Ignored
 	}
 	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
@@ -137,6 +145,34 @@ func (r *errand) crowdedOut(ctx context.Context, verdict breaker.Outcome, took t
 		return r.room.Late(took)
 	}
 	return false
+}
+
+// waits is of a caller that waits for as long as an attempt takes.
+func waits() bool { return true }
+
+// untilLate passes on what an attempt tells the breaker, once: when it ends, or
+// when its caller's deadline passes before that. Of a backend that answers nobody
+// the end would tell long after the callers have left. inTime reports
+// whether it has not passed yet.
+func (r *errand) untilLate(done func(breaker.Outcome)) (once func(breaker.Outcome), inTime func() bool) {
+	began := time.Now()
+	var told atomic.Bool
+	stop := context.AfterFunc(r.caller, func() {
+		if errors.Is(r.caller.Err(), context.DeadlineExceeded) && told.CompareAndSwap(false, true) {
+			if r.room.Late(time.Since(began)) {
+				done(breaker.Ignored)
+			} else {
+				done(breaker.Failure)
+			}
+		}
+	})
+	once = func(verdict breaker.Outcome) {
+		stop()
+		if told.CompareAndSwap(false, true) {
+			done(verdict)
+		}
+	}
+	return once, func() bool { return !told.Load() }
 }
 
 // verdictOf says what an attempt tells the breaker about the backend. read is the

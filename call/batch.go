@@ -33,13 +33,23 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 	}
 	close(lanes)
 
+	over, cancel := context.WithDeadlineCause(ctx, time.Now(), errCallDeadline)
+	defer cancel()
 	var wg sync.WaitGroup
 	for range min(max(lease.Limits.BatchParallel, 1), len(lanes)) {
 		wg.Go(func() {
 			for lane := range lanes {
+				ctx := ctx
 				for _, i := range lane {
 					calls[i].start = time.Now() // its deadline begins when its turn comes
-					results[i] = e.execute(ctx, calls[i])
+					if !calls[i].mayOutlast(ctx) {
+						results[i] = e.execute(ctx, calls[i])
+						continue
+					}
+					var goesOn bool
+					if results[i], goesOn = e.inTime(ctx, lease, calls[i]); goesOn {
+						ctx = over // the next one must not begin beside it
+					}
 				}
 			}
 		})

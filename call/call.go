@@ -28,6 +28,11 @@ var errCallDeadline = errors.New("the deadline of the call has passed")
 type call struct {
 	Request
 
+	// hurried: the caller does not wait for the call's own deadline. begun is
+	// closed when the first attempt is about to be made, and nil from then on.
+	hurried bool
+	begun   chan struct{}
+
 	start    time.Time
 	snapshot *catalog.Snapshot
 	route    *catalog.Route // nil when there is no such tool
@@ -88,27 +93,6 @@ func (c *call) earlierMayHaveRun() bool {
 		(effect == tool.Keyed || effect == tool.Idempotent) && c.claim != nil && c.claim.Epoch() > 1
 }
 
-// answerMargin is kept back from the caller's deadline, so that the result of
-// a call that used all its time still reaches the caller.
-const answerMargin = 50 * time.Millisecond
-
-// withDeadline bounds ctx by the tool's deadline, the request's timeout and the
-// caller's own deadline less a margin for the answer.
-func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := c.route.Tool.Policy.Deadline
-	if c.Timeout > 0 && c.Timeout < limit {
-		limit = c.Timeout
-	}
-	deadline := c.start.Add(limit)
-	if callers, ok := ctx.Deadline(); ok {
-		margin := min(answerMargin, time.Until(callers)/10)
-		if callers = callers.Add(-margin); callers.Before(deadline) {
-			deadline = callers
-		}
-	}
-	return context.WithDeadlineCause(ctx, deadline, errCallDeadline)
-}
-
 // outputLimit is the most characters that content may have.
 func (c *call) outputLimit() int {
 	limit := c.route.Tool.Policy.MaxOutputChars
@@ -140,7 +124,7 @@ func (c *call) about() interpret.Subject {
 }
 
 // end describes the result for telemetry.
-func (c *call) end(res *response) telemetry.CallEnd {
+func (c *call) end(ctx context.Context, res *response) telemetry.CallEnd {
 	end := telemetry.CallEnd{
 		Outcome:  "ok",
 		Code:     tool.Code(res.GetError().GetCode()),
@@ -151,6 +135,9 @@ func (c *call) end(res *response) telemetry.CallEnd {
 		Notes:    c.notes,
 		Err:      c.cause,
 		Stack:    c.stack,
+	}
+	if c.tried.sent > 0 && ctx.Err() != nil {
+		end.CallerLeft = true
 	}
 	switch {
 	case res.GetReplayed():

@@ -56,7 +56,7 @@ func (c *call) answer(admission dedupe.Admission) *response {
 	case dedupe.Mismatch:
 		return c.result().Refused(c.subject().Reused(admission.Record), 0)
 	case dedupe.InFlight:
-		return c.result().Refused(c.subject().InProgress(), explain.WhenInProgress)
+		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
 	case dedupe.Won:
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))

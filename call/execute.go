@@ -24,7 +24,12 @@ import (
 func (e *Executor) Execute(ctx context.Context, req Request) *response {
 	lease := e.Catalog.Lease()
 	defer lease.Release()
-	return e.execute(ctx, newCall(lease.Snapshot, req))
+	c := newCall(lease.Snapshot, req)
+	if c.mayOutlast(ctx) {
+		res, _ := e.inTime(ctx, lease, c)
+		return res
+	}
+	return e.execute(ctx, c)
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the
@@ -53,9 +58,11 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		return answer
 	}
 	failpoint.Hit(failpoint.ClaimWon)
-	end := e.run(ctx, c)
+	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
+	defer rest()
+	end := e.run(ctx, atWork, c)
 	if end.state == dedupe.Unknown {
-		end = e.verify(ctx, c, end)
+		end = e.verify(atWork, c, end)
 	}
 	return e.settle(ctx, c, end) // store round trip 2
 }
@@ -126,7 +133,7 @@ func (e *Executor) tell(ctx context.Context, c *call, res *response) {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	c.trace.End(ctx, c.end(res))
+	c.trace.End(ctx, c.end(ctx, res))
 }
 
 // afterBug makes a result of a panic in the pipeline, and settles the claim, if

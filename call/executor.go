@@ -1,6 +1,8 @@
 package call
 
 import (
+	"context"
+
 	"github.com/sidecall/sidecall/call/verify"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
@@ -18,6 +20,11 @@ type Parts struct {
 	// questions to the store on behalf of calls that find no room. nil is no
 	// bound.
 	Slots, Waiting, Looks *limit.Bulkhead
+	// Life ends what goes on without its caller; nil is without end.
+	Life context.Context //nolint:containedctx // the end of many calls, not of one
+	// Hold hears of a call that goes on without its caller, until release; nil
+	// when nobody wants to.
+	Hold func() (release func())
 }
 
 // Executor runs calls.
@@ -30,6 +37,12 @@ type Executor struct {
 // New returns an Executor of its parts, which stay their owners' own.
 func New(parts Parts) *Executor {
 	e := &Executor{Parts: parts}
+	if e.Life == nil {
+		e.Life = context.Background()
+	}
+	if e.Hold == nil {
+		e.Hold = func() func() { return func() {} }
+	}
 	e.verifier = verify.Looker{Now: e.Dedupe.Now, Ask: e.ask, Recorder: e.Recorder}
 	return e
 }

@@ -19,8 +19,9 @@ type ending struct {
 }
 
 // run takes an admitted call to its end at the backend: attempts,
-// interpretation, shaping. It does not touch the record.
-func (e *Executor) run(ctx context.Context, c *call) ending {
+// interpretation, shaping. It does not touch the record. When ctx ends, nothing
+// more is begun; what is under way ends with atWork.
+func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	if !c.seats.complete(e.Slots, c.route) {
 		return c.notRun(c.subject().NoRoom(c.seats.full, dedupe.NotRun), tool.Failure{RetryAfter: explain.WhenOverloaded})
 	}
@@ -29,10 +30,13 @@ func (e *Executor) run(ctx context.Context, c *call) ending {
 	limits := &c.snapshot.Limits
 	errand := newErrand(c.route, c.Key, c.args, c.canonical, limits.KeepOutputBytes)
 	errand.claim, errand.trace, errand.room, errand.invocation.MaxChars = c.claim, &c.trace, c.seats.room, c.outputLimit()
+	if c.hurried {
+		errand.caller = ctx
+	}
 	reopened := c.claim != nil && c.claim.Epoch() > 1
-	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(ctx context.Context, n int) retry.Verdict {
-		c.tried.begin()
-		failure := c.tried.add(errand.attempt(ctx, n), c.effect(), reopened)
+	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
+		c.begin()
+		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
 		if failure == nil {
 			return retry.Verdict{}
 		}

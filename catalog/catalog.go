@@ -39,6 +39,15 @@ func (c *Catalog) Lease() Lease {
 	}
 }
 
+// Share is the same lease for another user, who releases it too. It is taken
+// before this one is given back.
+func (l Lease) Share() Lease {
+	if l.generation != nil {
+		l.generation.leases.Add(1)
+	}
+	return l
+}
+
 // Release gives the lease back.
 func (l Lease) Release() {
 	if l.generation != nil {

@@ -19,6 +19,9 @@ func (k *checker) tool(name string, t Tool) {
 	if t.Verify != nil && t.effect() != tool.NonIdempotent {
 		k.warn("only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
 	}
+	if t.OnCancel != "" && t.effect() == tool.ReadOnly {
+		k.warn("a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)
+	}
 	b, ok := k.Backends[t.Backend]
 	switch {
 	case t.Backend == "":

@@ -61,6 +61,9 @@ func (c *Config) Policy(toolName string) tool.Policy {
 	return c.policy(t.CallRules, trust)
 }
 
+// cancelWithCaller is the on_cancel of a tool that ends with its caller.
+const cancelWithCaller = "cancel"
+
 // policy fills in what the rules leave unsaid.
 func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 	retry := c.Defaults.Retry
@@ -80,6 +83,7 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		OutputStrategy:    cmp.Or(r.Output, c.Defaults.Output),
 		Untrusted:         trust == Untrusted,
 		Sequential:        r.Sequential,
+		CancelWithCaller:  r.OnCancel == cancelWithCaller,
 		Coerce:            r.Coerce,
 		VerifyWith:        r.verifyWith(),
 		Polling:           r.Polling,

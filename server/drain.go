@@ -59,6 +59,15 @@ func (d *Drain) enter() bool {
 	return true
 }
 
+// Hold counts in what a request has begun and that goes on after it, until
+// release. It is for the request's own time: what is held then is waited for.
+func (d *Drain) Hold() (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inFlight++
+	return d.leave
+}
+
 func (d *Drain) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -145,6 +145,8 @@ type CallEnd struct {
 	Attempts int
 	Replayed bool
 	Recorded bool
+	// CallerLeft says that nobody waited for the result any more.
+	CallerLeft bool
 	// Shape is the shape of the arguments: names and types, no values.
 	Shape string
 	// Notes are changes made to the arguments (coercions).
@@ -205,6 +207,9 @@ func (c *Call) log(ctx context.Context, end CallEnd, elapsed time.Duration) {
 	}
 	if !end.Recorded {
 		attrs = append(attrs, slog.Bool("recorded", false))
+	}
+	if end.CallerLeft {
+		attrs = append(attrs, slog.Bool("caller_left", true))
 	}
 	if len(end.Notes) > 0 {
 		attrs = append(attrs, slog.Any("notes", end.Notes))

@@ -103,6 +103,10 @@ type Policy struct {
 
 	// Sequential tools of one batch run one after the other, in request order.
 	Sequential bool
+	// CancelWithCaller ends an attempt when the caller leaves, as tools do that
+	// undo what they have begun. Without it the attempt goes on and is recorded.
+	// It says nothing of read_only tools, which always end with their caller.
+	CancelWithCaller bool
 	// Coerce allows "5" to become 5 where the schema wants a number.
 	Coerce bool
 	// VerifyWith names the read-only tool that can tell whether a call whose

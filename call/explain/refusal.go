@@ -91,11 +91,11 @@ func (s *Subject) Reused(record dedupe.Record) tool.Error {
 }
 
 // InProgress answers a duplicate of a call that is still running.
-func (s *Subject) InProgress() tool.Error {
+func InProgress(id string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeInProgress,
 		Constraint: "a call with this id is still running",
-		Received:   tool.Quote(s.About.ID),
+		Received:   tool.Quote(id),
 		Hint:       "Do not start it a second time: ask for the result again with the same id after 1s.",
 	}
 }

@@ -1,0 +1,137 @@
+package call
+
+import (
+	"context"
+	"time"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// A caller may leave before its call has ended: it cancels, its connection
+// breaks, its deadline passes. Then nothing more is begun for it, and a call
+// without an effect ends. An effect that may have begun goes on, within the
+// call's own limits, and is recorded: whoever sends the id again joins it or gets
+// its result. To break it off would undo nothing, and would lose what came of it.
+
+// goesOn reports that an attempt of the call goes on when its caller leaves.
+func (c *call) goesOn() bool {
+	return c.route != nil && c.route.Tool.Effect != tool.ReadOnly && !c.route.Tool.Policy.CancelWithCaller
+}
+
+// mayOutlast reports that the call may go on for longer than its caller waits.
+func (c *call) mayOutlast(ctx context.Context) bool {
+	return !c.ValidateOnly && c.goesOn() && c.boundedByCaller(ctx)
+}
+
+// inTime runs a call that may outlast its caller, and answers the caller in time;
+// without the call's result, goesOn says that it goes on. It then has a goroutine
+// of its own, which ends with the call.
+func (e *Executor) inTime(ctx context.Context, lease catalog.Lease, c *call) (res *response, goesOn bool) {
+	// From here on c is the goroutine's, but for what never changes.
+	c.hurried, c.begun = true, make(chan struct{})
+	begun, wait, unanswered := c.begun, time.Until(c.callersDeadline(ctx)), c.result()
+	done := make(chan *response, 1)
+	lease, release := lease.Share(), e.Hold()
+	go func() {
+		defer release()
+		defer lease.Release()
+		done <- e.execute(ctx, c)
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case res := <-done:
+		return res, false
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	// Until its first attempt the call keeps to the caller's deadline itself.
+	select {
+	case res := <-done:
+		return res, false
+	case <-begun:
+	}
+	select {
+	case res := <-done:
+		return res, false
+	default:
+		return unanswered.Refused(explain.InProgress(unanswered.ID), explain.WhenInProgress), true
+	}
+}
+
+// begin notes that an attempt is about to be made, for whoever waits for the first.
+func (c *call) begin() {
+	if c.begun != nil {
+		close(c.begun)
+		c.begun = nil
+	}
+	c.tried.begin()
+}
+
+// apart is the context of what goes on without the caller: it has the caller's
+// values, and ends with the executor's life.
+type apart struct {
+	context.Context // the executor's life
+
+	caller context.Context
+}
+
+// Value implements context.Context. The life is asked first: it knows nothing but
+// its own end, by which the contexts made of this one find it.
+func (a apart) Value(key any) any {
+	if v := a.Context.Value(key); v != nil {
+		return v
+	}
+	return a.caller.Value(key)
+}
+
+// atWork is the context that the attempts of a call are made in: ctx, or for what
+// goes on when its caller leaves, one that the caller cannot end.
+func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, context.CancelFunc) {
+	if !c.goesOn() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(apart{e.Life, ctx}, c.ownDeadline(), errCallDeadline)
+}
+
+// answerMargin is kept back from the caller's deadline, so that the result of
+// a call that used all its time still reaches the caller.
+const answerMargin = 50 * time.Millisecond
+
+// withDeadline bounds ctx by the tool's deadline, the request's timeout and the
+// caller's own deadline less a margin for the answer.
+func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline := c.ownDeadline()
+	if c.boundedByCaller(ctx) {
+		deadline = c.callersDeadline(ctx)
+	}
+	return context.WithDeadlineCause(ctx, deadline, errCallDeadline)
+}
+
+// ownDeadline is that of the tool, or sooner when the request says so.
+func (c *call) ownDeadline() time.Time {
+	limit := c.route.Tool.Policy.Deadline
+	if c.Timeout > 0 && c.Timeout < limit {
+		limit = c.Timeout
+	}
+	return c.start.Add(limit)
+}
+
+// boundedByCaller reports that the caller does not wait for the call's own
+// deadline.
+func (c *call) boundedByCaller(ctx context.Context) bool {
+	callers := c.callersDeadline(ctx)
+	return !callers.IsZero() && callers.Before(c.ownDeadline())
+}
+
+// callersDeadline is when the caller is to be answered; zero when it waits for as
+// long as it takes.
+func (c *call) callersDeadline(ctx context.Context) time.Time {
+	callers, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return callers.Add(-min(answerMargin, time.Until(callers)/10))
+}

@@ -1,0 +1,199 @@
+package call_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// takes is a backend that answers after a time, and breaks off when it is told to.
+func takes(work time.Duration) *calltest.Backend {
+	return &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+		select {
+		case <-time.After(work):
+			return backend.Reply{Text: []byte("refunded")}, nil
+		case <-ctx.Done():
+			failure := calltest.TimedOut
+			if ctx.Err() == context.Canceled { //nolint:errorlint // what a context says
+				failure = calltest.Cancelled
+			}
+			return backend.Reply{}, &failure
+		}
+	}}
+}
+
+// leaving runs a call for a caller that leaves after a time: it cancels, or its
+// deadline passes.
+func leaving(t *testing.T, s *calltest.Sidecar, how string, after time.Duration, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	if how == "deadline" {
+		ctx, cancel = context.WithTimeout(t.Context(), after)
+	} else {
+		time.AfterFunc(after, cancel)
+	}
+	defer cancel()
+	res := s.Execute(ctx, call.NewRequest("", req))
+	calltest.CheckInvariants(t, req, res)
+	return res
+}
+
+var waysToLeave = []string{"cancel", "deadline"}
+
+// TestACallerThatLeavesThrowsNoResultAway: the effect has begun, so it ends, is
+// recorded, and whoever sends the id again joins it or gets its result.
+func TestACallerThatLeavesThrowsNoResultAway(t *testing.T) {
+	for _, how := range waysToLeave {
+		for _, effect := range []tool.Effect{tool.NonIdempotent, tool.Keyed, tool.Idempotent} {
+			t.Run(how+" "+effect.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := takes(400 * time.Millisecond)
+					s := calltest.New(t, calltest.NewRoute(t, "refund", effect, b))
+					began := time.Now()
+					left := make(chan *sidecallv1.ExecuteToolResponse, 1)
+					go func() { left <- leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_1", "refund")) }()
+					time.Sleep(200 * time.Millisecond) // it has left
+					joined := s.Call(calltest.Request("toolu_1", "refund"))
+					if joined.GetContent() != "refunded" || !joined.GetRecorded() {
+						t.Errorf("the id sent again got %v", joined)
+					}
+					if took := time.Since(began); took != 400*time.Millisecond {
+						t.Errorf("it took %v", took)
+					}
+					if res := <-left; how == "deadline" && (calltest.Code(res) != tool.CodeInProgress || res.GetDuration().AsDuration() > 150*time.Millisecond) {
+						t.Errorf("the caller was told %v", res)
+					}
+					if again := s.Call(calltest.Request("toolu_1", "refund")); !again.GetReplayed() || again.GetContent() != "refunded" {
+						t.Errorf("later it got %v", again)
+					}
+					if n := b.Calls.Load(); n != 1 {
+						t.Errorf("%d attempts", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWhoEndsWithItsCaller: what has no effect, and what the operator says undoes
+// what it has begun.
+func TestWhoEndsWithItsCaller(t *testing.T) {
+	for _, how := range waysToLeave {
+		synctest.Test(t, func(t *testing.T) {
+			read, undoes := takes(time.Second), takes(time.Second)
+			s := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, read),
+				calltest.NewRoute(t, "refund", tool.NonIdempotent, undoes, func(r *catalog.Route) { r.Tool.Policy.CancelWithCaller = true }))
+			for name, want := range map[string]dedupe.State{"get_order": dedupe.NotRun, "refund": dedupe.Unknown} {
+				began := time.Now()
+				res := leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_"+name, name))
+				if took := time.Since(began); took > 150*time.Millisecond || !res.GetIsError() {
+					t.Errorf("%s, %s: %v after %v", how, name, res, took)
+				}
+				if state := s.State("toolu_" + name); state != want {
+					t.Errorf("%s, %s: it is %s, want %s", how, name, state, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingIsBegunForACallerThatHasLeft: no attempt, no other one, no next call
+// of a sequential tool.
+func TestNothingIsBegunForACallerThatHasLeft(t *testing.T) {
+	for _, how := range waysToLeave {
+		synctest.Test(t, func(t *testing.T) {
+			later := calltest.Refused
+			later.RetryAfter = 100 * time.Millisecond
+			refuses := calltest.Fails(calltest.Always, later)
+			s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, refuses))
+			leaving(t, s, how, 50*time.Millisecond, calltest.Request("toolu_1", "refund"))
+			time.Sleep(time.Second)
+			if n := refuses.Calls.Load(); n != 1 {
+				t.Errorf("%s: %d attempts", how, n)
+			}
+			if state := s.State("toolu_1"); state != dedupe.NotRun {
+				t.Errorf("%s: it is %s", how, state)
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			slow := takes(time.Second)
+			s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, slow, func(r *catalog.Route) { r.Tool.Policy.Sequential = true }))
+			ctx, cancel := context.WithCancel(t.Context())
+			if how == "deadline" {
+				ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+			} else {
+				time.AfterFunc(500*time.Millisecond, cancel)
+			}
+			defer cancel()
+			results := s.ExecuteBatch(ctx, []call.Request{
+				call.NewRequest("", calltest.Request("toolu_1", "refund")), call.NewRequest("", calltest.Request("toolu_2", "refund")),
+			})
+			synctest.Wait()
+			time.Sleep(2 * time.Second)
+			if n := slow.Calls.Load(); n != 1 || !results[1].GetIsError() {
+				t.Errorf("%s: %d attempts, the second got %v", how, n, results[1])
+			}
+			if first, second := s.State("toolu_1"), s.State("toolu_2"); first != dedupe.Done || second == dedupe.Done || second == dedupe.Unknown {
+				t.Errorf("%s: the first is %s, the second %s", how, first, second)
+			}
+		})
+	}
+}
+
+// TestWhatGoesOnKeepsToItsOwnLimits: the timeout that the request asks for, the
+// tool's deadline, the executor's life.
+func TestWhatGoesOnKeepsToItsOwnLimits(t *testing.T) {
+	ends := map[string]time.Duration{"timeout": 700 * time.Millisecond, "attempt": time.Second, "life": 300 * time.Millisecond}
+	for _, how := range waysToLeave {
+		for limit, want := range ends {
+			t.Run(how+" "+limit, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, takes(time.Hour)))
+					life, end := context.WithCancel(t.Context())
+					held := 0
+					s.With(func(parts *call.Parts) {
+						parts.Life = life
+						parts.Hold = func() func() { held++; return func() { held-- } }
+					})
+					req := call.NewRequest("", calltest.Request("toolu_1", "refund"))
+					switch limit {
+					case "timeout":
+						req.Timeout = want
+					case "life":
+						time.AfterFunc(want, end)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					if how == "deadline" {
+						ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+					} else {
+						time.AfterFunc(100*time.Millisecond, cancel)
+					}
+					defer cancel()
+					began := time.Now()
+					s.Execute(ctx, req)
+					if how == "deadline" && held != 1 {
+						t.Errorf("%d calls are held to go on", held)
+					}
+					time.Sleep(want - time.Since(began) - time.Millisecond)
+					if state := s.State("toolu_1"); how == "deadline" && state != dedupe.Claimed {
+						t.Errorf("it is %s before its end", state)
+					}
+					time.Sleep(2 * time.Millisecond)
+					synctest.Wait()
+					if state := s.State("toolu_1"); state != dedupe.Unknown || held != 0 {
+						t.Errorf("it is %s, %d are held", state, held)
+					}
+				})
+			})
+		}
+	}
+}
