@@ -159,6 +159,7 @@ func TestWhatGoesOnKeepsToItsOwnLimits(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, takes(time.Hour)))
 					life, end := context.WithCancel(t.Context())
+					defer end()
 					held := 0
 					s.With(func(parts *call.Parts) {
 						parts.Life = life

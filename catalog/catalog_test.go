@@ -214,3 +214,25 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("allowed %v", allowed)
 	}
 }
+
+// A lease that is shared is out until both have given it back, also when its
+// generation is retired meanwhile.
+func TestASharedLeaseIsOutTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := catalog.NewGeneration(catalog.Profiles{}, catalog.Limits{})
+		lease := catalog.New(g).Lease()
+		retired := make(chan error, 1)
+		go func() { retired <- g.Retire(t.Context()) }()
+		synctest.Wait()
+		shared := lease.Share()
+		lease.Release()
+		synctest.Wait()
+		if len(retired) > 0 {
+			t.Error("it is retired while a lease is out")
+		}
+		shared.Release()
+		if err := <-retired; err != nil {
+			t.Error(err)
+		}
+	})
+}

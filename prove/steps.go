@@ -77,6 +77,8 @@ var steps = []step{
 			"MCP stdio: server killed in the middle of a call [embedded]",
 			"go-redis: reply of a write lost [redis]",
 			"gRPC clients: connection lost with the answer [embedded]",
+			"callers leave calls at work, and send them again [embedded]",
+			"callers leave calls at work, and send them again [redis]",
 		},
 	},
 	{

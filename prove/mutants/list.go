@@ -17,6 +17,7 @@ const (
 	callTries    = "call/tries.go"
 	callAttempt  = "call/attempt.go"
 	callSettle   = "call/settle.go"
+	callRun      = "call/run.go"
 	callClaim    = "call/claim.go"
 	httpRequest  = "backend/httptool/request.go"
 	httpRedirect = "backend/httptool/redirect.go"
@@ -165,6 +166,8 @@ func layers() []Mutant {
 			"if r.claim != nil && !r.claim.Held() {", "if false {", lostClaim),
 		one("call: runs without a claim when the store is down", callClaim,
 			"case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:", "case !c.snapshot.Limits.RefuseUnrecorded:", storeDown),
+		one("call: an effect ends with its caller", callRun,
+			"errand.attempt(atWork, n)", "errand.attempt(ctx, n)", leaving),
 		one("call: the settlement ends with its caller", callSettle,
 			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", settlement),
 	}

@@ -55,6 +55,7 @@ var (
 	lostClaim         = test("./call", "TestNothingIsSentUnderAClaimThatRanOut")
 	storeDown         = test("./call", "TestTheStoreIsDown")
 	settlement        = test("./call", "TestSettlementOutlivesTheCaller")
+	leaving           = test("./call", "TestACallerThatLeavesThrowsNoResultAway")
 	reusedConnections = test("./backend/httptool", "TestExecuteThenCloseOnAReusedConnectionExecutesOnce")
 	redirects         = test("./backend/httptool", "TestRedirectsOfEffectfulRequestsAreNotFollowed")
 )
