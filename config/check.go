@@ -21,6 +21,7 @@ func (c *Config) check(found *collector) {
 	k.listen()
 	k.store()
 	k.journal()
+	k.retention()
 	k.retryOrder(RetryRules(c.Defaults.Retry), "defaults", "retry")
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
 		k.backend(name, c.Backends[name])

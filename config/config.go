@@ -48,7 +48,7 @@ type Config struct {
 	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
-	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change." default:"24h" min:"1m" max:"8760h"`
+	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change or renewal; at least the longest deadline and two leases." default:"24h" min:"1m" max:"8760h"`
 	Defaults       Defaults           `yaml:"defaults" doc:"Policy of every tool that does not say otherwise."`
 	Limits         Limits             `yaml:"limits" doc:"Bounds of the sidecar as a whole."`
 	Backends       map[string]Backend `yaml:"backends" doc:"The places where tools live, by name." keys:"name"`

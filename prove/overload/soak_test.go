@@ -35,6 +35,7 @@ const (
 )
 
 const soakConfig = `
+lease: 10s
 retention: 1m
 limits: {output_ttl: 1s}
 defaults: {retry: {base: 5ms}, attempt_timeout: 10s, deadline: 20s, max_output_chars: 1000}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// retention checks that no record is forgotten while its call runs: what is kept
+// must outlast the longest call, the lease that may follow its last renewal, and
+// one more in which its owner settles it.
+func (k *checker) retention() {
+	longest, at := k.longestDeadline()
+	least := longest + 2*k.Lease
+	if k.Retention == 0 || k.Retention >= least {
+		return
+	}
+	if k.written("retention") {
+		at = []string{"retention"}
+	}
+	k.bad("retention is "+k.Retention.String()+", and the longest deadline with two leases is "+least.String()+
+		": a running call would be forgotten, and its id run again; set retention to at least "+least.String(), at...)
+}
+
+// longestDeadline is the longest that a call of any tool may take, and where the
+// file says so.
+func (k *checker) longestDeadline() (longest time.Duration, at []string) {
+	longest, at = k.Defaults.Deadline, []string{"defaults", "deadline"}
+	consider := func(deadline time.Duration, path ...string) {
+		if deadline > longest {
+			longest, at = deadline, append(path, "deadline")
+		}
+	}
+	for _, name := range k.toolNames {
+		consider(k.Tools[name].Deadline, "tools", name)
+	}
+	for _, backend := range slices.Sorted(maps.Keys(k.Backends)) {
+		tools := k.Backends[backend].Tools
+		for _, name := range slices.Sorted(maps.Keys(tools)) {
+			consider(tools[name].Deadline, "backends", backend, "tools", name)
+		}
+	}
+	return longest, at
+}
