@@ -40,7 +40,7 @@ func observeJournal(calls *dedupe.Dedupe, kind string, t *telemetry.Telemetry) e
 	return errors.Join(waiting,
 		t.Counter("sidecall.journal.replayed", "Results that the store has taken from the journal.",
 			func() int64 { return late().Replayed }),
-		t.Counter("sidecall.journal.forgotten", "Those of them whose calls the store had forgotten.",
+		t.Counter("sidecall.journal.forgotten", "Calls that the store had forgotten, and was told of again: late settlements, and calls still running.",
 			func() int64 { return late().Forgotten }),
 		t.Counter("sidecall.journal.superseded", "Results in the journal whose calls were decided otherwise before it was replayed.",
 			func() int64 { return late().Superseded }),

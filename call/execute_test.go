@@ -413,6 +413,11 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error) {
 	return dedupe.Output{}, errDown
 }
+
+func (brokenStore) Restore(context.Context, dedupe.Restoration) (dedupe.Record, bool, error) {
+	return dedupe.Record{}, false, errDown
+}
+
 func (brokenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }

@@ -22,9 +22,9 @@ var errDown = errors.New("connection refused")
 // before they arrive (down), or after (deaf), and can be slow.
 type wire struct {
 	dedupe.Store
-	admits, settles, renews atomic.Int32
-	down, deaf              atomic.Bool
-	latency                 atomic.Int64 // time.Duration
+	admits, settles, renews, restores atomic.Int32
+	down, deaf                        atomic.Bool
+	latency                           atomic.Int64 // time.Duration
 }
 
 func (w *wire) pass(ctx context.Context, n *atomic.Int32) error {
@@ -65,6 +65,14 @@ func (w *wire) Renew(ctx context.Context, key dedupe.Key, owner string, epoch in
 	}
 	ok, err := w.Store.Renew(ctx, key, owner, epoch, lease)
 	return ok, w.answer(err)
+}
+
+func (w *wire) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
+	if err := w.pass(ctx, &w.restores); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	record, restored, err := w.Store.Restore(ctx, back)
+	return record, restored, w.answer(err)
 }
 
 // bubble runs a test with time of its own, a store, and two processes on it.

@@ -23,12 +23,16 @@ type Claim struct {
 	// time since Dedupe.born: counted from before the request was sent, so it
 	// is never later than the end that the store knows.
 	heldUntil atomic.Int64
-	// giveUpAt is when renewal ends, as time since Dedupe.born: a call that
-	// never settles must not hold its claim for ever.
-	giveUpAt time.Duration
+
+	// forgotten says that the store has forgotten the claim, and was told of it
+	// again. It is the timer's own.
+	forgotten bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once stopped
+	// giveUpAt is when renewal ends, as time since Dedupe.born: a call that
+	// never settles must not hold its claim for ever.
+	giveUpAt time.Duration
 }
 
 // newClaim returns the claim that a request sent at an instant has won.
@@ -36,9 +40,10 @@ func newClaim(ctx context.Context, p *process, key Key, record Record, f *flight
 	c := &Claim{process: p, key: key, record: record, flight: f, sent: sent}
 	lease, retention := p.options.Lease, p.options.Retention
 	c.heldUntil.Store(int64(p.life.elapsed(sent.Add(surely(lease)))))
-	// The call's deadline ends it; settling may take a little longer.
+	// The call's deadline ends it, however late that is: each renewal keeps the
+	// record for the whole retention. Settling may take a little longer.
 	end, ok := ctx.Deadline()
-	if !ok || end.Sub(sent) > retention {
+	if !ok {
 		end = sent.Add(retention)
 	}
 	c.giveUpAt = p.life.elapsed(end.Add(lease))
@@ -74,7 +79,7 @@ func (c *Claim) renew() {
 	}
 	defer p.life.tasks.Done()
 	lease := p.options.Lease
-	if p.life.now() >= c.giveUpAt {
+	if c.over() {
 		c.abandon()
 		return
 	}
@@ -101,6 +106,22 @@ func (c *Claim) renew() {
 	}
 }
 
+// KeepUntil says that the call may last until an instant, whoever waits for it;
+// without it that is the deadline of the context that the claim was asked for
+// with. It is renewed for a lease longer, in which it settles, and not for ever.
+func (c *Claim) KeepUntil(end time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giveUpAt = c.process.life.elapsed(end.Add(c.process.options.Lease))
+}
+
+// over reports that the call has had all its time, and does not end.
+func (c *Claim) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process.life.now() >= c.giveUpAt
+}
+
 func (c *Claim) again(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,19 +132,34 @@ func (c *Claim) again(after time.Duration) {
 
 // refused deals with a renewal that the store has refused: nothing may be started
 // any more. When somebody else has decided the call, it is theirs. A store that
-// has forgotten it would give it to a duplicate: those here go on waiting.
+// has forgotten it would give it to a duplicate: it is told that the call runs.
 func (c *Claim) refused(ctx context.Context) {
 	c.heldUntil.Store(0)
+	options := &c.process.options
 	var record Record
+	var restored bool
+	sent := time.Now()
 	err := survive(func() (err error) {
-		record, err = c.process.store.Lookup(ctx, c.key)
+		record, restored, err = c.process.store.Restore(ctx, Restoration{
+			Key: c.key, Claim: c.record, Lease: options.Lease, Retention: options.Retention,
+		})
 		return err
 	})
-	if err == nil && record.State != Absent {
+	switch {
+	case err != nil:
+	case restored:
+		c.forgotten = true
+		c.process.courier.tellRestored(c.key, record)
+		if record.State == Claimed {
+			c.heldUntil.Store(int64(c.process.life.elapsed(sent.Add(surely(options.Lease)))))
+		}
+	case c.forgotten && record.State == Unknown && record.Owner == c.record.Owner && record.Epoch == c.record.Epoch:
+		// As it was restored. Those who wait here are answered by its end.
+	default:
 		c.abandon()
 		return
 	}
-	c.again(c.process.options.Lease / 3)
+	c.again(options.Lease / 3)
 }
 
 // abandon ends a claim that is no longer ours: nothing may be started under it,

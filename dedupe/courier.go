@@ -139,9 +139,9 @@ type LateState struct {
 	// Superseded how many it did not take, from there or at the end of the call,
 	// because somebody else had decided the call.
 	Replayed, Superseded int64
-	// Forgotten is how many, from the journal or at the end of the call, were of
-	// calls that the store knew nothing of any more: it had lost their claims,
-	// and may have lost others.
+	// Forgotten is how many times, at a renewal, at the end of the call or from the
+	// journal, the store knew nothing any more of a call that it was told of: it
+	// had lost its claim, and may have lost others.
 	Forgotten int64
 	// Lost is how many neither the store nor the journal has, as far as this
 	// process knows: their calls stay unknown.

@@ -78,6 +78,14 @@ func (c *courier) tellRefused(ctx context.Context, s Settlement, effect tool.Eff
 	}
 }
 
+// tellRestored counts and logs that the store had lost the claim of a call that
+// is running here.
+func (c *courier) tellRestored(key Key, record Record) {
+	c.count.forgotten.Add(1)
+	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
+		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
+}
+
 // supersededLevel is how bad it is that a call was decided otherwise.
 func supersededLevel(effect tool.Effect) slog.Level {
 	if effect.Repeatable() {

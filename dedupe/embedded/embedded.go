@@ -143,6 +143,18 @@ func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch i
 	return op.ok, nil
 }
 
+// Restore implements dedupe.Store.
+func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
+	if err := back.Validate(knowledge); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	op := &restoreOp{pending: newPending(), key: encodeKey(back.Key), back: back}
+	if err := s.do(ctx, op); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	return op.record, op.restored, nil
+}
+
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
 	var found dedupe.Record

@@ -144,6 +144,29 @@ func (o *renewOp) apply(t *txn) error {
 	return t.put(old, record, old.Retention)
 }
 
+type restoreOp struct {
+	pending
+	key      []byte
+	back     dedupe.Restoration
+	record   dedupe.Record
+	restored bool
+}
+
+func (o *restoreOp) weight() int { return entryBytes(o.key) }
+
+func (o *restoreOp) apply(t *txn) error {
+	old, err := t.find(o.key)
+	if err != nil {
+		return err
+	}
+	if o.record, o.restored = old.Restore(o.back, t.now); o.restored {
+		return t.put(old, o.record, o.back.Retention)
+	}
+	err = t.loadResult(&old)
+	o.record.Result = old.Result
+	return err
+}
+
 // readOp only looks, but after everything before it is on the disk.
 type readOp struct {
 	pending

@@ -157,6 +157,23 @@ func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch i
 	return ok, nil
 }
 
+// Restore implements dedupe.Store.
+func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
+	if err := back.Validate(knowledge); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	now, err := s.begin(ctx)
+	if err != nil {
+		return dedupe.Record{}, false, err
+	}
+	defer s.mu.Unlock()
+	next, restored := s.find(back.Key, now).Restore(back, now)
+	if restored {
+		s.put(back.Key, next, back.Retention, now)
+	}
+	return next, restored, nil
+}
+
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
 	now, err := s.begin(ctx)

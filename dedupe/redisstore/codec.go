@@ -71,6 +71,21 @@ func decodeWon(req dedupe.Request, fields []any) (dedupe.Admission, error) {
 	}}, nil
 }
 
+// decodeRestored reads the reply of restore.lua.
+func decodeRestored(reply any) (record dedupe.Record, restored bool, err error) {
+	fields, ok := reply.([]any)
+	if !ok || len(fields) != 2 {
+		return dedupe.Record{}, false, unexpected(reply)
+	}
+	n, isNumber := fields[0].(int64)
+	stored, isText := fields[1].(string)
+	if !isNumber || !isText {
+		return dedupe.Record{}, false, unexpected(reply)
+	}
+	record, err = decode(stored)
+	return record, n == 1, err
+}
+
 // decodeLookup reads the reply of lookup.lua.
 func decodeLookup(reply any) (dedupe.Record, error) {
 	fields, ok := reply.([]any)

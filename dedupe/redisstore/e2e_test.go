@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/faultproxy"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
@@ -44,6 +45,49 @@ func TestTwoRoundTripsPerCallAndOnePerReplay(t *testing.T) {
 		if got := s.Stats().RoundTrips - d; got != 1 {
 			t.Errorf("%d round trips for a replay", got)
 		}
+	}
+}
+
+// A server that drops the key of a running call, as one does whose clock has jumped
+// past its time, hears of the call again: what must not be repeated is UNKNOWN
+// then, what may be is still claimed, and both take their owner's word.
+func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	d := dedupe.New(s, dedupe.Options{Lease: 3 * time.Second, Retention: time.Hour})
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	for effect, want := range map[tool.Effect]dedupe.State{tool.NonIdempotent: dedupe.Unknown, tool.Idempotent: dedupe.Claimed} {
+		req := charged(effect.String(), effect)
+		a, claim, err := storetest.Admit(t.Context(), d, req)
+		if err != nil || a.Verdict != dedupe.Won {
+			t.Fatal(a.Verdict, err)
+		}
+		name := recordKey("sidecall:", req.Key)
+		srv.Do("pexpire", name, "-1") // its time is over
+		if got, err := s.Lookup(t.Context(), req.Key); err != nil || got.State != dedupe.Absent {
+			t.Fatalf("%v, %v", got.State, err)
+		}
+		restored := func() bool { n, _ := srv.Do("exists", name).(int64); return n == 1 }
+		for n := 0; !restored(); n++ {
+			if n == 500 {
+				t.Fatal("never written back")
+			}
+			time.Sleep(20 * time.Millisecond) // the renewal's own timer
+		}
+		got, err := s.Lookup(t.Context(), req.Key)
+		if err != nil || got.State != want || got.Owner != a.Record.Owner || got.Epoch != 1 || len(got.Charges) != 2 {
+			t.Errorf("%v: it is %+v, %v", effect, got, err)
+		}
+		if left, _ := srv.Do("pttl", name).(int64); left < time.Hour.Milliseconds()-60_000 {
+			t.Errorf("%v: kept for %d ms", effect, left)
+		}
+		if v, err := claim.Settle(t.Context(), dedupe.Settlement{State: dedupe.Done, Attempts: 1, Result: []byte("paid")}); err != nil || v != dedupe.Settled {
+			t.Errorf("%v: %v, %v", effect, v, err)
+		}
+		other := req
+		other.Owner, other.Lease, other.Retention = "another", time.Second, time.Hour
+		admit(t, s, other, dedupe.Replay)
 	}
 }
 

@@ -142,6 +142,25 @@ func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch i
 	return renewed && err == nil, err
 }
 
+// Restore implements dedupe.Store.
+func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (record dedupe.Record, restored bool, err error) {
+	if err := back.Validate(knowledge); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	claim := back.Claim
+	words := restoreScript.call([]string{recordKey(s.options.KeyPrefix, back.Key)},
+		claim.Owner, claim.Epoch, claim.Tool, int(claim.Effect), claim.Fingerprint[:], dedupe.Millis(claim.StartedAt),
+		back.Lease.Milliseconds(), back.Retention.Milliseconds(), dedupe.EncodeCharges(claim.Charges))
+	err = s.run(ctx, restoreScript, words, 0, func(reply any) (durable bool, err error) {
+		record, restored, err = decodeRestored(reply)
+		return !restored, err
+	})
+	if err != nil {
+		return dedupe.Record{}, false, err
+	}
+	return record, restored, nil
+}
+
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
 	var record dedupe.Record

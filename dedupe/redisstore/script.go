@@ -15,16 +15,19 @@ var (
 	settleSource string
 	//go:embed renew.lua
 	renewSource string
+	//go:embed restore.lua
+	restoreSource string
 	//go:embed lookup.lua
 	lookupSource string
 	//go:embed output.lua
 	outputSource string
 
-	admitScript  = newScript(recordSource + admitSource)
-	settleScript = newScript(recordSource + settleSource)
-	renewScript  = newScript(recordSource + renewSource)
-	lookupScript = newScript(recordSource + lookupSource)
-	outputScript = newScript(outputSource)
+	admitScript   = newScript(recordSource + admitSource)
+	settleScript  = newScript(recordSource + settleSource)
+	renewScript   = newScript(recordSource + renewSource)
+	restoreScript = newScript(recordSource + restoreSource)
+	lookupScript  = newScript(recordSource + lookupSource)
+	outputScript  = newScript(outputSource)
 )
 
 // script is a Lua script. It is called by its hash; a server that does not know

@@ -83,10 +83,14 @@ func renewal(s *suite) {
 			}
 		}
 		held := s.admit(request(id, "bob", tool.NonIdempotent, long))
+		seen := s.lookup(key(id))
 		if late() {
 			return false
 		}
 		s.wantVerdict(held, dedupe.InFlight)
+		if seen.State != dedupe.Claimed || seen.Owner != "alice" {
+			s.Errorf("it is %v by %q", seen.State, seen.Owner)
+		}
 		if s.renew(id, "bob", 1, long) || s.renew(id, "alice", 2, long) || s.renew("another "+id, "alice", 1, long) {
 			s.Error("somebody else's claim was renewed")
 		}

@@ -46,6 +46,8 @@ func Run(t *testing.T, h Harness) {
 		{"a lease runs out and its owner comes late", lateOwner},
 		{"the owner's words for an unknown call", ownersWords},
 		{"renewal outlives the lease and the retention", renewal},
+		{"a forgotten claim is restored", restored},
+		{"what is there is not overwritten by a restoration", notRestored},
 		{"a claim is given back without its epoch", givenBack},
 		{"a tool is declared anew", declaredAnew},
 		{"records are forgotten after their retention", forgotten},
@@ -100,6 +102,9 @@ func endedContext(s *suite) {
 	}
 	if _, err := s.store.Renew(ctx, key("x"), "alice", 1, long); err == nil {
 		s.Error("Renew went on")
+	}
+	if _, _, err := s.store.Restore(ctx, restoration("x", "alice", 1, tool.ReadOnly)); err == nil {
+		s.Error("Restore went on")
 	}
 	if _, err := s.store.Lookup(ctx, key("x")); err == nil {
 		s.Error("Lookup went on")

@@ -1,0 +1,11 @@
+-- Writes the record of a running call back when there is none (Record.Restore).
+-- KEYS: record. ARGV: owner, epoch, tool, effect, fingerprint, started, lease,
+-- retention, charges. Returns {whether it was missing, record}.
+if stored then
+  return {0, stored}
+end
+local effect, epoch, since, retention = tonumber(ARGV[4]), tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[8])
+if effect == NON_IDEMPOTENT then
+  return {1, store(retention, '', UNKNOWN, effect, 0, 0, epoch, since, now, 0, ARGV[5], ARGV[1], ARGV[3], ARGV[9])}
+end
+return {1, store(retention, '', CLAIMED, effect, 0, 0, epoch, since, 0, now + tonumber(ARGV[7]), ARGV[5], ARGV[1], ARGV[3], ARGV[9])}
