@@ -18,7 +18,8 @@ import (
 // Of each charge there is the counter, with its length in 2 bytes before it, and
 // the amount (8).
 //
-// The scripts of the redis store write the same bytes; see its record.lua.
+// A store that keeps no checksum of its own seals it (seal.go). The scripts of the
+// redis store write the same bytes; see its record.lua.
 const (
 	// layoutVersion is the first byte. The version before had no charges, and is
 	// read still.
@@ -41,8 +42,10 @@ type Stored struct {
 
 // AppendTo appends the record in its layout, without its result. What it appends,
 // DecodeStored reads, provided that Verify finds nothing wrong.
-func (s *Stored) AppendTo(b []byte) []byte {
-	b = append(b, layoutVersion, byte(s.State), byte(s.Effect), 0)
+func (s *Stored) AppendTo(b []byte) []byte { return s.appendAs(layoutVersion, b) }
+
+func (s *Stored) appendAs(version byte, b []byte) []byte {
+	b = append(b, version, byte(s.State), byte(s.Effect), 0)
 	if s.Mark {
 		b[len(b)-1] = 1
 	}
@@ -77,6 +80,12 @@ func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
 	if len(b) < layoutFixed || b[0] != layoutVersion && b[0] != layoutWithoutCharges {
 		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes with an unknown layout", ErrCorrupt, len(b))
 	}
+	return decodeBody(b)
+}
+
+// decodeBody reads what the layouts have in common; the first byte has been
+// looked at.
+func decodeBody(b []byte) (s Stored, rest []byte, err error) {
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
 	s = Stored{
 		Record: Record{

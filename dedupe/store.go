@@ -9,6 +9,9 @@ import (
 type Listed struct {
 	Key    Key
 	Record Record
+	// Err is not nil for a record that cannot be read: a *Corrupt. Record is then
+	// empty, and Key too where the name of the record tells of no call.
+	Err error
 }
 
 // Page is a part of a listing.
@@ -41,8 +44,9 @@ type Store interface {
 	// would find so, in no particular order. from is empty, or the Next of the
 	// page before. The work of a page is bounded, whatever the number of records;
 	// a call that becomes Unknown meanwhile may be missing, and one may stand on
-	// several pages. A record that cannot be read fails its page with ErrCorrupt:
-	// a listing that leaves out a call would say that there is nothing to decide.
+	// several pages. A record that cannot be read is listed with its error: a
+	// listing that leaves out a call would say that there is nothing to decide. A
+	// store that cannot go on beyond it fails the page with ErrCorrupt.
 	ListUnknown(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)

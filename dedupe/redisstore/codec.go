@@ -7,13 +7,9 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// decode reads a record as the scripts store it: the layout of package dedupe,
-// and then its result.
+// decode reads a record as the scripts store it.
 func decode(b string) (dedupe.Record, error) {
-	stored, result, err := dedupe.DecodeStored([]byte(b))
-	if err == nil && len(result) > 0 {
-		stored.Result = result
-	}
+	stored, err := dedupe.DecodeSealed([]byte(b))
 	return stored.Record, err
 }
 

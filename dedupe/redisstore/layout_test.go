@@ -5,6 +5,7 @@ package redisstore
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestTheScriptsStoreTheLayout(t *testing.T) {
 			record, err := decode(got) // its instants are the server's
 			want := dedupe.Stored{Record: record, Mark: mark, Retention: req.Retention}
 			want.Effect, want.Fingerprint, want.Charges, want.Tool = req.Effect, req.Fingerprint, req.Charges, req.Tool
-			if stored := append(want.AppendTo(nil), want.Result...); err != nil || got != string(stored) {
+			if stored := want.AppendSealed(nil); err != nil || got != string(stored) {
 				t.Errorf("%v, %s, it stores\n%x, want\n%x (%v)", effect, when, got, stored, err)
 			}
 		}
@@ -84,63 +85,82 @@ func awaitState(t *testing.T, s *Store, key dedupe.Key, want dedupe.State) {
 	t.Fatalf("it is never %v", want)
 }
 
-// Records of the version before are read, renewed and settled; each is then one
+// Records of the versions before are read, renewed and settled; each is then one
 // of this version.
 func TestRecordsOfTheVersionBefore(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
-	store := func(id string, effect tool.Effect, state dedupe.State, result string) dedupe.Request {
-		req := request(id, effect)
-		today := dedupe.Stored{Retention: 24 * time.Hour, Record: dedupe.Record{
-			State: state, Effect: effect, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Fingerprint: req.Fingerprint,
-			StartedAt: dedupe.Instant(1), LeaseUntil: dedupe.Instant(1 << 42),
-		}}
-		b := today.AppendTo(nil)
-		b[0] = 2
-		srv.Do("set", recordKey("sidecall:", req.Key), string(b[:len(b)-2])+result)
-		return req
-	}
-	version := func(req dedupe.Request) byte {
-		got, _ := srv.Do("get", recordKey("sidecall:", req.Key)).(string)
-		return got[0]
-	}
-	done := store("done", tool.NonIdempotent, dedupe.Done, "paid")
-	admit(t, s, done, dedupe.Replay)
-	if got, err := s.Lookup(t.Context(), done.Key); err != nil || string(got.Result) != "paid" || got.Charges != nil {
-		t.Errorf("read as %+v, %v", got, err)
-	}
-	if v, err := s.Settle(t.Context(), settlement("done", "paid")); err != nil || v != dedupe.Settled {
-		t.Errorf("settled again: %v, %v", v, err)
-	}
-	if v, err := s.Settle(t.Context(), settlement("done", "aid")); err != nil || v != dedupe.Superseded {
-		t.Errorf("settled otherwise: %v, %v", v, err)
-	}
-	claimed := store("claimed", tool.NonIdempotent, dedupe.Claimed, "")
-	if ok, err := s.Renew(t.Context(), claimed.Key, claimed.Owner, 1, time.Minute); !ok || err != nil || version(claimed) != 3 {
-		t.Errorf("renewed: %v, %v, as of version %d", ok, err, version(claimed))
-	}
-	wordless := store("wordless", tool.NonIdempotent, dedupe.Unknown, "")
-	end := settlement("wordless", "perhaps")
-	end.State = dedupe.Unknown
-	if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled || version(wordless) != 3 {
-		t.Errorf("told what to answer: %v, %v, as of version %d", v, err, version(wordless))
-	}
-	again := store("again", tool.NonIdempotent, dedupe.NotRun, "refused")
-	again.Owner = "another"
-	admit(t, s, again, dedupe.Won)
-	if got, err := s.Lookup(t.Context(), again.Key); err != nil || got.Epoch != 2 || got.Result != nil {
-		t.Errorf("claimed again as %+v, %v", got, err)
+	for _, old := range []byte{2, 3} {
+		store := func(id string, effect tool.Effect, state dedupe.State, result string) dedupe.Request {
+			req := request(fmt.Sprint(id, old), effect)
+			today := dedupe.Stored{Retention: 24 * time.Hour, Record: dedupe.Record{
+				State: state, Effect: effect, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Fingerprint: req.Fingerprint,
+				StartedAt: dedupe.Instant(1), LeaseUntil: dedupe.Instant(1 << 42),
+			}}
+			b := today.AppendTo(nil)
+			if b[0] = old; old == 2 {
+				b = b[:len(b)-2] // without charges
+			}
+			srv.Do("set", recordKey("sidecall:", req.Key), string(b)+result)
+			return req
+		}
+		version := func(req dedupe.Request) byte {
+			got, _ := srv.Do("get", recordKey("sidecall:", req.Key)).(string)
+			return got[0]
+		}
+		ends := func(req dedupe.Request, result string) dedupe.Settlement {
+			end := settlement("", result)
+			end.Key, end.Owner = req.Key, req.Owner
+			return end
+		}
+		done := store("done", tool.NonIdempotent, dedupe.Done, "paid")
+		admit(t, s, done, dedupe.Replay)
+		if got, err := s.Lookup(t.Context(), done.Key); err != nil || string(got.Result) != "paid" || got.Charges != nil {
+			t.Errorf("read as %+v, %v", got, err)
+		}
+		if v, err := s.Settle(t.Context(), ends(done, "paid")); err != nil || v != dedupe.Settled {
+			t.Errorf("settled again: %v, %v", v, err)
+		}
+		if v, err := s.Settle(t.Context(), ends(done, "aid")); err != nil || v != dedupe.Superseded {
+			t.Errorf("settled otherwise: %v, %v", v, err)
+		}
+		claimed := store("claimed", tool.NonIdempotent, dedupe.Claimed, "")
+		other := claimed
+		other.Owner = "another"
+		admit(t, s, other, dedupe.InFlight)
+		if version(claimed) != old {
+			t.Errorf("asked for, a claim of version %d became one of version %d, which its owner cannot settle", old, version(claimed))
+		}
+		if ok, err := s.Renew(t.Context(), claimed.Key, claimed.Owner, 1, time.Minute); !ok || err != nil || version(claimed) != 4 {
+			t.Errorf("renewed: %v, %v, as of version %d", ok, err, version(claimed))
+		}
+		wordless := store("wordless", tool.NonIdempotent, dedupe.Unknown, "")
+		end := ends(wordless, "perhaps")
+		end.State = dedupe.Unknown
+		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled || version(wordless) != 4 {
+			t.Errorf("told what to answer: %v, %v, as of version %d", v, err, version(wordless))
+		}
+		again := store("again", tool.NonIdempotent, dedupe.NotRun, "refused")
+		again.Owner = "another"
+		admit(t, s, again, dedupe.Won)
+		if got, err := s.Lookup(t.Context(), again.Key); err != nil || got.Epoch != 2 || got.Result != nil {
+			t.Errorf("claimed again as %+v, %v", got, err)
+		}
 	}
 }
 
-// What the version before has really stored.
+// What the versions before have really stored.
 func TestBytesOfTheVersionBefore(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]dedupe.Record{
 		"02020300000000030000000000000001000001a205566daa000001a205566daa00000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000f6f776e6572206f66203120646f6e650006726566756e6470616964": {
 			State: dedupe.Done, Effect: tool.Keyed, Attempts: 3, Epoch: 1, Owner: "owner of 1 done", Tool: "refund", Fingerprint: [32]byte{7},
 			StartedAt: dedupe.Instant(0x1a205566daa), FinishedAt: dedupe.Instant(0x1a205566daa), Result: []byte("paid"),
+		},
+		"03020000000000030000000000000001000001a2060f0841000001a2060f084200000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000a6f776e6572206f6620780006726566756e64001c000670726f6d70744000000000000001000200ff000000000000000170616964": {
+			State: dedupe.Done, Attempts: 3, Epoch: 1, Owner: "owner of x", Tool: "refund", Fingerprint: [32]byte{7}, Charges: charged("x", 0).Charges,
+			StartedAt: dedupe.Instant(0x1a2060f0841), FinishedAt: dedupe.Instant(0x1a2060f0842), Result: []byte("paid"),
 		},
 	} {
 		b, err := hex.DecodeString(text)
@@ -154,8 +174,8 @@ func TestBytesOfTheVersionBefore(t *testing.T) {
 	}
 }
 
-// A record that cannot be is an error to whoever meets it, and nothing is run,
-// settled or renewed for it.
+// A record that cannot be is an error to whoever meets it, which names it, and
+// nothing is run, settled or renewed for it.
 func TestImpossibleRecords(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{})
@@ -163,45 +183,152 @@ func TestImpossibleRecords(t *testing.T) {
 	req := charged("x", tool.NonIdempotent)
 	name := recordKey("sidecall:", req.Key)
 	admit(t, s, req, dedupe.Won)
-	sound, _ := srv.Do("get", name).(string)
-	at := func(i int, b ...byte) string {
-		return string(slices.Concat([]byte(sound[:i]), b, []byte(sound[i+len(b):])))
+	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Settled {
+		t.Fatal(v, err)
 	}
-	for what, bad := range map[string]string{
-		"in state 0":      at(1, 0),
-		"in state 9":      at(1, 9),
-		"of effect 4":     at(2, 4),
-		"marked 2":        at(3, 2),
-		"of 2^31 tries":   at(4, 0x80, 0, 0, 0),
-		"at epoch 0":      at(8, 0, 0, 0, 0, 0, 0, 0, 0),
-		"of version 9":    at(0, 9),
-		"of nobody":       at(80, 0, 0),
-		"cut short":       sound[:len(sound)-3],
-		"cut to its head": sound[:40],
-		"of one byte":     sound[:1],
-		"empty":           "",
-	} {
+	sound, _ := srv.Do("get", name).(string)
+	for what, bad := range impossible(t, sound) {
 		srv.Do("set", name, bad)
-		_, admitErr := s.Admit(t.Context(), req)
-		other := req
-		other.Owner = "another"
-		_, otherErr := s.Admit(t.Context(), other)
-		_, settleErr := s.Settle(t.Context(), settlement("x", "paid"))
-		_, renewErr := s.Renew(t.Context(), req.Key, req.Owner, 1, time.Minute)
-		_, lookupErr := s.Lookup(t.Context(), req.Key)
-		for who, err := range map[string]error{"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr} {
-			if !errors.Is(err, dedupe.ErrCorrupt) {
-				t.Errorf("a record %s: %s says %v", what, who, err)
-			}
-		}
+		refuses(t, s, what, req)
 		if got, _ := srv.Do("get", name).(string); got != bad {
 			t.Errorf("a record %s was changed to %x", what, got)
 		}
-		if !strings.HasPrefix(what, "in state") {
+	}
+	srv.Do("del", name)
+	srv.Do("rpush", name, "no string")
+	refuses(t, s, "of another type", req)
+	srv.Do("set", name, sound)
+	admit(t, s, req, dedupe.Replay)
+}
+
+// refuses asks for everything that touches a record, which is a corrupt one.
+func refuses(t *testing.T, s *Store, what string, req dedupe.Request) {
+	t.Helper()
+	_, admitErr := s.Admit(t.Context(), req)
+	other := req
+	other.Owner = "another"
+	_, otherErr := s.Admit(t.Context(), other)
+	_, settleErr := s.Settle(t.Context(), settlement("x", "aid"))
+	_, renewErr := s.Renew(t.Context(), req.Key, req.Owner, 1, time.Minute)
+	_, lookupErr := s.Lookup(t.Context(), req.Key)
+	_, _, restoreErr := s.Restore(t.Context(), dedupe.Restoration{
+		Key: req.Key, Lease: time.Minute, Retention: time.Hour, Claim: dedupe.Record{Epoch: 1, Owner: req.Owner},
+	})
+	for who, err := range map[string]error{
+		"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr, "Restore": restoreErr,
+	} {
+		if !errors.Is(err, dedupe.ErrCorrupt) || !dedupe.IsCorrupt(err) || !strings.Contains(err.Error(), recordKey("sidecall:", req.Key)) {
+			t.Errorf("a record %s: %s says %v", what, who, err)
+		}
+	}
+}
+
+// impossible makes records that cannot be of one that is DONE: what a server, a
+// disk or a hand may make of it, and under a seal too.
+func impossible(t *testing.T, sound string) map[string]string {
+	t.Helper()
+	at := func(i int, b ...byte) string {
+		return string(slices.Concat([]byte(sound[:i]), b, []byte(sound[i+len(b):])))
+	}
+	all := map[string]string{
+		"in state 0":        at(1, 0),
+		"in state 9":        at(1, 9),
+		"made NOT_RUN":      at(1, byte(dedupe.NotRun)),
+		"made UNKNOWN":      at(1, byte(dedupe.Unknown)),
+		"made CLAIMED":      at(1, byte(dedupe.Claimed)),
+		"of another effect": at(2, byte(tool.Idempotent)),
+		"marked 2":          at(3, 2),
+		"of 2^31 tries":     at(4, 0x80, 0, 0, 0),
+		"at epoch 0":        at(8, 0, 0, 0, 0, 0, 0, 0, 0),
+		"at epoch 2":        at(15, 2),
+		"of version 9":      at(0, 9),
+		"of nobody":         at(80, 0, 0),
+		"of another owner":  at(82, 'O'),
+		"cut by 1":          sound[:len(sound)-1],
+		"cut by 5":          sound[:len(sound)-5],
+		"too long":          sound + "!",
+		"cut to its head":   sound[:40],
+		"of one byte":       sound[:1],
+		"empty":             "",
+	}
+	stored, err := dedupe.DecodeSealed([]byte(sound))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*dedupe.Stored){
+		"in state 0":    func(s *dedupe.Stored) { s.State = 0 },
+		"in state 9":    func(s *dedupe.Stored) { s.State = 9 },
+		"of effect 4":   func(s *dedupe.Stored) { s.Effect = tool.Keyed + 1 },
+		"of 2^31 tries": func(s *dedupe.Stored) { s.Attempts = 1 << 31 },
+		"at epoch 0":    func(s *dedupe.Stored) { s.Epoch = 0 },
+		"of nobody":     func(s *dedupe.Stored) { s.Owner = "" },
+		"kept for 0":    func(s *dedupe.Stored) { s.Retention = 0 },
+	} {
+		changed := stored
+		change(&changed)
+		all["sealed "+what] = string(changed.AppendSealed(nil))
+	}
+	return all
+}
+
+// The bytes of a result are looked at by whoever tells it.
+func TestAResultThatIsNotWhatWasRecorded(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	req := request("x", tool.NonIdempotent)
+	admit(t, s, req, dedupe.Won)
+	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Settled {
+		t.Fatal(v, err)
+	}
+	srv.Do("setrange", recordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", recordKey("sidecall:", req.Key)).(string))-1), "n")
+	_, admitErr := s.Admit(t.Context(), req)
+	_, lookupErr := s.Lookup(t.Context(), req.Key)
+	if !dedupe.IsCorrupt(admitErr) || !dedupe.IsCorrupt(lookupErr) {
+		t.Errorf("replayed: %v; looked up: %v", admitErr, lookupErr)
+	}
+	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Superseded {
+		t.Errorf("settled again: %v, %v", v, err)
+	}
+}
+
+// One record that cannot be read keeps no other from being listed, and is named.
+func TestAListingWithCorruptRecords(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	for _, id := range []string{"a", "b", "c"} {
+		admit(t, s, request(id, tool.NonIdempotent), dedupe.Won)
+		end := settlement(id, "perhaps")
+		end.State = dedupe.Unknown
+		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled {
+			t.Fatal(v, err)
+		}
+	}
+	name := func(id string) string { return recordKey("sidecall:", request(id, 0).Key) }
+	srv.Do("setrange", name("b"), "1", "\x09") // state 9
+	srv.Do("set", name("short"), "\x04")
+	srv.Do("set", name("future"), "\x09\x02\x00\x00")
+	srv.Do("rpush", name("list"), "1")
+	srv.Do("set", "sidecall:{no key of a record", "?")
+	page, err := s.ListUnknown(t.Context(), "")
+	if err != nil || page.Next != "" {
+		t.Fatal(page.Next, err)
+	}
+	var unknown, corrupt []string
+	for _, call := range page.Calls {
+		if call.Err == nil {
+			unknown = append(unknown, call.Key.ID)
 			continue
 		}
-		if page, err := s.ListUnknown(t.Context(), ""); !errors.Is(err, dedupe.ErrCorrupt) {
-			t.Errorf("a record %s: listed as %+v, %v", what, page, err)
+		corrupt = append(corrupt, call.Key.ID)
+		if !dedupe.IsCorrupt(call.Err) || !strings.Contains(call.Err.Error(), "sidecall:{") || call.Record.State != dedupe.Absent {
+			t.Errorf("%+v", call)
 		}
+	}
+	slices.Sort(unknown)
+	slices.Sort(corrupt)
+	if !slices.Equal(unknown, []string{"a", "c"}) || !slices.Equal(corrupt, []string{"", "b", "future", "list", "short"}) {
+		t.Errorf("unknown are %q, corrupt %q", unknown, corrupt)
 	}
 }

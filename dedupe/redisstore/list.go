@@ -71,25 +71,31 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 	return page, nil
 }
 
-// unknown returns those calls of the given record keys that are Unknown.
+// unknown returns those calls of the given record keys that are Unknown, or of
+// which the record cannot be read.
 func (s *Store) unknown(ctx context.Context, server redis.Cmdable, keys []string) ([]dedupe.Listed, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	heads := make([]*redis.StringCmd, len(keys))
 	var clock *redis.TimeCmd
-	if _, err := server.Pipelined(ctx, func(p redis.Pipeliner) error {
+	// Its error is the first of the commands' own, which are looked at below.
+	_, _ = server.Pipelined(ctx, func(p redis.Pipeliner) error {
 		clock = p.Time(ctx)
 		for i, key := range keys {
 			heads[i] = p.GetRange(ctx, key, 0, 3)
 		}
 		return nil
-	}); err != nil {
-		return nil, err
+	})
+	if clock.Err() != nil {
+		return nil, clock.Err()
 	}
 	var calls []dedupe.Listed
 	for i, head := range heads {
-		if !mayBeUnknown(head.Val()) {
+		if err := refused(keys[i], head.Err()); err != nil && !dedupe.IsCorrupt(err) {
+			return nil, err
+		}
+		if head.Err() == nil && !mayBeUnknown(head.Val()) {
 			continue
 		}
 		// Looked at one by one: there are few, and a record may be large.
@@ -97,17 +103,24 @@ func (s *Store) unknown(ctx context.Context, server redis.Cmdable, keys []string
 		if err != nil {
 			return nil, err
 		}
-		if found.Record.State == dedupe.Unknown {
+		if found.Record.State == dedupe.Unknown || found.Err != nil {
 			calls = append(calls, found)
 		}
 	}
 	return calls, nil
 }
 
-// mayBeUnknown tells from the first bytes of a record. Of one in a state that
-// there is not, it is for a closer look to say so.
+// mayBeUnknown tells from the first bytes of a record; there are none of one that
+// is gone. Of one that cannot be, it is for a closer look to say so.
 func mayBeUnknown(head string) bool {
-	return len(head) > 1 && dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
+	switch {
+	case head == "":
+		return false
+	case len(head) == 1 || !dedupe.KnownLayout(head[0]):
+		return true
+	default:
+		return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
+	}
 }
 
 // look reads one record; Absent when it is gone.
@@ -116,15 +129,18 @@ func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now
 	if errors.Is(err, redis.Nil) {
 		return dedupe.Listed{}, nil
 	}
-	if err != nil {
+	var record dedupe.Record
+	if err = refused(name, err); err == nil {
+		record, err = decode(stored)
+	}
+	if err != nil && !errors.Is(err, dedupe.ErrCorrupt) {
 		return dedupe.Listed{}, err
 	}
-	record, err := decode(stored)
-	if err != nil {
-		return dedupe.Listed{}, fmt.Errorf("%s: %w", name, err)
+	found := dedupe.Listed{Record: record.Observed(now), Err: corrupt(name, err)}
+	if found.Key, err = parseRecordKey(s.options.KeyPrefix, name); err != nil {
+		found = dedupe.Listed{Err: corrupt(name, err)}
 	}
-	key, err := parseRecordKey(s.options.KeyPrefix, name)
-	return dedupe.Listed{Key: key, Record: record.Observed(now)}, err
+	return found, nil
 }
 
 // parseRecordKey reads what recordKey has written.

@@ -1,14 +1,18 @@
 -- What every script on a record begins with.
 --
 -- A record is one string, so that reading and writing it is one command each:
--- the layout of package dedupe (layout.go), and the result up to the end. The
--- retention is kept in it because the key lives for that, never for the lease:
--- an expired key would be a forgotten call. Time is this server's own.
+-- the layout of package dedupe (layout.go), its seal (seal.go), and the result up
+-- to the end. The retention is kept in it because the key lives for that, never
+-- for the lease: an expired key would be a forgotten call. Time is this server's
+-- own.
 --
 -- Its mark is 1 once another has asked for the call while it ran: whoever settles
 -- it then publishes that. The charges are one text here, which is only passed on.
-local LAYOUT, LAYOUT_2 = '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0', '>BBBBI4I8I8I8I8I8c32I2c0I2c0'
-local VERSION, VERSION_2 = 3, 2
+local LAYOUT_2 = '>BBBBI4I8I8I8I8I8c32I2c0I2c0'
+local LAYOUT_3 = LAYOUT_2 .. 'I2c0'
+local LAYOUT = LAYOUT_3 .. 'I4I4I4'
+local UNSEALED = LAYOUT_3 .. 'I4I4'
+local VERSION, VERSION_3, VERSION_2 = 4, 3, 2
 local WAITED_AT = 3
 local CLAIMED, DONE, NOT_RUN, UNKNOWN = 1, 2, 3, 4
 local NON_IDEMPOTENT, KEYED = 0, 3
@@ -16,28 +20,42 @@ local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stored = redis.call('GET', KEYS[1])
+-- The seal of a record of which the last byte before it is given. The mark is set
+-- alone, and left out.
+local function seal(record, last)
+  return tonumber(string.sub(redis.sha1hex(string.sub(record, 1, 3) .. string.sub(record, 5, last)), 1, 8), 16)
+end
 -- The fields of the record, when there is one; rest is where its result begins.
-local version, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
+local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
 if stored then
-  version = string.byte(stored)
-  if version ~= VERSION and version ~= VERSION_2 then
+  local version = string.byte(stored)
+  local whole, sealed, size, _
+  if version == VERSION then
+    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
+      pcall(struct.unpack, LAYOUT, stored)
+    whole = whole and size == #stored - rest + 1 and sealed == seal(stored, rest - 5)
+  elseif version == VERSION_3 then
+    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
+      pcall(struct.unpack, LAYOUT_3, stored)
+  elseif version == VERSION_2 then
+    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, rest =
+      pcall(struct.unpack, LAYOUT_2, stored)
+    charges = ''
+  else
     return redis.error_reply('SIDECALL the record has a layout that this version does not know')
   end
-  local whole
-  whole, version, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
-    pcall(struct.unpack, version == VERSION and LAYOUT or LAYOUT_2, stored)
-  if version == VERSION_2 then
-    charges, rest = '', charges
-  end
-  if not whole or state < CLAIMED or state > UNKNOWN or was > KEYED or waited > 1 or attempts < 0 or attempts > MAX_ATTEMPTS
-    or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
+  if not whole or state < CLAIMED or state > UNKNOWN or was > KEYED or waited > 1 or attempts < 0
+    or attempts > MAX_ATTEMPTS or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
     return redis.error_reply('SIDECALL the record cannot be what was written')
   end
 end
+-- The checksum of a result; its script says so, where it stores one.
+local sum = 0
 -- Stores a record: what follows are its fields from the state on.
 local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged)
-  local record = struct.pack(LAYOUT, VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
-    fingerprint, #owner, owner, #tool, tool, #charged, charged) .. result
+  local record = struct.pack(UNSEALED, VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
+    fingerprint, #owner, owner, #tool, tool, #charged, charged, #result, sum)
+  record = record .. struct.pack('>I4', seal(record, -1)) .. result
   redis.call('SET', KEYS[1], record, 'PX', retention)
   return record
 end

@@ -99,6 +99,7 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	args := []any{
 		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
 		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
+		dedupe.ResultSum(settlement.Result),
 	}
 	weight := len(settlement.Result)
 	output := settlement.Output
@@ -257,11 +258,11 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 	}
 	for try := 0; ; try++ {
 		c := &command{words: words, script: script, weight: weight}
-		err := refused(s.pipe.do(ctx, c))
+		err := refused(c.key(), s.pipe.do(ctx, c))
 		if err == nil {
 			var durable bool
 			if durable, err = read(c.reply); err != nil || durable || c.replicated {
-				return err
+				return corrupt(c.key(), err)
 			}
 			err = fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
 		}
@@ -279,10 +280,19 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 	}
 }
 
-// refused tells of a record that a script did not take for one (record.lua).
-func refused(err error) error {
-	if redis.HasErrorPrefix(err, "SIDECALL ") {
-		return fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
+// refused tells of a record that a script did not take for one (record.lua), or
+// that is none at all.
+func refused(name string, err error) error {
+	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
+		return corrupt(name, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err))
+	}
+	return err
+}
+
+// corrupt says which record an error is of, if it is one's.
+func corrupt(name string, err error) error {
+	if errors.Is(err, dedupe.ErrCorrupt) && !dedupe.IsCorrupt(err) {
+		return &dedupe.Corrupt{Name: name, Why: err}
 	}
 	return err
 }

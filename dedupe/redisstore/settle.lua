@@ -1,7 +1,7 @@
 -- The rows of the state machine that end a claim (Record.Settle).
 -- KEYS: record, and where to keep an output. ARGV: owner, epoch, state,
 -- attempts, result, retention, whether it resolves, the channel on which it is
--- published, and output and its time to live.
+-- published, the checksum of the result, and output and its time to live.
 local SETTLED, SUPERSEDED = 1, 2
 if not stored then
   return SUPERSEDED
@@ -31,6 +31,7 @@ if state == to and not wordless then
   -- only what its own connection has written.
   redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
 elseif wordless or may() then
+  sum = tonumber(ARGV[9])
   store(tonumber(ARGV[6]), ARGV[5], to, was, 0, tonumber(ARGV[4]), e, started, now, 0, print, holder, name, charges)
   if waited == 1 then
     -- A hint, which a user without the right to publish cannot give.
@@ -40,6 +41,6 @@ else
   return SUPERSEDED
 end
 if KEYS[2] then
-  redis.call('SET', KEYS[2], ARGV[9], 'PX', ARGV[10])
+  redis.call('SET', KEYS[2], ARGV[10], 'PX', ARGV[11])
 end
 return SETTLED

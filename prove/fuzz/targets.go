@@ -34,6 +34,7 @@ var Targets = []Target{
 	{"backend/mcptool", "FuzzResult"},
 	{"call", "FuzzExecute"},
 	{"config", "FuzzParse"},
+	{"dedupe", "FuzzSealed"},
 	{"dedupe", "FuzzStored"},
 	{"dedupe/embedded", "FuzzEntry"},
 	{"dedupe/journal", "FuzzJournal"},
