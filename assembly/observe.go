@@ -44,6 +44,8 @@ func observeJournal(calls *dedupe.Dedupe, kind string, t *telemetry.Telemetry) e
 			func() int64 { return late().Forgotten }),
 		t.Counter("sidecall.journal.superseded", "Results in the journal whose calls were decided otherwise before it was replayed.",
 			func() int64 { return late().Superseded }),
+		t.Counter("sidecall.store.corrupt", "How often a record was met that cannot be what was written; the log names each.",
+			calls.Corrupt),
 		t.Counter("sidecall.journal.lost", "Results that neither the store nor the journal took.",
 			func() int64 { return late().Lost }),
 		t.Counter("sidecall.journal.damaged", "Damages of the journal's file that were found.",

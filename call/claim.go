@@ -67,6 +67,8 @@ func (c *call) answer(admission dedupe.Admission) *response {
 func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *response {
 	c.cause = err
 	switch {
+	case dedupe.IsCorrupt(err):
+		return c.result().Refused(c.subject().Corrupt(), 0)
 	case ctx.Err() != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
 	case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:

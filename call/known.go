@@ -68,6 +68,10 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 	})
 	if err != nil {
 		c.cause = err
+		if dedupe.IsCorrupt(err) {
+			c.standIn(tool.NonIdempotent)
+			return known, c.result().Refused(c.subject().Corrupt(), 0)
+		}
 		return known, e.unlooked(c, refusal)
 	}
 	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {

@@ -6,8 +6,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -17,7 +19,7 @@ import (
 func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.Execution, error) {
 	record, err := e.Dedupe.Lookup(ctx, key)
 	if err != nil {
-		return nil, storeDown(ctx)
+		return nil, notLookedUp(ctx, err)
 	}
 	if record.State == dedupe.Absent {
 		return nil, neverStarted(key)
@@ -34,6 +36,9 @@ func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.E
 
 // Unknown describes a call of a listing of unknown ones.
 func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+	if listed.Err != nil {
+		return unreadable(listed)
+	}
 	described := &sidecallv1.UnknownExecution{
 		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
 		Execution: result.Execution(listed.Record), Fingerprint: hex.EncodeToString(listed.Record.Fingerprint[:6]), // enough to tell two calls apart
@@ -48,8 +53,30 @@ func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	return described
 }
 
+// unreadable describes a call of which the record cannot be read: it is unknown
+// too, and its error says what is wrong with the record, and which it is.
+func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+	return &sidecallv1.UnknownExecution{
+		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
+		Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN},
+		Error: result.Error(tool.Error{
+			Code: tool.CodeOutcomeUnknown, Constraint: explain.CorruptRecord, Received: output.Clean([]byte(listed.Err.Error())),
+			Hint: "Find out by other means whether the call has happened. It is not run again while the record is there; whoever removes it makes the id a new one.",
+		}),
+	}
+}
+
 func neverStarted(key dedupe.Key) error {
 	return fault(NotFound, "no record of tool_use_id %s with this conversation_id and turn_id: it was never started here, or its retention is over", tool.Quote(key.ID))
+}
+
+// notLookedUp says why a record could not be looked at.
+func notLookedUp(ctx context.Context, err error) error {
+	if dedupe.IsCorrupt(err) {
+		return fault(Unreadable, "%v; find out by other means whether the call has happened. "+
+			"It is not run again while the record is there; whoever removes it makes the id a new one", err)
+	}
+	return storeDown(ctx)
 }
 
 // storeDown is for requests that are nothing but a look into the store.

@@ -156,7 +156,7 @@ func (c *call) takeArguments(text string, record dedupe.Record) error {
 func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (*call, dedupe.Record, error) {
 	record, err := e.Dedupe.Lookup(ctx, key)
 	if err != nil {
-		return nil, dedupe.Record{}, storeDown(ctx)
+		return nil, dedupe.Record{}, notLookedUp(ctx, err)
 	}
 	if e.Dedupe.Journaled(key) {
 		return nil, dedupe.Record{}, fault(NotNow,
@@ -203,6 +203,8 @@ func (e *Executor) resolved(ctx context.Context, c *call, settled bool, err erro
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
+	case dedupe.IsCorrupt(err):
+		return notLookedUp(ctx, err)
 	case err != nil:
 		return fault(StoreDown, "the store is down: the call may be settled or not; look at it when the store is back, then send the request again if it is still unknown")
 	case settled:
@@ -210,7 +212,7 @@ func (e *Executor) resolved(ctx context.Context, c *call, settled bool, err erro
 	}
 	record, err := e.Dedupe.Lookup(ctx, c.Key)
 	if err != nil {
-		return storeDown(ctx)
+		return notLookedUp(ctx, err)
 	}
 	if err := notUnknown(c.Key, record); err != nil {
 		return err

@@ -95,6 +95,11 @@ func (c *Claim) renew() {
 	})
 	p.courier.heard(err)
 	switch {
+	case IsCorrupt(err):
+		// Nobody renews that, and nobody else gets it. Those who wait here are
+		// answered by the end of the call.
+		c.heldUntil.Store(0)
+		c.stop()
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
 		c.again(lease / 10)

@@ -58,6 +58,8 @@ type courier struct {
 	count struct {
 		// ended counts the entries of the journal that are done, in whatever way.
 		ended, replayed, forgotten, superseded, lost atomic.Int64
+		// corrupt counts how often a record was met that cannot be read.
+		corrupt atomic.Int64
 	}
 }
 
@@ -108,8 +110,13 @@ func (c *courier) close() error {
 }
 
 // heard notes that the store has answered a request, unless err says that it
-// has not.
+// has not. A record that it cannot read is an answer, and is told an operator.
 func (c *courier) heard(err error) {
+	if IsCorrupt(err) {
+		c.count.corrupt.Add(1)
+		c.log.Error("a record is corrupt: nobody can tell from it what became of its call, which is not run until somebody has looked at it", "error", err)
+		err = nil
+	}
 	if err == nil && c.down.Load() && c.down.CompareAndSwap(true, false) {
 		nudge(c.late)
 	}
@@ -128,7 +135,10 @@ func (c *courier) patience() time.Duration {
 }
 
 // final reports errors that asking again cannot change.
-func final(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) }
+func final(err error) bool { return hopeless(err) || errors.Is(err, ErrClosed) }
+
+// hopeless reports that no store will ever take a request.
+func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(err) }
 
 // LateState counts the settlements that did not reach their store in time, or
 // that it refused.

@@ -26,6 +26,7 @@ package dedupe
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -63,9 +64,17 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 }
 
 // ListUnknown lists the calls of which nobody knows whether they ran; see
-// Store.ListUnknown.
+// Store.ListUnknown. What cannot be read, and has no name of a call, is only told
+// in the log.
 func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
-	return d.store.ListUnknown(ctx, from)
+	page, err := d.store.ListUnknown(ctx, from)
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
+		if call.Err != nil {
+			d.courier.heard(call.Err)
+		}
+		return call.Key.ID == ""
+	})
+	return page, err
 }
 
 // Resolve settles an Unknown call on behalf of somebody other than its owner.
@@ -113,6 +122,10 @@ func (d *Dedupe) Journaled(key Key) bool {
 // process; all zero but for Superseded, Forgotten and Lost when there is no
 // journal.
 func (d *Dedupe) Late() LateState { return d.courier.state() }
+
+// Corrupt is how often a record was met since the start of this process that
+// cannot be what was written; see the type Corrupt.
+func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends
 // for what runs in the background, and closes the store. The server calls it

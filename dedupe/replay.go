@@ -24,7 +24,7 @@ const (
 func (c *courier) keep(ctx context.Context, entry Late, storeError error) (SettleVerdict, error) {
 	log := c.log.With("call", entry.Settlement, "store_error", storeError)
 	switch {
-	case errors.Is(storeError, ErrInvalid):
+	case hopeless(storeError):
 		c.lose(log, storeError) // which is what the journal would say too
 		return 0, storeError
 	case c.journal == nil:
@@ -106,10 +106,14 @@ func (c *courier) deliver(ctx context.Context, entry Late) error {
 	if err == nil && verdict == Superseded {
 		verdict, why, err = c.remember(ctx, entry)
 	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
+	if err != nil && !hopeless(err) {
 		return err
 	}
-	c.heard(nil)
+	if IsCorrupt(err) {
+		c.heard(err)
+	} else {
+		c.heard(nil)
+	}
 	if c.journal.Done(entry.Seq) { // else somebody else has just ended it too, and has said so
 		c.tell(ctx, entry, verdict, why, err)
 	}

@@ -15,15 +15,33 @@ func (s *Subject) Unknown(f *tool.Failure) tool.Error {
 	if constraint == "" {
 		constraint = "the connection to the tool was lost"
 	}
-	name := s.Route.Tool.Name
-	hint := fmt.Sprintf("%s may or may not have happened. Do not call it again until you know: ", name)
-	if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
-		hint += fmt.Sprintf("call %s.", s.askWith(verify))
-	} else {
-		hint += "check by other means, or ask the user to."
-	}
 	return tool.Error{
 		Code: tool.CodeOutcomeUnknown, Constraint: constraint,
-		Received: s.said(f), Hint: hint,
+		Received: s.said(f), Hint: s.howToKnow(),
+	}
+}
+
+// howToKnow says what to do about a call that may or may not have happened.
+func (s *Subject) howToKnow() string {
+	hint := fmt.Sprintf("%s may or may not have happened. Do not call it again until you know: ", s.Route.Tool.Name)
+	if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
+		return hint + fmt.Sprintf("call %s.", s.askWith(verify))
+	}
+	return hint + "check by other means, or ask the user to."
+}
+
+// CorruptRecord says what is wrong with a record that cannot be what was written.
+const CorruptRecord = "the record of this call is corrupt: nobody can tell from it what became of the call"
+
+// Corrupt answers a call of which the record cannot be read. To run it would be to
+// run it twice, perhaps; to send it again later changes nothing.
+func (s *Subject) Corrupt() tool.Error {
+	hint := s.howToKnow()
+	if effect := s.Route.Tool.Effect; effect == tool.ReadOnly || effect == tool.Idempotent {
+		hint = fmt.Sprintf("Nothing was sent now. Call %s again with a new id: to repeat it does no harm.", s.Route.Tool.Name)
+	}
+	return tool.Error{
+		Code: tool.CodeOutcomeUnknown, Constraint: CorruptRecord, Received: tool.Quote(s.About.ID),
+		Hint: hint + " The same id gets this answer until an operator has looked at the record.",
 	}
 }

@@ -86,7 +86,11 @@ func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
 	}
 	for _, call := range calls {
 		e := call.GetExecution()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", age(e.GetFinishedAt().AsTime()), printable(e.GetToolName()),
+		since, name := "?", "(record is corrupt)"
+		if e.GetEpoch() > 0 {
+			since, name = age(e.GetFinishedAt().AsTime()), printable(e.GetToolName())
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", since, name,
 			printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()), e.GetAttempts(), howToVerify(call))
 	}
 	return w.Flush()

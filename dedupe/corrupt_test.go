@@ -1,0 +1,136 @@
+package dedupe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// corrupting is a store in which one record cannot be read.
+type corrupting struct {
+	dedupe.Store
+	key dedupe.Key
+}
+
+var errRotten = &dedupe.Corrupt{Name: "sidecall:{/c}/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
+
+func (c corrupting) bad(key dedupe.Key) error {
+	if key == c.key {
+		return errRotten
+	}
+	return nil
+}
+
+func (c corrupting) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if err := c.bad(req.Key); err != nil {
+		return dedupe.Admission{}, err
+	}
+	return c.Store.Admit(ctx, req)
+}
+
+func (c corrupting) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if err := c.bad(s.Key); err != nil {
+		return 0, err
+	}
+	return c.Store.Settle(ctx, s)
+}
+
+func (c corrupting) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+	if err := c.bad(key); err != nil {
+		return false, err
+	}
+	return c.Store.Renew(ctx, key, owner, epoch, lease)
+}
+
+func (c corrupting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+	if err := c.bad(key); err != nil {
+		return dedupe.Record{}, err
+	}
+	return c.Store.Lookup(ctx, key)
+}
+
+func (c corrupting) ListUnknown(context.Context, string) (dedupe.Page, error) {
+	return dedupe.Page{Calls: []dedupe.Listed{{Key: c.key, Err: errRotten}, {Err: errRotten}}}, nil
+}
+
+// A record that cannot be read is an answer: it is told at once, to an operator
+// too, and stands in the way of no other call.
+func TestACorruptRecord(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		w.Store = corrupting{w.Store, call.Key}
+		began := time.Now()
+		a, claim, err := here.Join(call.Key).Admit(t.Context(), call)
+		if !dedupe.IsCorrupt(err) || !errors.Is(err, dedupe.ErrCorrupt) || claim != nil {
+			t.Errorf("%v, %v", a, err)
+		}
+		if _, err := here.Known(t.Context(), call.Key, func() bool { return true }); !dedupe.IsCorrupt(err) {
+			t.Errorf("looked up: %v", err)
+		}
+		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || page.Calls[0].Key != call.Key {
+			t.Errorf("listed: %+v, %v", page, err)
+		}
+		here.says(t, "ERROR", "a record is corrupt", 4)
+		here.says(t, "ERROR", "sidecall:{/c}/1/call_0", 4)
+		if got := here.Corrupt(); got != 4 {
+			t.Errorf("counted %d", got)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(time.Minute) // nothing was claimed, and nothing is given back
+		if got := w.settles.Load(); got != 0 {
+			t.Errorf("%d settlements", got)
+		}
+		other := call
+		other.Key.ID = "call_1"
+		settle(t, win(t, here.Dedupe, other), dedupe.Done, "ok")
+	})
+}
+
+// A record may rot under a running call. What became of that stands in the log,
+// and neither the journal nor the store is asked for ever.
+func TestARecordThatRotsUnderARunningCall(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		w.Store = corrupting{w.Store, call.Key}
+		w.down.Store(false) // after which the renewal sees it
+		time.Sleep(time.Minute)
+		if got := w.renews.Load(); got != 1 || claim.Held() {
+			t.Errorf("renewed %d times, held %v", got, claim.Held())
+		}
+		expect(within(time.Second), t, here.Dedupe, call, dedupe.InFlight) // where it runs, they wait for it
+		began := time.Now()
+		if v, err := claim.Settle(t.Context(), done("paid")); !dedupe.IsCorrupt(err) || v == dedupe.Journaled {
+			t.Errorf("%v, %v", v, err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		here.says(t, "ERROR", "settlement lost", 1)
+		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// The same while its settlement waits in the journal.
+func TestARecordThatRotsWhileItsSettlementWaits(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
+		w.Store = corrupting{w.Store, call.Key}
+		w.down.Store(false)
+		time.Sleep(10 * time.Second)
+		here.says(t, "ERROR", "settlement lost", 1)
+		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
