@@ -93,7 +93,11 @@ func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, contex
 	if !c.goesOn() {
 		return ctx, func() {}
 	}
-	return context.WithDeadlineCause(apart{e.Life, ctx}, c.ownDeadline(), errCallDeadline)
+	end := c.ownDeadline()
+	if c.hurried && c.claim != nil {
+		c.claim.KeepUntil(end)
+	}
+	return context.WithDeadlineCause(apart{e.Life, ctx}, end, errCallDeadline)
 }
 
 // answerMargin is kept back from the caller's deadline, so that the result of

@@ -198,3 +198,24 @@ func TestWhatGoesOnKeepsToItsOwnLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatGoesOnKeepsItsClaim: for as long as the call may take, not its caller.
+func TestWhatGoesOnKeepsItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, takes(4*time.Minute), func(r *catalog.Route) {
+			r.Tool.Policy.AttemptTimeout, r.Tool.Policy.Deadline = 5*time.Minute, 5*time.Minute
+		}))
+		if res := leaving(t, s, "deadline", time.Second, calltest.Request("toolu_1", "refund")); calltest.Code(res) != tool.CodeInProgress {
+			t.Errorf("%v", res)
+		}
+		time.Sleep(3 * time.Minute)
+		if record, err := s.Store.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}); err != nil ||
+			!record.LeaseUntil.After(time.Now()) {
+			t.Errorf("its lease has ended: %v, %v", record, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if state := s.State("toolu_1"); state != dedupe.Done {
+			t.Errorf("it is %s", state)
+		}
+	})
+}
