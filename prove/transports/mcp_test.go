@@ -105,16 +105,19 @@ func mcpServer(execute func(name string, args mcpArgs) error) *mcp.Server {
 	return s
 }
 
+// mcpAttempts are those of one call.
+const mcpAttempts = 3
+
 func mcpConfig(server string) string {
 	return fmt.Sprintf(`
 store: {embedded: {path: ./sidecall.db}}
-defaults: {attempt_timeout: 20s, retry: {max_attempts: 3, base: 1ms, max: 5ms}}
+defaults: {attempt_timeout: 20s, retry: {max_attempts: %d, base: 1ms, max: 5ms}}
 backends:
   shop:
     mcp: {%s}
     breaker: {failures: 1000000}
     effects: {act: non_idempotent, put: idempotent, look: read_only, warm: read_only}
-`, server)
+`, mcpAttempts, server)
 }
 
 // front stands before a real streamable HTTP server and meets the first
@@ -318,7 +321,8 @@ func (a *audit) refusedThenSentAgain(c trial) {
 	}
 	harness.WaitFor(a.t, "the next session to be there", a.answers)
 	res = a.Call(a.request(c))
-	if asked, ran := a.site.requests(c.key), a.site.ledger.Executions(c.key); res.GetIsError() || asked != 2 || ran != 1 {
+	// On a busy machine a retry comes before the session is known to be lost.
+	if asked, ran := a.site.requests(c.key), a.site.ledger.Executions(c.key); res.GetIsError() || asked < 2 || asked > 1+mcpAttempts || ran != 1 {
 		a.broken("%s in the next session: %d requests, %d executions: %s", c.key, asked, ran, res.GetContent())
 	}
 }
