@@ -255,7 +255,7 @@ func (p *payments) bring(ctx context.Context, key string) error {
 			return nil
 		case code == "OUTCOME_UNKNOWN":
 			p.unknown.Add(1)
-		case code == "IN_PROGRESS", code == "OVERLOADED", strings.HasSuffix(code, "_UNAVAILABLE"): // not sent, or not yet at its end
+		case code == "IN_PROGRESS", code == "OVERLOADED", code == "TIMEOUT", strings.HasSuffix(code, "_UNAVAILABLE"): // not sent, or not yet at its end
 		default:
 			return fmt.Errorf("%s got %v", key, res)
 		}
