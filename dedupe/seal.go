@@ -11,8 +11,8 @@ import (
 // CRC-32C of that (4), the seal (4) and the result, up to the end. Its first byte
 // is a version of its own.
 //
-// The seal is the beginning of the SHA-1 of all that stands before it. The mark is
-// left out: it is set alone, and decides nothing. What decides (state, epoch, owner,
+// The seal is the beginning of the SHA-1 of all that stands before it, with 0 for
+// the mark: that is set alone, and decides nothing. What decides (state, epoch, owner,
 // lease) is thus checked wherever it is read, in a script too; the result, which
 // may be long, only where it is told.
 const (
@@ -86,6 +86,7 @@ func unseal(b, rest []byte) (result []byte, err error) {
 func seal(body []byte) uint32 {
 	h := sha1.New()                 //nolint:gosec // as above
 	_, _ = h.Write(body[:markAt])   // a hash never fails
+	_, _ = h.Write([]byte{0})       // as above
 	_, _ = h.Write(body[markAt+1:]) // as above
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }

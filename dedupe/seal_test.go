@@ -20,7 +20,7 @@ func sealed() (s Stored, b []byte) {
 func TestTheLayoutOfASealedRecord(t *testing.T) {
 	t.Parallel()
 	record, got := sealed()
-	want := unhex(t, "04"+wholeFixed[2:]+wholeCharges+"00000004"+"f6962291"+"71e7e568")
+	want := unhex(t, "04"+wholeFixed[2:]+wholeCharges+"00000004"+"f6962291"+"1f1bbe7a")
 	if want = append(want, "paid"...); !bytes.Equal(got, want) {
 		t.Errorf("stored as\n%x, want\n%x", got, want)
 	}

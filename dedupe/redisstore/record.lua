@@ -20,10 +20,13 @@ local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stored = redis.call('GET', KEYS[1])
--- The seal of a record of which the last byte before it is given. The mark is set
--- alone, and left out.
-local function seal(record, last)
-  return tonumber(string.sub(redis.sha1hex(string.sub(record, 1, 3) .. string.sub(record, 5, last)), 1, 8), 16)
+-- The seal of what stands before it in a record of a given mark, which counts as 0:
+-- it is set alone.
+local function seal(head, mark)
+  if mark ~= 0 then
+    head = string.sub(head, 1, 3) .. '\0' .. string.sub(head, 5)
+  end
+  return tonumber(string.sub(redis.sha1hex(head), 1, 8), 16)
 end
 -- The fields of the record, when there is one; rest is where its result begins.
 local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
@@ -33,7 +36,7 @@ if stored then
   if version == VERSION then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
       pcall(struct.unpack, LAYOUT, stored)
-    whole = whole and size == #stored - rest + 1 and sealed == seal(stored, rest - 5)
+    whole = whole and size == #stored - rest + 1 and sealed == seal(string.sub(stored, 1, rest - 5), waited)
   elseif version == VERSION_3 then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
       pcall(struct.unpack, LAYOUT_3, stored)
@@ -55,7 +58,7 @@ local sum = 0
 local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged)
   local record = struct.pack(UNSEALED, VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
     fingerprint, #owner, owner, #tool, tool, #charged, charged, #result, sum)
-  record = record .. struct.pack('>I4', seal(record, -1)) .. result
+  record = record .. struct.pack('>I4', seal(record, mark)) .. result
   redis.call('SET', KEYS[1], record, 'PX', retention)
   return record
 end
