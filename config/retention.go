@@ -28,7 +28,7 @@ func (k *checker) longestDeadline() (longest time.Duration, at []string) {
 	longest, at = k.Defaults.Deadline, []string{"defaults", "deadline"}
 	consider := func(deadline time.Duration, path ...string) {
 		if deadline > longest {
-			longest, at = deadline, append(path, "deadline")
+			longest, at = deadline, append(slices.Clone(path), "deadline")
 		}
 	}
 	for _, name := range k.toolNames {

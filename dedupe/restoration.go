@@ -36,7 +36,7 @@ func (r Restoration) Validate(by Knowledge) error {
 //	record   effect           →
 //	absent   may repeat       CLAIMED, same owner and epoch, lease from now
 //	absent   non_idempotent   UNKNOWN, same owner and epoch
-//	any      any              as it is
+//	there    whatever         as it is
 //
 // Nobody can know whether another has run the call meanwhile and was forgotten
 // too. So the owner of what must not be repeated starts nothing any more, but it

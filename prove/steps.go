@@ -64,6 +64,11 @@ var steps = []step{
 		},
 	},
 	{
+		name: "rolling upgrade", pkg: "./prove/upgrade", run: ".",
+		short: 5 * time.Minute, full: 15 * time.Minute,
+		rows: []string{"rolling upgrade under load, both versions on one Redis [redis]"},
+	},
+	{
 		name: "transports", pkg: "./prove/transports", run: ".", skip: "^TestRedisSilent$",
 		short: 4 * time.Minute, full: 60 * time.Minute,
 		rows: []string{

@@ -11,6 +11,7 @@ const (
 	operation    = "dedupe/embedded/operation.go"
 	committer    = "dedupe/embedded/committer.go"
 	reopen       = "dedupe/embedded/open.go"
+	sealing      = "dedupe/seal.go"
 	claim        = "dedupe/claim.go"
 	process      = "dedupe/process.go"
 	ticket       = "dedupe/ticket.go"
@@ -127,6 +128,8 @@ func scripts() []Mutant {
 // stores: what the stores in this process add to the state machine.
 func stores() []Mutant {
 	return []Mutant{
+		one("seal.go: the seal is not looked at", sealing, "!= seal(body):", "!= seal(body) && false:", sealedRecord),
+		one("seal.go: the result's checksum is not looked at", sealing, "!= ResultSum(result):", "!= ResultSum(result) && false:", sealedRecord),
 		short(one("memory: a record lives for the lease", memoryStore,
 			"s.put(req.Key, next, req.Retention, now)", "s.put(req.Key, next, req.Lease, now)", memoryHistories)),
 		one("memory: the clock of a process that was held up", memoryStore,

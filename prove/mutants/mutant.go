@@ -50,6 +50,7 @@ var (
 	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	unsynced          = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
 	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
+	sealedRecord      = test("./dedupe", "TestAnyByteOfASealedRecordCounts")
 	forgottenClaim    = test("./dedupe", "TestARunningCallThatTheStoreForgets")
 	longCall          = test("./dedupe", "TestARunningCallOutlivesItsRetention")
 	waiting           = test("./dedupe", "TestWaitingForAnotherProcess")

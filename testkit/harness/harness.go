@@ -114,6 +114,8 @@ type Sidecar struct {
 	// Release, when set before Run, has the process run without the race
 	// detector, whatever the environment says: for figures.
 	Release bool
+	// Binary, when set before Run, is run instead of this version's.
+	Binary string
 
 	t     testing.TB
 	env   []string
@@ -200,6 +202,9 @@ func (s *Sidecar) launch() {
 	binary, env := Binary(s.t), s.env
 	if s.Release {
 		binary = ReleaseBinary(s.t)
+	}
+	if s.Binary != "" {
+		binary = s.Binary
 	}
 	if s.fault != "" {
 		binary, env = FailpointBinary(s.t), append(slices.Clone(env), failpoint.Env+"="+s.fault)
