@@ -135,7 +135,10 @@ func (c *courier) patience() time.Duration {
 }
 
 // final reports errors that asking again cannot change.
-func final(err error) bool { return hopeless(err) || errors.Is(err, ErrClosed) }
+func final(err error) bool {
+	_, failed := errors.AsType[*FailedError](err)
+	return failed || hopeless(err) || errors.Is(err, ErrClosed)
+}
 
 // hopeless reports that no store will ever take a request.
 func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(err) }

@@ -1,6 +1,9 @@
 package dedupe
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The errors that a caller may want to tell apart. Every other error of a store
 // means that it could not be reached or could not do its work just now.
@@ -20,3 +23,20 @@ var (
 	// records expire.
 	ErrFull = errors.New("the store is full")
 )
+
+// FailedError is the error of a store that refuses everything until it is opened
+// again: what it holds, or is told, can no longer be trusted. Asking again is
+// useless meanwhile.
+type FailedError struct {
+	// File is the path of the file that it is about.
+	File  string
+	Cause error
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("the store %s has failed and must be opened again: %v; "+
+		"calls with an effect are refused until its file is seen to and the sidecar started anew", e.File, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *FailedError) Unwrap() error { return e.Cause }

@@ -26,7 +26,7 @@ type committer struct {
 	db     *database
 	queue  chan operation
 	quit   chan struct{} // closed when Close begins
-	exited chan struct{} // closed when nothing will be committed any more
+	exited chan struct{} // closed when the committer has ended
 }
 
 func newCommitter(d *database) *committer {
@@ -49,10 +49,22 @@ func (c *committer) closing() bool {
 	}
 }
 
-// stop commits what waits and ends the committer.
+// stuckAfter is how long the committer of a store that has failed has to end.
+const stuckAfter = time.Second
+
+// stop commits what waits and ends the committer. That of a store that has failed
+// may be stuck in the engine for ever, at a lock that somebody died with: it is
+// left there.
 func (c *committer) stop() {
 	close(c.quit)
-	<-c.exited
+	<-c.db.over
+	timer := time.NewTimer(stuckAfter)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+	case <-timer.C:
+		c.db.wedged.Store(true)
+	}
 }
 
 // do hands an operation to the committer and waits until it is on the disk. An
@@ -60,12 +72,8 @@ func (c *committer) stop() {
 // no effect.
 func (c *committer) do(ctx context.Context, op operation) error {
 	p := op.wait()
-	select {
-	case c.queue <- op:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.quit:
-		return dedupe.ErrClosed
+	if err := c.enqueue(ctx, op); err != nil {
+		return err
 	}
 	select {
 	case <-p.done:
@@ -75,18 +83,34 @@ func (c *committer) do(ctx context.Context, op operation) error {
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
-	case <-c.exited:
+	case <-c.db.over:
 		select {
 		case <-p.done: // in the last group
 			return p.err
 		default:
-			return dedupe.ErrClosed
+			p.withdraw()
+			return c.db.ended()
 		}
+	}
+}
+
+// enqueue hands an operation over; when the queue is full, it waits for its turn.
+func (c *committer) enqueue(ctx context.Context, op operation) error {
+	select {
+	case c.queue <- op:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.quit:
+		return dedupe.ErrClosed
+	case <-c.db.over:
+		return c.db.ended()
 	}
 }
 
 func (c *committer) run() {
 	defer close(c.exited)
+	defer c.db.end()
 	// A file cut short under us is a fault on a mapped page: an error of this
 	// store, not the end of the process.
 	debug.SetPanicOnFault(true)
@@ -187,14 +211,13 @@ func (c *committer) sweepAll() {
 // them changed something. bad is the index of the one that must be left out of
 // the next try; -1 when the transaction decided all of them.
 func (d *database) transact(ops []operation) (bad int, err error) {
-	tx, err := d.db.Begin(true)
+	t, err := d.beginWrite()
 	if err != nil {
-		return -1, closedError(err)
+		return -1, err
 	}
-	t := newTxn(tx, d)
 	for i, op := range ops {
 		before := t.writes
-		err := try(op, t)
+		err := d.try(op, t)
 		if err == nil {
 			continue
 		}
@@ -202,14 +225,14 @@ func (d *database) transact(ops []operation) (bad int, err error) {
 			op.wait().err = err // it failed before it changed anything
 			continue
 		}
-		return i, errors.Join(err, d.rollback(tx))
+		return i, errors.Join(err, d.rollback(t.tx))
 	}
 	if t.writes == 0 {
-		return -1, d.rollback(tx)
+		return -1, d.rollback(t.tx)
 	}
 	if err := d.sweep(t, 2*len(ops)+2); err != nil {
 		// It met a record that is damaged.
-		return -1, errors.Join(d.fail(err), d.rollback(tx))
+		return -1, errors.Join(d.fail(err), d.rollback(t.tx))
 	}
 	return -1, d.finishTx(t)
 }
@@ -217,10 +240,10 @@ func (d *database) transact(ops []operation) (bad int, err error) {
 var errPanic = errors.New("panic in the store")
 
 // try applies one operation, and makes an error of its panic.
-func try(op operation, t *txn) (err error) {
+func (d *database) try(op operation, t *txn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %w: %v", errPanic, dedupe.ErrCorrupt, p)
+			err = fmt.Errorf("%w: %w", errPanic, d.met(p))
 		}
 	}()
 	op.wait().err = nil

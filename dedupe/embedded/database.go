@@ -1,9 +1,10 @@
 package embedded
 
 import (
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,32 +35,30 @@ type database struct {
 	commit  func(*bbolt.Tx) error
 	clock   clock
 	index   *index
+	// original is the file that was opened.
+	original *original
 
 	// durable is the id of the last transaction that is on the disk.
 	durable atomic.Int64
 	// failure is set, once and for good, when the file can no longer be
 	// trusted to hold what is written to it.
 	failure atomic.Pointer[error]
-	wedged  atomic.Bool // a transaction died inside bbolt, holding its lock
+	// over is closed when nobody has to wait for the committer any more: the store
+	// has failed, or the committer has ended.
+	over     chan struct{}
+	overOnce sync.Once
+	// wedged: somebody died inside bbolt, holding its locks, or never came back.
+	wedged atomic.Bool
+	gate   sync.Mutex // see beginRead
 }
 
 // release lets go of the file.
 func (d *database) release() error {
 	if d.wedged.Load() {
 		// bbolt would wait for ever for a lock that its own panic left behind;
-		// closing the file releases the one that matters.
+		// closing the file releases the one that matters. What is mapped stays
+		// until the process ends: somebody may still be looking at it.
 		return d.file.Close()
 	}
-	return d.db.Close()
-}
-
-// fail makes the store refuse everything from now on. What the disk or the
-// kernel did with data that it failed to write is unknown, and a second try
-// that seems to succeed proves nothing about the first.
-func (d *database) fail(cause error) error {
-	err := fmt.Errorf("the store %s has failed and must be opened again: %w", d.path, cause)
-	if d.failure.CompareAndSwap(nil, &err) {
-		d.options.Log.Error("the store has failed", "path", d.path, "error", cause)
-	}
-	return err
+	return errors.Join(d.db.Close(), d.original.forget())
 }

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ import (
 type Store struct {
 	database
 	committer *committer
+	watching  sync.WaitGroup
 
 	closeOnce sync.Once
 	closeErr  error
@@ -69,7 +71,8 @@ func Open(path string, options Options) (*Store, error) {
 	if err := ensure(path); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	s := &Store{database: database{path: path, options: options, commit: commit}}
+	s := &Store{database: database{path: path, options: options, commit: commit, over: make(chan struct{})}}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if err := s.open(); err != nil {
 		return nil, explain(path, err)
 	}
@@ -77,6 +80,7 @@ func Open(path string, options Options) (*Store, error) {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
 	s.committer = newCommitter(&s.database)
+	s.watching.Go(func() { s.watch(s.committer.quit) }) // ends in Close
 	return s, nil
 }
 
@@ -194,6 +198,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.committer.stop()
+		s.watching.Wait()
 		s.closeErr = s.release()
 	})
 	return s.closeErr

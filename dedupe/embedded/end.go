@@ -1,12 +1,12 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 
-	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -20,21 +20,26 @@ const noLonger = "file resize error: "
 // finishTx commits. Only errors that leave the file as it was before can be
 // survived; after any other, nobody knows what the file holds.
 func (d *database) finishTx(t *txn) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.wedged.Store(true)
-			err = d.fail(fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p))
-		}
-	}()
+	defer d.dies(&err)
 	id := int64(t.tx.ID())
 	if err := t.setNumber(clockKey, dedupe.Millis(t.now)); err != nil {
 		return errors.Join(err, d.rollback(t.tx))
+	}
+	d.original.writing.Lock()
+	defer d.original.writing.Unlock()
+	// What is written to a file that is gone is not told as stored, and a copy that
+	// somebody has put there is not spoiled.
+	if err := cmp.Or(d.original.inPlace(), d.original.untouched()); err != nil {
+		return errors.Join(d.fail(err), d.rollback(t.tx))
 	}
 	failpoint.Hit(failpoint.CommitUnwritten)
 	err = d.commit(t.tx)
 	failpoint.Hit(failpoint.CommitSynced)
 	switch {
 	case err == nil:
+		if err := d.original.wrote(id); err != nil {
+			return d.fail(err)
+		}
 		d.index.apply(t.moved)
 		d.durable.Store(id)
 		return nil
@@ -54,21 +59,10 @@ func (d *database) finishTx(t *txn) (err error) {
 // engine syncs once more after it has written the page that makes one count: a
 // disk that is full only then leaves the transaction there, to last or not.
 func (d *database) counts(id int64) bool {
-	tx, err := d.db.Begin(false)
+	tx, err := d.beginRead()
 	if err != nil {
 		return true // nobody knows
 	}
 	counts := int64(tx.ID()) >= id
-	return tx.Rollback() != nil || counts
-}
-
-// rollback forgets a transaction.
-func (d *database) rollback(tx *bbolt.Tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.wedged.Store(true)
-			err = d.fail(fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p))
-		}
-	}()
-	return tx.Rollback()
+	return d.endRead(tx) != nil || counts
 }

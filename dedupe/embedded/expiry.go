@@ -25,17 +25,16 @@ const sweepBytes = 2 * groupBytes
 // sweepOnce sweeps in a transaction of its own; swept says that there may be
 // more.
 func (d *database) sweepOnce() (swept bool, err error) {
-	defer damaged(&err)
+	defer d.damaged(&err)
 	if durable, err := d.view(func(t *txn) error { swept = t.anythingDue(); return nil }); !durable || err != nil || !swept {
 		return false, err
 	}
-	tx, err := d.db.Begin(true)
+	t, err := d.beginWrite()
 	if err != nil {
-		return false, closedError(err)
+		return false, err
 	}
-	t := newTxn(tx, d)
 	if err := d.sweep(t, sweepIdle); err != nil {
-		return false, errors.Join(d.fail(err), d.rollback(tx))
+		return false, errors.Join(d.fail(err), d.rollback(t.tx))
 	}
 	return true, d.finishTx(t)
 }
@@ -48,7 +47,7 @@ func (t *txn) anythingDue() bool {
 
 // sweep removes at most limit records and limit outputs whose time is over.
 func (d *database) sweep(t *txn, limit int) (err error) {
-	defer damaged(&err)
+	defer d.damaged(&err)
 	for range limit {
 		more, err := t.sweepRecord()
 		if err != nil {

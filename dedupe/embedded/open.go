@@ -109,14 +109,14 @@ func (d *database) open() error {
 		d.index = index
 		tx, err := d.db.Begin(false)
 		if err != nil {
-			return errors.Join(err, d.db.Close())
+			return errors.Join(err, d.release())
 		}
 		opened := int64(tx.ID())
 		d.durable.Store(opened)
 		if err := tx.Rollback(); err != nil || opened == inspected {
 			return err
 		}
-		if err := d.db.Close(); err != nil {
+		if err := d.release(); err != nil {
 			return err
 		}
 	}
@@ -151,6 +151,9 @@ func (d *database) lock() error {
 	if err == nil && !os.SameFile(here, there) {
 		err = errors.New("the file was replaced while it was opened")
 	}
+	if err == nil {
+		d.original, err = newOriginal(d.path, d.file, here, db.Info().PageSize)
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -166,6 +169,14 @@ func openBolt(path string, options bbolt.Options) (db *bbolt.DB, err error) {
 		return db, err
 	}
 	return nil, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
+}
+
+// damaged turns a panic of the engine, or a page that cannot be read, into an
+// error: it has met a file that is not as it left it.
+func damaged(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p)
+	}
 }
 
 // resumeBatch is how many open claims are decided in one transaction.
@@ -207,17 +218,16 @@ func (d *database) resume() error {
 // decideClaims decides a batch of open claims, beginning after an id. It returns
 // the last one it decided, nil when there are no more.
 func (d *database) decideClaims(after []byte, unknown, free *int) (last []byte, err error) {
-	defer damaged(&err)
-	tx, err := d.db.Begin(true)
+	defer d.damaged(&err)
+	t, err := d.beginWrite()
 	if err != nil {
 		return nil, err
 	}
-	t := newTxn(tx, d)
 	ids := openClaims(t, after)
 	for _, id := range ids {
 		e, err := decodeEntry(id, t.records.Get(id))
 		if err != nil {
-			return nil, errors.Join(err, d.rollback(tx))
+			return nil, errors.Join(err, d.rollback(t.tx))
 		}
 		if !t.now.Before(e.expires) {
 			continue // forgotten, and swept soon
@@ -235,11 +245,11 @@ func (d *database) decideClaims(after []byte, unknown, free *int) (last []byte, 
 			*free++
 		}
 		if err := t.put(e, next, e.Retention); err != nil {
-			return nil, errors.Join(err, d.rollback(tx))
+			return nil, errors.Join(err, d.rollback(t.tx))
 		}
 	}
 	if len(ids) == 0 {
-		return nil, d.rollback(tx)
+		return nil, d.rollback(t.tx)
 	}
 	return ids[len(ids)-1], d.finishTx(t)
 }

@@ -80,23 +80,15 @@ func newTxn(tx *bbolt.Tx, d *database) *txn {
 // committed but not yet known to be on the disk; what f found is then not to be
 // told to anybody.
 func (d *database) view(f func(*txn) error) (durable bool, err error) {
-	defer damaged(&err)
+	defer d.damaged(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	tx, err := d.db.Begin(false)
+	tx, err := d.beginRead()
 	if err != nil {
 		return false, closedError(err)
 	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	defer func() { err = errors.Join(err, d.endRead(tx)) }()
 	durable = int64(tx.ID()) <= d.durable.Load()
 	return durable, f(newTxn(tx, d))
-}
-
-// damaged turns a panic of the engine, or a page that cannot be read, into an
-// error: it has met a file that is not as it left it.
-func damaged(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p)
-	}
 }
 
 func closedError(err error) error {
