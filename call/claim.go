@@ -74,7 +74,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *respon
 	case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:
 		return nil
 	default:
-		return c.result().Refused(c.subject().StoreDown(), explain.WhenStoreDown)
+		return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -292,6 +293,60 @@ func TestTheStoreIsDown(t *testing.T) {
 	if res := s.Call(calltest.Request("toolu_1", "get_order")); calltest.Code(res) != tool.CodeStoreUnavailable {
 		t.Errorf("a read-only tool, refused by config: %s", res.GetContent())
 	}
+}
+
+// failedStore claims, and then its file is gone.
+type failedStore struct {
+	dedupe.Store
+	failed atomic.Bool
+}
+
+var errFailed = &dedupe.FailedError{File: "/var/lib/sidecall/calls.db", Cause: errors.New("its file was removed")}
+
+func (f *failedStore) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if f.failed.Load() {
+		return dedupe.Admission{}, errFailed
+	}
+	return f.Store.Admit(ctx, req)
+}
+
+func (f *failedStore) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if f.failed.Load() {
+		return 0, errFailed
+	}
+	return f.Store.Settle(ctx, s)
+}
+
+// A store that has failed does not come back: nobody waits for it, and the answer
+// names the file that somebody has to see to.
+func TestTheStoreHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failedStore{Store: memory.New(memory.Options{})}
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			store.failed.Store(true)
+			return backend.Reply{Text: []byte("charged")}, nil
+		}}
+		s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, b), calltest.NewRoute(t, "get_order", tool.ReadOnly, b))
+		began := time.Now()
+		if res := s.Call(calltest.Request("toolu_1", "refund")); res.GetContent() != "charged" || res.GetRecorded() {
+			t.Errorf("the call at work: %s, recorded %v", res.GetContent(), res.GetRecorded())
+		}
+		res := s.Call(calltest.Request("toolu_2", "refund"))
+		if calltest.Code(res) != tool.CodeStoreUnavailable || b.Calls.Load() != 1 {
+			t.Errorf("a tool with an effect: %s", res.GetContent())
+		}
+		for _, word := range []string{"calls.db", "operator", "same id"} {
+			if !strings.Contains(res.GetContent(), word) {
+				t.Errorf("%q is not in %s", word, res.GetContent())
+			}
+		}
+		if res := s.Call(calltest.Request("toolu_1", "get_order")); res.GetContent() != "charged" || res.GetRecorded() {
+			t.Errorf("a read-only tool: %s, recorded %v", res.GetContent(), res.GetRecorded())
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("somebody waited %v for it", waited)
+		}
+	})
 }
 
 func TestSettlementOutlivesTheCaller(t *testing.T) {

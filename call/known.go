@@ -98,7 +98,7 @@ func (e *Executor) unlooked(c *call, refusal refusal) *response {
 	if c.seats.full != "" {
 		return c.overloaded()
 	}
-	return c.result().Refused(c.subject().StoreDown(), explain.WhenStoreDown)
+	return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)
 }
 
 // known answers a call from its record.

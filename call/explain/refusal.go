@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -101,8 +102,17 @@ func InProgress(id string) tool.Error {
 }
 
 // StoreDown refuses a call whose record cannot be seen: an earlier
-// request with its id may have done everything.
-func (s *Subject) StoreDown() tool.Error {
+// request with its id may have done everything. A store that has failed does not
+// come back by itself: its file is named, for whoever can see to it.
+func (s *Subject) StoreDown(why error) tool.Error {
+	if failed, ok := errors.AsType[*dedupe.FailedError](why); ok {
+		return tool.Error{
+			Code:       tool.CodeStoreUnavailable,
+			Constraint: fmt.Sprintf("the store that keeps calls from happening twice has failed: its file %s is damaged or gone", filepath.Base(failed.File)),
+			Hint: "Nothing was sent now. Calls are refused until an operator has seen to the file and started Sidecall anew: " +
+				"tell the user, or go on without it. After that, send the same call with the same id again." + s.warnOfAnother(),
+		}
+	}
 	return tool.Error{
 		Code:       tool.CodeStoreUnavailable,
 		Constraint: "the store that keeps calls from happening twice is down",

@@ -76,3 +76,32 @@ func (s *Store) unsyncable(t *testing.T) {
 		}
 	})
 }
+
+// A file that was removed can be had from the process that still holds it.
+func TestARemovedFileIsSavedFromTheProcess(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "done", "paid")
+	claim(t, s, request("at work", tool.NonIdempotent))
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Settle(t.Context(), settlement("at work", "paid")); err == nil {
+		t.Error("it is told as stored")
+	}
+	held, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := filepath.Join(t.TempDir(), "saved.db")
+	if err := os.WriteFile(saved, held, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, saved, Options{})
+	if got := lookup(t, again, "done"); got.State != dedupe.Done {
+		t.Errorf("done is %v", got.State)
+	}
+	if got := lookup(t, again, "at work"); got.State != dedupe.Unknown {
+		t.Errorf("at work is %v", got.State)
+	}
+}
