@@ -22,9 +22,21 @@ func openDedupe(cfg *config.Config, t *telemetry.Telemetry) (*dedupe.Dedupe, err
 		return nil, errors.Join(err, store.Close())
 	}
 	return dedupe.New(store, dedupe.Options{
-		Journal: journal, Log: t.Logger,
+		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Retention: cfg.Retention, Incarnation: incarnation(),
 	}), nil
+}
+
+// maxLateBytes is what may wait in memory for a disk that stands still.
+const maxLateBytes = 16 << 20
+
+// lateBytes is for the store that has no journal unless a second disk is there
+// for one. Who has switched the journal of another store off is taken at his word.
+func lateBytes(cfg *config.Config) int64 {
+	if cfg.Store.Kind() == "embedded" {
+		return maxLateBytes
+	}
+	return 0
 }
 
 // incarnation names this process in the records it owns.

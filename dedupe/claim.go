@@ -199,8 +199,8 @@ func (c *Claim) stop() {
 // the most: repeating a settlement is harmless. With a journal it is asked for
 // 2 s at the most, for 250 ms when it is known to be down; then the settlement
 // goes to the journal, which is not bounded by ctx but takes 3 s at the most,
-// and the verdict is Journaled. A store that has forgotten the call is told
-// again; Superseded means that somebody else has decided it. Whatever comes of
+// and the verdict is Journaled; likewise when it waits in memory, for which no
+// store is given up sooner. A store that has forgotten the call is told again; Superseded means that somebody else has decided it. Whatever comes of
 // it, the claim is no longer renewed afterwards, and duplicates that waited here
 // go on. An error means that the settlement may or may not be recorded.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {

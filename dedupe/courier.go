@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -29,7 +30,7 @@ const (
 //	Ticket.Admit ── answer not heard ───▶ memory ───▶ giveBack ─┘
 //
 // What tells what became of a call is in the journal, where it survives the
-// process. What only gives a claim back, under which nothing was sent, is in
+// process, if there is one that does. What only gives a claim back, under which nothing was sent, is in
 // memory: the end of its lease does the same, later.
 //
 // Each has a goroutine that makes rounds from New to Close: a long journal must
@@ -44,8 +45,10 @@ type courier struct {
 	// settlements give up sooner and decides nothing else.
 	down atomic.Bool
 
-	journal Journal       // nil: there is none
-	late    chan struct{} // the replay has a reason to look now
+	journal Journal // nil: there is none
+	// volatile: the journal is lost with the process.
+	volatile bool
+	late     chan struct{} // the replay has a reason to look now
 	// replayPause is before the next try to replay; triedAt is when the one that
 	// failed began. They are the replay's own.
 	replayPause time.Duration
@@ -69,6 +72,7 @@ func newCourier(store Store, o Options, l *life) *courier {
 		store: store, lease: o.Lease, life: l, log: o.Log, journal: o.Journal,
 		late: make(chan struct{}, 1), lost: make(chan struct{}, 1), replayPause: replayFirst,
 	}
+	_, c.volatile = o.Journal.(*satchel)
 	c.start(c.giveBackRound)
 	if c.journal != nil {
 		c.start(c.replayRound)
@@ -101,10 +105,26 @@ func nudge(wake chan<- struct{}) {
 	}
 }
 
+// last brings what would be lost with the process to the store, if it takes it
+// now.
+func (c *courier) last(ctx context.Context) {
+	if c.volatile && c.journal.Waiting() > 0 {
+		_ = c.replay(ctx) // what is left is told by close
+	}
+}
+
 // close closes the journal.
 func (c *courier) close() error {
 	if c.journal == nil {
 		return nil
+	}
+	if s, ok := c.journal.(*satchel); ok {
+		for group := s.after(0); len(group) > 0; group = s.after(0) {
+			for _, entry := range group {
+				s.Done(entry.Seq)
+				c.lose(c.log.With("call", entry.Settlement), errProcessEnds)
+			}
+		}
 	}
 	return c.journal.Close()
 }
@@ -125,7 +145,7 @@ func (c *courier) heard(err error) {
 // patience is how long a settlement may ask the store.
 func (c *courier) patience() time.Duration {
 	switch {
-	case c.journal == nil:
+	case c.journal == nil, c.volatile:
 		return c.lease
 	case c.down.Load():
 		return min(c.lease, patienceDown)
@@ -161,13 +181,15 @@ type LateState struct {
 	Lost int64
 	// Damaged is how many damages of the journal's file were found.
 	Damaged int64
+	// InMemory: what waits is lost with the process, for there is no journal.
+	InMemory bool
 }
 
 func (c *courier) state() LateState {
 	n := &c.count
 	state := LateState{Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load()}
 	if c.journal != nil {
-		state.Waiting, state.Damaged = c.journal.Waiting(), c.journal.Damaged()
+		state.Waiting, state.Damaged, state.InMemory = c.journal.Waiting(), c.journal.Damaged(), c.volatile
 	}
 	return state
 }

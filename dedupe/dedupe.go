@@ -131,6 +131,7 @@ func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 // for what runs in the background, and closes the store. The server calls it
 // when no claim is left: a claim settled later gets ErrClosed.
 func (d *Dedupe) Close(ctx context.Context) error {
+	d.courier.last(ctx)
 	ended, err := d.life.end(ctx)
 	if !ended {
 		return nil

@@ -23,6 +23,10 @@ type Options struct {
 	// Journal keeps the settlements that the store does not take in time; nil:
 	// there is none. It is the Dedupe's own from then on: Close closes it.
 	Journal Journal
+	// LateBytes bounds what is kept in memory of such settlements when there is no
+	// Journal: the store gets them if it comes back while this process lives. 0:
+	// none, they are lost at once.
+	LateBytes int64
 	// Log is told what becomes of them. Default: nobody.
 	Log *slog.Logger
 }
@@ -38,6 +42,9 @@ func (o Options) withDefaults() Options {
 	o.Retention = max(o.Retention, o.Lease)
 	if o.MaxWait <= 0 {
 		o.MaxWait = 10 * time.Minute
+	}
+	if o.Journal == nil && o.LateBytes > 0 {
+		o.Journal = &satchel{max: o.LateBytes}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -27,7 +27,7 @@ func (c *courier) keep(ctx context.Context, entry Late, storeError error) (Settl
 	case hopeless(storeError):
 		c.lose(log, storeError) // which is what the journal would say too
 		return 0, storeError
-	case c.journal == nil:
+	case c.journal == nil, c.volatile && final(storeError): // it does not come back
 		c.lose(log, errNoJournal)
 		return 0, storeError
 	}
@@ -45,12 +45,19 @@ func (c *courier) keep(ctx context.Context, entry Late, storeError error) (Settl
 		c.lose(log, err)
 		return 0, errors.Join(storeError, err)
 	}
-	log.Error("settlement journaled: the store did not take it in time, and gets it later", "waiting", c.journal.Waiting())
+	what := "settlement journaled: the store did not take it in time, and gets it later"
+	if c.volatile {
+		what = "settlement kept in memory: the store did not take it in time, and gets it later if this process lives until then"
+	}
+	log.Error(what, "waiting", c.journal.Waiting())
 	nudge(c.late)
 	return Journaled, nil
 }
 
-var errNoJournal = errors.New("there is no journal")
+var (
+	errNoJournal   = errors.New("there is no journal")
+	errProcessEnds = errors.New("there is no journal, and the process ends")
+)
 
 // lose counts and says that nobody has a settlement.
 func (c *courier) lose(log *slog.Logger, journalError error) {
@@ -68,9 +75,7 @@ func (c *courier) replayRound() (rest time.Duration, wake <-chan struct{}) {
 		return early, nil // whatever woke it
 	}
 	began, ended := time.Now(), c.count.ended.Load()
-	err := c.journal.Replay(c.life.background, func(ctx context.Context, entry Late) error {
-		return survive(func() error { return c.deliver(ctx, entry) })
-	})
+	err := c.replay(c.life.background)
 	if err == nil {
 		return 0, nil
 	}
@@ -85,6 +90,13 @@ func (c *courier) replayRound() (rest time.Duration, wake <-chan struct{}) {
 	rest = c.replayPause/2 + rand.N(c.replayPause/2)
 	c.replayPause = min(2*c.replayPause, replayMax)
 	return rest, c.late
+}
+
+// replay brings what waits to the store, once.
+func (c *courier) replay(ctx context.Context) error {
+	return c.journal.Replay(ctx, func(ctx context.Context, entry Late) error {
+		return survive(func() error { return c.deliver(ctx, entry) })
+	})
 }
 
 // deliver brings one entry to the store. An error means that it stays.

@@ -50,7 +50,8 @@ const (
 	Superseded
 	// Journaled is the verdict of Claim.Settle alone, no store gives it: the
 	// store could not be reached in time, the settlement is durable in the
-	// journal, and the store gets it from there.
+	// journal, and the store gets it from there. Without a journal it may wait in
+	// memory, see Options.LateBytes.
 	Journaled
 )
 

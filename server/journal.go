@@ -10,7 +10,7 @@ import (
 // JournalReadiness is the part of /readyz about settlements that the store did
 // not take in time. None of it makes a sidecar unready: calls can be taken.
 type JournalReadiness struct {
-	// Waiting is how many wait in the journal for the store.
+	// Waiting is how many wait in the journal, or in memory, for the store.
 	Waiting int `json:"waiting"`
 	// Lost is how many neither the store nor the journal took, Damaged how many
 	// damages of the journal's file were found, both since the start.
@@ -24,7 +24,11 @@ type JournalReadiness struct {
 func journalReadiness(state dedupe.LateState) *JournalReadiness {
 	var parts []string
 	if state.Waiting > 0 {
-		parts = append(parts, counted(state.Waiting, "settlement waits in the journal", "settlements wait in the journal"))
+		where := "in the journal"
+		if state.InMemory {
+			where = "in memory, until the store takes it or the process ends"
+		}
+		parts = append(parts, counted(state.Waiting, "settlement waits ", "settlements wait ")+where)
 	}
 	if state.Lost > 0 {
 		parts = append(parts, counted(state.Lost, "settlement was lost", "settlements were lost")+": neither the store nor a journal has it, and the call stays unknown")
