@@ -72,6 +72,9 @@ type Invocation struct {
 	IdempotencyKey string
 	// Attempt counts from 1.
 	Attempt int
+	// Right to send the call, which the backend asks for right before the first
+	// byte of the request leaves: Withheld. nil is always held.
+	Right Right
 	// Effect of the tool: what the transport may consider harmless to repeat.
 	Effect tool.Effect
 	// RejectsBeforeWork as in tool.Policy.

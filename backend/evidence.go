@@ -30,6 +30,7 @@ const (
 	ErrorTypeGoAway            = "http2_goaway"
 	ErrorTypeStreamReset       = "http2_stream_reset"
 	ErrorTypeAddressRefused    = "address_refused"
+	ErrorTypeUnfit             = "connection_unfit"
 	ErrorTypeNetwork           = "network"
 )
 
@@ -68,6 +69,15 @@ func Classify(ctx context.Context, err error, wrote bool) *tool.Failure {
 		failure.Evidence = tool.NotExecuted
 	}
 	return failure
+}
+
+// NoneFit is the failure of a request that was not sent, since upstream had ended
+// every connection that it found, or sent on it what nobody had asked for.
+func NoneFit() *tool.Failure {
+	return &tool.Failure{
+		Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted, ErrorType: ErrorTypeUnfit,
+		Constraint: "on every open connection to the upstream there was an answer that nobody had asked for, or its end",
+	}
 }
 
 // NeverConnected reports whether err by itself says that no connection was

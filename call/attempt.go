@@ -23,7 +23,6 @@ var errAttemptLimit = errors.New("the timeout of the attempt has passed")
 // errand is what every attempt of a call is told: what to ask of whom.
 type errand struct {
 	route *catalog.Route
-	claim *dedupe.Claim // nil when nothing is recorded
 	trace *telemetry.Call
 	// room hears how long an attempt took.
 	room       limit.Pass
@@ -47,11 +46,11 @@ func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canoni
 
 // attempt makes attempt n behind the guards: is the claim still held, does the
 // breaker allow it, does the rate limit. What they refuse has not been sent and
-// says nothing about the backend.
+// says nothing about the backend. Whether the claim is held the backend asks
+// again, right before the first byte leaves; here it saves the way to there.
 func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
-	if r.claim != nil && !r.claim.Held() {
-		return notSent(tool.Failure{Code: tool.CodeStoreUnavailable, ErrorType: "lease_lost",
-			Constraint: "the claim on this call ran out before it was sent"})
+	if withheld := r.invocation.Withheld(); withheld != nil {
+		return notSent(*withheld)
 	}
 	done, err := r.route.Breaker.Allow()
 	if err != nil {
@@ -81,6 +80,10 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	began := time.Now()
 	reply, failure, stack := r.invoke(ctx, in)
 	took := time.Since(began)
+	if backend.WasWithheld(failure) {
+		ended, verdict = failure, breaker.Ignored
+		return notSent(*failure)
+	}
 	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = reading.Failure

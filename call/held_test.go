@@ -3,10 +3,13 @@ package call_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/testkit/calltest"
 
@@ -38,6 +41,47 @@ func TestNothingIsSentUnderAClaimThatRanOut(t *testing.T) {
 			if held := wait < 30*time.Second; held != (b.Calls.Load() == 2) || held == res.GetIsError() {
 				t.Errorf("after %v: %d attempts, %s", wait, b.Calls.Load(), res.GetContent())
 			}
+		}
+	})
+}
+
+// TestAClaimThatRunsOutOnTheWay: the backend asks once more when its connection
+// is there, which may take longer than the lease. Nothing was sent then, and the
+// backend is not to blame.
+func TestAClaimThatRunsOutOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		b := calltest.Answers("ok")
+		answer := b.Do
+		b.Do = func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+			time.Sleep(time.Minute) // a handshake; the lease is 30 s
+			if withheld := in.Withheld(); withheld != nil {
+				return backend.Reply{}, withheld
+			}
+			sent.Add(1)
+			return answer(ctx, in)
+		}
+		for _, renewed := range []bool{false, true} {
+			store := dedupe.Store(memory.New(memory.Options{}))
+			if !renewed {
+				store = unrenewed{store}
+			}
+			s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, calltest.WithBreaker(1), func(r *catalog.Route) {
+				r.Tool.Policy.AttemptTimeout = 2 * time.Minute
+				r.Tool.Policy.Deadline = 5 * time.Minute
+			}))
+			for i := range 2 { // the breaker would open at one failure
+				res := s.Call(calltest.Request(fmt.Sprint("toolu_", i), "refund"))
+				switch {
+				case renewed && res.GetIsError():
+					t.Errorf("renewed: %s", res.GetContent())
+				case !renewed && (calltest.Code(res) != tool.CodeStoreUnavailable || res.GetRecovery().GetAttempts() != 0):
+					t.Errorf("not renewed: %d attempts, %s", res.GetRecovery().GetAttempts(), res.GetContent())
+				}
+			}
+		}
+		if n := sent.Load(); n != 2 {
+			t.Errorf("%d requests were sent, want 2", n)
 		}
 	})
 }

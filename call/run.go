@@ -29,11 +29,14 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 
 	limits := &c.snapshot.Limits
 	errand := newErrand(c.route, c.Key, c.args, c.canonical, limits.KeepOutputBytes)
-	errand.claim, errand.trace, errand.room, errand.invocation.MaxChars = c.claim, &c.trace, c.seats.room, c.outputLimit()
+	errand.trace, errand.room, errand.invocation.MaxChars = &c.trace, c.seats.room, c.outputLimit()
 	if c.hurried {
 		errand.caller = ctx
 	}
 	reopened := c.claim != nil && c.claim.Epoch() > 1
+	if c.claim != nil { // else nothing is recorded
+		errand.invocation.Right = c.claim
+	}
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
 		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)

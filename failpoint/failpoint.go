@@ -43,9 +43,12 @@ const (
 	AdmissionDurable Name = "admission.durable"
 	// ClaimWon: the claim is held, no attempt has begun.
 	ClaimWon Name = "claim.won"
-	// RequestUnsent: the lease was checked, the request to the upstream is
-	// ready and not written.
+	// RequestUnsent: the request to the upstream is ready, and there may not be
+	// a connection yet.
 	RequestUnsent Name = "request.unsent"
+	// RequestLeaving: the right to send was asked, and the first byte is not
+	// written (HTTP/1.1). A panic here ends the process.
+	RequestLeaving Name = "request.leaving"
 	// ResponseHeaders: the upstream has answered, its body is not read.
 	ResponseHeaders Name = "response.headers"
 	// ResponseRead: the answer is read.
@@ -77,8 +80,8 @@ const (
 // Names returns every name.
 func Names() []Name {
 	return []Name{
-		AdmissionUnsent, AdmissionDurable, ClaimWon, RequestUnsent, ResponseHeaders, ResponseRead,
-		ReplyInterpreted, SettlementUnsent, SettlementDurable, ResultUnsent, ResultSent,
+		AdmissionUnsent, AdmissionDurable, ClaimWon, RequestUnsent, RequestLeaving, ResponseHeaders,
+		ResponseRead, ReplyInterpreted, SettlementUnsent, SettlementDurable, ResultUnsent, ResultSent,
 		CommitUnwritten, CommitUnsynced, CommitSynced, RenewalUnsent, RenewalDurable,
 	}
 }

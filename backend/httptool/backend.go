@@ -20,11 +20,11 @@
 //
 // # What a failure proves
 //
-// The transport counts the bytes that a connection has written (countedConn),
-// and the trace of an attempt (attempt) tells which connection it got and
-// whether writing has begun. With that backend.Classify knows whether anything
-// was sent. For HTTP/2, where requests share a connection, everything after the
-// connection was found counts as sent, unless the peer says otherwise.
+// The connections count the bytes that were written to them, and the trip of a
+// request tells which it got and whether writing has begun (package conn). With
+// that backend.Classify knows whether anything was sent. For HTTP/2, where
+// requests share a connection, everything after the connection was found counts
+// as sent, unless the peer says otherwise.
 package httptool
 
 import (
@@ -34,6 +34,7 @@ import (
 	"sync"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/conn"
 )
 
 // Backend is an HTTP API whose tools are registered one by one. It implements
@@ -42,7 +43,9 @@ type Backend struct {
 	name      string
 	origin    *origin
 	transport *http.Transport
-	conns     *connections
+	conns     *conn.Set
+	// shared says that requests may share a connection, over HTTP/2.
+	shared    bool
 	redact    *redactor
 	endpoints sync.Map // tool name → *endpoint
 	inFlight  sync.WaitGroup
@@ -57,12 +60,13 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", cfg.Name, err)
 	}
-	conns := newConnections()
+	conns := conn.NewSet()
 	return &Backend{
 		name:      cfg.Name,
 		origin:    origin,
 		transport: newTransport(cfg, conns),
 		conns:     conns,
+		shared:    origin.scheme == "https" && !cfg.DisableHTTP2,
 		redact:    newRedactor(cfg.Headers),
 	}, nil
 }
@@ -96,7 +100,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	case <-idle:
 	case <-ctx.Done():
 		err = fmt.Errorf("backend %s: closed with calls in flight: %w", b.name, context.Cause(ctx))
-		b.conns.closeAll()
+		b.conns.Close()
 		<-idle // without connections, old or new, they fail at once
 	}
 	// Calls that ended meanwhile left their connections idle.

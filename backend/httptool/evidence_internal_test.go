@@ -49,7 +49,7 @@ func TestARequestOfWhichNothingWasWrittenDidNotRun(t *testing.T) {
 				}
 				var broken atomic.Bool
 				dials := 0
-				b.transport.DialContext = b.conns.dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				b.transport.DialContext = b.conns.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 					dials++
 					conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 					return brittleConn{conn, &broken, c.partial}, err
@@ -93,9 +93,7 @@ func TestConnectionsAreForgottenWhenTheyClose(t *testing.T) {
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	b.conns.mu.Lock()
-	defer b.conns.mu.Unlock()
-	if n := len(b.conns.open); n != 0 {
+	if n := b.conns.Len(); n != 0 {
 		t.Errorf("%d connections are still known", n)
 	}
 }

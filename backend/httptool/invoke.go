@@ -3,8 +3,10 @@ package httptool
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/conn"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -29,24 +31,58 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	return b.exchange(ctx, req, call)
 }
 
+// unfitConns is how many connections in a row a request may find unfit. Each of
+// them is closed, and nothing was written to it.
+const unfitConns = 8
+
 // exchange makes the request and reads the answer, following harmless
 // redirects.
 func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invocation) (backend.Reply, *tool.Failure) {
-	for hop := 0; ; hop++ {
-		var try attempt
+	sending, stop := ctx, context.CancelFunc(nil)
+	if b.shared && call.Right != nil {
+		sending, stop = context.WithCancel(ctx)
+		defer stop()
+	}
+	for hop, unfit := 0, 0; ; {
+		trip := conn.Trip{Right: call.Right, Stop: stop}
 		failpoint.Hit(failpoint.RequestUnsent)
-		resp, err := b.transport.RoundTrip(req.build(try.watch(ctx)))
-		if err != nil {
-			return backend.Reply{}, backend.Classify(ctx, err, try.wrote())
+		resp, err := b.transport.RoundTrip(req.build(trip.Watch(sending)))
+		switch fate := trip.Fate(err); {
+		case fate == conn.Underway && err == nil:
+		case fate == conn.Underway:
+			return backend.Reply{}, backend.Classify(ctx, err, trip.Wrote())
+		default:
+			disown(resp)
+			if unfit++; fate == conn.Unfit && unfit < unfitConns {
+				continue
+			}
+			return backend.Reply{}, notSent(fate)
 		}
 		failpoint.Hit(failpoint.ResponseHeaders)
 		if next := follow(resp, req, call.Effect, hop); next != nil {
 			discard(resp.Body)
 			req = next
+			hop++
 			continue
 		}
 		reply, failure := b.read(ctx, resp, call)
 		failpoint.Hit(failpoint.ResponseRead)
 		return reply, failure
 	}
+}
+
+// disown throws away what came on a connection without being the answer to the
+// request, if anything did.
+func disown(resp *http.Response) {
+	if resp != nil {
+		_ = resp.Body.Close() // the connection is closed already
+	}
+}
+
+// notSent is a request that was kept from leaving.
+func notSent(fate conn.Fate) *tool.Failure {
+	if fate == conn.Withheld {
+		return backend.LeaseLost()
+	}
+	return backend.NoneFit()
 }

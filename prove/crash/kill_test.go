@@ -48,6 +48,7 @@ var everyStep = []step{
 	{at: failpoint.AdmissionDurable, each: 1, which: 1, left: claimed},
 	{at: failpoint.ClaimWon, each: 1, which: 1, left: claimed},
 	{at: failpoint.RequestUnsent, each: 1, which: 1, left: claimed},
+	{at: failpoint.RequestLeaving, each: 1, which: 1, left: claimed},
 	{at: outside, left: ran},
 	{at: failpoint.ResponseHeaders, each: 1, which: 1, left: ran},
 	{at: failpoint.ResponseRead, each: 1, which: 1, left: ran},

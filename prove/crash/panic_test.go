@@ -28,10 +28,11 @@ func TestPanicAtEveryStepRedis(t *testing.T) {
 	newPanics(t, "redis", panicSteps()).run(t, 4, startRedis(t))
 }
 
-// panicSteps are the steps at which code of the sidecar runs.
+// panicSteps are the steps at which code of the sidecar runs. The one before the
+// first byte is in a goroutine of net/http, where a panic kills.
 func panicSteps() (steps []step) {
 	for _, s := range everyStep {
-		if s.at != outside && s.at != failpoint.ResultSent {
+		if s.at != outside && s.at != failpoint.RequestLeaving && s.at != failpoint.ResultSent {
 			steps = append(steps, s)
 		}
 	}

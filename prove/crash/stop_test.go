@@ -37,9 +37,10 @@ type place struct {
 
 var places = []place{
 	{name: "claim won, nothing sent", at: failpoint.ClaimWon},
+	{name: "on the way to the connection", at: failpoint.RequestUnsent},
 	// Between the last look at the lease and the first byte: the gap that nobody
 	// can close. The call is then late, and still not made twice.
-	{name: "lease checked, nothing sent", at: failpoint.RequestUnsent, late: true},
+	{name: "lease checked, nothing sent", at: failpoint.RequestLeaving, late: true},
 	{name: "in the attempt", ran: true},
 	{name: "before the settlement", at: failpoint.SettlementUnsent, ran: true},
 }

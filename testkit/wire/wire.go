@@ -66,16 +66,43 @@ func HTTP1(tb testing.TB, handle func(x *Exchange) bool) (url string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	accept(tb, listener, func(conn net.Conn) {
-		in := bufio.NewReader(conn)
-		for n := 1; ; n++ {
-			req, err := http.ReadRequest(in)
-			if err != nil || !handle(&Exchange{Request: req, Nth: n, Conn: conn}) {
-				return
-			}
-		}
-	})
+	accept(tb, listener, func(conn net.Conn) { serveRequests(conn, handle) })
 	return "http://" + listener.Addr().String()
+}
+
+// HTTPS1 is HTTP1 over TLS; roots trust its certificate.
+func HTTPS1(tb testing.TB, handle func(x *Exchange) bool) (url string, roots *x509.CertPool) {
+	tb.Helper()
+	listener, cert := secure(tb, "http/1.1")
+	accept(tb, listener, func(conn net.Conn) { serveRequests(conn, handle) })
+	roots = x509.NewCertPool()
+	roots.AddCert(cert)
+	return "https://" + listener.Addr().String(), roots
+}
+
+func serveRequests(conn net.Conn, handle func(x *Exchange) bool) {
+	in := bufio.NewReader(conn)
+	for n := 1; ; n++ {
+		req, err := http.ReadRequest(in)
+		if err != nil || !handle(&Exchange{Request: req, Nth: n, Conn: conn}) {
+			return
+		}
+	}
+}
+
+// secure listens on a loopback port with a certificate of its own.
+func secure(tb testing.TB, protocol string) (net.Listener, *x509.Certificate) {
+	tb.Helper()
+	identity := httptest.NewUnstartedServer(nil)
+	identity.StartTLS()
+	identity.Close() // only its certificate is wanted
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: identity.TLS.Certificates, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS12,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return listener, identity.Certificate()
 }
 
 // accept serves connections until the end of the test, which closes them.
@@ -165,19 +192,11 @@ func (s *HTTP2) CAFile(tb testing.TB) string {
 // or does not; false closes the connection. It ends with the test.
 func StartHTTP2(tb testing.TB, handle func(s *Stream) bool) *HTTP2 {
 	tb.Helper()
-	identity := httptest.NewUnstartedServer(nil)
-	identity.StartTLS()
-	identity.Close() // only its certificate is wanted
+	listener, cert := secure(tb, "h2")
 	roots := x509.NewCertPool()
-	roots.AddCert(identity.Certificate())
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: identity.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	roots.AddCert(cert)
 	accept(tb, listener, func(conn net.Conn) { serveFrames(conn, handle) })
-	return &HTTP2{URL: "https://" + listener.Addr().String(), Roots: roots, cert: identity.Certificate()}
+	return &HTTP2{URL: "https://" + listener.Addr().String(), Roots: roots, cert: cert}
 }
 
 func serveFrames(conn net.Conn, handle func(s *Stream) bool) {
