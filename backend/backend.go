@@ -77,8 +77,9 @@ type Invocation struct {
 	Right Right
 	// Effect of the tool: what the transport may consider harmless to repeat.
 	Effect tool.Effect
-	// RejectsBeforeWork as in tool.Policy.
+	// RejectsBeforeWork and FailsCleanly as in tool.Policy.
 	RejectsBeforeWork []int
+	FailsCleanly      bool
 	// MaxBytes bounds what is read of the reply. Reading stops there; the
 	// reply then says so and is not a failure.
 	MaxBytes int64

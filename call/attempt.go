@@ -39,8 +39,8 @@ func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canoni
 		Tool: route.Tool.Name, Target: route.Target,
 		Args: canonical, Parsed: args,
 		IdempotencyKey: idempotencyKey(key), Effect: route.Tool.Effect,
-		RejectsBeforeWork: route.Tool.Policy.RejectsBeforeWork,
-		MaxBytes:          maxBytes, MaxChars: route.Tool.Policy.MaxOutputChars,
+		RejectsBeforeWork: route.Tool.Policy.RejectsBeforeWork, FailsCleanly: route.Tool.Policy.FailsCleanly,
+		MaxBytes: maxBytes, MaxChars: route.Tool.Policy.MaxOutputChars,
 	}}
 }
 

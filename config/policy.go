@@ -79,6 +79,7 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 			Max:         cmp.Or(r.Retry.Max, retry.Max),
 		},
 		RejectsBeforeWork: slices.Clone(r.RejectsBeforeWork),
+		FailsCleanly:      r.FailsCleanly,
 		MaxOutputChars:    cmp.Or(r.MaxOutputChars, c.Defaults.MaxOutputChars),
 		OutputStrategy:    cmp.Or(r.Output, c.Defaults.Output),
 		Untrusted:         trust == Untrusted,

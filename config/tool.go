@@ -44,7 +44,7 @@ type HTTPTool struct {
 // SIDECALL_IDEMPOTENCY_KEY.
 type ExecTool struct {
 	Argv      []Text           `yaml:"argv" doc:"Program and arguments. No shell, no placeholders: arguments are JSON on stdin." required:"true" items:"1"`
-	ExitCodes map[int]ExitCode `yaml:"exit_codes" doc:"What exit codes other than 0 mean. Without an entry: UNRECOVERABLE." keys:"exit_code"`
+	ExitCodes map[int]ExitCode `yaml:"exit_codes" doc:"What exit codes other than 0 mean. Without an entry: UNRECOVERABLE; of a non_idempotent tool without fails_cleanly, of unknown outcome." keys:"exit_code"`
 }
 
 // ExitCode is what an exit code means: Success, or a failure with Code.
@@ -68,6 +68,7 @@ type CallRules struct {
 	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened, named to the model. Without this key: verify.tool." format:"name"`
 	Verify            *Verify       `yaml:"verify" doc:"How to find out by itself what became of a call of unknown outcome."`
 	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses, such as 429 and 503, that prove that this upstream did not start working." min:"400" max:"599"`
+	FailsCleanly      bool          `yaml:"fails_cleanly" doc:"When the tool itself says that it failed (an exit code, an MCP isError or JSON-RPC -32602), it has done nothing. Without this key the outcome of such a non_idempotent call is unknown."`
 	AttemptTimeout    time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt. Without this key: defaults.attempt_timeout." min:"1ms" max:"24h"`
 	Deadline          time.Duration `yaml:"deadline" doc:"Time for the whole call. Without this key: defaults.deadline." min:"1ms" max:"24h"`
 	Retry             RetryRules    `yaml:"retry" doc:"Retry policy. Keys not written: defaults.retry."`

@@ -92,6 +92,9 @@ type Policy struct {
 	// RejectsBeforeWork lists the HTTP statuses (429, 503) that prove that this
 	// upstream did not start working. Elsewhere they prove nothing.
 	RejectsBeforeWork []int
+	// FailsCleanly is the operator's word that a call which the tool itself says
+	// has failed (an exit code, an MCP isError) has done nothing.
+	FailsCleanly bool
 
 	// MaxOutputChars limits content in characters (code points), notice
 	// included.

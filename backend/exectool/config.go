@@ -44,7 +44,8 @@ type Command struct {
 	// Argv is the program and its fixed arguments.
 	Argv []string
 	// ExitCodes says what exit codes other than 0 mean. One that is not
-	// listed is UNRECOVERABLE, definite.
+	// listed is UNRECOVERABLE, and as good as the command's word
+	// (backend.Invocation.OwnWord).
 	ExitCodes map[int]Exit
 }
 

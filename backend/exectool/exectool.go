@@ -155,7 +155,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 			return backend.Reply{Text: r.stdout.snapshot()}, cutOff(ctx, tool.Ambiguous)
 		}
 	}
-	return r.result(ctx, c.exits)
+	return r.result(ctx, &call, c.exits)
 }
 
 // start starts the command, or says why it did not start: whatever the reason,

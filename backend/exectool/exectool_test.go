@@ -102,10 +102,13 @@ func TestExitCodes(t *testing.T) {
 		2: {Code: tool.CodeInvalidArgs, Hint: "Send a path.", AllowedAlternatives: []string{"ls"}},
 		3: {Hint: "Ask the operator."},
 		4: {Code: tool.CodeDependencyUnavailable, NotExecuted: true},
+		5: {Code: tool.CodeDependencyUnavailable},
 	}
 	tests := []struct {
 		name        string
 		script      string
+		effect      tool.Effect
+		cleanly     bool
 		code        tool.Code
 		evidence    tool.Evidence
 		message     string
@@ -115,16 +118,21 @@ func TestExitCodes(t *testing.T) {
 		{name: "zero", script: "echo ok"},
 		{name: "listed as a success", script: "echo none; exit 1"},
 		{name: "listed with a code", script: "echo bad path >&2; exit 2", code: tool.CodeInvalidArgs, evidence: tool.Definite, message: "bad path\n", hint: "Send a path.", callerFault: true},
-		{name: "listed with a hint only", script: "exit 3", code: tool.CodeUnrecoverable, evidence: tool.Definite, hint: "Ask the operator.", callerFault: true},
+		{name: "listed with a hint only", script: "exit 3", code: tool.CodeUnrecoverable, hint: "Ask the operator.", callerFault: true},
+		{name: "listed as transient", script: "exit 5", code: tool.CodeDependencyUnavailable},
+		{name: "listed as transient, may be repeated", script: "exit 5", effect: tool.Idempotent, code: tool.CodeDependencyUnavailable, evidence: tool.Definite},
 		{name: "listed as not executed", script: "exit 4", code: tool.CodeDependencyUnavailable, evidence: tool.NotExecuted},
-		{name: "not listed", script: "echo boom >&2; exit 9", code: tool.CodeUnrecoverable, evidence: tool.Definite, message: "boom\n", callerFault: true},
-		{name: "nothing on stderr", script: "echo 'error: it broke'; exit 9", code: tool.CodeUnrecoverable, evidence: tool.Definite, message: "error: it broke\n", callerFault: true},
+		{name: "not listed", script: "echo boom >&2; exit 9", code: tool.CodeUnrecoverable, message: "boom\n", callerFault: true},
+		{name: "not listed, fails cleanly", script: "echo boom >&2; exit 9", cleanly: true, code: tool.CodeUnrecoverable, evidence: tool.Definite, message: "boom\n", callerFault: true},
+		{name: "not listed, read only", script: "echo boom >&2; exit 9", effect: tool.ReadOnly, code: tool.CodeUnrecoverable, evidence: tool.Definite, message: "boom\n", callerFault: true},
+		{name: "not listed, keyed", script: "echo boom >&2; exit 9", effect: tool.Keyed, code: tool.CodeUnrecoverable, evidence: tool.Definite, message: "boom\n", callerFault: true},
+		{name: "nothing on stderr", script: "echo 'error: it broke'; exit 9", code: tool.CodeUnrecoverable, message: "error: it broke\n", callerFault: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := shell(tt.script)
 			c.ExitCodes = exits
-			reply, f := invoke(one(t, c), backend.Invocation{})
+			reply, f := invoke(one(t, c), backend.Invocation{Effect: tt.effect, FailsCleanly: tt.cleanly})
 			if tt.code == "" {
 				if f != nil {
 					t.Fatal(f)
@@ -145,7 +153,7 @@ func TestExitCodes(t *testing.T) {
 func TestStandardErrorIsBounded(t *testing.T) {
 	b := one(t, shell("yes chatter | head -c 1000000 >&2; echo the end >&2; exit 1"))
 	_, f := invoke(b, backend.Invocation{})
-	wantFailure(t, f, tool.CodeUnrecoverable, tool.Definite, "exit_1")
+	wantFailure(t, f, tool.CodeUnrecoverable, tool.Ambiguous, "exit_1")
 	if len(f.Message) > maxStderr+len("…") || !strings.HasSuffix(f.Message, "the end\n") {
 		t.Errorf("message has %d bytes and ends with %q", len(f.Message), f.Message[len(f.Message)-20:])
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -88,7 +89,10 @@ func unreadable(err error) *tool.Failure {
 	}
 }
 
-func exitFailure(status int, exit Exit, message string) *tool.Failure {
+// exitFailure is a command that ended by itself with a code other than 0. A code
+// that the operator has given a meaning of the hard kind is what it says; any
+// other is the command's own word.
+func exitFailure(call *backend.Invocation, status int, exit Exit, message string) *tool.Failure {
 	f := &tool.Failure{
 		Code:                exit.Code,
 		Evidence:            tool.Definite,
@@ -99,11 +103,14 @@ func exitFailure(status int, exit Exit, message string) *tool.Failure {
 		Status:              status,
 		ErrorType:           "exit_" + strconv.Itoa(status),
 	}
+	switch {
+	case exit.NotExecuted:
+		f.Evidence = tool.NotExecuted
+	case exit.Code == "", exit.Code.Class() == tool.Transient:
+		call.OwnWord(f)
+	}
 	if f.Code == "" {
 		f.Code = tool.CodeUnrecoverable
-	}
-	if exit.NotExecuted {
-		f.Evidence = tool.NotExecuted
 	}
 	// An answer, whatever it says, shows that the machine is well; only what
 	// the operator calls transient counts against it.

@@ -81,7 +81,7 @@ func (r *run) endedWithin(d time.Duration) bool {
 }
 
 // result reads a command that has ended.
-func (r *run) result(ctx context.Context, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[int]Exit) (backend.Reply, *tool.Failure) {
 	reply := r.stdout.reply()
 	state := r.cmd.ProcessState
 	reply.Status = max(state.ExitCode(), 0)
@@ -105,12 +105,12 @@ func (r *run) result(ctx context.Context, exits map[int]Exit) (backend.Reply, *t
 	case signalled:
 		return reply, endedBy(signal, r.stderr.String())
 	default:
-		return r.exited(reply, exits)
+		return r.exited(call, reply, exits)
 	}
 }
 
 // exited reads a command that ended by itself with a code other than 0.
-func (r *run) exited(reply backend.Reply, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+func (r *run) exited(call *backend.Invocation, reply backend.Reply, exits map[int]Exit) (backend.Reply, *tool.Failure) {
 	exit, listed := exits[reply.Status]
 	if listed && exit.Success {
 		return reply, nil
@@ -119,5 +119,5 @@ func (r *run) exited(reply backend.Reply, exits map[int]Exit) (backend.Reply, *t
 	if len(bytes.TrimSpace([]byte(message))) == 0 {
 		message = lastBytes(reply.Text, maxStderr)
 	}
-	return reply, exitFailure(reply.Status, exit, message)
+	return reply, exitFailure(call, reply.Status, exit, message)
 }

@@ -134,8 +134,9 @@ func inputRequired() *tool.Failure {
 
 // toolFailure is a result with isError: the tool's own word that it failed.
 // Servers built with the official SDKs also say in this way that the arguments
-// are wrong or that there is no such tool, in fixed phrases.
-func toolFailure(reply backend.Reply) *tool.Failure {
+// are wrong or that there is no such tool, in fixed phrases. What it proves is
+// for backend.Invocation.OwnWord to say.
+func toolFailure(reply backend.Reply, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
 		Evidence:    tool.Definite,
@@ -151,7 +152,16 @@ func toolFailure(reply backend.Reply) *tool.Failure {
 	case isRPC, strings.HasPrefix(text, "Input validation error: "):
 		f.Code = tool.CodeInvalidArgs
 	}
-	return f
+	return ownWord(f, call)
+}
+
+// ownWord weighs a failure that the tool tells of. That there is no such tool, by
+// its name, is nothing that a tool says of itself.
+func ownWord(f *tool.Failure, call *backend.Invocation) *tool.Failure {
+	if f.Code == tool.CodeUnknownTool && strings.Contains(f.Message, call.Target) {
+		return f
+	}
+	return call.OwnWord(f)
 }
 
 // unknownTool recognizes the phrases of the official SDKs for a tool that is
@@ -162,12 +172,11 @@ func unknownTool(message string) bool {
 		strings.HasPrefix(m, "tool ") && strings.HasSuffix(m, " not found")
 }
 
-// rpcFailure is a JSON-RPC error in place of a result. The codes that the
-// protocol reserves for requests that were not understood are answers, whatever
-// the tool. Every other one, -32603 and the server's own, may come from a
-// handler that failed half way: for a tool that must not be repeated nothing is
-// known then. A tool that may be repeated has simply failed.
-func rpcFailure(e *jsonrpc.Error, effect tool.Effect) *tool.Failure {
+// rpcFailure is a JSON-RPC error in place of a result. The codes for requests of
+// which not even the method was understood are answers, whatever the tool. Every
+// other one, -32602 (which handlers send too), -32603 and the server's own, may
+// come from a handler that failed half way.
+func rpcFailure(e *jsonrpc.Error, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
 		Evidence:    tool.Definite,
@@ -182,12 +191,13 @@ func rpcFailure(e *jsonrpc.Error, effect tool.Effect) *tool.Failure {
 		if unknownTool(e.Message) {
 			f.Code = tool.CodeUnknownTool
 		}
+		return ownWord(f, call)
 	case jsonrpc.CodeMethodNotFound:
 		f.Code = tool.CodeUnknownTool
 	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
 	default:
 		f.CallerFault = false
-		if !effect.Repeatable() {
+		if !call.Effect.Repeatable() {
 			f.Evidence = tool.Ambiguous
 		}
 	}
@@ -197,7 +207,7 @@ func rpcFailure(e *jsonrpc.Error, effect tool.Effect) *tool.Failure {
 // statusFailure is an HTTP error in place of an MCP answer.
 func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 	if a.rpc != nil && a.status < 500 && a.status != http.StatusTooManyRequests && a.session == sessionKept {
-		f := rpcFailure(a.rpc, call.Effect)
+		f := rpcFailure(a.rpc, &call)
 		f.Status = a.status
 		return f
 	}

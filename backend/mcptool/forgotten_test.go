@@ -57,7 +57,7 @@ func TestOnlyTheTransportsWordsProveThatTheSessionIsGone(t *testing.T) {
 
 		"a handler's own answer":                {400, `{"id":ID,"error":{"message":"checkout session closed after capture"}}`, refusal("0")},
 		"an answer in the SDK's words":          {400, answered("ID", -32000, "Bad Request: No valid session ID provided"), refusal("-32000")},
-		"a handler's own, about an argument":    {400, answered("ID", -32602, "session id must be a number"), proven{tool.CodeInvalidArgs, tool.Definite, "-32602"}},
+		"a handler's own, about an argument":    {400, answered("ID", -32602, "session id must be a number"), proven{tool.CodeInvalidArgs, tool.Ambiguous, "-32602"}},
 		"the answer of a handler with 404":      {404, answered("ID", -32001, "checkout session not found"), doubted},
 		"an answer whose error is a text":       {400, `{"id":ID,"error":"session closed after capture"}`, doubted},
 		"an answer whose error is a text, 404":  {404, `{"id":ID,"error":"session closed after capture"}`, doubted},

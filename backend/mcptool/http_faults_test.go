@@ -194,7 +194,7 @@ func TestHTTPStatuses(t *testing.T) {
 		{name: "internal error with JSON-RPC", status: 500, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"kaput"}}`,
 			code: tool.CodeDependencyUnavailable, evidence: tool.Ambiguous, errorType: "500", message: "kaput"},
 		{name: "bad request with JSON-RPC", status: 400, body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"x is odd"}}`,
-			code: tool.CodeInvalidArgs, evidence: tool.Definite, errorType: "-32602", message: "x is odd"},
+			code: tool.CodeInvalidArgs, evidence: tool.Ambiguous, errorType: "-32602", message: "x is odd"},
 		{name: "a page instead of an answer", status: 200, header: [2]string{"Content-Type", "text/html"}, body: "<html>please log in",
 			code: tool.CodeInvalidOutput, evidence: tool.Ambiguous, errorType: "invalid_output"},
 		{name: "JSON that is no answer", status: 200, header: [2]string{"Content-Type", "application/json"}, body: `{"ok":true}`,

@@ -40,7 +40,7 @@ func TestAServerThatKnowsOnlyTheNewestProtocol(t *testing.T) {
 		t.Errorf("echo says %q", got)
 	}
 	_, f := r.call("fail", `{}`)
-	wantFailure(t, f, tool.CodeUnrecoverable, tool.Definite, "tool_error")
+	wantFailure(t, f, tool.CodeUnrecoverable, tool.Ambiguous, "tool_error")
 	if got := r.want("meta", `{}`); !strings.Contains(got, newestProtocol) {
 		t.Errorf("_meta is %s", got)
 	}

@@ -199,11 +199,11 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		case r.ResultType == "input_required":
 			return reply, inputRequired()
 		case r.IsError:
-			return reply, toolFailure(reply)
+			return reply, toolFailure(reply, &call)
 		}
 		return reply, nil
 	case refused:
-		return backend.Reply{}, rpcFailure(a.rpc, call.Effect)
+		return backend.Reply{}, rpcFailure(a.rpc, &call)
 	case tooLarge:
 		return backend.Reply{Size: a.size}, unreadable(tool.Definite,
 			fmt.Sprintf("the tool ran, but its result is too large to be read (at least %d bytes)", a.size), nil)

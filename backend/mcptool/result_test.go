@@ -103,10 +103,22 @@ func TestResultsThatAreFailures(t *testing.T) {
 		"isError, no content":    {`{"isError":true}`, tool.CodeUnrecoverable, "tool_error"},
 		"isError and structured": {`{"isError":true,"structuredContent":{"reason":"x"}}`, tool.CodeUnrecoverable, "tool_error"},
 	} {
-		_, f := readResult(t, tt.raw, 0)
-		if f == nil {
-			t.Fatalf("%s: no failure", name)
+		// What the tool says of itself proves nothing to a call that must not be
+		// repeated, unless its operator vouches for it.
+		ownWord := tt.errorType == "tool_error" && tt.code != tool.CodeUnknownTool
+		for evidence, call := range map[tool.Evidence]backend.Invocation{
+			tool.Definite: {Target: "x", FailsCleanly: true}, tool.Ambiguous: {Target: "x"},
+		} {
+			_, f := read(answer{outcome: resulted, result: []byte(tt.raw)}, call)
+			if f == nil {
+				t.Fatalf("%s: no failure", name)
+			}
+			if !ownWord {
+				evidence = tool.Definite
+			}
+			wantFailure(t, f, tt.code, evidence, tt.errorType)
 		}
+		_, f := read(answer{outcome: resulted, result: []byte(tt.raw)}, backend.Invocation{Effect: tool.Idempotent})
 		wantFailure(t, f, tt.code, tool.Definite, tt.errorType)
 		if f.Code != tool.CodeInvalidOutput && !f.CallerFault {
 			t.Errorf("%s counts against the server", name)
@@ -126,7 +138,9 @@ func TestErrorsInPlaceOfAResult(t *testing.T) {
 		evidence tool.Evidence
 		caller   bool
 	}{
-		{-32602, "x must be even", tool.NonIdempotent, tool.CodeInvalidArgs, tool.Definite, true},
+		{-32602, "x must be even", tool.NonIdempotent, tool.CodeInvalidArgs, tool.Ambiguous, true},
+		{-32602, "x must be even", tool.Idempotent, tool.CodeInvalidArgs, tool.Definite, true},
+		{-32602, `unknown tool "y"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
 		{-32602, `unknown tool "x"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
 		{-32602, "Tool x not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
 		{-32601, "Method not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
@@ -138,7 +152,7 @@ func TestErrorsInPlaceOfAResult(t *testing.T) {
 		{-32001, "request timed out", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, false},
 		{0, "handler failed", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, false},
 	} {
-		_, f := read(answer{outcome: refused, rpc: &jsonrpc.Error{Code: tt.code, Message: tt.message}}, backend.Invocation{Effect: tt.effect})
+		_, f := read(answer{outcome: refused, rpc: &jsonrpc.Error{Code: tt.code, Message: tt.message}}, backend.Invocation{Target: "x", Effect: tt.effect})
 		if f == nil {
 			t.Fatal("no failure")
 		}
@@ -161,7 +175,7 @@ func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"structuredContent":[1,2,3],"content":[]}`), int64(5))
 	f.Add([]byte(`[]`), int64(5))
 	f.Fuzz(func(t *testing.T, raw []byte, limit int64) {
-		reply, failure := read(answer{outcome: resulted, result: raw}, backend.Invocation{MaxBytes: limit})
+		reply, failure := read(answer{outcome: resulted, result: raw}, backend.Invocation{MaxBytes: limit, FailsCleanly: true})
 		if failure != nil && failure.Evidence != tool.Definite {
 			t.Errorf("%s is %+v: the tool has answered", raw, failure)
 		}

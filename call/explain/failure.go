@@ -89,7 +89,7 @@ func (s *Subject) hint(f *tool.Failure) string {
 	case tool.CodeInvalidOutput:
 		return fmt.Sprintf("The tool ran. Do not repeat the call; tell the user that the answer of %s cannot be read.", name)
 	default:
-		return "Do not repeat this call: it will fail in the same way. Change the approach, or tell the user." + alternatives
+		return "Do not repeat this call as it is. Change the approach, or tell the user." + alternatives
 	}
 }
 
