@@ -7,8 +7,9 @@
 //	                   │                     └──────resolution──▶ NOT_RUN
 //	                   └─lease expired──▶ UNKNOWN, or CLAIMED by the observer
 //	                                      (epoch+1) when the effect may repeat
+//	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
-// The table is code in one place, Record.Admit, Settle, Renew and Observed:
+// The table is code in one place, Record.Admit, Settle, Renew, Restore and Observed:
 // pure functions that every store applies under its own kind of lock (the redis
 // store mirrors them in Lua, and one conformance suite, storetest, holds all
 // stores to the same table).

@@ -38,6 +38,7 @@ var steps = []step{
 			"reply to claim or settle lost, two whole sidecars [redis]",
 			"slow and lossy store link, two whole sidecars [redis]",
 			"every call again after a Sentinel failover, replication link cut [redis, wait_replicas: 1]",
+			"records of running calls dropped [redis]",
 			"upstream connection broken in every place, http/1.1 [embedded]",
 			"upstream connection broken in every place, http/2 [embedded]",
 		},
