@@ -31,7 +31,7 @@ tools:
 // and their results are recorded all the same.
 func TestRecordsOfRunningCallsAreDropped(t *testing.T) {
 	w := &worked{executions: map[string]int{}}
-	rounds, calls := int(proof.Runs(2, 20)), 50
+	rounds, calls := proof.Runs(2, 20), 50
 	redis := redisserver.Start(t, redisserver.Options{})
 	up := httptest.NewServer(w)
 	t.Cleanup(up.Close)

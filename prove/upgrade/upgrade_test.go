@@ -60,7 +60,7 @@ func TestARollingUpgrade(t *testing.T) {
 		l.sidecars = append(l.sidecars, s)
 	}
 	stop := l.start()
-	rounds, replaced := int(proof.Runs(2, 20)), 0
+	rounds, replaced := proof.Runs(2, 20), 0
 	for round := range rounds {
 		for _, s := range l.sidecars {
 			l.await(l.calls.Load() + 20*workers)
