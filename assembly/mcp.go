@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/conn"
 	"github.com/sidecall/sidecall/backend/mcptool"
 	"github.com/sidecall/sidecall/config"
 )
@@ -37,7 +38,7 @@ func buildMCP(b blueprint) (built, error) {
 func mcpClient(allowPrivate bool) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: backend.GuardAddresses(allowPrivate)}
 	return &http.Client{Transport: &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: conn.NewSet().Dialer(dialer.DialContext), TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second,
 		ForceAttemptHTTP2: true, HTTP2: backend.HTTP2(),
 	}}

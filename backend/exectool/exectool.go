@@ -180,6 +180,10 @@ func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure
 	cmd.Stdout = &r.stdout
 	cmd.Stderr = r.stderr
 	cmd.WaitDelay = pipeDelay
+	// A command may act before it reads its input, so this is where it leaves.
+	if withheld := call.Withheld(); withheld != nil {
+		return nil, withheld
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, spawnFailure(err)
 	}

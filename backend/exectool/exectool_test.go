@@ -438,3 +438,25 @@ func TestOfSeveralMistakesTheSameIsAlwaysNamed(t *testing.T) {
 		}
 	}
 }
+
+// held is a right to send.
+type held bool
+
+func (h held) Held() bool { return bool(h) }
+
+// TestACommandIsNotStartedWithoutTheRight: it may act before it reads its input.
+func TestACommandIsNotStartedWithoutTheRight(t *testing.T) {
+	acted := filepath.Join(t.TempDir(), "acted")
+	b := one(t, shell("touch "+acted))
+	_, f := invoke(b, backend.Invocation{Right: held(false)})
+	wantFailure(t, f, tool.CodeStoreUnavailable, tool.NotExecuted, "lease_lost")
+	if _, err := os.Stat(acted); err == nil {
+		t.Error("the command ran")
+	}
+	if _, f := invoke(b, backend.Invocation{Right: held(true)}); f != nil {
+		t.Fatal(f)
+	}
+	if _, err := os.Stat(acted); err != nil {
+		t.Error(err)
+	}
+}

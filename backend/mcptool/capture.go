@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 // capture travels in the context of one request, down through the SDK, and
@@ -21,11 +23,16 @@ type capture struct {
 	// whole passes the original answer on to the SDK, which otherwise gets an
 	// empty one.
 	whole bool
+	// right to send the request, asked right before its first byte; nil is
+	// always held.
+	right backend.Right
 
 	mu   sync.Mutex
 	id   jsonrpc.ID
 	sent bool // bytes of the request may have left
-	ans  answer
+	// withheld: the right was gone, nothing left.
+	withheld bool
+	ans      answer
 	// streaming: the answer comes as a stream of events, whose end is read
 	// after the answer itself.
 	streaming bool
@@ -67,6 +74,28 @@ func (c *capture) failed(err error, nothing bool) {
 	defer c.mu.Unlock()
 	c.sent = c.sent && !nothing
 	c.ans.err = err
+}
+
+// mayLeave asks for the right to send, right before the first byte.
+func (c *capture) mayLeave() bool {
+	if c.right == nil || c.right.Held() {
+		return true
+	}
+	c.withhold()
+	return false
+}
+
+// withhold notes that the right to send was gone, and that nothing left.
+func (c *capture) withhold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withheld, c.sent = true, false
+}
+
+func (c *capture) wasWithheld() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.withheld
 }
 
 // settle notes the answer. The first one counts.
@@ -158,6 +187,11 @@ func asRPC(err error) *jsonrpc.Error {
 // errCaptured is what the SDK gets in place of an answer that went to a capture.
 // An error, because the SDK reads results at great expense.
 var errCaptured = &jsonrpc.Error{Code: -32000, Message: "captured"}
+
+// errWithheld is what the SDK gets of a request that was kept from leaving. With
+// the code of its own "rejected by the transport" it takes it for what it is,
+// and not for a connection that is broken.
+var errWithheld = &jsonrpc.Error{Code: -32005, Message: "the claim on the call ran out before its request left"}
 
 // stub is the answer for the SDK. Nobody looks at it.
 func stub(id jsonrpc.ID) *jsonrpc.Response {

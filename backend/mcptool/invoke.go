@@ -43,7 +43,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 
 	callCtx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
-	c := &capture{method: methodCall}
+	c := &capture{method: methodCall, right: call.Right}
 	result, err := s.client.CallTool(c.in(callCtx), params)
 	a, sent, streaming := c.done()
 	stop()
@@ -53,6 +53,9 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		defer cancel(nil)
 	}
 
+	if c.wasWithheld() {
+		return backend.Reply{}, backend.LeaseLost()
+	}
 	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
 		// What our own cancellation caused says nothing.
 		a = answer{err: a.err}

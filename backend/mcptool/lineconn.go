@@ -125,7 +125,7 @@ func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 			cp.sending(req.ID, func() { c.take(req.ID) })
 		}
 	}
-	n, err := c.write(ctx, data)
+	n, err := c.write(ctx, data, cp)
 	if err == nil {
 		return nil
 	}
@@ -139,7 +139,9 @@ func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return fmt.Errorf("writing to the server: %w", err)
 }
 
-func (c *pipeConn) write(ctx context.Context, data []byte) (int, error) {
+// write writes a line. cp is that of a call, whose right to send is asked when its
+// turn has come.
+func (c *pipeConn) write(ctx context.Context, data []byte, cp *capture) (int, error) {
 	select {
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
@@ -169,6 +171,9 @@ func (c *pipeConn) write(ctx context.Context, data []byte) (int, error) {
 			<-expired // or it would hit the next write
 		}
 	}()
+	if cp != nil && !cp.mayLeave() {
+		return 0, errWithheld
+	}
 	n, err := c.in.Write(data)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend/conn"
 )
 
 // RoundTrip implements http.RoundTripper.
@@ -26,7 +28,7 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 	case http.MethodPost:
 		id, method := envelope(orig)
 		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
-			return w.captured(req, id, c)
+			return w.captured(req, orig.GetBody, id, c)
 		}
 		return w.plain(req, id.IsValid() && method != "")
 	case http.MethodGet:
@@ -100,12 +102,10 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 }
 
 // captured sends a request whose answer goes to a capture.
-func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Response, error) {
-	var sent sending
+func (w *wire) captured(req *http.Request, body func() (io.ReadCloser, error), id jsonrpc.ID, c *capture) (*http.Response, error) {
 	c.sending(id, nil)
-	resp, err := w.base.RoundTrip(req.WithContext(sent.trace(req.Context())))
+	resp, err := w.there(req, body, c)
 	if err != nil {
-		c.failed(err, sent.nothing(req.Context(), err))
 		return nil, err
 	}
 	w.watch.heard()
@@ -137,6 +137,43 @@ func (w *wire) captured(req *http.Request, id jsonrpc.ID, c *capture) (*http.Res
 	// An error of the HTTP client is the cheapest end of a request for the SDK,
 	// and one that leaves the session alone.
 	return nil, errCaptured
+}
+
+// unfitConns is how many connections in a row a request may find unfit.
+const unfitConns = 8
+
+var errUnfit = errors.New("on every open connection there was an answer that nobody had asked for, or its end")
+
+// there sends a captured request and returns its answer. What is not one, and
+// whether anything was sent, goes to the capture.
+func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *capture) (*http.Response, error) {
+	for range unfitConns {
+		ctx, stop := context.WithCancel(req.Context())
+		trip, sent := conn.Trip{Right: c.right, Stop: stop}, new(sending)
+		resp, err := w.base.RoundTrip(req.WithContext(trip.Watch(sent.trace(ctx))))
+		fate := trip.Fate(err)
+		if err == nil && fate == conn.Underway {
+			return resp, nil // its body ends with the call
+		}
+		stop()
+		if resp != nil {
+			_ = resp.Body.Close() // it is somebody else's
+		}
+		switch fate {
+		case conn.Withheld:
+			c.withhold()
+			return nil, errWithheld
+		case conn.Underway:
+			c.failed(err, sent.nothing(req.Context(), err))
+			return nil, err
+		case conn.Unfit:
+		}
+		if req.Body, err = body(); err != nil {
+			break
+		}
+	}
+	c.failed(errUnfit, true)
+	return nil, errUnfit
 }
 
 // readJSON reads an answer that is one JSON document, and returns the message in
