@@ -4,39 +4,32 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 // ExecuteBatch runs the calls of one assistant turn: in parallel, bounded, but
-// calls of sequential tools one after the other in request order. The results
-// stand in request order, one per call, whatever any one of them does.
+// calls of sequential tools, and those with one id, one after the other in request
+// order. The results stand in request order, one per call, whatever any one of them does.
 func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*response {
 	lease := e.Catalog.Lease()
 	defer lease.Release()
 	results := make([]*response, len(requests))
 	calls := make([]*call, len(requests))
-	var sequential, parallel []int
 	for i, req := range requests {
 		calls[i] = newCall(lease.Snapshot, req)
-		if route := calls[i].route; route != nil && route.Tool.Policy.Sequential {
-			sequential = append(sequential, i)
-		} else {
-			parallel = append(parallel, i)
-		}
 	}
-	// Each lane is a list of calls that one goroutine runs in order.
-	lanes := make(chan []int, len(parallel)+1)
-	if len(sequential) > 0 {
-		lanes <- sequential
-	}
-	for _, i := range parallel {
-		lanes <- []int{i}
+	sorted := lanesOf(calls)
+	lanes := make(chan []int, len(sorted))
+	for _, lane := range sorted {
+		lanes <- lane
 	}
 	close(lanes)
 
 	over, cancel := context.WithDeadlineCause(ctx, time.Now(), errCallDeadline)
 	defer cancel()
 	var wg sync.WaitGroup
-	for range min(max(lease.Limits.BatchParallel, 1), len(lanes)) {
+	for range min(max(lease.Limits.BatchParallel, 1), len(sorted)) {
 		wg.Go(func() {
 			for lane := range lanes {
 				ctx := ctx
@@ -56,4 +49,33 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 	}
 	wg.Wait()
 	return results
+}
+
+// lanesOf sorts calls, by their place, into lists that are run in order: one of
+// the calls of sequential tools, and one for each id. So of two calls with one id
+// it is always the first in request order that is made, and the other one that is
+// a duplicate, or that has reused the id.
+func lanesOf(calls []*call) [][]int {
+	sequential := make(map[dedupe.Key]bool)
+	for _, c := range calls {
+		if c.route != nil && c.route.Tool.Policy.Sequential {
+			sequential[c.Key] = true
+		}
+	}
+	var lanes [][]int
+	laneOf := make(map[dedupe.Key]int, len(calls))
+	for i, c := range calls {
+		key := c.Key
+		if sequential[key] {
+			key = dedupe.Key{} // no call that is made has this one
+		}
+		lane, known := laneOf[key]
+		if !known {
+			lane = len(lanes)
+			lanes = append(lanes, nil)
+			laneOf[key] = lane
+		}
+		lanes[lane] = append(lanes[lane], i)
+	}
+	return lanes
 }

@@ -87,5 +87,53 @@ func TestSequentialToolsRunInRequestOrder(t *testing.T) {
 	}
 }
 
+// Of calls of one batch with one id the first in request order is made, and the
+// others are answered as any other duplicate of it.
+func TestDuplicatesOfOneBatchAreAnsweredAsTheContractSays(t *testing.T) {
+	const first, same, other = `{"order_id":"A-1"}`, ` { "order_id" : "A-1" } `, `{"order_id":"A-2"}`
+	for _, sequential := range []bool{false, true} {
+		for _, parallel := range []int{1, 16} {
+			t.Run(fmt.Sprintf("sequential %v, %d at a time", sequential, parallel), func(t *testing.T) {
+				echo := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+					return backend.Reply{Text: []byte("did " + in.Parsed["order_id"].(string))}, nil
+				}}
+				s := calltest.New(t,
+					calltest.NewRoute(t, "pay", tool.NonIdempotent, echo, func(r *catalog.Route) { r.Tool.Policy.Sequential = sequential }),
+					calltest.NewRoute(t, "look", tool.ReadOnly, echo))
+				s.Limit(func(l *catalog.Limits) { l.BatchParallel = parallel })
+				for round := range 20 {
+					batch := &sidecallv1.ExecuteToolsRequest{}
+					add := func(id, name, args string) {
+						req := calltest.Request(fmt.Sprintf("%s_%d", id, round), name)
+						req.ArgumentsJson = args
+						batch.Calls = append(batch.Calls, req)
+					}
+					add("a", "pay", first)
+					add("a", "pay", other)
+					add("b", "pay", first)
+					add("a", "pay", same)
+					add("c", "look", first)
+					add("c", "pay", first)
+					echo.Calls.Store(0)
+					res, err := service(s).ExecuteTools(t.Context(), batch)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i, want := range []tool.Code{"", tool.CodeIDReused, "", "", "", tool.CodeIDReused} {
+						got := res.GetResults()[i]
+						calltest.CheckInvariants(t, batch.GetCalls()[i], got)
+						if calltest.Code(got) != want || want == "" && got.GetContent() != "did A-1" || got.GetReplayed() != (i == 3) {
+							t.Errorf("result %d: %v", i, got)
+						}
+					}
+					if n := echo.Calls.Load(); n != 3 {
+						t.Errorf("%d executions of 3 calls", n)
+					}
+				}
+			})
+		}
+	}
+}
+
 // service is the front of a sidecar.
 func service(s *calltest.Sidecar) *server.Service { return &server.Service{Executor: s.Executor} }

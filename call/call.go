@@ -60,10 +60,19 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 
 // info describes the call for telemetry.
 func (c *call) info() telemetry.CallInfo {
-	return telemetry.CallInfo{
+	info := telemetry.CallInfo{
 		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
 		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
 	}
+	if c.Nameless != nil {
+		for _, id := range [...]*string{&info.ID, &info.Conversation, &info.Turn, &info.Prompt} {
+			*id = tool.ShortenBytes(*id, maxIDBytes)
+		}
+	}
+	if c.Impossible != nil {
+		info.Labels = nil // they may be what is wrong
+	}
+	return info
 }
 
 // effect is shorthand for the effect of the call's tool.

@@ -43,6 +43,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		e.tell(ctx, c, res)
 	}()
 	defer c.leave()
+	if c.Nameless != nil { // of it there can be no record
+		return c.result().Refused(*c.Nameless, 0)
+	}
 	if refused := c.resolve(); refused != nil {
 		return e.unlessKnown(ctx, c, always(refused))
 	}
@@ -69,6 +72,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 
 // resolve finds the tool and checks that the profile may call it.
 func (c *call) resolve() *response {
+	if c.Impossible != nil {
+		return c.result().Refused(*c.Impossible, 0)
+	}
 	profiles := c.snapshot.Profiles
 	profile, ok := profiles.Find(c.Profile)
 	if !ok {

@@ -122,7 +122,7 @@ func (c *call) known(known dedupe.Known) *response {
 // standIn gives a call whose tool is gone a route to be spoken of.
 func (c *call) standIn(effect tool.Effect) {
 	if c.route == nil {
-		c.route = &catalog.Route{Tool: tool.Tool{Name: c.Tool, Effect: effect}}
+		c.route = &catalog.Route{Tool: tool.Tool{Name: tool.Shorten(c.Tool, maxToolName), Effect: effect}}
 	}
 }
 

@@ -8,15 +8,17 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
-// Request is one call as a front hands it over. The front has checked what only
-// the program can correct: that there is an id, and that nothing is longer than
-// it may be.
+// Request is one call as a front hands it over.
 type Request struct {
 	// Key is its identity.
 	Key    dedupe.Key
 	Prompt string
+	// Nameless says why the call has no identity, Impossible why it cannot be
+	// made though it has one; nil when nothing is wrong.
+	Nameless, Impossible *tool.Error
 	// Tool and Arguments are the model's; empty arguments mean {}.
 	Tool, Arguments string
 	Profile         string
@@ -29,12 +31,14 @@ type Request struct {
 	Labels         map[string]string
 }
 
-// NewRequest is the request of a tenant as the contract has it.
-func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest) Request {
+// NewRequest is the request of a tenant as the contract has it; required are the
+// ids that it must have, as in KeyOf.
+func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...string) Request {
+	key, nameless := KeyOf(tenant, req, required...)
 	return Request{
-		Key: dedupe.Key{
-			Tenant: tenant, Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId(),
-		},
+		Key:            key,
+		Nameless:       nameless,
+		Impossible:     impossible(req),
 		Prompt:         req.GetPromptId(),
 		Tool:           req.GetToolName(),
 		Arguments:      req.GetArgumentsJson(),

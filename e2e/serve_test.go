@@ -167,12 +167,12 @@ func TestServeRefusesWhatOnlyTheProgramCanCorrect(t *testing.T) {
 		says string
 	}{
 		"no tool_use_id": {&sidecallv1.ExecuteToolRequest{ToolName: "act"}, codes.InvalidArgument, "tool_use_id"},
-		"no tool_name":   {&sidecallv1.ExecuteToolRequest{ToolUseId: "t1"}, codes.InvalidArgument, "tool_name"},
-		"an id that is too long": {
-			&sidecallv1.ExecuteToolRequest{ToolName: "act", ToolUseId: strings.Repeat("x", 300)}, codes.InvalidArgument, "tool_use_id",
-		},
 		"a request that is too large": {
 			&sidecallv1.ExecuteToolRequest{ToolName: "act", ToolUseId: "t2", ArgumentsJson: `{"a":"` + strings.Repeat("x", 65<<10) + `"}`},
+			codes.ResourceExhausted, "limits.max_request_bytes",
+		},
+		"a request that is much too large": {
+			&sidecallv1.ExecuteToolRequest{ToolName: "act", ToolUseId: "t3", ArgumentsJson: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`},
 			codes.ResourceExhausted, "larger than max",
 		},
 	} {
@@ -181,6 +181,9 @@ func TestServeRefusesWhatOnlyTheProgramCanCorrect(t *testing.T) {
 			t.Errorf("%s: %v, want %s that says %q", name, err, c.want, c.says)
 		}
 	}
+	// What a model makes up is a result.
+	wantError(t, s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t1"}), "UNKNOWN_TOOL")
+	wantError(t, s.Call(&sidecallv1.ExecuteToolRequest{ToolName: "act", ToolUseId: strings.Repeat("x", 300)}), "INVALID_ARGS")
 	if n := up.Ledger.Total(); n != 0 {
 		t.Errorf("%d executions of refused requests", n)
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -24,7 +25,7 @@ import (
 
 // GRPCOptions are the bounds of the gRPC server.
 type GRPCOptions struct {
-	// MaxRequestBytes bounds one request; more is RESOURCE_EXHAUSTED.
+	// MaxRequestBytes bounds one request; a larger one is RESOURCE_EXHAUSTED.
 	MaxRequestBytes int
 	// MaxStreams bounds the requests in flight on one connection.
 	MaxStreams uint32
@@ -38,8 +39,8 @@ const streamWorkers = 64
 // Shutdown.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(append(watchSent(),
-		grpc.ChainUnaryInterceptor(drain.intercept, withTraceContext, recovered(logger)),
-		grpc.MaxRecvMsgSize(options.MaxRequestBytes),
+		grpc.ChainUnaryInterceptor(notTooLarge(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
+		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		// Workers keep the stacks that a call has grown; calls beyond them get
 		// goroutines of their own.
@@ -54,6 +55,24 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 	healthpb.RegisterHealthServer(server, alive)
 	reflection.Register(server)
 	return server, alive
+}
+
+// wellBeyond is how much larger than it may be a request has to be, in bytes, for
+// gRPC to refuse it before it is read: in its own words, which name no setting.
+const wellBeyond = 1 << 20
+
+// notTooLarge refuses requests of more than so many bytes, and says which setting
+// does.
+func notTooLarge(most int) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if message, ok := req.(proto.Message); ok {
+			if size := proto.Size(message); size > most {
+				return nil, status.Errorf(codes.ResourceExhausted,
+					"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
+			}
+		}
+		return next(ctx, req)
+	}
 }
 
 // withTraceContext takes W3C trace context out of the request's metadata, so

@@ -24,28 +24,33 @@ type Service struct {
 	Executor *call.Executor
 }
 
-// ExecuteTool runs one call.
+// ExecuteTool runs one call. Nothing but a call without an id that it must have
+// is refused with a status: what else is wrong with one is data for the model.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
-	if err := checkRequest(req); err != nil {
-		return nil, err
+	request := s.request(ctx, req)
+	if why := request.Nameless; why != nil && why.Received == explain.Missing {
+		return nil, invalid(why)
 	}
-	return s.Executor.Execute(ctx, call.NewRequest(tenant(ctx), req)), nil
+	return s.Executor.Execute(ctx, request), nil
 }
 
-// ExecuteTools runs the calls of one assistant turn.
+// ExecuteTools runs the calls of one assistant turn. What is wrong with one of
+// them costs its own result, and never those of the others.
 func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
 	if most := s.Executor.Catalog.Snapshot().Limits.MaxBatch; len(req.GetCalls()) > most {
 		return nil, status.Errorf(codes.InvalidArgument,
-			"calls: %d calls in one request, at most %d are taken; send the rest in a further request", len(req.GetCalls()), most)
+			"calls: %d calls in one request, the setting limits.max_batch takes %d at most; send the rest in a further request", len(req.GetCalls()), most)
 	}
 	calls := make([]call.Request, len(req.GetCalls()))
 	for i, one := range req.GetCalls() {
-		if err := checkRequest(one); err != nil {
-			return nil, status.Errorf(status.Code(err), "calls[%d].%s", i, status.Convert(err).Message())
-		}
-		calls[i] = call.NewRequest(tenant(ctx), one)
+		calls[i] = s.request(ctx, one)
 	}
 	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, calls)}, nil
+}
+
+// request is a call as the caller sends it.
+func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolRequest) call.Request {
+	return call.NewRequest(tenant(ctx), req)
 }
 
 // ListTools lists the tools that a profile may call, by name.

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sidecall/sidecall/backend"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -18,39 +21,106 @@ import (
 
 func service(s *calltest.Sidecar) *Service { return &Service{Executor: s.Executor} }
 
-func TestWhatOnlyTheProgramCanCorrectIsAStatus(t *testing.T) {
+// Only a call that cannot be told from others is a status: the program forgot
+// to say which one it is. In a batch it costs its own result.
+func TestACallThatSaysNotWhichItIsIsAStatus(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")))
-	for name, req := range map[string]*sidecallv1.ExecuteToolRequest{
-		"tool_use_id": {ToolName: "works"},
-		"tool_name":   {ToolUseId: "toolu_1"},
-		"turn_id":     {ToolUseId: "toolu_1", ToolName: "works", TurnId: strings.Repeat("x", 300)},
-		"labels":      {ToolUseId: "toolu_1", ToolName: "works", Labels: map[string]string{"a": strings.Repeat("x", 300)}},
-	} {
-		_, err := service(s).ExecuteTool(t.Context(), req)
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-		_, err = service(s).ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{
-			Calls: []*sidecallv1.ExecuteToolRequest{calltest.Request("toolu_0", "works"), req},
-		})
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "calls[1]."+name) {
-			t.Errorf("in a batch, %s: %v", name, err)
-		}
+	_, err := service(s).ExecuteTool(t.Context(), &sidecallv1.ExecuteToolRequest{ToolName: "works", ConversationId: "c1"})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "tool_use_id") {
+		t.Errorf("no tool_use_id: %v", err)
 	}
 	if _, err := service(s).ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{
 		Calls: make([]*sidecallv1.ExecuteToolRequest, 129),
-	}); status.Code(err) != codes.InvalidArgument {
+	}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "limits.max_batch") {
 		t.Errorf("a batch that is too large: %v", err)
+	}
+}
+
+// impossible are calls that cannot be made, each with the field and the code of
+// its result, or what the field begins with.
+var impossible = map[string]struct {
+	change func(*sidecallv1.ExecuteToolRequest)
+	field  string
+	code   tool.Code
+}{
+	"an empty tool name":     {func(r *sidecallv1.ExecuteToolRequest) { r.ToolName = "" }, "tool_name", tool.CodeUnknownTool},
+	"an overlong tool name":  {func(r *sidecallv1.ExecuteToolRequest) { r.ToolName = strings.Repeat("x", 3<<20) }, "tool_name", tool.CodeUnknownTool},
+	"an impossible name":     {func(r *sidecallv1.ExecuteToolRequest) { r.ToolName = "../\x00\x1b[31m\u202e" }, "tool_name", tool.CodeUnknownTool},
+	"an overlong id":         {func(r *sidecallv1.ExecuteToolRequest) { r.ToolUseId = strings.Repeat("x", 300) }, "tool_use_id", tool.CodeInvalidArgs},
+	"an overlong turn":       {func(r *sidecallv1.ExecuteToolRequest) { r.TurnId = strings.Repeat("x", 300) }, "turn_id", tool.CodeInvalidArgs},
+	"an overlong prompt":     {func(r *sidecallv1.ExecuteToolRequest) { r.PromptId = strings.Repeat("x", 300) }, "prompt_id", tool.CodeInvalidArgs},
+	"an overlong label":      {func(r *sidecallv1.ExecuteToolRequest) { r.Labels = map[string]string{"a": strings.Repeat("x", 300)} }, "labels", tool.CodeInvalidArgs},
+	"too little output":      {func(r *sidecallv1.ExecuteToolRequest) { r.MaxOutputChars = -1 }, "max_output_chars", tool.CodeInvalidArgs},
+	"a timeout in the past":  {func(r *sidecallv1.ExecuteToolRequest) { r.Timeout = durationpb.New(-time.Second) }, "timeout", tool.CodeInvalidArgs},
+	"an unknown profile":     {func(r *sidecallv1.ExecuteToolRequest) { r.Profile = strings.Repeat("x", 3<<20) }, "", tool.CodePermissionDenied},
+	"arguments of 3 MiB":     {func(r *sidecallv1.ExecuteToolRequest) { r.ArgumentsJson = `{"order_id":` + strings.Repeat("[", 3<<20) }, "order_id[0][0]", tool.CodeInvalidArgs},
+	"one argument of 3 MiB":  {func(r *sidecallv1.ExecuteToolRequest) { r.ArgumentsJson = `{"x":"` + strings.Repeat("x", 3<<20) + `"}` }, "order_id", tool.CodeInvalidArgs},
+	"a name nearly a tool's": {func(r *sidecallv1.ExecuteToolRequest) { r.ToolName = "work" }, "tool_name", tool.CodeUnknownTool},
+}
+
+func TestWhatAModelMakesUpIsAResult(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")))
+	check := func(t *testing.T, res *sidecallv1.ExecuteToolResponse, req *sidecallv1.ExecuteToolRequest, field string, code tool.Code) {
+		t.Helper()
+		calltest.CheckInvariants(t, req, res)
+		if calltest.Code(res) != code || !strings.HasPrefix(res.GetError().GetField(), field) {
+			t.Errorf("code %q, field %q: %.300s", calltest.Code(res), res.GetError().GetField(), res.GetContent())
+		}
+		if size := proto.Size(res); size > 16<<10 {
+			t.Errorf("a result of %d bytes", size)
+		}
+	}
+	for name, c := range impossible {
+		t.Run(name, func(t *testing.T) {
+			req := calltest.Request("toolu_1", "works")
+			c.change(req)
+			single, err := service(s).ExecuteTool(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, single, req, c.field, c.code)
+			calls := []*sidecallv1.ExecuteToolRequest{calltest.Request("before", "works"), req, calltest.Request("after", "works")}
+			batch, err := service(s).ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{Calls: calls})
+			if err != nil || len(batch.GetResults()) != 3 {
+				t.Fatalf("%d results, %v", len(batch.GetResults()), err)
+			}
+			check(t, batch.GetResults()[1], req, c.field, c.code)
+			for _, i := range []int{0, 2} {
+				calltest.CheckInvariants(t, calls[i], batch.GetResults()[i])
+				if batch.GetResults()[i].GetContent() != "ok" {
+					t.Errorf("its neighbour %d got %s", i, batch.GetResults()[i].GetContent())
+				}
+			}
+		})
+	}
+}
+
+// A call without an id is no call to refuse the others for.
+func TestACallWithoutAnIDCostsOneResultOfABatch(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")))
+	calls := []*sidecallv1.ExecuteToolRequest{calltest.Request("", "works"), calltest.Request("toolu_1", "works"), calltest.Request("", "works")}
+	batch, err := service(s).ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{Calls: calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, res := range batch.GetResults() {
+		calltest.CheckInvariants(t, calls[i], res)
+	}
+	if got := batch.GetResults(); calltest.Code(got[0]) != tool.CodeInvalidArgs || got[0].GetError().GetField() != "tool_use_id" ||
+		got[1].GetContent() != "ok" || calltest.Code(got[2]) != tool.CodeInvalidArgs {
+		t.Errorf("%v", got)
 	}
 }
 
 // What is said first of a request with several faults does not depend on chance.
 func TestTheFirstFaultIsAlwaysTheSame(t *testing.T) {
+	s := calltest.New(t)
 	long := strings.Repeat("x", 300)
 	req := &sidecallv1.ExecuteToolRequest{ToolUseId: "toolu_1", ConversationId: long, TurnId: long, PromptId: long}
 	for range 50 {
-		if err := checkRequest(req); !strings.Contains(err.Error(), "conversation_id:") {
-			t.Fatal(err)
+		res, err := service(s).ExecuteTool(t.Context(), req)
+		if err != nil || res.GetError().GetField() != "conversation_id" {
+			t.Fatal(res, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 func UnknownProfile(name string, declared []string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodePermissionDenied,
-		Constraint: fmt.Sprintf("the profile %q is not declared", name),
+		Constraint: fmt.Sprintf("the profile %s is not declared", tool.Quote(name)),
 		Received:   tool.Quote(name),
 		Hint: fmt.Sprintf("The agent's program must send one of the declared profiles: %s. Do not call tools until it does.",
 			strings.Join(declared, ", ")),

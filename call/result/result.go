@@ -67,6 +67,9 @@ func (f For) Valid(toolName string, notes []string) *Response {
 // Invalid answers arguments that break the schema; there is one violation at
 // least.
 func (f For) Invalid(violations []tool.Error) *Response {
+	for i, v := range violations {
+		violations[i] = bounded(v)
+	}
 	res := f.Failed(violations[0], tool.Failure{})
 	res.Content = tool.RenderError(violations[0], violations[1:])
 	for _, v := range violations {
@@ -83,6 +86,7 @@ func (f For) Refused(explained tool.Error, retryAfter time.Duration) *Response {
 // Failed is the result of a call that did not work. Of the failure count when to
 // try again and what may be called instead.
 func (f For) Failed(explained tool.Error, failure tool.Failure) *Response {
+	explained = bounded(explained)
 	recovery := &sidecallv1.Recovery{
 		Class:               class(explained.Code.Class()),
 		Retryable:           explained.Code.Retryable(),
@@ -101,6 +105,22 @@ func (f For) Failed(explained tool.Error, failure tool.Failure) *Response {
 		Recovery:  recovery,
 		Duration:  f.took(),
 	}
+}
+
+// What is told of an error at the most, in characters: the arguments that it is
+// about may be as large as a request. The rule itself may be a list of all that is
+// allowed, which programs read.
+const (
+	maxField      = 1_000
+	maxConstraint = 32_000
+	maxHint       = 8_000
+)
+
+func bounded(e tool.Error) tool.Error {
+	e.Field = tool.Shorten(e.Field, maxField)
+	e.Constraint = tool.Shorten(e.Constraint, maxConstraint)
+	e.Hint = tool.Shorten(e.Hint, maxHint)
+	return e
 }
 
 // Replay is the recorded result of a call; an error when the record holds none

@@ -272,13 +272,15 @@ func (ExecutionState) EnumDescriptor() ([]byte, []int) {
 type ExecuteToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's id of this call (Anthropic tool_use.id, OpenAI
-	// tool_call.id or call_id). Required. At most 256 bytes.
+	// tool_call.id or call_id). Required. At most 256 bytes, as all ids.
 	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// The name of the tool, as the model gave it. Required.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// The arguments as a JSON object, as the model gave them. Empty means {}.
 	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	// The conversation that the call belongs to. Part of the call's identity.
+	// The conversation that the call belongs to. Part of the call's identity, and
+	// required unless the setting identity.require says otherwise: ids such as
+	// call_0 of two agents must not meet in one conversation without a name.
 	ConversationId string `protobuf:"bytes,4,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// The assistant turn that the call belongs to; part of the call's identity.
 	// Some providers start their ids again in every turn (call_0), so a loop
@@ -1201,7 +1203,8 @@ func (x *ContentBlock) GetSize() int64 {
 
 type ExecuteToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 128 calls, with distinct ids.
+	// At most 128 calls. Calls with the same id are made in request order: the
+	// first of them, and the others are its duplicates.
 	Calls         []*ExecuteToolRequest `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,8 +32,11 @@ class ToolServiceStub:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
+    the setting identity.require asks for. What else is
+    wrong with a call is a result, and everything is in a
+    batch. From ExecuteTools: more than 128 calls
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -80,8 +83,11 @@ class ToolServiceServicer:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
+    the setting identity.require asks for. What else is
+    wrong with a call is a result, and everything is in a
+    batch. From ExecuteTools: more than 128 calls
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -178,8 +184,11 @@ class ToolService:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    tool_use_id or tool_name is missing, or an id is too long
-    RESOURCE_EXHAUSTED  the request is larger than the sidecar reads
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
+    the setting identity.require asks for. What else is
+    wrong with a call is a result, and everything is in a
+    batch. From ExecuteTools: more than 128 calls
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
