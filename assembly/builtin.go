@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"github.com/sidecall/sidecall/backend/builtin"
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
@@ -16,5 +17,5 @@ func builtIn(store *dedupe.Dedupe) (*catalog.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &catalog.Route{Tool: made, Schema: compiled, Backend: builtin.NewReadOutput(store), Target: made.Name}, nil
+	return &catalog.Route{Tool: made, Schema: compiled, Backend: builtin.NewReadOutput(result.Outputs{Dedupe: store}), Target: made.Name}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -28,6 +29,8 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 
 	over, cancel := context.WithDeadlineCause(ctx, time.Now(), errCallDeadline)
 	defer cancel()
+	var fitting result.Fitting
+	var mu sync.Mutex // guards fitting, and the results that it has
 	var wg sync.WaitGroup
 	for range min(max(lease.Limits.BatchParallel, 1), len(sorted)) {
 		wg.Go(func() {
@@ -35,14 +38,15 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 				ctx := ctx
 				for _, i := range lane {
 					calls[i].start = time.Now() // its deadline begins when its turn comes
-					if !calls[i].mayOutlast(ctx) {
-						results[i] = e.execute(ctx, calls[i])
-						continue
-					}
-					var goesOn bool
-					if results[i], goesOn = e.inTime(ctx, lease, calls[i]); goesOn {
+					res, goesOn := e.answered(ctx, lease, calls[i])
+					if goesOn {
 						ctx = over // the next one must not begin beside it
 					}
+					calls[i] = nil // it holds the reply of its backend
+					results[i] = res
+					mu.Lock()
+					fitting.Add(i, requests[i].Key, res)
+					mu.Unlock()
 				}
 			}
 		})

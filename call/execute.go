@@ -13,6 +13,8 @@ import (
 	"runtime/debug"
 
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/schema"
@@ -20,16 +22,22 @@ import (
 )
 
 // Execute runs one call and returns its one result. It always returns a
-// result, never an error: what goes wrong is data for the model.
+// result, never an error: what goes wrong is data for the model. A result that
+// was recorded by a version that did not bound it is made to fit.
 func (e *Executor) Execute(ctx context.Context, req Request) *response {
 	lease := e.Catalog.Lease()
 	defer lease.Release()
-	c := newCall(lease.Snapshot, req)
+	res, _ := e.answered(ctx, lease, newCall(lease.Snapshot, req))
+	return result.Fit(req.Key, res)
+}
+
+// answered runs a call and answers its caller, in time; goesOn says that the call
+// does, without it.
+func (e *Executor) answered(ctx context.Context, lease catalog.Lease, c *call) (res *response, goesOn bool) {
 	if c.mayOutlast(ctx) {
-		res, _ := e.inTime(ctx, lease, c)
-		return res
+		return e.inTime(ctx, lease, c)
 	}
-	return e.execute(ctx, c)
+	return e.execute(ctx, c), false
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the

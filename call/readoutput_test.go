@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/backend/builtin"
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/testkit/calltest"
 
@@ -33,7 +34,7 @@ func withReadOutput(t *testing.T, s *calltest.Sidecar, others ...*catalog.Route)
 		t.Fatal(err)
 	}
 	s.Generation.Set(catalog.ConfigSource, append(others, &catalog.Route{
-		Tool: made, Schema: compiled, Program: program, Backend: builtin.NewReadOutput(s.Dedupe), Target: made.Name,
+		Tool: made, Schema: compiled, Program: program, Backend: builtin.NewReadOutput(result.Outputs{Dedupe: s.Dedupe}), Target: made.Name,
 	}))
 }
 

@@ -30,6 +30,7 @@ func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.E
 		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
 			return nil, fault(Unreadable, "the recorded result cannot be read: %v", err)
 		}
+		result.Fit(key, execution.GetResult())
 	}
 	return execution, nil
 }

@@ -91,6 +91,12 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, req *sidecallv1.V
 		}
 	}
 	res.Execution = e.executionOr(ctx, record, key)
+	var fitting result.Fitting // both are the result, perhaps
+	for i, one := range []*response{res.GetExecution().GetResult(), res.GetResult()} {
+		if one != nil {
+			fitting.Add(i, key, one)
+		}
+	}
 	return res, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/retry"
@@ -58,6 +59,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 // succeed shapes the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+	items := result.ItemsOf(reading)
 	shaped := output.Shape(output.Input{
 		Reply:     reading.Reply,
 		ToolName:  c.route.Tool.Name,
@@ -66,8 +68,9 @@ func (c *call) succeed() ending {
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
 		Keep: c.claim != nil, KeepLimit: limits.KeepOutputBytes,
+		CarryLimit: output.DefaultCarry - items.Bytes,
 	})
-	end := ending{response: c.result().Worked(reading, &shaped), state: dedupe.Done}
+	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}
 	if shaped.Ref != "" {
 		end.output = &dedupe.Output{
 			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: limits.OutputTTL,

@@ -109,7 +109,7 @@ func (c *call) happened(found verify.Finding, operator string) *response {
 		Reply: *reply, ToolName: c.route.Tool.Name, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
 		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
 	})
-	res := c.result().Worked(&interpret.Reading{Reply: *reply}, &shaped)
+	res := c.result().Worked(&interpret.Reading{Reply: *reply}, result.Items{}, &shaped)
 	res.Notices = append(res.Notices, fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason))
 	res.Resolution = c.resolution(reason, dedupe.Done, operator)
 	return res

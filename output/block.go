@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"mime"
 	"strconv"
@@ -18,6 +19,8 @@ const (
 	maxName = 120
 	// maxURI bounds a URI from the upstream, in characters.
 	maxURI = 1000
+	// unknownMediaType says nothing.
+	unknownMediaType = "application/octet-stream"
 )
 
 // describeBinary stands in content for a body that is no text.
@@ -32,12 +35,12 @@ func describeBinary(mediaType string, size int64, cut bool) string {
 
 // describe appends what content says about the blocks, a line each, and the
 // text of text resources.
-func describe(dst []byte, blocks []backend.Block, total int) []byte {
+func describe(dst []byte, blocks []backend.Block, refs []string, total int) []byte {
 	for i, b := range blocks {
 		if len(dst) > 0 {
 			dst = append(dst, '\n')
 		}
-		dst = append(dst, describeBlock(b, i)...)
+		dst = append(dst, describeBlock(b, i, refs[i])...)
 		if b.Text != "" {
 			dst = append(append(dst, '\n'), b.Text...)
 		}
@@ -48,7 +51,7 @@ func describe(dst []byte, blocks []backend.Block, total int) []byte {
 	return dst
 }
 
-func describeBlock(b backend.Block, i int) string {
+func describeBlock(b backend.Block, i int, ref string) string {
 	about := []string{b.Type}
 	if b.Name != "" {
 		about = append(about, strconv.Quote(b.Name))
@@ -72,6 +75,8 @@ func describeBlock(b backend.Block, i int) string {
 		return line + ":]"
 	case len(b.Data) > 0:
 		return fmt.Sprintf("%s: carried in blocks[%d]]", line, i)
+	case ref != "":
+		return fmt.Sprintf("%s: too large to carry, kept for the program as %s]", line, ref)
 	case b.Size > 0:
 		return line + ": too large to carry]"
 	default:
@@ -79,14 +84,13 @@ func describeBlock(b backend.Block, i int) string {
 	}
 }
 
-// carry copies the blocks that fit into room bytes of data and text; of the
-// others only what describes them. Everything but raw data is cleaned.
-func carry(blocks []backend.Block, room int64) []backend.Block {
-	if len(blocks) == 0 {
-		return nil
-	}
-	out := make([]backend.Block, 0, min(len(blocks), maxBlocks))
-	for _, b := range blocks[:min(len(blocks), maxBlocks)] {
+// carry copies the blocks that fit into room bytes; of the others only what
+// describes them, and where their data is kept. Everything but raw data is
+// cleaned.
+func carry(blocks []backend.Block, room int64, keeper *keeper) (out []backend.Block, refs []string) {
+	out = make([]backend.Block, 0, min(len(blocks), maxBlocks))
+	refs = make([]string, cap(out))
+	for i, b := range blocks[:cap(out)] {
 		b.Size = max(b.Size, int64(len(b.Data)), int64(len(b.Text)))
 		b.Type = cleanName(b.Type, maxName)
 		b.Name = cleanName(b.Name, maxName)
@@ -94,20 +98,39 @@ func carry(blocks []backend.Block, room int64) []backend.Block {
 		if b.MIMEType != "" {
 			b.MIMEType = cleanMediaType(b.MIMEType)
 		}
-		if int64(len(b.Data)) > room {
+		if room -= described(&b); int64(len(b.Data)) > room {
+			refs[i] = keeper.keep(blockPart(i), cmp.Or(b.MIMEType, unknownMediaType), b.Data)
 			b.Data = nil
 		}
 		room -= int64(len(b.Data))
 		b.Text = Clean([]byte(b.Text))
 		out = append(out, b)
 	}
-	return out
+	return out, refs
+}
+
+// blockOverhead is what a block takes beside its texts and its data, encoded, in
+// bytes, its handle included.
+const blockOverhead = 128
+
+// described is how many bytes describe a block.
+func described(b *backend.Block) int64 {
+	return int64(len(b.Type)+len(b.Name)+len(b.URI)+len(b.MIMEType)) + blockOverhead
+}
+
+// carried is how many bytes blocks take.
+func carried(blocks []backend.Block) (n int64) {
+	for i := range blocks {
+		n += described(&blocks[i]) + int64(len(blocks[i].Data)+len(blocks[i].Text))
+	}
+	return n
 }
 
 // withoutLargeText takes the texts that do not fit into room bytes out of the
 // blocks; content shows them, in full or cut.
 func withoutLargeText(blocks []backend.Block, room int64) {
 	for i := range blocks {
+		room -= described(&blocks[i])
 		if int64(len(blocks[i].Text)) > room {
 			blocks[i].Text = ""
 		}
@@ -132,7 +155,7 @@ func cleanName(s string, most int) string {
 func cleanMediaType(s string) string {
 	t, _, err := mime.ParseMediaType(s)
 	if err != nil || len(t) > maxName || !strings.Contains(t, "/") {
-		return "application/octet-stream"
+		return unknownMediaType
 	}
 	return Clean([]byte(t))
 }

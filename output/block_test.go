@@ -63,10 +63,11 @@ func TestWhatBlocksCarryIsBounded(t *testing.T) {
 			t.Errorf("block %d: content says otherwise: %.300s", i, s.Content)
 		}
 	}
-	if carried > DefaultCarry || len(s.Blocks) != 6 || !strings.Contains(s.Content, "1.0 MB: too large to carry]") {
+	if carried > DefaultCarry || len(s.Blocks) != 6 || !strings.Contains(s.Content, "1.0 MB: too large to carry, kept for the program as "+s.BlockRefs[2]+"]") {
 		t.Errorf("%d bytes in %d blocks: %.300s", carried, len(s.Blocks), s.Content)
 	}
-	if !bytes.Contains(s.Kept, []byte("a line\na line\n")) || s.Blocks[5].Text != "" {
+	kept, ok := Open(s.Kept, s.KeptComplete, "")
+	if !ok || !bytes.Contains(kept.Data, []byte("a line\na line\n")) || s.Blocks[5].Text != "" {
 		t.Error("a long text resource belongs to what is kept, not to what is carried")
 	}
 }

@@ -19,6 +19,8 @@ type document struct {
 	// structured is the JSON of the reply as the program gets it.
 	structured []byte
 	blocks     []backend.Block
+	blockRefs  []string
+	keeper     keeper
 	// cut: there was more, but reading stopped.
 	cut bool
 }
@@ -26,7 +28,7 @@ type document struct {
 // compose cleans the parts of a reply and puts them together.
 func compose(in *Input) document {
 	reply := &in.Reply
-	d := document{cut: reply.Cut, structured: reply.Structured}
+	d := document{cut: reply.Cut, structured: reply.Structured, keeper: newKeeper(in)}
 	text, declared := reply.Text, reply.JSON
 	switch {
 	case reply.Binary != "":
@@ -40,9 +42,10 @@ func compose(in *Input) document {
 		d.structured = d.tree
 	}
 	if len(reply.Blocks) > 0 {
-		d.blocks = carry(reply.Blocks, in.CarryLimit)
-		d.body = describe(bytes.Clone(d.body), d.blocks, len(reply.Blocks))
-		withoutLargeText(d.blocks, in.CarryLimit)
+		room := in.CarryLimit - in.contentRoom()
+		d.blocks, d.blockRefs = carry(reply.Blocks, room, &d.keeper)
+		d.body = describe(bytes.Clone(d.body), d.blocks, d.blockRefs, len(reply.Blocks))
+		withoutLargeText(d.blocks, room)
 		d.tree = nil
 	}
 	d.chars = countChars(d.body)
@@ -96,14 +99,17 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-// shown is the result when content shows the whole document.
+// shown is the result when content shows the whole document; what is structured
+// has the room that the rest leaves.
 func (d *document) shown(content string, room int64) Shaped {
-	s := Shaped{Content: content, OriginalChars: int64(d.chars), ReturnedChars: int64(d.chars), Blocks: d.blocks}
-	for _, b := range d.blocks {
-		room -= int64(len(b.Data) + len(b.Text))
-	}
+	s := Shaped{Content: content, OriginalChars: int64(d.chars), ReturnedChars: int64(d.chars), Blocks: d.blocks, BlockRefs: d.blockRefs}
+	room -= int64(len(content)) + carried(d.blocks)
 	switch {
-	case len(d.structured) == 0 || int64(len(d.structured)) > room:
+	case len(d.structured) == 0:
+	case int64(len(d.structured)) > room:
+		if clean, ok := CleanJSON(d.structured); ok {
+			s.StructuredRef = d.keeper.keep(structuredPart, "application/json", bytes.TrimSpace(clean))
+		}
 	case len(content) == len(d.structured) && len(d.tree) > 0 && &d.structured[0] == &d.tree[0]:
 		s.StructuredJSON = strings.TrimSpace(content) // shares its memory
 	default:
@@ -111,5 +117,6 @@ func (d *document) shown(content string, room int64) Shaped {
 			s.StructuredJSON = string(bytes.TrimSpace(c))
 		}
 	}
+	d.keeper.finish(&s)
 	return s
 }

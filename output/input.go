@@ -2,6 +2,7 @@ package output
 
 import (
 	"crypto/rand"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/backend"
 )
@@ -16,10 +17,11 @@ const (
 	MinLimit = 640
 	// DefaultKeep is the most that is kept of a cut output, in bytes.
 	DefaultKeep = 10 << 20
-	// DefaultCarry is the most that a result carries besides its content, in
-	// bytes: blocks and structured result. With a content of up to 1 MiB it stays
-	// under the 4 MiB that a gRPC client reads unless told otherwise.
-	DefaultCarry = 3 << 20
+	// DefaultCarry is the most that a result holds, in bytes: its content, its
+	// blocks and the structured result. With what else a response has to say it
+	// stays under 3 MiB, and well under the 4 MiB that a gRPC client reads unless
+	// told otherwise.
+	DefaultCarry = 3<<20 - 32<<10
 )
 
 // Input is a reply, and the rules for what becomes of it.
@@ -38,8 +40,8 @@ type Input struct {
 	Keep bool
 	// KeepLimit bounds Kept, in bytes; 0 means DefaultKeep.
 	KeepLimit int64
-	// CarryLimit bounds Blocks and StructuredJSON together, in bytes; 0 means
-	// DefaultCarry.
+	// CarryLimit bounds Content, Blocks and StructuredJSON together, in bytes; 0
+	// or less means DefaultCarry. Content has two thirds of it at the most.
 	CarryLimit int64
 }
 
@@ -60,15 +62,28 @@ type Shaped struct {
 	// Ref is the handle of what is kept; empty when nothing is.
 	Ref string
 	// Kept is the cleaned output, up to the keep limit, without boundary and
-	// notice; nil without Ref. It may share memory with Input.Reply.
+	// notice, and what else did not fit: Open takes it apart. nil without Ref. It
+	// may share memory with Input.Reply.
 	Kept []byte
 	// KeptComplete: Kept is all that the tool returned.
 	KeptComplete bool
-	// Blocks are the non-text parts, without the data that did not fit.
-	Blocks []backend.Block
+	// Blocks are the non-text parts, without the data that did not fit;
+	// BlockRefs has, for each, the handle of data that is kept instead.
+	Blocks    []backend.Block
+	BlockRefs []string
 	// StructuredJSON is the structured result, or the JSON text itself; cleaned.
-	// Empty when Content is cut, or when it is larger than a result may carry.
-	StructuredJSON string
+	// Empty when Content is cut, or when it is larger than a result may carry;
+	// StructuredRef is then the handle of what is kept of it.
+	StructuredJSON, StructuredRef string
+}
+
+// contentMost is how many bytes Content may have.
+func (in *Input) contentMost() int64 { return in.CarryLimit / 3 * 2 }
+
+// contentRoom is how many bytes Content may take at the most; known before there
+// is any.
+func (in *Input) contentRoom() int64 {
+	return min(in.contentMost(), int64(in.Limit)*utf8.UTFMax)
 }
 
 // NewRef returns the handle of a kept output: "out_" and 128 random bits or

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 )
@@ -82,4 +83,13 @@ func (n notice) appendCounts(b []byte) []byte {
 func (n notice) widest(level int) int {
 	n.shown, n.next = n.total, n.total
 	return utf8.RuneCountInString(n.text(level))
+}
+
+// LeftOut stands in the place of a content that its response has no room for.
+func LeftOut(chars int64, ref string) string {
+	const how = "[The call succeeded. Its output of %d characters does not fit into one response with those of the other calls. "
+	if ref == "" {
+		return fmt.Sprintf(how+"It is not kept and cannot be read.]", chars)
+	}
+	return fmt.Sprintf(how+`To read it, call read_output with output_ref "%s" and offset 0.]`, chars, ref)
 }

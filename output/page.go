@@ -33,7 +33,7 @@ func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.E
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
 	total := int64(countChars(data))
-	if wrong := checkPage(offset, limit, total); wrong != nil {
+	if wrong := checkPage(offset, limit, total, "characters"); wrong != nil {
 		return PageResult{}, wrong
 	}
 	if limit == 0 {
@@ -52,17 +52,43 @@ func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.E
 	return PageResult{Content: string(page), TotalChars: total, NextOffset: offset + int64(countChars(page))}, nil
 }
 
-func checkPage(offset, limit, total int64) *tool.Error {
+const (
+	// DefaultBytes is a page in bytes when none is asked for.
+	DefaultBytes = 1 << 20
+	// MaxBytes is the largest page in bytes; what a gRPC client reads has room for
+	// it.
+	MaxBytes = 3<<20 - 4<<10
+)
+
+// PageBytes returns the bytes from offset on, at most limit of them (0 means
+// DefaultBytes, more than MaxBytes means MaxBytes), and where the next page
+// begins. What is no text cannot be searched.
+func PageBytes(data []byte, offset, limit int64, pattern string) (page []byte, next int64, wrong *tool.Error) {
+	total := int64(len(data))
+	if wrong := checkPage(offset, limit, total, "bytes"); wrong != nil {
+		return nil, 0, wrong
+	}
+	if pattern != "" {
+		return nil, 0, wrongArgument("pattern", "must be empty for what is no text", quoted(pattern), "Leave pattern out, then call read_output again.")
+	}
+	if limit == 0 {
+		limit = DefaultBytes
+	}
+	next = min(offset+min(limit, MaxBytes), total)
+	return data[offset:next], next, nil
+}
+
+func checkPage(offset, limit, total int64, unit string) *tool.Error {
 	switch {
 	case offset < 0:
 		return wrongArgument("offset", "minimum: 0", strconv.FormatInt(offset, 10),
 			"Set offset to 0 to read from the start, then call read_output again.")
 	case offset > total:
 		return wrongArgument("offset", fmt.Sprintf("maximum: %d", total), strconv.FormatInt(offset, 10),
-			fmt.Sprintf("The output has %d characters. Set offset to a number from 0 to %d, then call read_output again.", total, total))
+			fmt.Sprintf("The output has %d %s. Set offset to a number from 0 to %d, then call read_output again.", total, unit, total))
 	case limit < 0:
 		return wrongArgument("limit", "minimum: 1", strconv.FormatInt(limit, 10),
-			fmt.Sprintf("Set limit to the number of characters to read, e.g. %d, or leave it out.", DefaultPage))
+			fmt.Sprintf("Set limit to the number of %s to read, e.g. %d, or leave it out.", unit, DefaultPage))
 	default:
 		return nil
 	}

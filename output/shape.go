@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,6 +10,16 @@ import (
 // Shape turns a reply into what the model receives.
 func Shape(in Input) Shaped {
 	in.fill()
+	s := shaped(in)
+	// A limit of millions of characters may be more bytes than a response holds.
+	for most := in.contentMost(); int64(len(s.Content)) > most && in.Limit > 1; s = shaped(in) {
+		in.Limit = min(in.Limit-1, int(int64(utf8.RuneCountInString(s.Content))*most/int64(len(s.Content))))
+	}
+	return s
+}
+
+// shaped is Shape by the limit in characters alone.
+func shaped(in Input) Shaped {
 	d := compose(&in)
 	if !in.Untrusted && !d.cut && d.chars <= in.Limit {
 		return d.shown(string(d.body), in.CarryLimit)
@@ -38,9 +49,10 @@ func shape(in Input, d document) Shaped {
 			return d.shown(content, in.CarryLimit)
 		}
 	}
-	s.out = Shaped{Blocks: d.blocks, OriginalChars: int64(d.chars), Truncated: true}
+	s.out = Shaped{Blocks: d.blocks, BlockRefs: d.blockRefs, OriginalChars: int64(d.chars), Truncated: true}
 	s.keep()
 	s.cut()
+	d.keeper.finish(&s.out)
 	return s.out
 }
 
@@ -89,10 +101,10 @@ func (s *shaping) keep() {
 	if !s.in.Keep || len(s.doc.body) == 0 {
 		return
 	}
-	s.out.Ref = NewRef()
+	s.out.Ref = cmp.Or(s.doc.keeper.ref, NewRef())
 	s.out.Kept = s.doc.body
 	s.out.KeptComplete = !s.doc.cut
-	if most := s.in.KeepLimit; int64(len(s.doc.body)) > most {
+	if most := s.in.KeepLimit - s.doc.keeper.bytes(); int64(len(s.doc.body)) > most {
 		at := int(most)
 		for at > 0 && !utf8.RuneStart(s.doc.body[at]) {
 			at--

@@ -14,6 +14,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Service is the ToolService of a sidecar: it turns requests into calls, and
@@ -81,24 +82,46 @@ func (s *Service) GetExecution(ctx context.Context, req *sidecallv1.GetExecution
 	return execution, statusOf(err)
 }
 
-// ReadOutput pages through a kept output.
+// ReadOutput pages through what a response had no room for.
 func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
 	if req.GetOutputRef() == "" {
-		return nil, status.Error(codes.InvalidArgument, "output_ref: is required: send the one from truncation.output_ref")
+		return nil, status.Error(codes.InvalidArgument, "output_ref: is required: send the one from truncation, a block or structured_output_ref")
 	}
-	kept, err := s.Executor.Dedupe.Output(ctx, tenant(ctx), req.GetOutputRef())
+	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe}.Read(ctx, tenant(ctx), req.GetOutputRef())
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
-		return nil, status.Errorf(codes.NotFound, "no output %q: it has expired, or never was", req.GetOutputRef())
+		return nil, status.Errorf(codes.NotFound, "no output %s: it has expired, or never was", tool.Quote(req.GetOutputRef()))
 	case err != nil:
 		return nil, storeStatus(ctx)
+	case kept.MediaType != "":
+		return readBytes(kept, req)
+	default:
+		return readText(kept, req)
 	}
-	page, invalid := output.Page(kept.Data, req.GetOffset(), req.GetLimit(), req.GetPattern())
-	if invalid != nil {
-		return nil, status.Error(codes.InvalidArgument,
-			fmt.Sprintf("%s: %s (received %s). %s", invalid.Field, invalid.Constraint, invalid.Received, invalid.Hint))
+}
+
+func readText(kept output.Kept, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
+	page, wrong := output.Page(kept.Data, req.GetOffset(), req.GetLimit(), req.GetPattern())
+	if wrong != nil {
+		return nil, invalidPage(wrong)
 	}
 	return &sidecallv1.ReadOutputResponse{
 		Content: page.Content, TotalChars: page.TotalChars, NextOffset: page.NextOffset, Complete: kept.Complete,
 	}, nil
+}
+
+// readBytes pages through what is no text.
+func readBytes(kept output.Kept, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
+	page, next, wrong := output.PageBytes(kept.Data, req.GetOffset(), req.GetLimit(), req.GetPattern())
+	if wrong != nil {
+		return nil, invalidPage(wrong)
+	}
+	return &sidecallv1.ReadOutputResponse{
+		Data: page, MediaType: kept.MediaType, TotalBytes: int64(len(kept.Data)), NextOffset: next, Complete: kept.Complete,
+	}, nil
+}
+
+func invalidPage(wrong *tool.Error) error {
+	return status.Error(codes.InvalidArgument,
+		fmt.Sprintf("%s: %s (received %s). %s", wrong.Field, wrong.Constraint, wrong.Received, wrong.Hint))
 }

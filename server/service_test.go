@@ -1,14 +1,18 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -92,6 +96,88 @@ func TestWhatAModelMakesUpIsAResult(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client with default settings receives every response: 4 MiB at the most.
+func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
+	image := bytes.Repeat([]byte("pixels"), 2_900_000/6)
+	draws := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		return backend.Reply{Text: []byte("see"), Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: image}}}, nil
+	}}
+	s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, draws))
+	client := dial(t, s)
+	batch := &sidecallv1.ExecuteToolsRequest{}
+	for i := range 10 {
+		batch.Calls = append(batch.Calls, calltest.Request(fmt.Sprint("toolu_", i), "draw"))
+	}
+	for range 2 { // sent again it is received as well
+		res, err := client.ExecuteTools(t.Context(), batch)
+		if err != nil || len(res.GetResults()) != 10 {
+			t.Fatalf("%d results, %v", len(res.GetResults()), err)
+		}
+		for i, one := range res.GetResults() {
+			block := one.GetBlocks()[0]
+			data := block.GetData()
+			for len(data) < len(image) && block.GetOutputRef() != "" {
+				page, err := client.ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: block.GetOutputRef(), Offset: int64(len(data)), Limit: 1 << 30})
+				if err != nil || page.GetMediaType() != "image/png" {
+					t.Fatal(page.GetMediaType(), err)
+				}
+				data = append(data, page.GetData()...)
+			}
+			if !bytes.Equal(data, image) {
+				t.Errorf("image %d: %d bytes of %d", i, len(data), len(image))
+			}
+		}
+	}
+	if n := draws.Calls.Load(); n != 10 {
+		t.Errorf("%d executions of 10 calls", n)
+	}
+}
+
+// dial is a client with default settings of a sidecar behind its real front.
+func dial(t *testing.T, s *calltest.Sidecar) sidecallv1.ToolServiceClient {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, _ := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 64 << 10, MaxStreams: 100})
+	served := make(chan error, 1)
+	go func() { served <- front.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		front.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return sidecallv1.NewToolServiceClient(conn)
+}
+
+// Which setting refuses a request that is too large is said.
+func TestARequestThatIsTooLargeNamesTheSetting(t *testing.T) {
+	client := dial(t, calltest.New(t))
+	req := calltest.Request("toolu_1", "works")
+	req.ArgumentsJson = strings.Repeat(" ", 64<<10)
+	_, err := client.ExecuteTool(t.Context(), req)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limits.max_request_bytes") {
+		t.Error(err)
+	}
+	req.ArgumentsJson = strings.Repeat(" ", 63<<10)
+	if _, err := client.ExecuteTool(t.Context(), req); err != nil {
+		t.Errorf("one that is not: %v", err)
+	}
+	req.ArgumentsJson = strings.Repeat(" ", 2<<20)
+	if _, err = client.ExecuteTool(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one that is much too large: %v", err)
 	}
 }
 

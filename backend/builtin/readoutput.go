@@ -22,16 +22,23 @@ const pageOverhead = 600
 
 // readOutput is the backend of the built-in tool read_output: it pages through
 // outputs that were cut. It goes through the pipeline as every tool does.
-type readOutput struct{ store *dedupe.Dedupe }
+type readOutput struct{ outputs Outputs }
+
+// Outputs serve what was kept.
+type Outputs interface {
+	// Read returns what a handle stands for; dedupe.ErrNoOutput when it stands for
+	// nothing.
+	Read(ctx context.Context, tenant, handle string) (output.Kept, error)
+}
 
 // NewReadOutput returns the backend of the built-in tool read_output.
-func NewReadOutput(store *dedupe.Dedupe) backend.Backend { return readOutput{store} }
+func NewReadOutput(outputs Outputs) backend.Backend { return readOutput{outputs} }
 
 // Invoke returns one page.
 func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
 	ref, _ := in.Parsed["output_ref"].(string)
 	pattern, _ := in.Parsed["pattern"].(string)
-	kept, err := b.store.Output(ctx, in.Tenant, ref)
+	kept, err := b.outputs.Read(ctx, in.Tenant, ref)
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
 		return backend.Reply{}, &tool.Failure{
@@ -41,6 +48,9 @@ func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.
 		}
 	case err != nil:
 		return backend.Reply{}, &tool.Failure{Code: tool.CodeStoreUnavailable, Evidence: tool.NotExecuted, Err: err}
+	}
+	if kept.MediaType != "" { // for the program, not for a model
+		return backend.Reply{Binary: kept.MediaType, Size: int64(len(kept.Data))}, nil
 	}
 	limit := whole(in.Parsed["limit"])
 	if room := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > room {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/backend"
@@ -57,7 +58,7 @@ func Effect(e tool.Effect) sidecallv1.Effect {
 	panic(fmt.Sprintf("an effect that is none: %d", e))
 }
 
-func blocks(of []backend.Block) []*sidecallv1.ContentBlock {
+func blocks(of []backend.Block, refs []string) []*sidecallv1.ContentBlock {
 	if len(of) == 0 {
 		return nil
 	}
@@ -65,32 +66,53 @@ func blocks(of []backend.Block) []*sidecallv1.ContentBlock {
 	for i, b := range of {
 		converted[i] = &sidecallv1.ContentBlock{
 			Type: b.Type, MimeType: b.MIMEType, Data: b.Data, Text: b.Text, Uri: b.URI, Name: b.Name, Size: b.Size,
+			OutputRef: refs[i],
 		}
 	}
 	return converted
 }
 
-// itemLimit caps what is shown of one item of a partial result, in characters.
-const itemLimit = 1000
+const (
+	// itemLimit caps what is shown of one text of an item of a partial result, in
+	// characters.
+	itemLimit = 1000
+	// itemsLimit caps all items together, encoded, in bytes. The content has them
+	// all.
+	itemsLimit = 512 << 10
+)
 
-// items converts what a reply told item by item, whose texts are the upstream's: they are cleaned
-// and capped like every other text of it.
-func items(of []interpret.Item) []*sidecallv1.ItemResult {
-	if len(of) == 0 {
-		return nil
-	}
+// Items are what a reply told item by item.
+type Items struct {
+	Shown []*sidecallv1.ItemResult
+	// Bytes is what they take, encoded, and Left how many are not shown.
+	Bytes int64
+	Left  int
+}
+
+// ItemsOf converts the items of a reply, whose texts are the upstream's: they are
+// cleaned and capped like every other text of it.
+func ItemsOf(reading *interpret.Reading) (items Items) {
 	clean := func(text string) string { return tool.Shorten(output.Clean([]byte(text)), itemLimit) }
-	converted := make([]*sidecallv1.ItemResult, len(of))
-	for i, item := range of {
-		converted[i] = &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
+	for i, item := range reading.Items {
+		converted := &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
 		if e := item.Error; e != nil {
-			converted[i].Error = Error(tool.Error{
+			converted.Error = Error(tool.Error{
 				Code: e.Code, Field: clean(e.Field), Constraint: clean(e.Constraint), Received: clean(e.Received), Hint: clean(e.Hint),
 			})
 		}
+		size := int64(proto.Size(converted)) + itemOverhead
+		if items.Bytes+size > itemsLimit {
+			items.Left = len(reading.Items) - i
+			break
+		}
+		items.Bytes += size
+		items.Shown = append(items.Shown, converted)
 	}
-	return converted
+	return items
 }
+
+// itemOverhead is what an item takes in a response beside itself, in bytes.
+const itemOverhead = 5
 
 // Tool is a tool as ListTools shows it.
 func Tool(t *tool.Tool) *sidecallv1.Tool {

@@ -34,15 +34,19 @@ type For struct {
 func (f For) took() *durationpb.Duration { return durationpb.New(time.Since(f.Start)) }
 
 // Worked is the result of a call that worked.
-func (f For) Worked(reading *interpret.Reading, shaped *output.Shaped) *Response {
+func (f For) Worked(reading *interpret.Reading, items Items, shaped *output.Shaped) *Response {
 	res := &Response{
 		ToolUseId:             f.ID,
 		Outcome:               outcome(reading.Outcome),
 		Content:               shaped.Content,
 		StructuredContentJson: shaped.StructuredJSON,
-		Blocks:                blocks(shaped.Blocks),
-		Items:                 items(reading.Items),
+		StructuredOutputRef:   shaped.StructuredRef,
+		Blocks:                blocks(shaped.Blocks, shaped.BlockRefs),
+		Items:                 items.Shown,
 		Duration:              f.took(),
+	}
+	if items.Left > 0 {
+		res.Notices = append(res.Notices, fmt.Sprintf("items shows the first %d of %d.", len(items.Shown), len(items.Shown)+items.Left))
 	}
 	if shaped.Truncated {
 		res.Truncation = &sidecallv1.Truncation{

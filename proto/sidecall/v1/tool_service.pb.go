@@ -447,8 +447,8 @@ type ExecuteToolResponse struct {
 	// find it.
 	Recorded bool `protobuf:"varint,12,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	// The tool's structured result as JSON, uncut; empty when it has none, when
-	// content had to be cut, or when it would be larger than 3 MiB together with
-	// blocks.
+	// content had to be cut, or when the response would be larger than 3 MiB with
+	// it: see structured_output_ref.
 	StructuredContentJson string `protobuf:"bytes,13,opt,name=structured_content_json,json=structuredContentJson,proto3" json:"structured_content_json,omitempty"`
 	// Time from the request's arrival to this response. A replay keeps the
 	// duration of the execution it replays.
@@ -460,9 +460,11 @@ type ExecuteToolResponse struct {
 	Notices []string `protobuf:"bytes,16,rep,name=notices,proto3" json:"notices,omitempty"`
 	// Set when nobody heard how the call ended, and somebody has found it out
 	// since: an operator, or a verification. Replays keep it.
-	Resolution    *Resolution `protobuf:"bytes,17,opt,name=resolution,proto3" json:"resolution,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resolution *Resolution `protobuf:"bytes,17,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	// Handle for ReadOutput of a structured result that did not fit.
+	StructuredOutputRef string `protobuf:"bytes,18,opt,name=structured_output_ref,json=structuredOutputRef,proto3" json:"structured_output_ref,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ExecuteToolResponse) Reset() {
@@ -612,6 +614,13 @@ func (x *ExecuteToolResponse) GetResolution() *Resolution {
 		return x.Resolution
 	}
 	return nil
+}
+
+func (x *ExecuteToolResponse) GetStructuredOutputRef() string {
+	if x != nil {
+		return x.StructuredOutputRef
+	}
+	return ""
 }
 
 // Resolution says who decided what became of a call that was unknown. It is no
@@ -1106,9 +1115,9 @@ type ContentBlock struct {
 	// image, audio, resource or resource_link.
 	Type     string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// Raw bytes of an image, audio or binary resource. Empty when the blocks of
-	// a response would be larger than 3 MiB together; size then says how large
-	// it was.
+	// Raw bytes of an image, audio or binary resource. Empty when the response
+	// would be larger than 3 MiB with them; size then says how large they are, and
+	// output_ref where they are.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	// Text of a text resource.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
@@ -1117,7 +1126,10 @@ type ContentBlock struct {
 	// Name of a resource link.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	// Bytes of the block as the tool returned it.
-	Size          int64 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Size int64 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	// Handle for ReadOutput of data, or a text, that did not fit; empty when it is
+	// not kept.
+	OutputRef     string `protobuf:"bytes,8,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1201,6 +1213,13 @@ func (x *ContentBlock) GetSize() int64 {
 	return 0
 }
 
+func (x *ContentBlock) GetOutputRef() string {
+	if x != nil {
+		return x.OutputRef
+	}
+	return ""
+}
+
 type ExecuteToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 128 calls. Calls with the same id are made in request order: the
@@ -1249,7 +1268,10 @@ func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
 
 type ExecuteToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One per call, in request order.
+	// One per call, in request order. Together they have 3 MiB: of results that do
+	// not fit beside each other the largest parts are left out, and output_ref
+	// names them. Such a part comes from the record of the call, and is read for as
+	// long as that is kept.
 	Results       []*ExecuteToolResponse `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1725,13 +1747,14 @@ func (x *Execution) GetLeaseUntil() *timestamppb.Timestamp {
 
 type ReadOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From Truncation. Required.
+	// From Truncation, a ContentBlock or structured_output_ref. Required.
 	OutputRef string `protobuf:"bytes,1,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
-	// Characters (Unicode code points) to skip.
+	// Characters (Unicode code points) to skip; bytes of what is no text.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Characters to return at most. 0 means the default page.
+	// Characters, or bytes, to return at most. 0 means the default page.
 	Limit int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// RE2 pattern: return only the lines that match, each with its offset.
+	// RE2 pattern: return only the lines that match, each with its offset. For
+	// texts only.
 	Pattern       string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1796,14 +1819,22 @@ func (x *ReadOutputRequest) GetPattern() string {
 }
 
 type ReadOutputResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Content string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// Characters of the whole kept output.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A page of a text.
+	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	// Characters of the whole kept output; 0 when it is no text.
 	TotalChars int64 `protobuf:"varint,2,opt,name=total_chars,json=totalChars,proto3" json:"total_chars,omitempty"`
-	// Where the next page starts; equal to total_chars at the end.
+	// Where the next page starts; equal to total_chars, or total_bytes, at the
+	// end.
 	NextOffset int64 `protobuf:"varint,3,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
 	// False when the kept output is itself cut at the keep limit.
-	Complete      bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
+	// A page of what is no text.
+	Data []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	// Media type of what is no text; empty for a text.
+	MediaType string `protobuf:"bytes,6,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Bytes of the whole of what is no text.
+	TotalBytes    int64 `protobuf:"varint,7,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1866,6 +1897,27 @@ func (x *ReadOutputResponse) GetComplete() bool {
 	return false
 }
 
+func (x *ReadOutputResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ReadOutputResponse) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *ReadOutputResponse) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
 var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
@@ -1888,7 +1940,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa9\x06\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -1913,7 +1965,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\anotices\x18\x10 \x03(\tR\anotices\x127\n" +
 	"\n" +
 	"resolution\x18\x11 \x01(\v2\x17.sidecall.v1.ResolutionR\n" +
-	"resolution\"\xb8\x01\n" +
+	"resolution\x122\n" +
+	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\"\xb8\x01\n" +
 	"\n" +
 	"Resolution\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
@@ -1957,7 +2010,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\vtokens_used\x18\x03 \x01(\x03R\n" +
 	"tokensUsed\x12!\n" +
 	"\ftokens_limit\x18\x04 \x01(\x03R\vtokensLimit\x126\n" +
-	"\bdeadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xa1\x01\n" +
+	"\bdeadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xc0\x01\n" +
 	"\fContentBlock\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1b\n" +
 	"\tmime_type\x18\x02 \x01(\tR\bmimeType\x12\x12\n" +
@@ -1965,7 +2018,9 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x10\n" +
 	"\x03uri\x18\x05 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
-	"\x04size\x18\a \x01(\x03R\x04size\"L\n" +
+	"\x04size\x18\a \x01(\x03R\x04size\x12\x1d\n" +
+	"\n" +
+	"output_ref\x18\b \x01(\tR\toutputRef\"L\n" +
 	"\x13ExecuteToolsRequest\x125\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x05calls\"R\n" +
 	"\x14ExecuteToolsResponse\x12:\n" +
@@ -2013,14 +2068,19 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"output_ref\x18\x01 \x01(\tR\toutputRef\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x18\n" +
-	"\apattern\x18\x04 \x01(\tR\apattern\"\x8c\x01\n" +
+	"\apattern\x18\x04 \x01(\tR\apattern\"\xe0\x01\n" +
 	"\x12ReadOutputResponse\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x12\x1f\n" +
 	"\vtotal_chars\x18\x02 \x01(\x03R\n" +
 	"totalChars\x12\x1f\n" +
 	"\vnext_offset\x18\x03 \x01(\x03R\n" +
 	"nextOffset\x12\x1a\n" +
-	"\bcomplete\x18\x04 \x01(\bR\bcomplete*m\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x06 \x01(\tR\tmediaType\x12\x1f\n" +
+	"\vtotal_bytes\x18\a \x01(\x03R\n" +
+	"totalBytes*m\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

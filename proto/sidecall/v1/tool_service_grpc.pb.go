@@ -65,8 +65,8 @@ type ToolServiceClient interface {
 	// The record is the answer, with no envelope around it.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetExecution(ctx context.Context, in *GetExecutionRequest, opts ...grpc.CallOption) (*Execution, error)
-	// ReadOutput pages through an output that was cut, or searches it.
-	// NOT_FOUND when the output has expired or never was.
+	// ReadOutput pages through an output that was cut, or searches it; also
+	// through what is no text. NOT_FOUND when the output has expired or never was.
 	ReadOutput(ctx context.Context, in *ReadOutputRequest, opts ...grpc.CallOption) (*ReadOutputResponse, error)
 }
 
@@ -167,8 +167,8 @@ type ToolServiceServer interface {
 	// The record is the answer, with no envelope around it.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetExecution(context.Context, *GetExecutionRequest) (*Execution, error)
-	// ReadOutput pages through an output that was cut, or searches it.
-	// NOT_FOUND when the output has expired or never was.
+	// ReadOutput pages through an output that was cut, or searches it; also
+	// through what is no text. NOT_FOUND when the output has expired or never was.
 	ReadOutput(context.Context, *ReadOutputRequest) (*ReadOutputResponse, error)
 	mustEmbedUnimplementedToolServiceServer()
 }

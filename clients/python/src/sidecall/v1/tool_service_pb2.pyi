@@ -101,7 +101,7 @@ class ExecuteToolRequest(_message.Message):
     def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class ExecuteToolResponse(_message.Message):
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     RESOLUTION_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURED_OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -136,7 +137,8 @@ class ExecuteToolResponse(_message.Message):
     blocks: _containers.RepeatedCompositeFieldContainer[ContentBlock]
     notices: _containers.RepeatedScalarFieldContainer[str]
     resolution: Resolution
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ...) -> None: ...
+    structured_output_ref: str
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ...) -> None: ...
 
 class Resolution(_message.Message):
     __slots__ = ("by", "reason", "at", "state", "verified_with")
@@ -222,7 +224,7 @@ class Budget(_message.Message):
     def __init__(self, tool_calls_used: _Optional[int] = ..., tool_calls_limit: _Optional[int] = ..., tokens_used: _Optional[int] = ..., tokens_limit: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ContentBlock(_message.Message):
-    __slots__ = ("type", "mime_type", "data", "text", "uri", "name", "size")
+    __slots__ = ("type", "mime_type", "data", "text", "uri", "name", "size", "output_ref")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +232,7 @@ class ContentBlock(_message.Message):
     URI_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
     type: str
     mime_type: str
     data: bytes
@@ -237,7 +240,8 @@ class ContentBlock(_message.Message):
     uri: str
     name: str
     size: int
-    def __init__(self, type: _Optional[str] = ..., mime_type: _Optional[str] = ..., data: _Optional[bytes] = ..., text: _Optional[str] = ..., uri: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+    output_ref: str
+    def __init__(self, type: _Optional[str] = ..., mime_type: _Optional[str] = ..., data: _Optional[bytes] = ..., text: _Optional[str] = ..., uri: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ..., output_ref: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolsRequest(_message.Message):
     __slots__ = ("calls",)
@@ -345,13 +349,19 @@ class ReadOutputRequest(_message.Message):
     def __init__(self, output_ref: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., pattern: _Optional[str] = ...) -> None: ...
 
 class ReadOutputResponse(_message.Message):
-    __slots__ = ("content", "total_chars", "next_offset", "complete")
+    __slots__ = ("content", "total_chars", "next_offset", "complete", "data", "media_type", "total_bytes")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_CHARS_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     content: str
     total_chars: int
     next_offset: int
     complete: bool
-    def __init__(self, content: _Optional[str] = ..., total_chars: _Optional[int] = ..., next_offset: _Optional[int] = ..., complete: _Optional[bool] = ...) -> None: ...
+    data: bytes
+    media_type: str
+    total_bytes: int
+    def __init__(self, content: _Optional[str] = ..., total_chars: _Optional[int] = ..., next_offset: _Optional[int] = ..., complete: _Optional[bool] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., total_bytes: _Optional[int] = ...) -> None: ...

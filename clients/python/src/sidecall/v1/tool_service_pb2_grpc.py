@@ -134,8 +134,8 @@ class ToolServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadOutput(self, request, context):
-        """ReadOutput pages through an output that was cut, or searches it.
-        NOT_FOUND when the output has expired or never was.
+        """ReadOutput pages through an output that was cut, or searches it; also
+        through what is no text. NOT_FOUND when the output has expired or never was.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
