@@ -23,6 +23,7 @@ func limits(cfg *config.Config) catalog.Limits {
 		OutputTTL:        cfg.Limits.OutputTTL,
 		MaxBatch:         cfg.Limits.MaxBatch,
 		BatchParallel:    cfg.Limits.BatchParallel,
+		RequireIDs:       cfg.Identity.Require,
 		RefuseUnrecorded: cfg.StoreDown.ReadOnly == "refuse",
 	}
 }

@@ -151,7 +151,7 @@ func TestACallThatOutlastsTheDrainIsCutOff(t *testing.T) {
 	client := dialled(t, socket)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := client.ExecuteTool(context.Background(), &sidecallv1.ExecuteToolRequest{ToolName: "sleep", ToolUseId: "1", ArgumentsJson: "{}"})
+		_, err := client.ExecuteTool(context.Background(), &sidecallv1.ExecuteToolRequest{ToolName: "sleep", ToolUseId: "1", ConversationId: "c", ArgumentsJson: "{}"})
 		answered <- err
 	}()
 	harness.WaitFor(t, "the call to run", func() bool { _, err := os.Stat(running); return err == nil })

@@ -38,14 +38,17 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 				ctx := ctx
 				for _, i := range lane {
 					calls[i].start = time.Now() // its deadline begins when its turn comes
-					res, goesOn := e.answered(ctx, lease, calls[i])
-					if goesOn {
-						ctx = over // the next one must not begin beside it
+					if calls[i].mayOutlast(ctx) {
+						var goesOn bool
+						if results[i], goesOn = e.inTime(ctx, lease, calls[i]); goesOn {
+							ctx = over // the next one must not begin beside it
+						}
+					} else {
+						results[i] = e.execute(ctx, calls[i])
 					}
 					calls[i] = nil // it holds the reply of its backend
-					results[i] = res
 					mu.Lock()
-					fitting.Add(i, requests[i].Key, res)
+					fitting.Add(i, requests[i].Key, results[i])
 					mu.Unlock()
 				}
 			}

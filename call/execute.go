@@ -14,7 +14,6 @@ import (
 
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/schema"
@@ -27,17 +26,12 @@ import (
 func (e *Executor) Execute(ctx context.Context, req Request) *response {
 	lease := e.Catalog.Lease()
 	defer lease.Release()
-	res, _ := e.answered(ctx, lease, newCall(lease.Snapshot, req))
-	return result.Fit(req.Key, res)
-}
-
-// answered runs a call and answers its caller, in time; goesOn says that the call
-// does, without it.
-func (e *Executor) answered(ctx context.Context, lease catalog.Lease, c *call) (res *response, goesOn bool) {
+	c := newCall(lease.Snapshot, req)
 	if c.mayOutlast(ctx) {
-		return e.inTime(ctx, lease, c)
+		res, _ := e.inTime(ctx, lease, c)
+		return result.Fit(req.Key, res)
 	}
-	return e.execute(ctx, c), false
+	return result.Fit(req.Key, e.execute(ctx, c))
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the

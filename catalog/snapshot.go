@@ -18,6 +18,9 @@ type Limits struct {
 	// MaxBatch is how many calls one request may hold, BatchParallel how many of
 	// them run at the same time.
 	MaxBatch, BatchParallel int
+	// RequireIDs are the ids that a call must have beside its tool_use_id, by
+	// their names in the contract.
+	RequireIDs []string
 	// RefuseUnrecorded refuses read_only tools too while the store is down.
 	// Tools with an effect are always refused then.
 	RefuseUnrecorded bool

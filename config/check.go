@@ -19,6 +19,7 @@ func (c *Config) check(found *collector) {
 	}
 	k := newChecker(c, found)
 	k.listen()
+	k.identity()
 	k.store()
 	k.journal()
 	k.retention()
@@ -39,6 +40,15 @@ func (k *checker) listen() {
 			k.bad("this address is in the list already", "listen", index(i))
 		}
 		seen[address.Reveal()] = true
+	}
+}
+
+// identity takes no key without a value for a decision: it would relax what the
+// whole file says nothing else of.
+func (k *checker) identity() {
+	require, lost := step(k.source.find([]string{"identity"}).node, "require")
+	if !lost && isNull(require.node) {
+		k.bad("expected a list of ids, or [] to require none", "identity", "require")
 	}
 }
 

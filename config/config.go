@@ -44,6 +44,7 @@ import (
 type Config struct {
 	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
+	Identity       Identity           `yaml:"identity" doc:"What a call has to say of itself."`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
 	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
@@ -59,6 +60,11 @@ type Config struct {
 	warnings    Problems
 	notEnforced Problems
 	source      *source
+}
+
+// Identity says which ids a call must have.
+type Identity struct {
+	Require []string `yaml:"require" doc:"The ids that a call must have beside its tool_use_id. Without conversation_id the ids of two agents may stand for one call: the second is told the result of the first. [] requires none." enum:"conversation_id|turn_id|prompt_id" default:"conversation_id"`
 }
 
 // StoreDown says what happens to calls while the store cannot be reached.

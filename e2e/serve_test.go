@@ -190,6 +190,42 @@ func TestServeRefusesWhatOnlyTheProgramCanCorrect(t *testing.T) {
 	lives(t, s)
 }
 
+// Two agents that say nothing of themselves both send call_0. The second must not
+// be told that its refund has happened: by default neither is taken.
+func TestServeRequiresIdentity(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	s := harness.Start(t, "identity: {}"+oneTool(up.URL))
+	agent := func(conversation, order string) *sidecallv1.ExecuteToolRequest {
+		return &sidecallv1.ExecuteToolRequest{ToolUseId: "call_0", ToolName: "act", ConversationId: conversation, ArgumentsJson: fmt.Sprintf(`{"key":%q}`, order)}
+	}
+	_, err := execute(t, s, agent("", "one"))
+	wantCode(t, err, codes.InvalidArgument, "conversation_id: is required by the setting identity.require")
+	results := batch(t, s, agent("", "one"), agent("ann", "two"), agent("bob", "three"))
+	wantError(t, results[0], "INVALID_ARGS")
+	for _, res := range results[1:] {
+		if res.GetIsError() || res.GetReplayed() {
+			t.Errorf("%v", res)
+		}
+	}
+	if n := up.Ledger.Total(); n != 2 {
+		t.Errorf("%d executions, want those of ann and bob", n)
+	}
+	code, stdout, stderr := harness.CLI(t, "call", "act", `{"key":"four"}`, "--addr", "tcp://"+s.Addr)
+	flags, found := strings.CutPrefix(stderr, "sidecall: the same call again: ")
+	if code != 0 || !found {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	_, again, stderr := harness.CLI(t, append([]string{"call", "act", `{"key":"four"}`, "--addr", "tcp://" + s.Addr}, strings.Fields(flags)...)...)
+	if again != stdout || !strings.Contains(stderr, "replayed, nothing ran") || up.Ledger.Executions("four") != 1 {
+		t.Errorf("with %q: %s%s, first %s", flags, again, stderr, stdout)
+	}
+	relaxed := harness.Start(t, "identity: {require: []}"+oneTool(up.URL))
+	if res := relaxed.Call(agent("", "five")); res.GetIsError() {
+		t.Errorf("relaxed: %s", res.GetContent())
+	}
+}
+
 // readiness is the body of /readyz.
 type readiness struct {
 	Status       string            `json:"status"`

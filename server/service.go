@@ -51,7 +51,7 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 
 // request is a call as the caller sends it.
 func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolRequest) call.Request {
-	return call.NewRequest(tenant(ctx), req)
+	return call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
 }
 
 // ListTools lists the tools that a profile may call, by name.

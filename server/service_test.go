@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
@@ -178,6 +179,55 @@ func TestARequestThatIsTooLargeNamesTheSetting(t *testing.T) {
 	req.ArgumentsJson = strings.Repeat(" ", 2<<20)
 	if _, err = client.ExecuteTool(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one that is much too large: %v", err)
+	}
+}
+
+// Ids such as call_0 of two agents must not meet in one conversation without a
+// name: the second agent would be told that its refund has happened.
+func TestIdentityHasToBeSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		require []string
+		lacks   string // empty: the call is made
+		change  func(*sidecallv1.ExecuteToolRequest)
+	}{
+		"no conversation":          {[]string{"conversation_id"}, "conversation_id", func(r *sidecallv1.ExecuteToolRequest) { r.ConversationId = "" }},
+		"a conversation":           {[]string{"conversation_id"}, "", func(r *sidecallv1.ExecuteToolRequest) { r.TurnId = "" }},
+		"no turn":                  {[]string{"conversation_id", "turn_id"}, "turn_id", func(r *sidecallv1.ExecuteToolRequest) { r.TurnId = "" }},
+		"no prompt":                {[]string{"prompt_id"}, "prompt_id", func(*sidecallv1.ExecuteToolRequest) {}},
+		"a prompt":                 {[]string{"prompt_id"}, "", func(r *sidecallv1.ExecuteToolRequest) { r.PromptId, r.ConversationId = "p1", "" }},
+		"relaxed":                  {nil, "", func(r *sidecallv1.ExecuteToolRequest) { r.ConversationId, r.TurnId = "", "" }},
+		"only validated":           {[]string{"conversation_id"}, "conversation_id", func(r *sidecallv1.ExecuteToolRequest) { r.ConversationId, r.ValidateOnly = "", true }},
+		"made up, and no identity": {[]string{"conversation_id"}, "conversation_id", func(r *sidecallv1.ExecuteToolRequest) { r.ConversationId, r.ToolName = "", "made_up" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pays := calltest.Answers("paid")
+			s := calltest.New(t, calltest.NewRoute(t, "pay", tool.NonIdempotent, pays))
+			s.Limit(func(l *catalog.Limits) { l.RequireIDs = c.require })
+			req, other := calltest.Request("call_0", "pay"), calltest.Request("call_1", "pay")
+			c.change(req)
+			other.PromptId = "p1"
+			single, err := service(s).ExecuteTool(t.Context(), req)
+			switch {
+			case c.lacks == "":
+				if err != nil || single.GetIsError() {
+					t.Errorf("%v, %v", single, err)
+				}
+			case status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), c.lacks+": is required by the setting identity.require: send"):
+				t.Errorf("%v, %v", single, err)
+			}
+			batch, err := service(s).ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{Calls: []*sidecallv1.ExecuteToolRequest{req, other}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, second := batch.GetResults()[0], batch.GetResults()[1]
+			calltest.CheckInvariants(t, req, first)
+			if first.GetError().GetField() != c.lacks || first.GetIsError() != (c.lacks != "") || second.GetContent() != "paid" {
+				t.Errorf("in a batch: %v and %v", first, second)
+			}
+			if c.lacks != "" && (calltest.Code(first) != tool.CodeInvalidArgs || !strings.Contains(first.GetContent(), "identity.require") || pays.Calls.Load() != 1) {
+				t.Errorf("in a batch: %v, %d executions", first, pays.Calls.Load())
+			}
+		})
 	}
 }
 

@@ -73,9 +73,10 @@ type Call struct {
 	// is the one to find fault with it. Empty means {}.
 	Arguments string
 
-	// Conversation and Turn are part of the call's identity. Some providers
-	// start their ids again in every turn, so Turn should be something stable
-	// such as the turn's index.
+	// Conversation and Turn are part of the call's identity. Conversation is
+	// required, unless the sidecar's identity.require says otherwise. Some
+	// providers start their ids again in every turn, so Turn should be something
+	// stable such as the turn's index.
 	Conversation, Turn string
 	// Prompt is the user prompt that the call belongs to.
 	Prompt string

@@ -52,7 +52,8 @@ export class BrokenAnswer extends Error {}
  * @property {string} [argumentsJson] The JSON text that the model gave, untouched. Empty means {}.
  *
  * @typedef {object} Identity What all calls of a turn share; further fields of ExecuteToolRequest may stand beside these.
- * @property {string} [conversationId] Part of each call's identity.
+ * @property {string} [conversationId] Part of each call's identity. Required, unless the
+ *   sidecar's identity.require says otherwise.
  * @property {string} [turnId] Likewise. Some providers start their ids again in every turn, so this should be something
  *   stable such as the turn's index.
  * @property {string} [promptId] The user prompt that the calls belong to.

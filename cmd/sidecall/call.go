@@ -16,14 +16,16 @@ func newCall() *cobra.Command {
 	var addr string
 	var asJSON bool
 	var timeout time.Duration
+	var madeUp bool
 	req := &sidecallv1.ExecuteToolRequest{}
 	cmd := &cobra.Command{
 		Use:   "call TOOL [JSON]",
 		Short: "Call a tool through a running sidecar",
 		Long: `Call a tool through a running sidecar and print what the model would see. With
-the same --id (and --conversation and --turn) the call is not made again: its
-first result is printed. The exit code is 1 when the call failed.`,
-		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01`,
+the same --id, --conversation and --turn the call is not made again: its first
+result is printed. A --conversation that is not given is made up; with which flags
+to ask for the result again is then printed on stderr. The exit code is 1 when the call failed.`,
+		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01 --conversation c1`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.ToolName = args[0]
@@ -33,6 +35,10 @@ first result is printed. The exit code is 1 when the call failed.`,
 			if req.GetToolUseId() == "" {
 				req.ToolUseId = "cli_" + uuid.NewString()
 			}
+			if req.GetConversationId() == "" {
+				req.ConversationId = "cli_" + uuid.NewString()
+				madeUp = true
+			}
 			if timeout < 0 {
 				return fail(exitUsage, fmt.Errorf("--timeout %s: must not be negative", timeout))
 			}
@@ -41,6 +47,9 @@ first result is printed. The exit code is 1 when the call failed.`,
 			}
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
 				res, err := client.ExecuteTool(cmd.Context(), req)
+				if madeUp && worthAsking(req, res) {
+					writeIdentity(cmd.ErrOrStderr(), req)
+				}
 				if err != nil {
 					return rpcError(addr, lostCall, err)
 				}
@@ -60,7 +69,7 @@ first result is printed. The exit code is 1 when the call failed.`,
 	addrFlag(cmd, &addr)
 	flags := cmd.Flags()
 	flags.StringVar(&req.ToolUseId, "id", "", "tool_use_id; a new one when absent")
-	flags.StringVar(&req.ConversationId, "conversation", "", "conversation_id")
+	flags.StringVar(&req.ConversationId, "conversation", "", "conversation_id; a new one when absent")
 	flags.StringVar(&req.TurnId, "turn", "", "turn_id")
 	flags.StringVar(&req.Profile, "profile", "", "profile")
 	flags.BoolVar(&req.ValidateOnly, "validate-only", false, "check the arguments, run nothing")
@@ -68,6 +77,30 @@ first result is printed. The exit code is 1 when the call failed.`,
 	flags.DurationVar(&timeout, "timeout", 0, "shorten the tool's own deadline")
 	flags.BoolVar(&asJSON, "json", false, "print the whole response as JSON")
 	return cmd
+}
+
+// worthAsking reports calls that have, or may have, a result to be asked for
+// again.
+func worthAsking(req *sidecallv1.ExecuteToolRequest, res *sidecallv1.ExecuteToolResponse) bool {
+	switch {
+	case req.GetValidateOnly():
+		return false
+	case res == nil: // nobody heard what came of it
+		return true
+	case res.GetIsError():
+		return res.GetRecovery().GetClass() == sidecallv1.RecoveryClass_RECOVERY_CLASS_UNKNOWN
+	default:
+		return res.GetRecorded()
+	}
+}
+
+// writeIdentity prints with which flags the same call is asked for again.
+func writeIdentity(errOut io.Writer, req *sidecallv1.ExecuteToolRequest) {
+	fmt.Fprintf(errOut, "sidecall: the same call again: --id %s --conversation %s", req.GetToolUseId(), req.GetConversationId())
+	if turn := req.GetTurnId(); turn != "" {
+		fmt.Fprintf(errOut, " --turn %s", turn)
+	}
+	fmt.Fprintln(errOut)
 }
 
 // writeRemarks prints what a person may want to know besides the content.

@@ -22,6 +22,8 @@ type fakeSidecar struct {
 
 	record  *sidecallv1.Execution
 	execute func(context.Context) (*sidecallv1.ExecuteToolResponse, error)
+	// asked, when not nil, hears what is to be executed.
+	asked func(*sidecallv1.ExecuteToolRequest)
 	// dies ends the fake before it answers a resolution.
 	dies func()
 	// becomes is what a call is after a resolution, when it is not what the
@@ -34,7 +36,10 @@ func (f *fakeSidecar) GetExecution(context.Context, *sidecallv1.GetExecutionRequ
 	return f.record, nil
 }
 
-func (f *fakeSidecar) ExecuteTool(ctx context.Context, _ *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+func (f *fakeSidecar) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+	if f.asked != nil {
+		f.asked(req)
+	}
 	return f.execute(ctx)
 }
 

@@ -112,7 +112,7 @@ func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar 
 	})
 	generation := catalog.NewGeneration(catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{
 		"all": {Name: "all", Tools: []string{"*"}}, "narrow": {Name: "narrow", Tools: []string{"get_*"}},
-	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128})
+	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128, RequireIDs: []string{"conversation_id"}})
 	generation.Set(catalog.ConfigSource, routes)
 	return &Sidecar{T: t, Store: store, Generation: generation, Executor: call.New(call.Parts{
 		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),

@@ -145,6 +145,11 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 		Addr: FreePort(tb), Admin: FreePort(tb), Dir: dir, Config: filepath.Join(dir, "sidecall.yaml"),
 		t: tb, env: env, log: &transcript.Transcript{},
 	}
+	if !strings.Contains(config, "identity:") {
+		// Each sidecar of a test serves one agent, and most tests have nothing to
+		// say of conversations. What a sidecar requires otherwise has tests of its own.
+		config = "identity: {require: []}\n" + config
+	}
 	text := fmt.Sprintf("listen: [tcp://%s]\nadmin: %s\n%s", s.Addr, s.Admin, config)
 	if err := os.WriteFile(s.Config, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)

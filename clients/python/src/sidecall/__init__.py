@@ -133,8 +133,9 @@ class Client:
         """Runs the calls of one assistant turn, in parallel where the tools
         allow it, and returns one result per call in the order of the calls.
 
-        ``conversation_id`` and ``turn_id`` are part of each call's identity.
-        Some providers start their ids again in every turn, so ``turn_id``
+        ``conversation_id`` and ``turn_id`` are part of each call's identity. The
+        former is required, unless the sidecar's ``identity.require`` says
+        otherwise. Some providers start their ids again in every turn, so ``turn_id``
         should be something stable such as the turn's index.
 
         ``fields`` are further fields of ExecuteToolRequest for every call, by
