@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -25,7 +26,11 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error)
 		t.Logger.Warn("store", "warning", memory.Warning)
 		return memory.New(memory.Options{}), nil
 	case "embedded":
-		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{Log: t.Logger})
+		path, err := filepath.Abs(cfg.Store.Embedded.Path.Reveal()) // so that what is said of it says where it is
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		store, err := embedded.Open(path, embedded.Options{Log: t.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}

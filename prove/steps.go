@@ -21,6 +21,7 @@ var steps = []step{
 			"16 duplicates of each id over 4 sidecars [redis]",
 			"16 duplicates of each id over 1 sidecars [embedded]",
 			"file damaged while the sidecar is down [embedded]",
+			"file damaged or gone under the running sidecar [embedded]",
 			"disk full [embedded]",
 		},
 	},

@@ -62,21 +62,21 @@ func (o *original) forget() error { return syscall.Munmap(o.head) }
 // not the whole of it.
 func (o *original) inPlace() error {
 	size := o.size.Load()
-	switch info, err := os.Stat(o.path); {
+	info, err := os.Stat(o.path)
+	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return errors.New("its file was removed or moved away while it was in use")
 	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.EIO):
 		return fmt.Errorf("its file cannot be looked at: %w", err)
-	case err != nil:
-		return nil // that it cannot be looked at now says nothing about the file
+	case info == nil: // that it cannot be looked at now says nothing about the file
 	case !os.SameFile(o.info, info):
 		return errors.New("another file was put in the place of its own while it was in use")
 	case info.Size() < size:
 		return fmt.Errorf("its file was cut from %d to %d bytes while it was in use", size, info.Size())
 	default:
 		o.size.CompareAndSwap(size, info.Size())
-		return nil
 	}
+	return nil
 }
 
 // readable reports whether the engine can begin to read: it takes its locks

@@ -11,6 +11,7 @@ const (
 	operation    = "dedupe/embedded/operation.go"
 	committer    = "dedupe/embedded/committer.go"
 	reopen       = "dedupe/embedded/open.go"
+	original     = "dedupe/embedded/original.go"
 	sealing      = "dedupe/seal.go"
 	claim        = "dedupe/claim.go"
 	process      = "dedupe/process.go"
@@ -145,6 +146,8 @@ func stores() []Mutant {
 		one("embedded: a replay has no result", operation,
 			"o.admission.Record.Result = old.Result", "o.admission.Record.Result = nil", embeddedHistories),
 		one("embedded: commits without a sync", reopen, "NoStatistics:   true,", "NoStatistics: true, NoSync: true,", unsynced),
+		one("embedded: does not look where its file is", original, "case !os.SameFile(o.info, info):", "case !os.SameFile(info, info):", fileGone),
+		one("embedded: does not look at what its file says", original, "!bytes.Equal(o.metas[i][:], o.meta(i))", "false && !bytes.Equal(o.metas[i][:], o.meta(i))", fileGone),
 	}
 }
 

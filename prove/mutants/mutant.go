@@ -49,6 +49,7 @@ var (
 	embeddedHistories = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
 	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	unsynced          = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
+	fileGone          = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
 	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
 	sealedRecord      = test("./dedupe", "TestAnyByteOfASealedRecordCounts")
 	forgottenClaim    = test("./dedupe", "TestARunningCallThatTheStoreForgets")
