@@ -279,7 +279,7 @@ func TestOneResultFits(t *testing.T) {
 			}
 		}
 	}
-	if got, _ := readBytes(t, s, res.GetTruncation().GetOutputRef(), 1<<40); !strings.HasPrefix(string(got), string(many.Text)) {
+	if got, _ := readBytes(t, s, res.GetTruncation().GetOutputRef(), 1<<40); !bytes.HasPrefix(got, many.Text) {
 		t.Errorf("the text: read %d bytes", len(got))
 	}
 	record, err := s.Dedupe.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"})

@@ -124,7 +124,7 @@ func TestAResultIsBoundedInBytes(t *testing.T) {
 
 func TestWhatIsNoBundleIsNotOpened(t *testing.T) {
 	whole := bundle([]piece{{data: []byte("text")}, {Name: "1", MediaType: "image/png", data: []byte("data")}})
-	for n := range len(whole) {
+	for n := range whole {
 		for _, name := range []string{"", "1", "2"} {
 			kept, ok := Open(whole[:n], true, name)
 			if ok && n >= len(bundleMark) && string(kept.Data) != "text" {

@@ -16,7 +16,6 @@ func newCall() *cobra.Command {
 	var addr string
 	var asJSON bool
 	var timeout time.Duration
-	var madeUp bool
 	req := &sidecallv1.ExecuteToolRequest{}
 	cmd := &cobra.Command{
 		Use:   "call TOOL [JSON]",
@@ -32,13 +31,7 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
 			if len(args) > 1 {
 				req.ArgumentsJson = args[1]
 			}
-			if req.GetToolUseId() == "" {
-				req.ToolUseId = "cli_" + uuid.NewString()
-			}
-			if req.GetConversationId() == "" {
-				req.ConversationId = "cli_" + uuid.NewString()
-				madeUp = true
-			}
+			madeUp := identify(req)
 			if timeout < 0 {
 				return fail(exitUsage, fmt.Errorf("--timeout %s: must not be negative", timeout))
 			}
@@ -77,6 +70,19 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
 	flags.DurationVar(&timeout, "timeout", 0, "shorten the tool's own deadline")
 	flags.BoolVar(&asJSON, "json", false, "print the whole response as JSON")
 	return cmd
+}
+
+// identify makes up what a call does not say of itself, and reports whether it
+// said nothing of its conversation.
+func identify(req *sidecallv1.ExecuteToolRequest) (madeUp bool) {
+	if req.GetToolUseId() == "" {
+		req.ToolUseId = "cli_" + uuid.NewString()
+	}
+	if req.GetConversationId() != "" {
+		return false
+	}
+	req.ConversationId = "cli_" + uuid.NewString()
+	return true
 }
 
 // worthAsking reports calls that have, or may have, a result to be asked for
