@@ -32,6 +32,7 @@ type call struct {
 	// closed when the first attempt is about to be made, and nil from then on.
 	hurried bool
 	begun   chan struct{}
+	caller  context.Context //nolint:containedctx // from run: ends when the caller leaves, and is not what the attempts are made in
 
 	start    time.Time
 	snapshot *catalog.Snapshot

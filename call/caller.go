@@ -70,6 +70,12 @@ func (c *call) begin() {
 	c.tried.begin()
 }
 
+// Held implements backend.Right: the call may be sent while its claim holds, and
+// somebody waits for it.
+func (c *call) Held() bool {
+	return (c.claim == nil || c.claim.Held()) && c.caller.Err() == nil
+}
+
 // apart is the context of what goes on without the caller: it has the caller's
 // values, and ends with the executor's life.
 type apart struct {

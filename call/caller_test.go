@@ -149,6 +149,32 @@ func TestNothingIsBegunForACallerThatHasLeft(t *testing.T) {
 	}
 }
 
+// TestNothingIsSentForACallerThatHasLeft: it leaves while a connection is made.
+func TestNothingIsSentForACallerThatHasLeft(t *testing.T) {
+	for _, how := range waysToLeave {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			connects := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+				time.Sleep(400 * time.Millisecond)
+				if withheld := in.Withheld(); withheld != nil {
+					return backend.Reply{}, withheld
+				}
+				sent++
+				return backend.Reply{}, nil
+			}}
+			s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, connects))
+			leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_1", "refund"))
+			time.Sleep(time.Second)
+			if state := s.State("toolu_1"); state != dedupe.NotRun || sent != 0 {
+				t.Errorf("%s: it is %s, sent %d times", how, state, sent)
+			}
+			if res := s.Call(calltest.Request("toolu_1", "refund")); res.GetIsError() || sent != 1 {
+				t.Errorf("%s: sent again it got %v, sent %d times", how, res, sent)
+			}
+		})
+	}
+}
+
 // TestWhatGoesOnKeepsToItsOwnLimits: the timeout that the request asks for, the
 // tool's deadline, the executor's life.
 func TestWhatGoesOnKeepsToItsOwnLimits(t *testing.T) {

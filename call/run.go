@@ -34,10 +34,8 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	if c.hurried {
 		errand.caller = ctx
 	}
+	c.caller, errand.invocation.Right = ctx, c
 	reopened := c.claim != nil && c.claim.Epoch() > 1
-	if c.claim != nil { // else nothing is recorded
-		errand.invocation.Right = c.claim
-	}
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
 		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
@@ -46,7 +44,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 		}
 		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
 	})
-	if report.Attempts == 0 {
+	if report.Attempts == 0 || c.tried.sent == 0 && ctx.Err() != nil {
 		return c.notRun(c.notStarted(ctx), tool.Failure{})
 	}
 	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
