@@ -107,7 +107,7 @@ func exitFailure(call *backend.Invocation, status int, exit Exit, message string
 	case exit.NotExecuted:
 		f.Evidence = tool.NotExecuted
 	case exit.Code == "", exit.Code.Class() == tool.Transient:
-		call.OwnWord(f)
+		f = call.OwnWord(f)
 	}
 	if f.Code == "" {
 		f.Code = tool.CodeUnrecoverable
