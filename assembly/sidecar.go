@@ -26,8 +26,8 @@ type Sidecar struct {
 // store, an address to listen on. Nothing of it runs then.
 func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
 	began := time.Now()
-	s := &Sidecar{parts: parts{config: cfg, drain: server.NewDrain()}}
-	s.parts.life, s.parts.endLife = context.WithCancel(context.Background())
+	life, endLife := context.WithCancel(context.Background())
+	s := &Sidecar{parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := s.start(ctx, options); err != nil {
 		return nil, errors.Join(err, s.Stop(ctx))
 	}

@@ -35,14 +35,17 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 	for range min(max(lease.Limits.BatchParallel, 1), len(sorted)) {
 		wg.Go(func() {
 			for lane := range lanes {
-				ctx := ctx
+				goesOn := false
 				for _, i := range lane {
+					ctx := ctx
+					if goesOn {
+						ctx = over // nothing begins beside the one before it
+					}
 					calls[i].start = time.Now() // its deadline begins when its turn comes
 					if calls[i].mayOutlast(ctx) {
-						var goesOn bool
-						if results[i], goesOn = e.inTime(ctx, lease, calls[i]); goesOn {
-							ctx = over // the next one must not begin beside it
-						}
+						var left bool
+						results[i], left = e.inTime(ctx, lease, calls[i])
+						goesOn = goesOn || left
 					} else {
 						results[i] = e.execute(ctx, calls[i])
 					}

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func takes(work time.Duration) *calltest.Backend {
 			return backend.Reply{Text: []byte("refunded")}, nil
 		case <-ctx.Done():
 			failure := calltest.TimedOut
-			if ctx.Err() == context.Canceled { //nolint:errorlint // what a context says
+			if errors.Is(ctx.Err(), context.Canceled) {
 				failure = calltest.Cancelled
 			}
 			return backend.Reply{}, &failure

@@ -172,7 +172,7 @@ func layers() []Mutant {
 		one("call: an ambiguous failure is repeated", callTries,
 			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),
 		one("call: a lost claim is not noticed", callAttempt,
-			"if r.claim != nil && !r.claim.Held() {", "if false {", lostClaim),
+			"if withheld := r.invocation.Withheld(); withheld != nil {", "if withheld := r.invocation.Withheld(); withheld != nil && false {", lostClaim),
 		one("call: runs without a claim when the store is down", callClaim,
 			"case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded:", "case !c.snapshot.Limits.RefuseUnrecorded:", storeDown),
 		one("call: an effect ends with its caller", callRun,
