@@ -105,7 +105,11 @@ tools:
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
-	awaitInFlight(t, s, fit)
+	// What is in flight is at work; a caller that left sooner has sent nothing.
+	harness.WaitFor(t, "all calls in flight to be at work", func() bool {
+		_, page := s.Get("/metrics")
+		return strings.Contains(page, fmt.Sprintf("\nsidecall_calls_in_flight %d\n", effects.Load()))
+	})
 	memory := memoryOf(t, s.PID(), ownMemory)
 	t.Logf("of %d callers %d left a call at work, %d were refused; %d MiB", callers, atWork.Load(), refused.Load(), memory>>20)
 	if memory > 200<<20 || memory < 1<<20 {
@@ -120,7 +124,7 @@ tools:
 			done++
 		}
 	}
-	if n := effects.Load(); int(n) != done || n < fit {
+	if n := effects.Load(); int(n) != done || n < fit/2 || n > fit {
 		t.Errorf("%d effects, %d of them recorded", n, done)
 	}
 }
