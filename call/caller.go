@@ -32,12 +32,12 @@ func (e *Executor) inTime(ctx context.Context, lease catalog.Lease, c *call) (re
 	// From here on c is the goroutine's, but for what never changes.
 	c.hurried, c.begun = true, make(chan struct{})
 	begun, wait, unanswered := c.begun, time.Until(c.callersDeadline(ctx)), c.result()
-	done := make(chan *response, 1)
-	lease, release := lease.Share(), e.Hold()
+	done, held := make(chan *response, 1), make(chan func(), 1)
+	lease = lease.Share()
 	go func() {
-		defer release()
 		defer lease.Release()
 		done <- e.execute(ctx, c)
+		release(held)
 	}()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -53,11 +53,22 @@ func (e *Executor) inTime(ctx context.Context, lease catalog.Lease, c *call) (re
 		return res, false
 	case <-begun:
 	}
+	held <- e.Hold() // this request ends now, and the call does not
 	select {
 	case res := <-done:
+		release(held)
 		return res, false
 	default:
 		return unanswered.Refused(explain.InProgress(unanswered.ID), explain.WhenInProgress), true
+	}
+}
+
+// release lets go of a call that is held, unless the other side has.
+func release(held <-chan func()) {
+	select {
+	case release := <-held:
+		release()
+	default:
 	}
 }
 

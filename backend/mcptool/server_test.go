@@ -311,9 +311,13 @@ func (r *running) down() error {
 }
 
 func (r *running) call(target, args string) (backend.Reply, *tool.Failure) {
+	return r.callAs(tool.NonIdempotent, target, args)
+}
+
+func (r *running) callAs(effect tool.Effect, target, args string) (backend.Reply, *tool.Failure) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return r.Invoke(ctx, backend.Invocation{Tool: target, Target: target, Args: []byte(args)})
+	return r.Invoke(ctx, backend.Invocation{Tool: target, Target: target, Args: []byte(args), Effect: effect})
 }
 
 // want calls a tool that must succeed and returns its text.
