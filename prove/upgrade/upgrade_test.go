@@ -30,7 +30,10 @@ const (
 	patience = 2 * time.Minute
 )
 
+// config is one that both versions read: identity: is left as it is, and each call
+// says its conversation.
 const config = `
+# identity: as each version has it
 store: {redis: {addrs: [%q]}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools:
