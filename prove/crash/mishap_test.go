@@ -77,6 +77,7 @@ func (p *fileMishaps) one(t *testing.T, run int, kind string) {
 	s := harness.New(t, p.world.config(embeddedStore, time.Hour))
 	s.Run()
 	var damaged atomic.Bool
+	var answered atomic.Int64
 	var sending errgroup.Group
 	for caller := range callers {
 		sending.Go(func() error {
@@ -84,10 +85,12 @@ func (p *fileMishaps) one(t *testing.T, run int, kind string) {
 				if p.call(t, s, fmt.Sprintf("mishap-%d-%d-%d", run, caller, i)) && damaged.Load() {
 					return nil
 				}
+				answered.Add(1)
 			}
 		})
 	}
-	<-time.After(rand.N(200 * time.Millisecond))
+	begun := rand.Int64N(3 * callers)
+	harness.WaitFor(t, "calls to be answered", func() bool { return answered.Load() >= begun })
 	damaged.Store(true)
 	if err := fileMishapKinds[kind](filepath.Join(s.Dir, "sidecall.db")); err != nil {
 		t.Fatal(err)
