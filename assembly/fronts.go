@@ -67,9 +67,10 @@ func (f *fronts) ended(err error) {
 // Streams without an end (a watch of the health) take no longer.
 const lastAnswers = 2 * time.Second
 
-// stopGRPC lets the last answers out, then closes the connections.
-func (f *fronts) stopGRPC(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+// stopGRPC lets the last answers out, also those of calls that were just broken
+// off, then closes the connections.
+func (f *fronts) stopGRPC() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
 	stopped := make(chan struct{})
 	go func() {

@@ -72,8 +72,8 @@ func (s *Sidecar) Wait(ctx context.Context) error {
 const closing = 5 * time.Second
 
 // Stop ends everything in the reverse order of its start: no new calls, calls in
-// flight to their end, at most until ctx ends, then what they stood on, which
-// takes 5 s at the most. The error says what did not end well, calls that were
+// flight to their end, at most until ctx ends, then their answers (2 s at the
+// most), then what they stood on (5 s at the most). The error says what did not end well, calls that were
 // cut off among it. A sidecar is stopped once.
 func (s *Sidecar) Stop(ctx context.Context) error {
 	began := time.Now()
@@ -84,9 +84,9 @@ func (s *Sidecar) Stop(ctx context.Context) error {
 	if left := s.parts.drain.Start(ctx); left > 0 {
 		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, time.Since(began).Round(time.Second)))
 	}
-	s.parts.endLife() // with the connections goes what has outlasted its callers
+	s.parts.endLife() // whoever still waits is told what became of its call
 	if s.fronts != nil {
-		s.fronts.stopGRPC(ctx)
+		s.fronts.stopGRPC()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()

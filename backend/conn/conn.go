@@ -21,11 +21,13 @@ type Conn struct {
 	// waiting is the trip whose first byte the next write brings.
 	waiting atomic.Pointer[Trip]
 
-	// reading is true while somebody waits for bytes, closed once nobody may
-	// write any more. turned is closed at the next change to either.
-	reading, closed atomic.Bool
-	turned          atomic.Pointer[chan struct{}]
-	protocol        atomic.Uint32
+	// reading is one more than what had been received when its reader began to
+	// wait for bytes, 0 while it does not. closed is true once nobody may write
+	// any more. turned is closed at the next change to either.
+	reading  atomic.Int64
+	closed   atomic.Bool
+	turned   atomic.Pointer[chan struct{}]
+	protocol atomic.Uint32
 }
 
 func newConn(raw net.Conn, set *Set) *Conn {
@@ -36,10 +38,10 @@ func newConn(raw net.Conn, set *Set) *Conn {
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
-	c.reading.Store(true)
+	c.reading.Store(1 + c.received.Load())
 	c.turn()
 	n, err := c.socket.read(b)
-	c.reading.Store(false)
+	c.reading.Store(0)
 	return n, err
 }
 
@@ -73,26 +75,28 @@ func (c *Conn) turn() {
 }
 
 // listens waits until the reader of a kept connection waits for bytes: then it
-// has found nothing behind the last answer. false means that it has, and closed
-// the connection, or that ctx has ended. The reader gets there by itself, since
-// a connection is kept only once the last answer was read to its end.
-func (c *Conn) listens(ctx context.Context) bool {
+// has found nothing behind the last answer. received is how many bytes it had
+// seen when it began to wait: one more, and something has come. false means that
+// it has found something, and closed the connection, or that ctx has ended. The
+// reader gets there by itself, since a connection is kept only once the last
+// answer was read to its end.
+func (c *Conn) listens(ctx context.Context) (received int64, ok bool) {
 	for {
 		if c.closed.Load() {
-			return false
+			return 0, false
 		}
-		if c.reading.Load() {
-			return true
+		if since := c.reading.Load(); since > 0 {
+			return since - 1, true
 		}
 		turned := make(chan struct{})
 		c.turned.Store(&turned)
-		if c.closed.Load() || c.reading.Load() {
+		if c.closed.Load() || c.reading.Load() > 0 {
 			continue // it turned before it could know of us
 		}
 		select {
 		case <-turned:
 		case <-ctx.Done():
-			return false
+			return 0, false
 		}
 	}
 }

@@ -67,13 +67,23 @@ func (t *Trip) gotConn(info httptrace.GotConnInfo) {
 	switch shared := speaksHTTP2(info.Conn, t.watched); {
 	case shared || t.watched == nil:
 		t.onlyAsk(shared)
-	case info.Reused && !t.watched.listens(t.ctx):
-		t.verdict.Store(unfit)
-		_ = t.watched.Close() // so that nothing is written to it
+	case info.Reused:
+		t.takeKept()
 	default:
-		t.received = t.watched.received.Load()
 		t.watched.waiting.Store(t)
 	}
+}
+
+// takeKept takes a connection that has served before.
+func (t *Trip) takeKept() {
+	received, ok := t.watched.listens(t.ctx)
+	if !ok {
+		t.verdict.Store(unfit)
+		_ = t.watched.Close() // so that nothing is written to it
+		return
+	}
+	t.received = received
+	t.watched.waiting.Store(t)
 }
 
 func (t *Trip) wroteRequest(httptrace.WroteRequestInfo) { t.began.Store(true) }
