@@ -75,7 +75,7 @@ prove-short: deps ## The short form of it, a few minutes
 
 .PHONY: prove-counted
 prove-counted: deps ## What of the short form compares and counts, and needs no clock: as in make test
-	GO="$(GO)" $(GO) run ./prove -counted
+	GO="$(GO)" $(GO) run ./prove -counted -together 2
 
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory

@@ -23,16 +23,17 @@ import (
 func main() {
 	full := flag.Bool("full", false, "run every proof in full size")
 	counted := flag.Bool("counted", false, "leave out the steps that are judged by a clock, or need minutes of load")
+	together := flag.Int("together", 1, "how many of the other steps run at a time")
 	only := flag.String("run", "", "run only the steps whose name matches this regular expression")
 	verbose := flag.Bool("v", false, "print the output of every step, not only of those that fail")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
-	if err != nil || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "prove: want flags alone, and a regular expression for -run:", err)
+	if err != nil || flag.NArg() > 0 || *together < 1 {
+		fmt.Fprintln(os.Stderr, "prove: want flags alone, a regular expression for -run, and at least one step together:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	r := runner{full: *full, counted: *counted, verbose: *verbose, out: os.Stdout}
+	r := runner{full: *full, counted: *counted, verbose: *verbose, together: *together, out: os.Stdout}
 	if _, dropped := environment(os.Environ()); len(dropped) > 0 {
 		say(r.out, "not passed on: %s\n", strings.Join(dropped, " "))
 	}

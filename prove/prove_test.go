@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,36 @@ func TestCounted(t *testing.T) {
 	(runner{counted: true, out: &b}).all(t.Context(), []step{{name: "soak", clock: true}}, regexp.MustCompile(""))
 	if !strings.Contains(b.String(), "LEFT OUT soak\n") {
 		t.Errorf("a run that only counts says %s", b.String())
+	}
+}
+
+// Steps that only count run at the same time, as many as were asked for; one that
+// a clock judges runs when those have ended, with nothing beside it.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	steps := []step{{name: "1"}, {name: "soak", clock: true}, {name: "2"}, {name: "3"}, {name: "fuzz", clock: true}}
+	var running, most, done atomic.Int64
+	both := make(chan struct{})
+	runner{together: 2}.each(steps, func(i int, s step) {
+		beside := running.Add(1)
+		defer running.Add(-1)
+		most.Store(max(most.Load(), beside))
+		if s.name != steps[i].name {
+			t.Errorf("step %s is told to be number %d", s.name, i)
+		}
+		if s.clock && (beside > 1 || done.Load() < 3) {
+			t.Errorf("%s began beside %d others, after %d steps", s.name, beside-1, done.Load())
+		}
+		if beside == 2 && done.Load() == 0 {
+			close(both)
+		}
+		if !s.clock {
+			<-both // the first waits for the second
+		}
+		done.Add(1)
+	})
+	if most.Load() != 2 || done.Load() != 5 {
+		t.Errorf("%d ran at a time, %d in all; want 2 of 5", most.Load(), done.Load())
 	}
 }
 

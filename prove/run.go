@@ -11,31 +11,45 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/testkit/harness"
 )
 
-// runner runs steps one after the other, so that none disturbs the figures of
-// another.
+// runner runs steps, each in a process of its own.
 type runner struct {
 	full, counted, verbose bool
-	out                    io.Writer
+	// together is how many steps run at a time, where no clock judges them: for
+	// the most part they wait. One when it is less.
+	together int
+	out      io.Writer
+	// printing is held by the step that prints what came of it.
+	printing *sync.Mutex
 }
 
 // all runs the steps that were asked for and prints the table. It reports whether
 // nothing that was run has a problem; running nothing is one.
 func (r runner) all(ctx context.Context, steps []step, pattern *regexp.Regexp) bool {
 	began := time.Now()
-	sum := summary{full: r.full}
-	for _, s := range steps {
-		if !pattern.MatchString(s.name) || r.counted && s.clock || ctx.Err() != nil {
-			sum.left = append(sum.left, s.name)
-			continue
+	r.printing = new(sync.Mutex)
+	outcomes := make([]*outcome, len(steps)) // nil for what was not run
+	r.each(steps, func(i int, s step) {
+		if pattern.MatchString(s.name) && (!r.counted || !s.clock) && ctx.Err() == nil {
+			outcomes[i] = r.one(ctx, s)
 		}
-		sum.outcomes = append(sum.outcomes, r.one(ctx, s))
+	})
+	sum := summary{full: r.full}
+	for i, o := range outcomes {
+		if o == nil {
+			sum.left = append(sum.left, steps[i].name)
+		} else {
+			sum.outcomes = append(sum.outcomes, *o)
+		}
 	}
 	sum.interrupted = ctx.Err() != nil
 	sum.took = time.Since(began).Round(time.Second)
@@ -44,11 +58,32 @@ func (r runner) all(ctx context.Context, steps []step, pattern *regexp.Regexp) b
 	return len(sum.problems()) == 0
 }
 
+// each does something for every step: first for those that only count, some at a
+// time, then for those that a clock judges, each with the machine to itself.
+func (r runner) each(steps []step, do func(i int, s step)) {
+	var counting errgroup.Group
+	counting.SetLimit(max(r.together, 1))
+	for i, s := range steps {
+		if !s.clock {
+			counting.Go(func() error {
+				do(i, s)
+				return nil
+			})
+		}
+	}
+	_ = counting.Wait() // what goes wrong stands in the outcome
+	for i, s := range steps {
+		if s.clock {
+			do(i, s)
+		}
+	}
+}
+
 // one runs a step and says what came of it.
-func (r runner) one(ctx context.Context, s step) outcome {
+func (r runner) one(ctx context.Context, s step) *outcome {
 	began := time.Now()
-	o := outcome{step: s}
-	text, err := r.test(ctx, s, &o)
+	o := &outcome{step: s}
+	text, err := r.test(ctx, s, o)
 	if err != nil {
 		o.problems = append(o.problems, err.Error())
 	}
@@ -60,6 +95,8 @@ func (r runner) one(ctx context.Context, s step) outcome {
 	if len(o.problems) > 0 {
 		verdict = "BROKEN"
 	}
+	r.printing.Lock()
+	defer r.printing.Unlock()
 	if r.verbose || len(o.problems) > 0 {
 		_, _ = r.out.Write(text) // a lost line of progress changes nothing
 	}

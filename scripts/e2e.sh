@@ -18,5 +18,6 @@ case " $* " in
 	;;
 *" -race "*) export SIDECALL_E2E_RACE=1 ;;
 esac
+# Tests wait for processes more than they compute, so that six run at a time.
 # shellcheck disable=SC2086 # one argument per package
-exec ${GO:-go} test -tags e2e -count=1 -timeout 15m "$@" $packages
+exec ${GO:-go} test -tags e2e -count=1 -timeout 15m -parallel 6 "$@" $packages
