@@ -3,6 +3,8 @@ package call
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/dedupe"
@@ -27,25 +29,58 @@ type identified interface {
 
 // KeyOf returns the identity of the call that a request is about; why not, when
 // it can be none. required are the ids beside tool_use_id that it must have, by
-// their names in the contract. What is said first does not depend on chance.
+// their names in the contract. What is said first does not depend on chance. A key
+// of which no record can be may not be what was sent: it is what can be said of it.
 func KeyOf(tenant string, req identified, required ...string) (dedupe.Key, *tool.Error) {
 	key := dedupe.Key{Tenant: tenant, Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId()}
-	ids := [...]struct{ name, value string }{
+	nameless := wrongID([...]id{
 		{"tool_use_id", key.ID}, {"conversation_id", key.Conversation}, {"turn_id", key.Turn}, {"prompt_id", promptOf(req)},
+	}, required)
+	if nameless != nil {
+		key.Conversation, key.Turn, key.ID = text(key.Conversation), text(key.Turn), text(key.ID)
 	}
+	return key, nameless
+}
+
+type id struct{ name, value string }
+
+// wrongID says why a call with these ids has no identity; nil when it has one.
+func wrongID(ids [4]id, required []string) *tool.Error {
 	for i, id := range ids {
 		if id.value == "" && (i == 0 || slices.Contains(required, id.name)) {
 			why := explain.NoID(id.name)
-			return key, &why
+			return &why
 		}
 	}
 	for _, id := range ids {
 		if len(id.value) > maxIDBytes {
 			why := explain.TooLong(id.name, id.value, maxIDBytes)
-			return key, &why
+			return &why
+		}
+		if !utf8.ValidString(id.value) { // two that differ would be one when they are written down
+			why := explain.NotUTF8(id.name, id.value)
+			return &why
 		}
 	}
-	return key, nil
+	return nil
+}
+
+// text is a text of a request as it can be logged and answered: a front may hand
+// over bytes that are not UTF-8.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// texts are labels likewise.
+func texts(labels map[string]string) map[string]string {
+	valid := make(map[string]string, len(labels))
+	for key, value := range labels {
+		valid[text(key)] = text(value)
+	}
+	return valid
 }
 
 func promptOf(req identified) string {
@@ -67,16 +102,20 @@ func impossible(req *sidecallv1.ExecuteToolRequest) *tool.Error {
 	case timeout != nil && (timeout.CheckValid() != nil || timeout.AsDuration() < 0):
 		why = explain.Negative("timeout", fmt.Sprintf("%d s %d ns", timeout.GetSeconds(), timeout.GetNanos()))
 	default:
-		return longLabel(req.GetLabels())
+		return wrongLabel(req.GetLabels())
 	}
 	return &why
 }
 
-func longLabel(labels map[string]string) *tool.Error {
-	for key, value := range labels { // whichever is too long, the answer is the same but for what is quoted
+func wrongLabel(labels map[string]string) *tool.Error {
+	for key, value := range labels { // whichever is wrong, the answer is the same but for what is quoted
 		for _, text := range [...]string{key, value} {
 			if len(text) > maxLabelBytes {
 				why := explain.TooLong("labels", text, maxLabelBytes)
+				return &why
+			}
+			if !utf8.ValidString(text) {
+				why := explain.NotUTF8("labels", text)
 				return &why
 			}
 		}

@@ -19,7 +19,8 @@ type Request struct {
 	// Nameless says why the call has no identity, Impossible why it cannot be
 	// made though it has one; nil when nothing is wrong.
 	Nameless, Impossible *tool.Error
-	// Tool and Arguments are the model's; empty arguments mean {}.
+	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
+	// what was sent byte by byte, also where that is not UTF-8.
 	Tool, Arguments string
 	Profile         string
 	// ValidateOnly: nothing is run.
@@ -35,19 +36,23 @@ type Request struct {
 // ids that it must have, as in KeyOf.
 func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...string) Request {
 	key, nameless := KeyOf(tenant, req, required...)
-	return Request{
+	r := Request{
 		Key:            key,
 		Nameless:       nameless,
 		Impossible:     impossible(req),
-		Prompt:         req.GetPromptId(),
-		Tool:           req.GetToolName(),
+		Prompt:         text(req.GetPromptId()),
+		Tool:           text(req.GetToolName()),
 		Arguments:      req.GetArgumentsJson(),
-		Profile:        req.GetProfile(),
+		Profile:        text(req.GetProfile()),
 		ValidateOnly:   req.GetValidateOnly(),
 		Timeout:        req.GetTimeout().AsDuration(),
 		MaxOutputChars: int(req.GetMaxOutputChars()),
 		Labels:         req.GetLabels(),
 	}
+	if r.Impossible != nil { // perhaps for one of them
+		r.Labels = texts(r.Labels)
+	}
+	return r
 }
 
 // idempotencyKey derives the key that is forwarded to the upstream from the

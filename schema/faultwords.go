@@ -34,6 +34,9 @@ func (f *fault) violation(toolName, raw string) tool.Error {
 	case errors.Is(f.err, errNumberRange):
 		v.Constraint = "a number is out of range: expected " + f.err.Error() + " at " + where
 		v.Hint = "Send a smaller number" + again
+	case f.notUTF8(raw):
+		v.Constraint = fmt.Sprintf("the arguments must be valid UTF-8: byte 0x%02x at %s is not", raw[f.offset], where)
+		v.Hint = `Write the characters there in UTF-8, or as escapes such as \u00e9` + again
 	default:
 		v.Constraint = "the arguments must be one JSON object: expected " + f.expected + " at " + where
 		v.Hint = f.advice(raw) + again
@@ -70,6 +73,12 @@ func (f *fault) locate(raw string) {
 	case strings.Contains(f.err.Error(), "in number"):
 		f.expected = "a digit"
 	}
+}
+
+// notUTF8 reports whether the fault is a byte that belongs to no character.
+func (f *fault) notUTF8(raw string) bool {
+	r, size := utf8.DecodeRuneInString(raw[f.offset:])
+	return r == utf8.RuneError && size == 1
 }
 
 // blanks is the length of the white space that text begins with.

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/call/explain"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -39,7 +40,8 @@ const streamWorkers = 64
 // Shutdown.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(append(watchSent(),
-		grpc.ChainUnaryInterceptor(notTooLarge(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
+		grpc.ForceServerCodecV2(newTextCodec()),
+		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		// Workers keep the stacks that a call has grown; calls beyond them get
@@ -61,15 +63,25 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 // gRPC to refuse it before it is read: in its own words, which name no setting.
 const wellBeyond = 1 << 20
 
-// notTooLarge refuses requests of more than so many bytes, and says which setting
-// does.
-func notTooLarge(most int) grpc.UnaryServerInterceptor {
+// readable refuses requests of more than so many bytes, and says which setting
+// does; and questions with a text that is not UTF-8, with its field. A call with
+// one gets its result.
+func readable(most int) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if message, ok := req.(proto.Message); ok {
-			if size := proto.Size(message); size > most {
-				return nil, status.Errorf(codes.ResourceExhausted,
-					"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
-			}
+		message, ok := req.(proto.Message)
+		if !ok {
+			return next(ctx, req)
+		}
+		if size := proto.Size(message); size > most {
+			return nil, status.Errorf(codes.ResourceExhausted,
+				"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
+		}
+		switch req.(type) {
+		case *sidecallv1.ExecuteToolRequest, *sidecallv1.ExecuteToolsRequest:
+			return next(ctx, req)
+		}
+		if field := notUTF8Field(message.ProtoReflect()); field != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "%s: %s", field.Name(), explain.NotText(message.ProtoReflect().Get(field).String()))
 		}
 		return next(ctx, req)
 	}

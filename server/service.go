@@ -25,11 +25,12 @@ type Service struct {
 	Executor *call.Executor
 }
 
-// ExecuteTool runs one call. Nothing but a call without an id that it must have
-// is refused with a status: what else is wrong with one is data for the model.
+// ExecuteTool runs one call. Nothing but a call without an id that it must have,
+// or under whose id no result can be given, is refused with a status: what else is
+// wrong with one is data for the model.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
 	request := s.request(ctx, req)
-	if why := request.Nameless; why != nil && why.Received == explain.Missing {
+	if why := request.Nameless; why != nil && (why.Received == explain.Missing || request.Key.ID != req.GetToolUseId()) {
 		return nil, invalid(why)
 	}
 	return s.Executor.Execute(ctx, request), nil

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -36,6 +37,24 @@ func NoID(field string) tool.Error {
 // TooLong refuses a field of a request that has more bytes than are taken.
 func TooLong(field, value string, most int) tool.Error {
 	return badRequest(field, fmt.Sprintf("%d bytes, at most %d are taken", len(value), most), tool.Quote(value))
+}
+
+// NotUTF8 refuses a field of a request whose bytes are not UTF-8.
+func NotUTF8(field, value string) tool.Error {
+	return badRequest(field, NotText(value), tool.Quote(value))
+}
+
+// NotText says of bytes that are not UTF-8 where they are not, counted from 1.
+func NotText(value string) string {
+	valid := 0
+	for valid < len(value) {
+		r, size := utf8.DecodeRuneInString(value[valid:])
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Sprintf("is not valid UTF-8: byte %d is 0x%02x", valid+1, value[valid])
+		}
+		valid += size
+	}
+	return "is valid UTF-8"
 }
 
 // TooManyLabels refuses a request with more labels than are taken.

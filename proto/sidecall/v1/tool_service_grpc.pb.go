@@ -36,10 +36,11 @@ const (
 // ToolError, ready to be put into the conversation. A gRPC status other than
 // OK is for the program, never for the model:
 //
-//	INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
-//	                    the setting identity.require asks for. What else is
-//	                    wrong with a call is a result, and everything is in a
-//	                    batch. From ExecuteTools: more than 128 calls
+//	INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing or no
+//	                    UTF-8, or an id is missing that the setting
+//	                    identity.require asks for. What else is wrong with a
+//	                    call is a result, and everything is in a batch. From
+//	                    ExecuteTools: more than 128 calls
 //	RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
 //	UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
 //	                    Only the same ids are safe to send again. From
@@ -138,10 +139,11 @@ func (c *toolServiceClient) ReadOutput(ctx context.Context, in *ReadOutputReques
 // ToolError, ready to be put into the conversation. A gRPC status other than
 // OK is for the program, never for the model:
 //
-//	INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
-//	                    the setting identity.require asks for. What else is
-//	                    wrong with a call is a result, and everything is in a
-//	                    batch. From ExecuteTools: more than 128 calls
+//	INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing or no
+//	                    UTF-8, or an id is missing that the setting
+//	                    identity.require asks for. What else is wrong with a
+//	                    call is a result, and everything is in a batch. From
+//	                    ExecuteTools: more than 128 calls
 //	RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
 //	UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
 //	                    Only the same ids are safe to send again. From

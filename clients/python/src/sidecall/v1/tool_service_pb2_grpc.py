@@ -32,10 +32,11 @@ class ToolServiceStub:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
-    the setting identity.require asks for. What else is
-    wrong with a call is a result, and everything is in a
-    batch. From ExecuteTools: more than 128 calls
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing or no
+    UTF-8, or an id is missing that the setting
+    identity.require asks for. What else is wrong with a
+    call is a result, and everything is in a batch. From
+    ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
@@ -83,10 +84,11 @@ class ToolServiceServicer:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
-    the setting identity.require asks for. What else is
-    wrong with a call is a result, and everything is in a
-    batch. From ExecuteTools: more than 128 calls
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing or no
+    UTF-8, or an id is missing that the setting
+    identity.require asks for. What else is wrong with a
+    call is a result, and everything is in a batch. From
+    ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
@@ -184,10 +186,11 @@ class ToolService:
     ToolError, ready to be put into the conversation. A gRPC status other than
     OK is for the program, never for the model:
 
-    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing, or an id that
-    the setting identity.require asks for. What else is
-    wrong with a call is a result, and everything is in a
-    batch. From ExecuteTools: more than 128 calls
+    INVALID_ARGUMENT    from ExecuteTool: tool_use_id is missing or no
+    UTF-8, or an id is missing that the setting
+    identity.require asks for. What else is wrong with a
+    call is a result, and everything is in a batch. From
+    ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
