@@ -19,12 +19,18 @@
  * replayed, and what must not be repeated is not run a second time.
  *
  * Messages are plain objects with the fields of the contract in camelCase;
- * enums are their names, 64-bit numbers are numbers.
+ * enums are their names, 64-bit numbers are numbers. A field that the contract
+ * does not have, or a value that is none of its field, is a WrongField before
+ * anything is sent.
  */
 import { fileURLToPath } from 'node:url'
 
 import grpc from '@grpc/grpc-js'
 import protoLoader from '@grpc/proto-loader'
+
+import { callFields, checked, object, text, waitFields, WrongField } from './request.mjs'
+
+export { WrongField }
 
 /** Where a sidecar listens when its config does not say. */
 export const DEFAULT_TARGET = 'tcp://127.0.0.1:8470'
@@ -42,25 +48,31 @@ const definition = protoLoader.loadSync('sidecall/v1/tool_service.proto', {
 
 const { ToolService } = grpc.loadPackageDefinition(definition).sidecall.v1
 
+const fields = callFields(ToolService.service.ExecuteTool.requestType.type.field)
+const optionFields = { credentials: (given) => given, channel: object }
+
 /** The results of a batch do not belong to its calls: what answers is no sidecar of this contract. */
 export class BrokenAnswer extends Error {}
 
 /**
  * @typedef {object} Call One tool call of an assistant turn, by the fields of ExecuteToolRequest.
- * @property {string} toolUseId The provider's id of the call.
+ * @property {string|number|bigint} toolUseId The provider's id of the call; an integer is sent as its digits, as in all ids.
  * @property {string} toolName The name that the model gave.
- * @property {string} [argumentsJson] The JSON text that the model gave, untouched. Empty means {}.
+ * @property {string} [argumentsJson] The JSON text that the model gave, untouched, but for lone surrogates: those become
+ *   their escapes (\ud83d), since nothing else can carry them. Empty means {}.
  *
  * @typedef {object} Identity What all calls of a turn share; further fields of ExecuteToolRequest may stand beside these.
- * @property {string} [conversationId] Part of each call's identity. Required, unless the
+ * @property {string|number|bigint} [conversationId] Part of each call's identity. Required, unless the
  *   sidecar's identity.require says otherwise.
- * @property {string} [turnId] Likewise. Some providers start their ids again in every turn, so this should be something
+ * @property {string|number|bigint} [turnId] Likewise. Some providers start their ids again in every turn, so this should be something
  *   stable such as the turn's index.
- * @property {string} [promptId] The user prompt that the calls belong to.
+ * @property {string|number|bigint} [promptId] The user prompt that the calls belong to.
+ * @property {{seconds?: number, nanos?: number}} [timeout] May only shorten the tool's own deadline.
  *
  * @typedef {object} Wait
  * @property {number} [rpcTimeout] Milliseconds after which waiting ends. What is running then is finished and recorded
  *   by the sidecar.
+ * @property {AbortSignal} [signal] Ends waiting too; the promise is then rejected with the signal's reason.
  */
 
 /** Speaks to one sidecar. One per process is enough. It connects at the first call, and again by itself. */
@@ -72,7 +84,8 @@ export class Client {
    *   unix socket it may be.
    * @param {object} [options.channel] Further channel options.
    */
-  constructor(target = DEFAULT_TARGET, { credentials = grpc.credentials.createInsecure(), channel = {} } = {}) {
+  constructor(target = DEFAULT_TARGET, options = {}) {
+    const { credentials = grpc.credentials.createInsecure(), channel = {} } = checked(options, optionFields)
     /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput. */
     this.stub = new ToolService(target.replace(/^tcp:\/\//, ''), credentials, {
       // There is one retry layer, and it is in the sidecar.
@@ -93,8 +106,8 @@ export class Client {
    * @param {Identity} [identity]
    * @param {Wait} [wait]
    */
-  executeTool(call, identity = {}, wait = {}) {
-    return this.#unary('executeTool', { ...identity, ...call }, wait)
+  async executeTool(call, identity = {}, wait = {}) {
+    return this.#unary('executeTool', { ...checked(identity, fields), ...checked(object(call, 'call'), fields) }, wait)
   }
 
   /**
@@ -106,10 +119,11 @@ export class Client {
    */
   async executeTools(calls, identity = {}, wait = {}) {
     if (calls.length === 0) return []
-    const request = { calls: calls.map((call) => ({ ...identity, ...call })) }
-    const { results } = await this.#unary('executeTools', request, wait)
+    const shared = checked(identity, fields)
+    const sent = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), fields, `calls[${i}]`) }))
+    const { results } = await this.#unary('executeTools', { calls: sent }, wait)
     const got = JSON.stringify(results.map((r) => r.toolUseId))
-    const wanted = JSON.stringify(calls.map((c) => c.toolUseId))
+    const wanted = JSON.stringify(sent.map((c) => c.toolUseId))
     if (got !== wanted) throw new BrokenAnswer(`results of the calls ${got} for the calls ${wanted}`)
     return results
   }
@@ -120,7 +134,7 @@ export class Client {
    * @param {Wait} [wait]
    */
   async listTools(profile = '', wait = {}) {
-    return (await this.#unary('listTools', { profile }, wait)).tools
+    return (await this.#unary('listTools', { profile: text(profile, 'profile') }, wait)).tools
   }
 
   /** Closes the connection. The sidecar finishes and records what it has begun. */
@@ -128,10 +142,18 @@ export class Client {
     this.stub.close()
   }
 
-  #unary(method, request, { rpcTimeout } = {}) {
+  #unary(method, request, wait) {
+    const { rpcTimeout, signal } = checked(wait, waitFields)
+    signal?.throwIfAborted()
     const options = rpcTimeout === undefined ? {} : { deadline: Date.now() + rpcTimeout }
     return new Promise((resolve, reject) => {
-      this.stub[method](request, options, (error, response) => (error ? reject(error) : resolve(response)))
+      const abort = () => call.cancel()
+      const call = this.stub[method](request, options, (error, response) => {
+        signal?.removeEventListener('abort', abort)
+        if (!error) resolve(response)
+        else reject(signal?.aborted && error.code === grpc.status.CANCELLED ? signal.reason : error)
+      })
+      signal?.addEventListener('abort', abort, { once: true })
     })
   }
 }

@@ -115,6 +115,6 @@ test('the package holds the contract', () => {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const [pack] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--loglevel=error'], { cwd: root, encoding: 'utf8' }))
   const files = pack.files.map((f) => f.path)
-  for (const file of ['index.mjs', 'package.json', 'proto/sidecall/v1/tool_service.proto']) assert.ok(files.includes(file), file)
+  for (const file of ['index.mjs', 'request.mjs', 'package.json', 'proto/sidecall/v1/tool_service.proto']) assert.ok(files.includes(file), file)
   assert.ok(!files.some((f) => f.startsWith('test/')))
 })
