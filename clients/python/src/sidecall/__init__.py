@@ -16,24 +16,24 @@ A tool that fails raises nothing: the result says so (``is_error``, ``error``
 with the five fields, ``recovery``) and its ``content`` is ready for the model.
 ``grpc.RpcError`` is for the program; after any of them the same calls may be
 sent again with the same ids, and only with them: what is recorded is replayed,
-and what must not be repeated is not run a second time.
+and what must not be repeated is not run a second time. ``WrongField`` is for the
+program too, and says before anything is sent which field is wrong.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import grpc
 
+from sidecall._request import Call, WrongField, request, seconds, text
 from sidecall.v1 import tool_service_pb2 as pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
-__all__ = ["DEFAULT_TARGET", "MAX_RESPONSE_BYTES", "BrokenAnswer", "Call", "Client", "Result", "Tool", "ToolError", "pb"]
+__all__ = ["DEFAULT_TARGET", "MAX_RESPONSE_BYTES", "BrokenAnswer", "Call", "Client", "Result", "Tool", "ToolError", "WrongField", "pb"]
 
 #: Where a sidecar listens when its config does not say.
 DEFAULT_TARGET = "tcp://127.0.0.1:8470"
@@ -61,24 +61,6 @@ _CHANNEL_OPTIONS = (
 class BrokenAnswer(Exception):
     """The results of a batch do not belong to its calls: what answers is no
     sidecar of this contract."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One tool call of an assistant turn.
-
-    ``arguments`` is best the JSON text that the model gave, untouched: the
-    sidecar is the one to find fault with it. A mapping is written as JSON.
-    """
-
-    tool_use_id: str
-    tool_name: str
-    arguments: str | Mapping[str, Any] = ""
-
-    def arguments_json(self) -> str:
-        if isinstance(self.arguments, str):
-            return self.arguments
-        return json.dumps(self.arguments, ensure_ascii=False)
 
 
 class Client:
@@ -111,23 +93,23 @@ class Client:
         self,
         call: Call,
         *,
-        conversation_id: str = "",
-        turn_id: str = "",
-        rpc_timeout: float | None = None,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
         **fields: Any,
     ) -> Result:
         """Runs one call; one whose effect must not be repeated at most once per
         (conversation_id, turn_id, tool_use_id). See execute_tools."""
-        request = _request(call, conversation_id, turn_id, fields)
-        return self.stub.ExecuteTool(request, timeout=rpc_timeout)
+        one = request(call, {"conversation_id": conversation_id, "turn_id": turn_id, **fields})
+        return self.stub.ExecuteTool(one, timeout=_wait(rpc_timeout))
 
     def execute_tools(
         self,
         calls: Sequence[Call],
         *,
-        conversation_id: str = "",
-        turn_id: str = "",
-        rpc_timeout: float | None = None,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
         **fields: Any,
     ) -> list[Result]:
         """Runs the calls of one assistant turn, in parallel where the tools
@@ -139,23 +121,26 @@ class Client:
         should be something stable such as the turn's index.
 
         ``fields`` are further fields of ExecuteToolRequest for every call, by
-        their names in the contract: ``prompt_id``, ``profile``, ``timeout`` (a
-        timedelta), ``validate_only``, ``max_output_chars``, ``tokens_used``,
-        ``labels``. ``rpc_timeout``, in seconds, is when waiting ends; what is
-        running then is finished and recorded by the sidecar.
+        their names in the contract: ``prompt_id``, ``profile``, ``timeout``
+        (seconds or a timedelta), ``validate_only``, ``max_output_chars``,
+        ``tokens_used``, ``labels``. Integers are taken as ids. ``rpc_timeout``,
+        likewise in seconds, is when waiting ends; what is running then is finished
+        and recorded by the sidecar.
         """
         if not calls:
             return []
-        request = pb.ExecuteToolsRequest(calls=[_request(c, conversation_id, turn_id, fields) for c in calls])
-        results = list(self.stub.ExecuteTools(request, timeout=rpc_timeout).results)
-        got, wanted = [r.tool_use_id for r in results], [c.tool_use_id for c in calls]
+        shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
+        sent = [request(c, shared, f"calls[{i}]") for i, c in enumerate(calls)]
+        results = list(self.stub.ExecuteTools(pb.ExecuteToolsRequest(calls=sent), timeout=_wait(rpc_timeout)).results)
+        got, wanted = [r.tool_use_id for r in results], [c.tool_use_id for c in sent]
         if got != wanted:
             raise BrokenAnswer(f"results of the calls {got} for the calls {wanted}")
         return results
 
-    def list_tools(self, profile: str = "", *, rpc_timeout: float | None = None) -> list[Tool]:
+    def list_tools(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> list[Tool]:
         """Lists what a profile may call, sorted by name."""
-        return list(self.stub.ListTools(pb.ListToolsRequest(profile=profile), timeout=rpc_timeout).tools)
+        asked = pb.ListToolsRequest(profile=text(profile, "profile"))
+        return list(self.stub.ListTools(asked, timeout=_wait(rpc_timeout)).tools)
 
     def close(self) -> None:
         """Closes the connection. The sidecar finishes and records what it has
@@ -171,18 +156,5 @@ class Client:
         self.close()
 
 
-def _request(call: Call, conversation_id: str, turn_id: str, fields: Mapping[str, Any]) -> pb.ExecuteToolRequest:
-    timeout = fields.get("timeout")
-    request = pb.ExecuteToolRequest(
-        tool_use_id=call.tool_use_id,
-        tool_name=call.tool_name,
-        arguments_json=call.arguments_json(),
-        conversation_id=conversation_id,
-        turn_id=turn_id,
-        **{name: value for name, value in fields.items() if name != "timeout"},
-    )
-    if isinstance(timeout, timedelta):
-        request.timeout.FromTimedelta(timeout)
-    elif timeout is not None:
-        request.timeout.CopyFrom(timeout)
-    return request
+def _wait(rpc_timeout: float | timedelta | None) -> float | None:
+    return None if rpc_timeout is None else seconds(rpc_timeout, "rpc_timeout")
