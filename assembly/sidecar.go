@@ -9,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Sidecar is a running sidecar.
@@ -82,7 +83,7 @@ func (s *Sidecar) Stop(ctx context.Context) error {
 		s.fronts.health.Shutdown()
 	}
 	if left := s.parts.drain.Start(ctx); left > 0 {
-		errs = append(errs, fmt.Errorf("%d requests were still in flight after %s", left, time.Since(began).Round(time.Second)))
+		errs = append(errs, fmt.Errorf("%s still in flight after %s", tool.Count(left, "request"), time.Since(began).Round(time.Second)))
 	}
 	s.parts.endLife() // whoever still waits is told what became of its call
 	if s.fronts != nil {

@@ -160,7 +160,7 @@ func TestACallThatOutlastsTheDrainIsCutOff(t *testing.T) {
 	harness.WaitFor(t, "the call to run", func() bool { _, err := os.Stat(running); return err == nil })
 	drain, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := s.Stop(drain); err == nil || !strings.Contains(err.Error(), "1 requests were still in flight") {
+	if err := s.Stop(drain); err == nil || !strings.Contains(err.Error(), "1 request still in flight") {
 		t.Errorf("of the call that was cut off: %v", err)
 	}
 	if told := <-answered; told.GetCode() != "OUTCOME_UNKNOWN" {

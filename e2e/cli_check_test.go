@@ -38,7 +38,7 @@ func TestCLICheckAcceptsAGoodFile(t *testing.T) {
     empty_when: "size(result.items) == 0"
     input_schema: {type: object, properties: {id: {type: string}}, required: [id], additionalProperties: false}
 `
-	if code, said := checked(t, good); code != 0 || said != "sidecall.yaml: ok: 1 backends, 1 tools\n" {
+	if code, said := checked(t, good); code != 0 || said != "sidecall.yaml: ok: 1 backend, 1 tool\n" {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 	code, said := checked(t, good, "--json")
@@ -173,7 +173,7 @@ func TestCLICheckWarns(t *testing.T) {
         l: {type: array, items: {type: object, minProperties: 1}, uniqueItems: true}
         minLength: {type: string}
 `)
-	if code != 0 || !strings.HasSuffix(said, "sidecall.yaml: ok: 1 backends, 1 tools\n") {
+	if code != 0 || !strings.HasSuffix(said, "sidecall.yaml: ok: 1 backend, 1 tool\n") {
 		t.Errorf("warnings make it exit with %d\n%s", code, said)
 	}
 	for _, want := range []string{

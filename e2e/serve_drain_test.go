@@ -106,7 +106,7 @@ func TestServeDrainEnds(t *testing.T) {
 	began := time.Now()
 	slow := startSlow(t, s, g, "stuck")
 	drains(t, s)
-	if code := s.Wait(); code != 1 || !strings.Contains(s.Log(), "1 requests were still in flight") {
+	if code := s.Wait(); code != 1 || !strings.Contains(s.Log(), "1 request still in flight") {
 		t.Errorf("exit code %d, want 1 that says what was cut off\n%s", code, s.Log())
 	}
 	t.Logf("a drain with a stuck call took %s", time.Since(began).Round(100*time.Millisecond))

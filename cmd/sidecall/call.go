@@ -18,18 +18,23 @@ func newCall() *cobra.Command {
 	var timeout time.Duration
 	req := &sidecallv1.ExecuteToolRequest{}
 	cmd := &cobra.Command{
-		Use:   "call TOOL [JSON]",
+		Use:   "call TOOL [JSON | @FILE | -]",
 		Short: "Call a tool through a running sidecar",
-		Long: `Call a tool through a running sidecar and print what the model would see. With
-the same --id, --conversation and --turn the call is not made again: its first
+		Long: `Call a tool through a running sidecar and print what the model would see. The
+arguments are a JSON object, @ and the file that holds it, or - for stdin; none are
+{}. With the same --id, --conversation and --turn the call is not made again: its first
 result is printed. A --conversation that is not given is made up; with which flags
 to ask for the result again is then printed on stderr. The exit code is 1 when the call failed.`,
-		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01 --conversation c1`,
-		Args:    cobra.RangeArgs(1, 2),
+		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01 --conversation c1
+  sidecall call word_count @args.json`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.ToolName = args[0]
 			if len(args) > 1 {
-				req.ArgumentsJson = args[1]
+				var err error
+				if req.ArgumentsJson, err = argumentsOf(args[1], cmd.InOrStdin()); err != nil {
+					return fail(exitUsage, fmt.Errorf("JSON: %w", err))
+				}
 			}
 			madeUp := identify(req)
 			if timeout < 0 {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,5 +60,46 @@ func TestACallMakesUpItsConversation(t *testing.T) {
 	if len(sent) != 3 || sent[0].GetConversationId() == "" || sent[0].GetConversationId() != sent[1].GetConversationId() ||
 		sent[0].GetToolUseId() != sent[1].GetToolUseId() || sent[1].GetTurnId() != "t1" || sent[2].GetConversationId() == sent[0].GetConversationId() {
 		t.Errorf("sent %v", sent)
+	}
+}
+
+// Arguments come from the command line, from a file or from stdin.
+func TestArgumentsOfACallFromAFile(t *testing.T) {
+	var sent []string
+	fake := &fakeSidecar{execute: func(context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{Content: "fine", Recorded: true}, nil
+	}}
+	fake.asked = func(req *sidecallv1.ExecuteToolRequest) { sent = append(sent, req.GetArgumentsJson()) }
+	addr, _ := fake.serve(t)
+	path := filepath.Join(t.TempDir(), "args.json")
+	if err := os.WriteFile(path, []byte("{\"a\":1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range []string{"@" + path, "-", `{"c":3}`} {
+		if got := commandOf(t, strings.NewReader(`{"b":2}`), "call", "pay", arguments, "--addr", addr); got.code != 0 {
+			t.Errorf("%s: %+v", arguments, got)
+		}
+	}
+	if got := strings.Join(sent, " "); got != "{\"a\":1}\n {\"b\":2} {\"c\":3}" {
+		t.Errorf("sent %s", got)
+	}
+}
+
+// A file that cannot be read sends nothing, and the file is named.
+func TestArgumentsThatCannotBeRead(t *testing.T) {
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, maxArguments+1); err != nil {
+		t.Fatal(err)
+	}
+	for arguments, says := range map[string]string{
+		"@/not/there": "JSON: open /not/there", "@" + large: large + " has more than", "@" + t.TempDir(): "is a directory", "@": "JSON: @: want a file name after @",
+	} {
+		got := command(t, "call", "pay", arguments)
+		if got.code != exitUsage || got.err == nil || !strings.Contains(got.err.Error(), says) {
+			t.Errorf("%s: %+v", arguments, got)
+		}
 	}
 }

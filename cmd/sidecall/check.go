@@ -10,6 +10,7 @@ import (
 
 	"github.com/sidecall/sidecall/assembly"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
 )
 
 func newCheck() *cobra.Command {
@@ -91,9 +92,9 @@ func (f findings) print(out io.Writer) error {
 	}
 	var err error
 	if len(f.Errors) == 0 {
-		_, err = fmt.Fprintf(out, "%s: ok: %d backends, %d tools\n", f.File, f.Backends, f.Tools)
+		_, err = fmt.Fprintf(out, "%s: ok: %s, %s\n", f.File, tool.Count(f.Backends, "backend"), tool.Count(f.Tools, "tool"))
 	} else {
-		_, err = fmt.Fprintf(out, "%s: %d errors\n", f.File, len(f.Errors))
+		_, err = fmt.Fprintf(out, "%s: %s\n", f.File, tool.Count(len(f.Errors), "error"))
 	}
 	return err
 }

@@ -59,6 +59,8 @@ or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.Version = buildVersion().line()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newResolve(), newReady(), newVersion())
 	return root
 }

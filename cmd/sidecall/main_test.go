@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -16,11 +19,17 @@ type said struct {
 // command runs a command of the root, as from a shell whose stdin is closed.
 func command(t *testing.T, args ...string) said {
 	t.Helper()
+	return commandOf(t, new(bytes.Buffer), args...)
+}
+
+// commandOf is command with something to read.
+func commandOf(t *testing.T, stdin io.Reader, args ...string) said {
+	t.Helper()
 	root := newRoot()
 	var out, errOut bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errOut)
-	root.SetIn(new(bytes.Buffer))
+	root.SetIn(stdin)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(t.Context())
 	return said{report(cmd, err), out.String(), errOut.String(), err}
@@ -35,6 +44,9 @@ func TestExitCodes(t *testing.T) {
 		"version --fast":                 exitUsage,
 		"check /not/there":               exitUsage,
 		"serve --config /not/there":      exitUsage,
+		"serve /not/there":               exitUsage,
+		"serve a --config b":             exitUsage,
+		"serve a b":                      exitUsage,
 		"serve --log-level loud":         exitUsage,
 		"tools --format xml":             exitUsage,
 		"tools --addr tcp://127.0.0.1:1": exitUnavailable,
@@ -42,5 +54,40 @@ func TestExitCodes(t *testing.T) {
 		if got := command(t, strings.Split(line, " ")...); got.code != want || (got.err == nil) != (want == 0) {
 			t.Errorf("%s: exit code %d, want %d: %v", line, got.code, want, got.err)
 		}
+	}
+}
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	flag, command := command(t, "--version"), command(t, "version")
+	if flag.code != 0 || flag.out != command.out || !strings.HasPrefix(flag.out, "sidecall ") {
+		t.Errorf("--version: %+v, version: %+v", flag, command)
+	}
+}
+
+// The file to serve is an argument or a flag, and both are the same.
+func TestServeNamesTheFileThatItReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(path, []byte("lissten: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	argument, flag := command(t, "serve", path), command(t, "serve", "--config", path)
+	if argument.code != exitUsage || argument.err == nil || !strings.Contains(argument.err.Error(), path+":1:1") {
+		t.Errorf("as an argument: %+v", argument)
+	}
+	if flag.code != exitUsage || flag.err == nil || argument.err == nil || flag.err.Error() != argument.err.Error() {
+		t.Errorf("as a flag: %+v", flag)
+	}
+	if both := command(t, "serve", path, "--config", path); both.code != exitUsage || !strings.Contains(both.err.Error(), "name it once") {
+		t.Errorf("twice: %+v", both)
+	}
+}
+
+func TestOneErrorIsOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(path, []byte("lissten: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, "check", path); got.code != exitUsage || !strings.HasSuffix(got.out, path+": 1 error\n") {
+		t.Errorf("%+v", got)
 	}
 }

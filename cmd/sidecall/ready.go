@@ -15,6 +15,7 @@ import (
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -117,7 +118,7 @@ func printReadiness(out io.Writer, answer server.Readiness) error {
 	if answer.Journal != nil {
 		lines = append(lines, "journal: "+answer.Journal.Detail)
 	}
-	_, err := fmt.Fprintf(out, "%s: %d tools\n", answer.Status, answer.Tools)
+	_, err := fmt.Fprintf(out, "%s: %s\n", answer.Status, tool.Count(answer.Tools, "tool"))
 	for _, line := range lines {
 		if err == nil {
 			_, err = fmt.Fprintln(out, line)

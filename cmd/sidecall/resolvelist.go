@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // listPage is how many calls are asked for at once: a list of any length is
@@ -55,9 +56,9 @@ func (r *resolving) sum(listed int, more bool) {
 		fmt.Fprintln(errOut, "sidecall: no call is of unknown outcome")
 	case r.asJSON:
 	default:
-		count := fmt.Sprintf("%d calls", listed)
+		count := tool.Count(listed, "call")
 		if more {
-			count = fmt.Sprintf("the first %d calls, and more", listed)
+			count = "the first " + count + ", and more"
 		}
 		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --as done|not_run --reason TEXT\n", count)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // settle settles one call as the command line says.
@@ -60,8 +61,8 @@ func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
 
 // describe shows the call that is about to be settled.
 func (r *resolving) describe(e *sidecallv1.Execution) {
-	fmt.Fprintf(r.cmd.ErrOrStderr(), "%s %s: unknown for %s, %d attempts, epoch %d\n",
-		printable(e.GetToolName()), printable(r.id), age(e.GetFinishedAt().AsTime()), e.GetAttempts(), e.GetEpoch())
+	fmt.Fprintf(r.cmd.ErrOrStderr(), "%s %s: unknown for %s, %s, epoch %d\n",
+		printable(e.GetToolName()), printable(r.id), age(e.GetFinishedAt().AsTime()), tool.Count(int(e.GetAttempts()), "attempt"), e.GetEpoch())
 }
 
 // settled says what a call is now, and what that means.

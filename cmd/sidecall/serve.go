@@ -25,15 +25,23 @@ func newServe() *cobra.Command {
 	var path string
 	var level string
 	cmd := &cobra.Command{
-		Use:   "serve --config FILE",
+		Use:   "serve [FILE]",
 		Short: "Run the sidecar",
 		Long: `Run the sidecar that a config file describes, until SIGINT or SIGTERM. Then new
 calls are handed back as UNAVAILABLE, which is safe to send again, and calls in
 flight may end, for 25 s at most. Those that still run then are cut off, and the
 exit code is 1. A second signal ends the process at once: what became of the
 calls in flight is then decided at the next start.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: `  sidecall serve sidecall.yaml
+  sidecall serve --config sidecall.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if cmd.Flags().Changed("config") {
+					return fail(exitUsage, errors.New("the config file is named by an argument and by --config: name it once"))
+				}
+				path = args[0]
+			}
 			lines := telemetry.NewLines(os.Stderr)
 			defer func() { _ = lines.Close() }() // a log that cannot be written has nobody to tell
 			logger, err := newLogger(lines, level)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -39,6 +40,10 @@ func buildVersion() versionInfo {
 	return info
 }
 
+func (v versionInfo) line() string {
+	return strings.Join(strings.Fields(fmt.Sprint("sidecall ", v.Version, " ", v.Revision, " ", v.Go, " ", v.Platform)), " ")
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -50,7 +55,7 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "sidecall %s %s %s %s\n", info.Version, info.Revision, info.Go, info.Platform)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), info.line())
 			return err
 		},
 	}

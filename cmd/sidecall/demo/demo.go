@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // ErrBroken is returned when a promise was not kept.
@@ -65,7 +67,7 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", scene.title, err)
 		}
 	}
-	s.printf("\n%d promises kept, %d broken, %d calls, %s\n", s.kept, s.broken, s.calls, time.Since(began).Round(100*time.Millisecond))
+	s.printf("\n%s kept, %d broken, %s, %s\n", tool.Count(s.kept, "promise"), s.broken, tool.Count(s.calls, "call"), time.Since(began).Round(100*time.Millisecond))
 	if s.broken > 0 {
 		return ErrBroken
 	}

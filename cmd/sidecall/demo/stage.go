@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // shown is how much of a content is printed, in characters.
@@ -73,7 +74,7 @@ func (s *stage) show(id, tool, arguments string, res *sidecallv1.ExecuteToolResp
 // upstream prints what the shop really did.
 func (s *stage) upstream(path string) (requests, effects int) {
 	requests, effects = s.shop.count(path)
-	s.printf("   truth  upstream %s: %d requests, %d effects\n", path, requests, effects)
+	s.printf("   truth  upstream %s: %s, %s\n", path, tool.Count(requests, "request"), tool.Count(effects, "effect"))
 	return requests, effects
 }
 
