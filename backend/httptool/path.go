@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -78,7 +79,7 @@ func parseSegment(text string) (segment, error) {
 		seg.parts = append(seg.parts, part{argument: name})
 		text = text[end+1:]
 	}
-	if len(seg.parts) == 1 && seg.parts[0].argument == "" && climbs(seg.parts[0].literal) {
+	if len(seg.parts) == 1 && seg.parts[0].argument == "" && astray(seg.parts[0].literal) != nil {
 		return seg, errors.New("a . or .. segment")
 	}
 	return seg, nil
@@ -108,10 +109,11 @@ func (p *path) arguments() []string {
 	return names
 }
 
-// errClimbs and errEmptySegment are what can be wrong with a segment as a whole.
+// What can be wrong with a segment as a whole.
 var (
 	errEmptySegment = errors.New("it would leave the path segment empty")
 	errClimbs       = errors.New("it would lead to another path (. or .. between slashes)")
+	errNoEscape     = errors.New("it has a % that looks like an escape and is no escape (%XX)")
 	errControl      = errors.New("it has control characters, which a path cannot have")
 )
 
@@ -140,34 +142,71 @@ func (seg segment) append(b []byte, texts []string) ([]byte, error) {
 	switch {
 	case len(b) == start && next > 0:
 		return nil, errEmptySegment
-	case next > 0 && climbs(plain):
-		return nil, errClimbs
+	case next > 0:
+		if err := astray(plain); err != nil {
+			return nil, err
+		}
 	}
 	return b, nil
 }
 
-// climbs reports whether a server that unescapes text, once or several times,
-// and takes \ for / might see a . or .. segment in it. Such servers exist, and
-// behind them are routes that the template does not mean. ";" is looked at too:
-// some drop what follows it.
-func climbs(text string) bool {
+// astray says why a server that unescapes text, once or several times, and takes
+// \ for / might be led to another path by it: by a . or .. segment, or by what
+// looks like an escape and is none, which servers read each in their own way
+// (leave it, drop it, refuse it), so that nobody knows what the rest is then. Such
+// servers exist, and behind them are routes that the template does not mean. ";"
+// is looked at too: some drop what follows it.
+func astray(text string) error {
 	for range 4 {
 		if !strings.Contains(text, ".") && !strings.Contains(text, "%") {
-			return false
+			return nil
 		}
 		for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '/' || r == '\\' }) {
 			step, _, _ = strings.Cut(step, ";")
 			if step == "." || step == ".." {
-				return true
+				return errClimbs
 			}
 		}
-		unescaped, err := url.PathUnescape(text)
-		if err != nil || unescaped == text {
-			return false
+		unescaped, ok := unescape(text)
+		switch {
+		case !ok:
+			return errNoEscape
+		case unescaped == text:
+			return nil
 		}
 		text = unescaped
 	}
-	return true // escaped so often that nothing good is meant
+	return errClimbs // escaped so often that nothing good is meant
+}
+
+// unescape replaces escapes by what they stand for. A % that nothing follows that
+// could be meant as one (the "100%" of a person) stands for itself; ok is false
+// when a letter or digit follows and it is none (%zz, %2, %u002e).
+func unescape(text string) (plain string, ok bool) {
+	if !strings.Contains(text, "%") {
+		return text, true
+	}
+	b := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' || i+1 == len(text) || !isAlphanumeric(text[i+1]) {
+			b = append(b, text[i])
+			continue
+		}
+		if i+2 == len(text) {
+			return "", false
+		}
+		value, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b = append(b, byte(value))
+		i += 2
+	}
+	return string(b), true
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 func hasControl(text string) bool {
@@ -181,7 +220,7 @@ func appendEscaped(b []byte, text string) []byte {
 	for i := range len(text) {
 		c := text[i]
 		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+		case isAlphanumeric(c),
 			c == '-', c == '.', c == '_', c == '~':
 			b = append(b, c)
 		default:

@@ -50,6 +50,7 @@ func TestWhatACallBecomes(t *testing.T) {
 		"no path":                               {httptool.Spec{}, `{}`, "/api", ""},
 		"a slash at the end":                    {httptool.Spec{Path: "/orders/"}, `{}`, "/api/orders/", ""},
 		"reserved characters are escaped":       {httptool.Spec{Path: "/f/{id}"}, `{"id":"a/b?c#d%2f;e:f é"}`, "/api/f/a%2Fb%3Fc%23d%252f%3Be%3Af%20%C3%A9", ""},
+		"a percent is no escape":                {httptool.Spec{Path: "/f/{id}"}, `{"id":"3.5% of 100%"}`, "/api/f/3.5%25%20of%20100%25", ""},
 		"query":                                 {httptool.Spec{Path: "/s", Query: map[string]string{"q": "query", "n": "limit"}}, `{"limit":5,"query":"a&b=c d","other":1}`, "/api/s?n=5&q=a%26b%3Dc%20d", ""},
 		"a list in the query":                   {httptool.Spec{Path: "/s", Query: map[string]string{"tag[]": "tags"}}, `{"tags":["a",1,true]}`, "/api/s?tag%5B%5D=a&tag%5B%5D=1&tag%5B%5D=true", ""},
 		"absent and null are left out":          {httptool.Spec{Path: "/s", Query: map[string]string{"a": "a", "b": "b"}}, `{"b":null}`, "/api/s", ""},
@@ -162,6 +163,14 @@ func TestArgumentsThatCannotBeSentAreRefused(t *testing.T) {
 		"climbing, escaped":            {path, `{"id":"%2e%2e%2fadmin"}`, "id", "another path"},
 		"climbing, escaped twice":      {path, `{"id":"%252e%252e%252fadmin"}`, "id", "another path"},
 		"climbing, with a parameter":   {path, `{"id":"..;/admin"}`, "id", "another path"},
+		"climbing before no escape":    {path, `{"id":"..%2fadmin%zz"}`, "id", "no escape"},
+		"climbing before a half one":   {path, `{"id":"..%2fadmin%2"}`, "id", "no escape"},
+		"climbing before a percent":    {path, `{"id":"..%2fadmin%"}`, "id", "another path"},
+		"climbing, half escaped twice": {path, `{"id":"%%32e%%32e/admin"}`, "id", "another path"},
+		"no escape":                    {path, `{"id":"a%zz"}`, "id", "no escape"},
+		"no escape under an escape":    {path, `{"id":"..%252fadmin%25zz"}`, "id", "no escape"},
+		"no escape but of IIS":         {path, `{"id":"%u002e%u002e/admin"}`, "id", "no escape"},
+		"no escape in parts":           {parts, `{"id":"..%","ext":"2fadmin%z"}`, "ext", "no escape"},
 		"climbing in parts":            {parts, `{"id":".","ext":"."}`, "ext", "another path"},
 		"a line break in the path":     {path, `{"id":"a\r\nX: y"}`, "id", "control"},
 		"a NUL in the path":            {path, `{"id":"a\u0000"}`, "id", "control"},
@@ -305,7 +314,7 @@ func TestCallsOfAToolThatIsNotThere(t *testing.T) {
 // FuzzPathArgument: whatever an argument is, it is one segment of the path, or
 // refused.
 func FuzzPathArgument(f *testing.F) {
-	for _, value := range []string{"A-1", "..", "a/b", "%2e%2e", "..;x", "\x00", "é", "a?b#c", "\\..\\", "%", "%%32e"} {
+	for _, value := range []string{"A-1", "..", "a/b", "%2e%2e", "..;x", "\x00", "é", "a?b#c", "\\..\\", "%", "%%32e", "..%2fadmin%zz"} {
 		f.Add(value, value)
 	}
 	base, got := recorder(f)
