@@ -5,10 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/sidecall/sidecall/config"
 )
+
+// maxPEM bounds a file of certificates; the roots of a system have 0.3 MiB.
+const maxPEM = 4 << 20
 
 // loadTLS reads the files that a tls block names.
 func loadTLS(cfg config.TLS) (*tls.Config, error) {
@@ -17,7 +19,7 @@ func loadTLS(cfg config.TLS) (*tls.Config, error) {
 		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // the operator's explicit choice, documented as for tests only
 	}
 	if ca := cfg.CA.Reveal(); ca != "" {
-		pem, err := os.ReadFile(ca)
+		pem, err := config.ReadRegular(ca, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
@@ -32,11 +34,24 @@ func loadTLS(cfg config.TLS) (*tls.Config, error) {
 	case cert == "" || key == "":
 		return nil, errors.New("cert and key belong together: set both or none")
 	default:
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := loadPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("cert and key: %w", err)
 		}
 		loaded.Certificates = []tls.Certificate{pair}
 	}
 	return loaded, nil
+}
+
+// loadPair is tls.LoadX509KeyPair of regular files only.
+func loadPair(cert, key string) (tls.Certificate, error) {
+	certPEM, err := config.ReadRegular(cert, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM, err := config.ReadRegular(key, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certPEM, keyPEM)
 }

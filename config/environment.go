@@ -15,7 +15,7 @@ const MaxSecretBytes = 1 << 20
 type Environment interface {
 	// Getenv returns an environment variable, and whether it is set.
 	Getenv(name string) (string, bool)
-	// ReadFile returns the content of a file, bounded.
+	// ReadFile returns the content of a regular file, bounded.
 	ReadFile(path string) ([]byte, error)
 }
 
@@ -26,7 +26,7 @@ func System() Environment { return system{} }
 
 func (system) Getenv(name string) (string, bool) { return os.LookupEnv(name) }
 
-func (system) ReadFile(path string) ([]byte, error) { return readBounded(path, MaxSecretBytes) }
+func (system) ReadFile(path string) ([]byte, error) { return ReadRegular(path, MaxSecretBytes) }
 
 // expandRefs resolves the references in source. The error never holds a value.
 func expandRefs(source string, env Environment) (*resolved, error) {
