@@ -38,7 +38,8 @@ func newFronts(p *parts) *fronts {
 		MaxRequestBytes: int(bounds.MaxRequestBytes), MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
 	})
 	pages := &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
-	f.admin = &http.Server{Handler: pages.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
+	f.admin = &http.Server{Handler: server.OnlyHosts(pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return f
 }
 

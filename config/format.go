@@ -38,6 +38,7 @@ var formats = compile(map[string]*format{
 	"url_path":     {expect: "a path that starts with /", pattern: `^/[^#\s]*$`, check: checkURLPath},
 	"listen":       {expect: "unix:///path or tcp://host:port", pattern: refOr(`^(unix:///|tcp://)`), check: checkListen},
 	"admin":        {expect: "host:port or off", pattern: refOr(`^off$|:[0-9]+$`), check: checkAdmin},
+	"host":         {expect: "a host name or an IP address, without port", pattern: `^([A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`},
 	"addr":         {expect: "host:port", pattern: refOr(`:[0-9]+$`), check: checkAddr},
 	"url":          {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkURL},
 	"base_url":     {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkBaseURL},
