@@ -57,7 +57,7 @@ type HTTPBackend struct {
 	BaseURL        Text              `yaml:"base_url" doc:"http or https URL before every path; no query, no user." required:"true" format:"base_url"`
 	Headers        map[string]Secret `yaml:"headers" doc:"Headers sent with every request." keys:"header" format:"header_value"`
 	AllowPrivate   bool              `yaml:"allow_private" doc:"Allow loopback and private addresses. Link-local and metadata addresses are always refused."`
-	Proxy          Secret            `yaml:"proxy" doc:"URL of a forward proxy. Without this key: none, whatever HTTP_PROXY says." format:"proxy_url"`
+	Proxy          Secret            `yaml:"proxy" doc:"URL of a forward proxy; its own address may be private. Without this key: none, whatever HTTP_PROXY says. Addresses stay guarded: the upstream's, or what its name resolves to here; the proxy resolves it again by itself, and reads everything of an http upstream, host and port of an https one." format:"proxy_url"`
 	MaxConns       int               `yaml:"max_conns" doc:"Connections at most; calls beyond wait for one. 0 for no bound but max_in_flight." min:"0" max:"1000000"`
 	ConnectTimeout time.Duration     `yaml:"connect_timeout" doc:"Time to resolve and connect, and once more for the TLS handshake." default:"10s" min:"1ms" max:"1h"`
 	IdleTimeout    time.Duration     `yaml:"idle_timeout" doc:"How long an unused connection is kept. Better shorter than the upstream keeps it: a request that crosses a close may or may not have run." default:"4s" min:"1ms" max:"1h"`

@@ -60,11 +60,15 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", cfg.Name, err)
 	}
+	through, err := destinationOf(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("backend %s: base_url: %w", cfg.Name, err)
+	}
 	conns := conn.NewSet()
 	return &Backend{
 		name:      cfg.Name,
 		origin:    origin,
-		transport: newTransport(cfg, conns),
+		transport: newTransport(cfg, conns, through),
 		conns:     conns,
 		shared:    origin.scheme == "https" && !cfg.DisableHTTP2,
 		redact:    newRedactor(cfg.Headers),

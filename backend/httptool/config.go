@@ -27,7 +27,8 @@ type Config struct {
 	// metadata addresses are always refused (backend.GuardAddresses).
 	AllowPrivate bool
 	// Proxy is a forward proxy; nil means none, whatever the environment says.
-	// Addresses are then resolved, and have to be guarded, by the proxy.
+	// The base URL's host is still guarded, by what it resolves to here; the
+	// proxy resolves it again by itself. Its own address may be private.
 	Proxy *url.URL
 	// MaxConns bounds the connections; 0 means no bound. Calls beyond it wait,
 	// at most until their context ends.

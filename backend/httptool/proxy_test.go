@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/backend/httptool"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -175,5 +176,59 @@ func TestAProxyTunnelsTLS(t *testing.T) {
 	}
 	if want := []string{"CONNECT " + host}; !slices.Equal(p.asked, want) {
 		t.Errorf("the proxy was asked %q, want %q", p.asked, want)
+	}
+}
+
+// What is refused directly is refused behind a proxy too, before the proxy is
+// asked. The proxy itself is the operator's choice: it may be on this machine.
+func TestAProxyDoesNotSwitchTheAddressGuardOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		host         string
+		allowPrivate bool
+		refused      bool
+	}{
+		"metadata":                   {"169.254.169.254", true, true},
+		"metadata, mapped":           {"[::ffff:169.254.169.254]", true, true},
+		"metadata, with a dot":       {"169.254.169.254.", true, true},
+		"metadata over IPv6":         {"[fd00:ec2::254]", true, true},
+		"private":                    {"10.0.0.1", false, true},
+		"loopback":                   {"127.0.0.1:1", false, true},
+		"a name of loopback":         {"localhost:1", false, true},
+		"a name that only it knows":  {"upstream.invalid", false, false},
+		"a name that nobody knows":   {"upstream.invalid", true, false},
+		"private, allowed":           {"10.0.0.1", true, false},
+		"loopback, allowed":          {"localhost:1", true, false},
+		"public":                     {"93.184.215.14", false, false},
+		"link-local with a zone":     {"[fe80::1%25eth0]", true, true},
+		"private by a translator":    {"[64:ff9b::a00:1]", false, true},
+		"unspecified means loopback": {"0.0.0.0", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t)
+			cfg := p.config(t, "http://"+c.host)
+			cfg.AllowPrivate = c.allowPrivate
+			cfg.Proxy.User = nil // it then answers by itself, and asks nobody
+			_, failure := call{spec: httptool.Spec{Path: "/x"}}.on(t, open(t, cfg))
+			if c.refused {
+				proves(t, failure, tool.CodeUnrecoverable, tool.NotExecuted)
+				if failure.ErrorType != backend.ErrorTypeAddressRefused {
+					t.Errorf("failure = %+v", failure)
+				}
+			}
+			if asked := len(p.asked) > 0; asked == c.refused {
+				t.Errorf("the proxy was asked: %v", p.asked)
+			}
+		})
+	}
+}
+
+// A proxy may read 127.1 or full-width digits as an address; nobody here does.
+func TestAnAddressInDisguiseIsNotGivenToAProxy(t *testing.T) {
+	p := startProxy(t)
+	for _, host := range []string{"127.1", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.169.0xfe", "１２７.0.0.1", "127.1.", "a..b"} {
+		if b, err := httptool.New(p.config(t, "http://"+host)); err == nil {
+			_ = b.Close(t.Context())
+			t.Errorf("%s is taken", host)
+		}
 	}
 }

@@ -13,17 +13,24 @@ import (
 // that a busy sidecar has in flight, so that they need not connect again.
 const idleConns = 1024
 
-func newTransport(cfg Config, conns *conn.Set) *http.Transport {
+// newTransport makes the transport. through is where a proxy is asked to go; nil
+// without one.
+func newTransport(cfg Config, conns *conn.Set, through *destination) *http.Transport {
+	// A proxy is named by the operator, and mostly stands in their own network.
 	dialer := &net.Dialer{
 		Timeout:   cfg.ConnectTimeout,
 		KeepAlive: 15 * time.Second,
-		Control:   backend.GuardAddresses(cfg.AllowPrivate),
+		Control:   backend.GuardAddresses(cfg.AllowPrivate || through != nil),
+	}
+	dial := dialer.DialContext
+	if through != nil {
+		dial = through.guard(dial)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!cfg.DisableHTTP2)
 	t := &http.Transport{
-		DialContext:            conns.Dialer(dialer.DialContext),
+		DialContext:            conns.Dialer(dial),
 		TLSClientConfig:        cfg.TLS.Clone(),
 		TLSHandshakeTimeout:    cfg.ConnectTimeout,
 		Protocols:              protocols,
