@@ -83,11 +83,11 @@ func (c *call) resolve() *response {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names()), 0)
 	}
 	if c.route == nil {
-		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.snapshot.Allowed(profile)), 0)
+		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.offered(profile)), 0)
 	}
 	if !profile.Allows(c.route.Tool.Name) {
 		return c.result().Failed(c.subject().Forbidden(profile), tool.Failure{
-			AllowedAlternatives: schema.Nearest(c.route.Tool.Name, c.snapshot.Allowed(profile), 3),
+			AllowedAlternatives: schema.Instead(offer(c.route), c.offered(profile), 3),
 		})
 	}
 	return nil

@@ -80,6 +80,7 @@ func (c *call) succeed() ending {
 // afterFailure turns the last failure of the attempts into the error for the
 // model and the state of the record.
 func (c *call) afterFailure(failure *tool.Failure, report retry.Report) ending {
+	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
 	switch {
 	case failure.Evidence == tool.Definite:
 		return ending{response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done}

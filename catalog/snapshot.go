@@ -99,17 +99,6 @@ func (s *Snapshot) Routes(profile Profile) []*Route {
 	return routes
 }
 
-// Allowed returns the names of the tools that a profile may call, sorted.
-func (s *Snapshot) Allowed(profile Profile) []string {
-	names := make([]string, 0, len(s.names))
-	for _, name := range s.names {
-		if profile.Allows(name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // Down returns the backends that cannot be reached, each with the reason.
 func (s *Snapshot) Down() map[string]string { return s.down }
 

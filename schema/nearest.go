@@ -35,8 +35,14 @@ func Nearest(want string, have []string, limit int) []string {
 	return out
 }
 
-// tooFar is the distance of names that are not alike.
-const tooFar = 1000
+// From which distance names are alike in another way: words left out, the end
+// left out, letters left out; and from which they are not alike.
+const (
+	leftOut     = 40
+	cutShort    = 60
+	abbreviated = 140
+	tooFar      = 1000
+)
 
 // spelling is a name prepared for comparison.
 type spelling struct {
@@ -100,7 +106,7 @@ func distance(a, b spelling) int {
 		return 10 * d
 	}
 	if extra, ok := sameWords(a.tokens, b.tokens); ok {
-		return 40 + extra
+		return leftOut + min(extra, cutShort-leftOut-1)
 	}
 	short, long := a.plain, b.plain
 	if len(short) > len(long) {
@@ -109,9 +115,9 @@ func distance(a, b spelling) int {
 	longer := len(long) - len(short)
 	switch {
 	case len(short) >= 3 && string(long[:len(short)]) == string(short):
-		return 60 + longer
+		return cutShort + longer
 	case len(short) >= 2 && abbreviates(short, long):
-		return 140 + longer
+		return abbreviated + longer
 	case len(short) == 1 && short[0] == long[0]:
 		return 220 + longer
 	}

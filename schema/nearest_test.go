@@ -54,25 +54,28 @@ func TestNearestIsBounded(t *testing.T) {
 }
 
 func TestUnknownTool(t *testing.T) {
-	var many []string
-	for i := range 100 {
-		many = append(many, fmt.Sprintf("tool_%02d", i))
-	}
-	many = append(many, "get_weather")
+	shop := []schema.Offered{{Name: "refund"}, {Name: "get_order", Effect: tool.ReadOnly}}
+	const any = "Choose from the listed tools only one that does what you want, or go on without it."
 	for _, c := range []struct {
-		name  string
-		tools []string
-		want  tool.Error
+		name    string
+		offered []schema.Offered
+		want    tool.Error
 	}{
-		{"getOrder", []string{"refund", "get_order"}, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"getOrder"`, Hint: `Did you mean "get_order"? Call get_order instead.`}},
-		{"fly", []string{"refund", "get_order"}, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"fly"`, Hint: `Call one of the listed tools instead.`}},
+		{"getOrder", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"getOrder"`, Hint: `Did you mean "get_order"? Use it only if it does what you want; else go on without it.`}},
+		{"fly", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"fly"`, Hint: any}},
+		{"refund_all", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"refund_all"`, Hint: any}},
 		{"fly", nil, tool.Error{Constraint: `must name a registered tool; there is none`, Received: `"fly"`, Hint: `Go on without tools.`}},
 	} {
 		c.want.Code, c.want.Field = tool.CodeUnknownTool, "tool_name"
-		if diff := cmp.Diff(c.want, schema.UnknownTool(c.name, c.tools)); diff != "" {
+		if diff := cmp.Diff(c.want, schema.UnknownTool(c.name, c.offered)); diff != "" {
 			t.Error(diff)
 		}
 	}
+	var many []schema.Offered
+	for i := range 100 {
+		many = append(many, schema.Offered{Name: fmt.Sprintf("tool_%02d", i)})
+	}
+	many = append(many, schema.Offered{Name: "get_weather", Effect: tool.ReadOnly})
 	got := schema.UnknownTool("get_wether", many)
 	if !strings.HasPrefix(got.Constraint, `must name a registered tool: ["get_weather","tool_00"`) || !strings.HasSuffix(got.Constraint, " and 81 more") {
 		t.Error(got.Constraint)

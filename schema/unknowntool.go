@@ -7,32 +7,41 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// UnknownTool is the answer to a call of a tool that does not exist. tools are
-// those that the caller may call; at most 20 are listed, the nearest first.
-func UnknownTool(name string, tools []string) tool.Error {
+// UnknownTool is the answer to a call of a tool that does not exist. offered are
+// those that the caller may call; at most 20 are listed, the likeliest first.
+//
+// It asks and never orders: nobody knows what the name that was made up was to
+// do, and a model that is told to call refund calls it.
+func UnknownTool(name string, offered []Offered) tool.Error {
 	const listed = 20
-	near := Nearest(name, tools, 3)
-	rest := slices.DeleteFunc(slices.Sorted(slices.Values(tools)), func(t string) bool { return slices.Contains(near, t) })
-	shownTools := append(slices.Clone(near), rest...)
+	meant := Meant(name, offered, 3)
+	var rest []string
+	for _, o := range offered {
+		if !slices.Contains(meant, o.Name) {
+			rest = append(rest, o.Name)
+		}
+	}
+	slices.Sort(rest)
+	names := append(slices.Clone(meant), rest...)
 	more := ""
-	if len(shownTools) > listed {
-		more = fmt.Sprintf(" and %d more", len(shownTools)-listed)
-		shownTools = shownTools[:listed]
+	if len(names) > listed {
+		more = fmt.Sprintf(" and %d more", len(names)-listed)
+		names = names[:listed]
 	}
 	e := tool.Error{
 		Code:       tool.CodeUnknownTool,
 		Field:      "tool_name",
-		Constraint: "must name a registered tool: " + compact(anys(shownTools)) + more,
+		Constraint: "must name a registered tool: " + compact(anys(names)) + more,
 		Received:   shown(name, nil),
 	}
 	switch {
-	case len(tools) == 0:
+	case len(offered) == 0:
 		e.Constraint = "must name a registered tool; there is none"
 		e.Hint = "Go on without tools."
-	case len(near) == 0:
-		e.Hint = "Call one of the listed tools instead."
+	case len(meant) == 0:
+		e.Hint = "Choose from the listed tools only one that does what you want, or go on without it."
 	default:
-		e.Hint = didYouMean(near[0]) + " Call " + near[0] + " instead."
+		e.Hint = didYouMean(meant[0]) + " Use it only if it does what you want; else go on without it."
 	}
 	return e
 }
