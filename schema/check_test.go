@@ -156,7 +156,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 			"lengths",
 			`{"properties":{"a":{"type":"string","minLength":3},"b":{"type":"string","maxLength":3}}}`, `{"a":"x","b":"abcdef"}`,
 			[]complaint{
-				{"a", `minLength: 3`, `"x"`, `Send a with at least 3 characters, e.g. "https://x"`},
+				{"a", `minLength: 3`, `"x"`, `Send a with at least 3 characters, e.g. "text"`},
 				{"b", `maxLength: 3`, `"abcdef"`, `Shorten b to at most 3 characters, e.g. "abc"`},
 			},
 		},

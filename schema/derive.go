@@ -75,7 +75,7 @@ func fromString(s string, list []*jsonschema.Schema) []any {
 	case "false", "no", "off", "0":
 		out = append(out, false)
 	}
-	for _, to := range respelt(trimmed) {
+	for _, to := range slices.Concat(respelt(trimmed), completed(trimmed, list)) {
 		out = append(out, to)
 	}
 	for _, sch := range list {
@@ -101,8 +101,8 @@ func respelt(s string) []string {
 		s, lower, strings.ToUpper(s),
 		strings.Join(strings.Fields(lower), "-"), strings.Join(strings.Fields(lower), "_"), strings.Join(strings.Fields(s), ""),
 		strings.ReplaceAll(lower, "_", "-"), strings.ReplaceAll(lower, "-", "_"),
-		strings.TrimPrefix(strings.TrimPrefix(lower, "https://"), "http://"), "https://" + s,
-		strings.Trim(s, "{}"), "+" + strings.TrimPrefix(s, "00"), strings.TrimPrefix(s, "#"), "#" + s, "/" + s,
+		strings.TrimPrefix(strings.TrimPrefix(lower, "https://"), "http://"),
+		strings.Trim(s, "{}"), strings.TrimPrefix(s, "#"),
 	}
 	return append(out, dates(s)...)
 }

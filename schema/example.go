@@ -205,7 +205,8 @@ func (m *maker) strings(list []*jsonschema.Schema) []any {
 	}
 	text := "text"
 	if shortest > len(text) {
-		text = strings.Repeat("text ", min(shortest, 2000)/5) + strings.Repeat("t", min(shortest, 2000)%5)
+		n := min(shortest, 2000)
+		text = strings.Repeat("text ", n/5+1)[:n-1] + "t" // no blank at the end, which may be cut off
 	}
 	if longest >= 0 && longest < len(text) {
 		text = text[:longest]

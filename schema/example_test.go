@@ -94,3 +94,30 @@ func TestExampleGivesUpOnContradictions(t *testing.T) {
 		}
 	}
 }
+
+// Reproduced: an empty text was answered with "https://", whatever it was for.
+func TestAnExampleIsNoHalfOfOne(t *testing.T) {
+	for _, c := range []struct{ schema, sent, want string }{
+		{`{"type":"string","minLength":1}`, ``, `"text"`},
+		{`{"type":"string","minLength":2}`, `a`, `"text"`},
+		{`{"type":"string","minLength":5}`, `abc`, `"textt"`},
+		{`{"type":"string","format":"uri","minLength":1}`, ``, `"https://example.com/path"`},
+		{`{"type":"string","format":"uri"}`, ` `, `"https://example.com/path"`},
+		{`{"type":"string","format":"uri"}`, `/a`, `"https://example.com/path"`},
+		{`{"type":"string","format":"uri"}`, `?q=1`, `"https://example.com/path"`},
+		{`{"type":"string","format":"json-pointer","minLength":1}`, ``, `"/items/0"`},
+		{`{"type":"string","pattern":"^#"}`, ``, `"#"`}, // the pattern's own
+		// what the sender has meant is still better than any other example
+		{`{"type":"string","format":"uri"}`, `example.org/a`, `"https://example.org/a"`},
+		{`{"type":"string","pattern":"^https?://"}`, `example.org/a`, `"https://example.org/a"`},
+		{`{"type":"string","format":"e164"}`, `004915112345678`, `"+4915112345678"`},
+		{`{"type":"string","format":"color"}`, `1e90ff`, `"#1e90ff"`},
+		{`{"type":"string","pattern":"^/"}`, `docs`, `"/docs"`},
+	} {
+		s := mustCompile(t, `{"properties":{"a":`+c.schema+`}}`, schema.Options{})
+		_, _, violations := s.Check(map[string]any{"a": c.sent})
+		if len(violations) == 0 || !strings.Contains(violations[0].Hint, "e.g. "+c.want+",") {
+			t.Errorf("%s, of %q: %+v, want e.g. %s", c.schema, c.sent, violations, c.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -54,7 +55,7 @@ func (f *fault) locate(raw string) {
 	if errors.Is(f.err, io.ErrUnexpectedEOF) {
 		f.offset = len(raw)
 	}
-	inString := strings.Contains(f.err.Error(), "in string")
+	inString := strings.Contains(f.err.Error(), "in string") || strings.Contains(f.err.Error(), "UTF-8")
 	if !inString { // the decoder may point before blanks and the separator
 		f.offset += blanks(raw[f.offset:])
 		if after := raw[f.offset:]; f.separated && (strings.HasPrefix(after, ",") || strings.HasPrefix(after, ":")) {
@@ -66,6 +67,8 @@ func (f *fault) locate(raw string) {
 	}
 	before := raw[:f.offset]
 	switch {
+	case f.offset < len(raw) && loneSurrogate.MatchString(raw[f.offset:]):
+		f.expected = "both halves of a surrogate pair"
 	case inString || errors.Is(f.err, io.ErrUnexpectedEOF) && openString(before):
 		f.expected = stringExpectation(f.found, f.offset == len(raw))
 	case strings.Contains(f.err.Error(), "in literal"):
@@ -80,6 +83,10 @@ func (f *fault) notUTF8(raw string) bool {
 	r, size := utf8.DecodeRuneInString(raw[f.offset:])
 	return r == utf8.RuneError && size == 1
 }
+
+// loneSurrogate is the escape of half a character beyond U+FFFF (RFC 8259
+// section 7). Doubled, its backslash would stand in the text.
+var loneSurrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
 // blanks is the length of the white space that text begins with.
 func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " \t\r\n")) }
@@ -141,11 +148,26 @@ func (f *fault) advice(raw string) string {
 	case f.found < ' ':
 		return `Escape the control character, a line break as \n`
 	case f.found == '\\':
-		return `Write a backslash inside a string as \\`
+		return escapeAdvice(raw[f.offset:])
+	case f.expected == "valid UTF-8":
+		return "Send the arguments as valid UTF-8, binary data as base64"
 	case strings.HasPrefix(f.expected, "a value") && strings.ContainsRune(".+0123456789", f.found), f.expected == "a digit":
 		return "Write the number as JSON does, such as 0.5 or 10, without a leading + or 0"
 	default:
 		return "Write " + f.expected + " there"
+	}
+}
+
+// escapeAdvice is for an escape, with which text begins, that is none.
+func escapeAdvice(text string) string {
+	half := loneSurrogate.FindString(text)
+	switch {
+	case half != "":
+		return `Write the character itself, or both halves of it as in \ud83d\ude00, or leave the lone half ` + half + ` out`
+	case strings.HasPrefix(text, `\u`):
+		return `Write a backslash inside a string as \\, or \u with four hex digits`
+	default:
+		return `Write a backslash inside a string as \\`
 	}
 }
 
