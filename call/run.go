@@ -60,7 +60,6 @@ func (c *call) succeed() ending {
 	items := result.ItemsOf(reading)
 	shaped := output.Shape(output.Input{
 		Reply:     reading.Reply,
-		ToolName:  c.route.Tool.Name,
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,

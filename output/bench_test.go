@@ -19,7 +19,7 @@ func BenchmarkShape(b *testing.B) {
 		"dirty JSON":           {Reply: backend.Reply{Text: []byte(strings.Replace(smallJSON, "EUR", `EU\u200bR`, 1)), JSON: true}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			in.ToolName, in.Limit, in.Strategy, in.Keep = "get_order", DefaultLimit, Auto, true
+			in.Limit, in.Strategy, in.Keep = DefaultLimit, Auto, true
 			b.ReportAllocs()
 			for b.Loop() {
 				if Shape(in).Truncated {
@@ -33,7 +33,7 @@ func BenchmarkShape(b *testing.B) {
 func BenchmarkShapeLarge(b *testing.B) {
 	for name, text := range large(10 << 20) {
 		b.Run(name, func(b *testing.B) {
-			in := Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Untrusted: true, Keep: true}
+			in := Input{Reply: backend.Reply{Text: []byte(text)}, Untrusted: true, Keep: true}
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {

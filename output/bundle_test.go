@@ -103,7 +103,7 @@ func TestAResultIsBoundedInBytes(t *testing.T) {
 	} {
 		for limit, untrusted := range map[int]bool{8000: true, 7_000_000: false} {
 			t.Run(fmt.Sprintf("%s, %d characters, untrusted %v", name, limit, untrusted), func(t *testing.T) {
-				s := Shape(Input{Reply: reply, Limit: limit, Untrusted: untrusted, Keep: true, ToolName: "t"})
+				s := Shape(Input{Reply: reply, Limit: limit, Untrusted: untrusted, Keep: true})
 				holds := int64(len(s.Content)+len(s.StructuredJSON)) + carried(s.Blocks)
 				if holds > DefaultCarry {
 					t.Errorf("it holds %d bytes: %d of content, %d structured", holds, len(s.Content), len(s.StructuredJSON))

@@ -26,8 +26,7 @@ const (
 
 // Input is a reply, and the rules for what becomes of it.
 type Input struct {
-	Reply    backend.Reply
-	ToolName string
+	Reply backend.Reply
 	// Limit is the most characters of Content, at least 1; 0 or less means
 	// DefaultLimit.
 	Limit int

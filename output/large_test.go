@@ -38,7 +38,7 @@ func TestLargeOutputs(t *testing.T) {
 	for name, text := range large(1 << 20) {
 		t.Run(name, func(t *testing.T) {
 			for _, strategy := range strategies {
-				s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Strategy: strategy, Untrusted: true, Keep: true})
+				s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, Strategy: strategy, Untrusted: true, Keep: true})
 				if n := chars(s.Content); !s.Truncated || n > DefaultLimit {
 					t.Fatalf("%s: %d characters", strategy, n)
 				}
@@ -57,7 +57,7 @@ func TestATenMebibyteOutputIsKeptWhole(t *testing.T) {
 	for _, name := range []string{"letters", "numbers", "one string"} {
 		text := large(DefaultKeep)[name]
 		text = text[:min(len(text), DefaultKeep)]
-		s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, ToolName: "get", Keep: true})
+		s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, Keep: true})
 		if !s.Truncated || !s.KeptComplete || string(s.Kept) != text || chars(s.Content) > DefaultLimit {
 			t.Errorf("%s: %d of %d bytes kept, complete %v, %d characters shown", name, len(s.Kept), len(text), s.KeptComplete, chars(s.Content))
 		}

@@ -78,7 +78,7 @@ func TestADefaultPageFitsTheDefaultLimit(t *testing.T) {
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
-	position, boundary := strings.Repeat("p", 300), newBoundary(ToolName)
+	position, boundary := strings.Repeat("p", 300), newBoundary()
 	if n := chars(page.Content) + boundary.chars() + len(position); n > DefaultLimit {
 		t.Errorf("%d characters", n)
 	}

@@ -40,7 +40,7 @@ type shaping struct {
 func shape(in Input, d document) Shaped {
 	s := shaping{in: &in, doc: &d}
 	if in.Untrusted && len(d.body) > 0 {
-		b := newBoundary(in.ToolName)
+		b := newBoundary()
 		s.boundary = &b
 		s.frame = b.chars()
 	}

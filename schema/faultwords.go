@@ -55,7 +55,7 @@ func (f *fault) locate(raw string) {
 	if errors.Is(f.err, io.ErrUnexpectedEOF) {
 		f.offset = len(raw)
 	}
-	inString := strings.Contains(f.err.Error(), "in string") || strings.Contains(f.err.Error(), "UTF-8")
+	inString := strings.Contains(f.err.Error(), "in string")
 	if !inString { // the decoder may point before blanks and the separator
 		f.offset += blanks(raw[f.offset:])
 		if after := raw[f.offset:]; f.separated && (strings.HasPrefix(after, ",") || strings.HasPrefix(after, ":")) {
@@ -149,8 +149,6 @@ func (f *fault) advice(raw string) string {
 		return `Escape the control character, a line break as \n`
 	case f.found == '\\':
 		return escapeAdvice(raw[f.offset:])
-	case f.expected == "valid UTF-8":
-		return "Send the arguments as valid UTF-8, binary data as base64"
 	case strings.HasPrefix(f.expected, "a value") && strings.ContainsRune(".+0123456789", f.found), f.expected == "a digit":
 		return "Write the number as JSON does, such as 0.5 or 10, without a leading + or 0"
 	default:
