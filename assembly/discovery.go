@@ -9,6 +9,8 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // discovery keeps the connections of a generation to the backends that find
@@ -44,12 +46,15 @@ func (d *discovery) stop() {
 
 func (d *discovery) wait() { d.running.Wait() }
 
+// maxReason bounds what is told of a backend that is down, in characters.
+const maxReason = 1000
+
 // heard takes what a backend says of itself: tools, or why there are none. The
 // words are its own.
 func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	if err != nil {
 		h.logger.Warn("backend down", "backend", h.name, "error", err)
-		d.tools.SetDown(h.name, h.redact(err.Error()))
+		d.tools.SetDown(h.name, tool.Shorten(output.Disarm(h.redact(output.Clean([]byte(err.Error())))), maxReason))
 		return
 	}
 	routes, err := d.compile(h, found)

@@ -15,7 +15,7 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	explained := tool.Error{
 		Code:       f.Code,
 		Field:      f.Field,
-		Constraint: f.Constraint,
+		Constraint: s.Cleaned(f.Constraint, maxConstraint),
 		Received:   s.said(f),
 		Hint:       f.Hint,
 	}
@@ -28,6 +28,7 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	if f.Evidence == tool.Definite && s.EarlierMayHaveRun {
 		explained.Hint += " But an earlier attempt of this call may have had its effect: look at the current state before you rely on this answer."
 	}
+	explained.Hint += s.whoSays(f, explained.Received)
 	if s.Sent > 1 {
 		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", s.Sent, name, Round(report.Elapsed))
 	}

@@ -8,7 +8,7 @@ import (
 
 // Unknown explains a call that may or may not have happened.
 func (s *Subject) Unknown(f *tool.Failure) tool.Error {
-	constraint := f.Constraint
+	constraint, received := s.Cleaned(f.Constraint, maxConstraint), s.said(f)
 	if constraint == "" {
 		constraint = constraints[f.Code]
 	}
@@ -17,7 +17,7 @@ func (s *Subject) Unknown(f *tool.Failure) tool.Error {
 	}
 	return tool.Error{
 		Code: tool.CodeOutcomeUnknown, Constraint: constraint,
-		Received: s.said(f), Hint: s.howToKnow(),
+		Received: received, Hint: s.howToKnow() + s.whoSays(f, received),
 	}
 }
 

@@ -92,7 +92,7 @@ type Items struct {
 // ItemsOf converts the items of a reply, whose texts are the upstream's: they are
 // cleaned and capped like every other text of it.
 func ItemsOf(reading *interpret.Reading) (items Items) {
-	clean := func(text string) string { return tool.Shorten(output.Clean([]byte(text)), itemLimit) }
+	clean := func(text string) string { return output.Disarm(tool.Shorten(output.Clean([]byte(text)), itemLimit)) }
 	for i, item := range reading.Items {
 		converted := &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
 		if e := item.Error; e != nil {

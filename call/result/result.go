@@ -120,10 +120,13 @@ const (
 	maxHint       = 8_000
 )
 
+// bounded bounds an error. What an untrusted tool says may stand in any of its
+// fields, and none of them may look like the end of its output.
 func bounded(e tool.Error) tool.Error {
-	e.Field = tool.Shorten(e.Field, maxField)
-	e.Constraint = tool.Shorten(e.Constraint, maxConstraint)
-	e.Hint = tool.Shorten(e.Hint, maxHint)
+	e.Field = output.Disarm(tool.Shorten(e.Field, maxField))
+	e.Constraint = output.Disarm(tool.Shorten(e.Constraint, maxConstraint))
+	e.Received = output.Disarm(e.Received)
+	e.Hint = output.Disarm(tool.Shorten(e.Hint, maxHint))
 	return e
 }
 
