@@ -54,7 +54,7 @@ const maxReason = 1000
 func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	if err != nil {
 		h.logger.Warn("backend down", "backend", h.name, "error", err)
-		d.tools.SetDown(h.name, tool.Shorten(output.Disarm(h.redact(output.Clean([]byte(err.Error())))), maxReason))
+		d.tools.SetDown(h.name, tool.Shorten(output.Disarm(h.secrets.Replace(output.Clean([]byte(err.Error())))), maxReason))
 		return
 	}
 	routes, err := d.compile(h, found)

@@ -32,6 +32,7 @@ func newGeneration(cfg *config.Config, around surroundings) (*generation, error)
 	g.discovery.config, g.discovery.tools = cfg, g.tools
 	found := &problems{config: cfg}
 	checkStore(cfg, found)
+	around.secrets = allSecrets(cfg)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
 		made, err := newHost(name, cfg, around)
 		if err != nil {

@@ -3,9 +3,9 @@ package assembly
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/redact"
 )
 
 // kinds are all kinds of backends, by the name that the config has for them.
@@ -22,9 +22,9 @@ type host struct {
 	name   string
 	config config.Backend
 	guards *guards
-	// secrets takes what the backend was entrusted with out of its errors; nil
-	// when it was entrusted with nothing.
-	secrets *strings.Replacer
+	// secrets takes what must not be shown out of what the backend says and
+	// returns; nil when there is nothing.
+	secrets *redact.Set
 	// logger takes the words of the backend, which may quote its secrets.
 	logger *slog.Logger
 }
@@ -33,6 +33,8 @@ type host struct {
 type surroundings struct {
 	logger  *slog.Logger
 	version string
+	// secrets are those that no tool may show.
+	secrets []string
 }
 
 // newHost builds the backend of a name.
@@ -42,10 +44,10 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 	if !ok {
 		return nil, fmt.Errorf("nothing here can build a backend of the kind %q", declared.Kind())
 	}
-	secrets := secretsOf(of.entrusted(declared))
+	hidden := secrets{known: around.secrets, literal: secretsOf(of.entrusted(declared)).literal}.set()
 	h := &host{
-		name: name, config: declared, secrets: secrets,
-		guards: newGuards(name, declared, around.logger), logger: redacting(around.logger, secrets),
+		name: name, config: declared, secrets: hidden,
+		guards: newGuards(name, declared, around.logger), logger: redacting(around.logger, hidden),
 	}
 	var err error
 	h.built, err = of.build(blueprint{
@@ -56,12 +58,4 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 		return nil, err
 	}
 	return h, nil
-}
-
-// redact takes the secrets of the backend out of what it says.
-func (h *host) redact(said string) string {
-	if h.secrets == nil {
-		return said
-	}
-	return h.secrets.Replace(said)
 }

@@ -9,7 +9,10 @@ import (
 )
 
 func entrustedHTTP(cfg config.Backend) entrusted {
-	return entrusted{values: []map[string]config.Secret{cfg.HTTP.Headers}}
+	return entrusted{
+		values: []map[string]config.Secret{cfg.HTTP.Headers, {"proxy": cfg.HTTP.Proxy}},
+		texts:  []config.Text{cfg.HTTP.BaseURL},
+	}
 }
 
 func buildHTTP(b blueprint) (built, error) {

@@ -43,6 +43,8 @@ func nothingToRegister(string, config.Tool) error { return nil }
 // variable.
 type entrusted struct {
 	values []map[string]config.Secret
+	// texts are what else it is given that may refer to secrets.
+	texts []config.Text
 	// passed are the names of the sidecar's own variables that it gets.
 	passed []string
 }

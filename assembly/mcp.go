@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
@@ -15,6 +16,7 @@ import (
 func entrustedMCP(cfg config.Backend) entrusted {
 	return entrusted{
 		values: []map[string]config.Secret{cfg.MCP.Headers, cfg.MCP.Env.Set},
+		texts:  append(slices.Clone(cfg.MCP.Command), cfg.MCP.URL),
 		passed: cfg.MCP.Env.Pass,
 	}
 }

@@ -32,7 +32,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 		return err
 	}
 	p.warn()
-	if p.generation, err = newGeneration(p.config, surroundings{p.telemetry.Logger, options.Version}); err != nil {
+	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
 		return err
 	}
 	if p.dedupe, err = openDedupe(p.config, p.telemetry); err != nil {

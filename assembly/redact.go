@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
+
+	"github.com/sidecall/sidecall/redact"
 )
 
 // redacting returns a logger for the words of a backend, which may quote what it
 // was entrusted with.
-func redacting(logger *slog.Logger, secrets *strings.Replacer) *slog.Logger {
+func redacting(logger *slog.Logger, secrets *redact.Set) *slog.Logger {
 	if secrets == nil {
 		return logger
 	}
@@ -20,7 +21,7 @@ func redacting(logger *slog.Logger, secrets *strings.Replacer) *slog.Logger {
 // attributes. It leaves their names alone.
 type redactor struct {
 	slog.Handler
-	secrets *strings.Replacer
+	secrets *redact.Set
 }
 
 // Handle implements slog.Handler.

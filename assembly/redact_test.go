@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/sidecall/sidecall/redact"
 )
 
 func TestRedacting(t *testing.T) {
@@ -13,7 +15,7 @@ func TestRedacting(t *testing.T) {
 	const secret = "5ecret-0f3a9c"
 	var log bytes.Buffer
 	plain := slog.New(slog.NewJSONHandler(&log, nil))
-	logger := redacting(plain, strings.NewReplacer(secret, "(redacted)"))
+	logger := redacting(plain, redact.New(secret))
 	logger.With("token", secret).WithGroup("g").Error("bad "+secret,
 		"error", errors.New("refused: "+secret), "n", 7,
 		slog.Group("deep", "line", "token="+secret, "list", []string{secret}))

@@ -1,67 +1,175 @@
 package assembly
 
 import (
-	"maps"
+	"encoding/json"
+	"net/url"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/redact"
 )
 
-// minSecret is the length, in bytes, from which a value is taken for a secret.
-// Shorter ones turn up in messages by chance.
-const minSecret = 8
+const (
+	// minSecret is the length, in bytes, from which a value is taken for a secret
+	// that a name or a reference says is one. Shorter ones turn up by chance.
+	minSecret = 8
+	// minLiteral is that of a value of which nothing says so: true, production and
+	// eu-west-1 are shorter.
+	minLiteral = 12
+)
 
 // secretName is the name of a variable or header whose value is a secret,
 // however it is written in the config file.
-var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|credential|auth|cookie`)
+var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)
 
-// secretsOf returns what takes secrets out of the errors of the backend that
-// they were entrusted to: some servers echo their request, some commands their
-// environment. nil when there are none.
-func secretsOf(given entrusted) *strings.Replacer {
-	var found []string
+// secrets are values that tools must not show.
+type secrets struct {
+	// known are those of which a name or a reference says that they are secret: no
+	// tool may show them. literal are the other values that a backend is given; its
+	// own tools may not.
+	known, literal []string
+}
+
+// set is what takes them out.
+func (s secrets) set() *redact.Set { return redact.New(append(s.known, s.literal...)...) }
+
+// secretsOf are the secrets among what a backend is given: some servers echo
+// their request, some commands their environment.
+func secretsOf(given entrusted) (found secrets) {
 	for _, group := range given.values {
 		for name, value := range group {
-			if secretName.MatchString(name) || isReference(value) {
-				// "Bearer abc" is a secret whole and in its parts.
-				found = append(found, value.Reveal())
-				found = append(found, strings.Fields(value.Reveal())...)
-			}
+			found.value(name, value)
 		}
+	}
+	for _, text := range given.texts {
+		found.references(text.References())
 	}
 	for _, name := range given.passed {
 		if value, ok := os.LookupEnv(name); ok && secretName.MatchString(name) {
-			found = append(found, value)
+			found.know(value)
 		}
 	}
-	return replacer(found)
+	return found
 }
 
-// isReference reports whether a value comes from the environment or a file.
-func isReference(s config.Secret) bool {
-	text, err := s.MarshalText()
-	return err == nil && strings.HasPrefix(string(text), "${")
-}
-
-func replacer(secrets []string) *strings.Replacer {
-	unique := make(map[string]bool)
-	for _, secret := range secrets {
-		if len(secret) >= minSecret {
-			unique[secret] = true
+// allSecrets are those that no tool of a config may show, whoever was given them.
+func allSecrets(cfg *config.Config) (known []string) {
+	var found secrets
+	for _, declared := range cfg.Backends {
+		if of, ok := kinds[declared.Kind()]; ok {
+			found.known = append(found.known, secretsOf(of.entrusted(declared)).known...)
 		}
 	}
-	if len(unique) == 0 {
-		return nil
+	for _, declared := range cfg.Tools {
+		if declared.Exec != nil {
+			for _, text := range declared.Exec.Argv {
+				found.references(text.References())
+			}
+		}
 	}
-	// The longest first, so that a whole value goes before its parts.
-	sorted := slices.SortedFunc(maps.Keys(unique), func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(sorted))
-	for _, secret := range sorted {
-		pairs = append(pairs, secret, tool.ReceivedRedacted)
+	if redis := cfg.Store.Redis; redis != nil {
+		found.know(redis.Password.Reveal())
+		found.know(redis.SentinelPassword.Reveal())
 	}
-	return strings.NewReplacer(pairs...)
+	return found.known
+}
+
+// value takes a value that stands under a name.
+func (s *secrets) value(name string, value config.Secret) {
+	text, refs := value.Reveal(), value.References()
+	switch {
+	case harmlessHeader(name):
+		s.references(refs)
+	case secretName.MatchString(name):
+		s.know(text)
+	case len(refs) > 0:
+		s.references(refs)
+		if !isWord(text) {
+			s.know(text)
+		}
+	case len(text) >= minLiteral && !isPlace(text):
+		s.literal = append(s.literal, text)
+		s.inside(text)
+	}
+}
+
+// references takes what references stand for, unless it is a word or a place.
+func (s *secrets) references(refs []config.Reference) {
+	for _, ref := range refs {
+		if ref.FromFile() || secretName.MatchString(ref.Name) {
+			s.know(ref.Value)
+		}
+	}
+}
+
+// know takes a value of which it is said that it is secret: "Bearer abc" is one
+// whole and in its parts.
+func (s *secrets) know(text string) {
+	for _, part := range append(strings.Fields(text), text) {
+		if len(part) >= minSecret && !isPlace(part) {
+			s.known = append(s.known, part)
+		}
+	}
+	s.inside(text)
+}
+
+// inside takes the secrets inside of a value: the password of a URL, the key of a
+// service account.
+func (s *secrets) inside(text string) {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if password, has := u.User.Password(); has && len(password) >= minSecret {
+			s.known = append(s.known, password)
+		}
+	}
+	var object map[string]any
+	if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &object) == nil {
+		for name, member := range object {
+			if value, ok := member.(string); ok && secretName.MatchString(name) && len(value) >= minSecret && !isPlace(value) {
+				s.known = append(s.known, value)
+			}
+		}
+	}
+}
+
+// harmlessHeader reports a header that describes the exchange.
+func harmlessHeader(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasPrefix(name, "accept") || strings.HasPrefix(name, "content-") || name == "user-agent"
+}
+
+// isWord reports one word of letters.
+func isWord(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
+}
+
+var (
+	// aPath is a path, or a list of them, on whatever system.
+	aPath = regexp.MustCompile(`^(~|\.{1,2}|[A-Za-z]:)?[/\\][^\s"'=?&]*$`)
+	// aSegment is between the separators of paths and URLs.
+	aSegment = regexp.MustCompile(`[^/\\:;]+`)
+)
+
+// isPlace reports a path, or a URL without user and query: tools name places in
+// what they return, and the model names them back. One of which a part looks as if
+// it were drawn by lot (a webhook) is a secret all the same.
+func isPlace(text string) bool {
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		if !aPath.MatchString(text) {
+			return false
+		}
+	}
+	for _, segment := range aSegment.FindAllString(text, -1) {
+		if isRandom(segment) {
+			return false
+		}
+	}
+	return true
+}
+
+// isRandom reports capitals, small letters and digits, mixed, 16 or more.
+func isRandom(segment string) bool {
+	return len(segment) >= 16 && strings.ContainsFunc(segment, func(r rune) bool { return r >= 'A' && r <= 'Z' }) &&
+		strings.ContainsFunc(segment, func(r rune) bool { return r >= 'a' && r <= 'z' }) && strings.ContainsAny(segment, "0123456789")
 }

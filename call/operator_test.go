@@ -25,6 +25,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/redact"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -249,7 +250,7 @@ func TestResolutionsAreCleanedAndWrittenDown(t *testing.T) {
 	s, _ := lost(t)
 	s.With(func(p *call.Parts) { p.Recorder = observed.Recorder })
 	route, _ := s.Catalog.Snapshot().Lookup("refund")
-	route.Secrets = strings.NewReplacer("s3cr3t", "(redacted)")
+	route.Secrets = redact.New("s3cr3t")
 	res, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone, func(r *sidecallv1.ResolveExecutionRequest) {
 		r.Reason, r.ResolvedBy, r.Content = " seen\x1b[31m in\nthe log of s3cr3t ", "ann\x00\u202e", "token s3cr3t\x07"
 	}))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/retry"
@@ -57,8 +58,9 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 // succeed shapes the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
-	items := result.ItemsOf(reading)
+	items := result.ItemsOf(reading, c.route.Secrets)
 	shaped := output.Shape(output.Input{
+		Secrets:   secretsOf(c.route),
 		Reply:     reading.Reply,
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
@@ -74,6 +76,15 @@ func (c *call) succeed() ending {
 		}
 	}
 	return end
+}
+
+// secretsOf is what takes the secrets out of what a tool returned; nil when there
+// are none.
+func secretsOf(route *catalog.Route) output.Secrets {
+	if route.Secrets == nil {
+		return nil
+	}
+	return route.Secrets
 }
 
 // afterFailure turns the last failure of the attempts into the error for the

@@ -106,7 +106,8 @@ func (c *call) happened(found verify.Finding, operator string) *response {
 	}
 	policy := &c.route.Tool.Policy
 	shaped := output.Shape(output.Input{
-		Reply: *reply, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
+		Secrets: secretsOf(c.route),
+		Reply:   *reply, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
 		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
 	})
 	res := c.result().Worked(&interpret.Reading{Reply: *reply}, result.Items{}, &shaped)

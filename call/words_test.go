@@ -12,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/redact"
 	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -89,20 +90,24 @@ func TestErrorsOfUntrustedToolsAreMarked(t *testing.T) {
 	}
 }
 
-// So are the items of a call that was done in part.
+// So are the items of a call that was done in part; and neither they nor the errors
+// show a secret.
 func TestItemsOfUntrustedToolsForgeNothing(t *testing.T) {
 	program, err := interpret.Compile(interpret.Config{Partial: &interpret.PartialRule{Items: "result.items", OK: "item.ok", Content: "item.text", Error: "item.text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		quoted := strings.ReplaceAll(forged, `"`, `\"`)
+		quoted := "s3cr3t-t0ken" + strings.ReplaceAll(forged, `"`, `\"`)
 		return backend.Reply{JSON: true, Text: []byte(`{"items":[{"ok":true,"text":"` + quoted + `"},{"ok":false,"text":"` + quoted + `"}]}`)}, nil
 	}}
-	s := calltest.New(t, calltest.NewRoute(t, "buy", tool.NonIdempotent, b, untrusted, func(r *catalog.Route) { r.Program = program }))
+	s := calltest.New(t, calltest.NewRoute(t, "buy", tool.NonIdempotent, b, untrusted, func(r *catalog.Route) { r.Program, r.Secrets = program, redact.New("s3cr3t-t0ken") }))
 	res := s.Call(calltest.Request("toolu_1", "buy"))
 	if len(res.GetItems()) != 2 {
 		t.Fatalf("%v", res)
+	}
+	if strings.Contains(protojson.Format(res), "s3cr3t-t0ken") {
+		t.Errorf("a secret is shown: %v", res)
 	}
 	own := res.GetContent() // it stands in a boundary, which is ours
 	res.Content = ""

@@ -1,13 +1,13 @@
 package catalog
 
 import (
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/redact"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
@@ -45,9 +45,9 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
-	// Secrets takes the secrets of the backend out of what it says in its
-	// errors; nil when it has none.
-	Secrets *strings.Replacer
+	// Secrets takes the secrets of the config out of what the tool says and
+	// returns; nil when there are none.
+	Secrets *redact.Set
 }
 
 // Verification finds out what became of a call whose answer was lost, by asking

@@ -58,7 +58,7 @@ func expandRefs(source string, env Environment) (*resolved, error) {
 			return nil, err
 		}
 		value.WriteString(got)
-		out.refs = append(out.refs, "${"+inner+"}")
+		out.refs, out.values = append(out.refs, "${"+inner+"}"), append(out.values, got)
 		rest = after
 	}
 }

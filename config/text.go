@@ -23,6 +23,7 @@ type resolved struct {
 	value  string
 	source string   // as written
 	refs   []string // the references in source
+	values []string // what they stand for
 }
 
 // hidden is what shows of a Secret.
@@ -99,6 +100,38 @@ func (s Secret) MarshalText() ([]byte, error) {
 
 // LogValue is String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Reference is a reference in a text, and what it stands for.
+type Reference struct {
+	// Name is the reference as written: ${env:NAME} or ${file:/path}.
+	Name  string
+	Value string
+}
+
+// FromFile reports a reference to a file.
+func (r Reference) FromFile() bool { return strings.HasPrefix(r.Name, "${file:") }
+
+func (r *resolved) references() []Reference {
+	if r == nil {
+		return nil
+	}
+	out := make([]Reference, len(r.refs))
+	for i := range r.refs {
+		out[i] = Reference{r.refs[i], r.values[i]}
+	}
+	return out
+}
+
+// References returns what the text refers to.
+func (t Text) References() []Reference { return t.p.references() }
+
+// References returns what the secret refers to.
+func (s Secret) References() []Reference {
+	if s.p == nil {
+		return nil
+	}
+	return s.p.r.references()
+}
 
 // Revealer is a Text or a Secret.
 type Revealer interface{ Reveal() string }

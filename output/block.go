@@ -87,14 +87,18 @@ func describeBlock(b backend.Block, i int, ref string) string {
 // carry copies the blocks that fit into room bytes; of the others only what
 // describes them, and where their data is kept. Everything but raw data is
 // cleaned.
-func carry(blocks []backend.Block, room int64, keeper *keeper) (out []backend.Block, refs []string) {
+func carry(in *Input, room int64, keeper *keeper) (out []backend.Block, refs []string) {
+	blocks := in.Reply.Blocks
 	out = make([]backend.Block, 0, min(len(blocks), maxBlocks))
 	refs = make([]string, cap(out))
 	for i, b := range blocks[:cap(out)] {
 		b.Size = max(b.Size, int64(len(b.Data)), int64(len(b.Text)))
-		b.Type = cleanName(b.Type, maxName)
-		b.Name = cleanName(b.Name, maxName)
-		b.URI = cleanName(b.URI, maxURI)
+		b.Type = in.cleanName(b.Type, maxName)
+		b.Name = in.cleanName(b.Name, maxName)
+		b.URI = in.cleanName(b.URI, maxURI)
+		if in.Secrets != nil {
+			b.Data = in.Secrets.Mask(b.Data)
+		}
 		if b.MIMEType != "" {
 			b.MIMEType = cleanMediaType(b.MIMEType)
 		}
@@ -103,7 +107,7 @@ func carry(blocks []backend.Block, room int64, keeper *keeper) (out []backend.Bl
 			b.Data = nil
 		}
 		room -= int64(len(b.Data))
-		b.Text = Clean([]byte(b.Text))
+		b.Text = string(in.withoutSecrets(clean([]byte(b.Text))))
 		out = append(out, b)
 	}
 	return out, refs
@@ -139,8 +143,8 @@ func withoutLargeText(blocks []backend.Block, room int64) {
 }
 
 // cleanName cleans what must stay on one line, and bounds it.
-func cleanName(s string, most int) string {
-	b := clean([]byte(s[:min(len(s), most*utf8.UTFMax)]))
+func (in *Input) cleanName(s string, most int) string {
+	b := in.withoutSecrets(clean([]byte(s[:min(len(s), most*utf8.UTFMax)])))
 	b = bytes.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '

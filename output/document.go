@@ -11,6 +11,7 @@ import (
 
 // document is a reply as one clean text.
 type document struct {
+	in    *Input
 	body  []byte
 	chars int
 	// tree is the JSON to show parts of: body, or, when body is the beginning
@@ -28,7 +29,7 @@ type document struct {
 // compose cleans the parts of a reply and puts them together.
 func compose(in *Input) document {
 	reply := &in.Reply
-	d := document{cut: reply.Cut, structured: reply.Structured, keeper: newKeeper(in)}
+	d := document{in: in, cut: reply.Cut, structured: reply.Structured, keeper: newKeeper(in)}
 	text, declared := reply.Text, reply.JSON
 	switch {
 	case reply.Binary != "":
@@ -43,7 +44,7 @@ func compose(in *Input) document {
 	}
 	if len(reply.Blocks) > 0 {
 		room := in.CarryLimit - in.contentRoom()
-		d.blocks, d.blockRefs = carry(reply.Blocks, room, &d.keeper)
+		d.blocks, d.blockRefs = carry(in, room, &d.keeper)
 		d.body = describe(bytes.Clone(d.body), d.blocks, d.blockRefs, len(reply.Blocks))
 		withoutLargeText(d.blocks, room)
 		d.tree = nil
@@ -52,31 +53,47 @@ func compose(in *Input) document {
 	return d
 }
 
-// read cleans the text and finds out whether it is JSON.
+// showsTree: the structured result is the JSON that the text is, cleaned already.
+func (d *document) showsTree() bool {
+	return len(d.structured) > 0 && len(d.tree) > 0 && &d.structured[0] == &d.tree[0]
+}
+
+// cleanJSON is a structured result as a program gets it; nil when it is no JSON.
+func (in *Input) cleanJSON(b []byte) []byte {
+	clean, ok := CleanJSON(b)
+	if !ok {
+		return nil
+	}
+	return bytes.TrimSpace(in.jsonWithoutSecrets(clean))
+}
+
+// read cleans the text, takes the secrets out and finds out whether it is JSON.
 func (d *document) read(text []byte, declared bool) {
+	in := d.in
 	text = withoutBOM(text)
 	if d.cut {
 		text = wholeRunes(text)
 	}
 	if !declared && !looksJSON(text) {
-		d.body = clean(text)
+		d.body = in.withoutSecrets(clean(text))
 		return
 	}
 	scan := scanJSON(text)
 	switch {
 	case scan.valid && scan.dirty:
-		d.body = cleanStrings(text)
+		d.body = in.jsonWithoutSecrets(cleanStrings(text))
 		d.tree = d.body
 	case scan.valid:
-		d.body, d.tree = text, text
+		d.body = in.jsonWithoutSecrets(text)
+		d.tree = d.body
 	case d.cut && scan.open && scan.safe > len(text)/2:
 		// What was read of the last value is dropped; all before is shown as
 		// the JSON that it is.
 		closed := slices.Concat(text[:scan.safe], scan.closers)
-		d.tree = cleanStrings(closed)
+		d.tree = in.jsonWithoutSecrets(cleanStrings(closed))
 		d.body = d.tree[:len(d.tree)-len(scan.closers)]
 	default:
-		d.body = clean(text)
+		d.body = in.withoutSecrets(clean(text))
 	}
 }
 
@@ -107,15 +124,13 @@ func (d *document) shown(content string, room int64) Shaped {
 	switch {
 	case len(d.structured) == 0:
 	case int64(len(d.structured)) > room:
-		if clean, ok := CleanJSON(d.structured); ok {
-			s.StructuredRef = d.keeper.keep(structuredPart, "application/json", bytes.TrimSpace(clean))
+		if clean := d.in.cleanJSON(d.structured); clean != nil {
+			s.StructuredRef = d.keeper.keep(structuredPart, "application/json", clean)
 		}
-	case len(content) == len(d.structured) && len(d.tree) > 0 && &d.structured[0] == &d.tree[0]:
+	case len(content) == len(d.structured) && d.showsTree():
 		s.StructuredJSON = strings.TrimSpace(content) // shares its memory
 	default:
-		if c, ok := CleanJSON(d.structured); ok {
-			s.StructuredJSON = string(bytes.TrimSpace(c))
-		}
+		s.StructuredJSON = string(d.in.cleanJSON(d.structured))
 	}
 	d.keeper.finish(&s)
 	return s

@@ -24,6 +24,15 @@ const (
 	DefaultCarry = 3<<20 - 32<<10
 )
 
+// Secrets takes secrets out of what a tool returned. What holds none is returned as
+// it is.
+type Secrets interface {
+	// Bytes takes them out of a text.
+	Bytes(text []byte) []byte
+	// Mask covers them in data that is no text, without changing its length.
+	Mask(data []byte) []byte
+}
+
 // Input is a reply, and the rules for what becomes of it.
 type Input struct {
 	Reply backend.Reply
@@ -33,6 +42,9 @@ type Input struct {
 	// Strategy is auto, json, head, tail or head_tail; anything else means auto.
 	// json falls back to head_tail for what is not JSON.
 	Strategy string
+	// Secrets are taken out of all that is shown, carried and kept, once it is
+	// clean; nil when there are none.
+	Secrets Secrets
 	// Untrusted output is wrapped in a boundary.
 	Untrusted bool
 	// Keep says that a cut output will be kept, so that the notice may name it.

@@ -42,10 +42,7 @@ const (
 // secrets of the tool's backend.
 func (s *Subject) Cleaned(text string, limit int) string {
 	text = output.Clean([]byte(text)) // first: a secret may be broken up by what is cleaned away
-	if s.Route.Secrets != nil {
-		text = s.Route.Secrets.Replace(text)
-	}
-	return tool.Shorten(text, limit)
+	return tool.Shorten(s.Route.Secrets.Replace(text), limit)
 }
 
 // said is what the upstream said about a failure, fit to be shown. What is said

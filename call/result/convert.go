@@ -13,6 +13,7 @@ import (
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/redact"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -90,9 +91,11 @@ type Items struct {
 }
 
 // ItemsOf converts the items of a reply, whose texts are the upstream's: they are
-// cleaned and capped like every other text of it.
-func ItemsOf(reading *interpret.Reading) (items Items) {
-	clean := func(text string) string { return output.Disarm(tool.Shorten(output.Clean([]byte(text)), itemLimit)) }
+// cleaned and capped like every other text of it, and lose its secrets.
+func ItemsOf(reading *interpret.Reading, secrets *redact.Set) (items Items) {
+	clean := func(text string) string {
+		return output.Disarm(tool.Shorten(secrets.Replace(output.Clean([]byte(text))), itemLimit))
+	}
 	for i, item := range reading.Items {
 		converted := &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
 		if e := item.Error; e != nil {
