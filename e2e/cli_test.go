@@ -220,11 +220,11 @@ func TestCLIReady(t *testing.T) {
 	t.Parallel()
 	redis := redisserver.Start(t, redisserver.Options{})
 	s := harness.Start(t, fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", redis.Addr))
-	if out, _ := ranWell(t, "ready", "--config", s.Config); out != "ready: 1 tools\n" {
+	if out, _ := ranWell(t, "ready", "--config", s.Config); out != "ready: 1 tool\n" {
 		t.Errorf("it prints %q", out)
 	}
 	redis.Kill()
-	if code, out, stderr := harness.CLI(t, "ready", "--admin", s.Admin); code != 1 || !strings.HasPrefix(out, "store_down: 1 tools\nstore: ") || stderr != "" {
+	if code, out, stderr := harness.CLI(t, "ready", "--admin", s.Admin); code != 1 || !strings.HasPrefix(out, "store_down: 1 tool\nstore: ") || stderr != "" {
 		t.Errorf("without its store: exit code %d\n%s%s", code, out, stderr)
 	}
 	s.Kill()

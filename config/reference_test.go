@@ -1,0 +1,48 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestReference keeps docs/config.md equal to the types it is made from.
+func TestReference(t *testing.T) {
+	golden(t, "../docs/config.md", string(Reference()))
+}
+
+// Every key is on the page with its default and its description, and every link
+// leads to a heading.
+func TestReferenceHasEveryKey(t *testing.T) {
+	page := string(Reference())
+	for of, s := range shapes {
+		for _, f := range s.fields {
+			found := false
+			for line := range strings.Lines(page) {
+				found = found || strings.HasPrefix(line, "| `"+f.key+"` | ") &&
+					strings.Contains(line, cell(f.doc)+" |") && strings.Contains(line, "| "+f.defaultWords()+" |")
+			}
+			if !found {
+				t.Errorf("%s.%s is not on the page", of.Name(), f.key)
+			}
+		}
+	}
+	headings := map[string]bool{}
+	for line := range strings.Lines(page) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			if at := anchor(strings.TrimSpace(heading)); headings[at] {
+				t.Errorf("two headings at #%s", at)
+			} else {
+				headings[at] = true
+			}
+		}
+	}
+	for _, part := range strings.Split(page, "](#")[1:] {
+		if at, _, _ := strings.Cut(part, ")"); !headings[at] {
+			t.Errorf("no heading at #%s", at)
+		}
+	}
+	if len(headings) < 20 || shapes[reflect.TypeFor[Config]()] == nil {
+		t.Errorf("%d headings", len(headings))
+	}
+}
