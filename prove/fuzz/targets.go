@@ -48,6 +48,7 @@ var Targets = []Target{
 	{"output", "FuzzPage"},
 	{"output", "FuzzPages"},
 	{"output", "FuzzShape"},
+	{"redact", "FuzzSet"},
 	{"schema", "FuzzCanonical"},
 	{"schema", "FuzzCanonicalEquality"},
 	{"schema", "FuzzCheck"},

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// TestReference keeps docs/config.md equal to the types it is made from.
-func TestReference(t *testing.T) {
-	golden(t, "../docs/config.md", string(Reference()))
+// TestPage keeps docs/config.md equal to the types it is made from.
+func TestPage(t *testing.T) {
+	golden(t, "../docs/config.md", string(Page()))
 }
 
 // Every key is on the page with its default and its description, and every link
 // leads to a heading.
-func TestReferenceHasEveryKey(t *testing.T) {
-	page := string(Reference())
+func TestPageHasEveryKey(t *testing.T) {
+	page := string(Page())
 	for of, s := range shapes {
 		for _, f := range s.fields {
 			found := false

@@ -13,8 +13,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// referenceIntro begins the page.
-const referenceIntro = `# The config file
+// pageIntro begins the page.
+const pageIntro = `# The config file
 
 Every key, from the same tags that the decoder reads: this page is generated
 (` + "`go test ./config -update`" + `), and a test compares the two. So is
@@ -27,18 +27,18 @@ shown. NAME stands for a name of your own, [] for each item of a list. What is m
 *reserved* is read and checked, but this version does not act on it.
 `
 
-// Reference returns the page that describes every key of the config file, as
+// Page returns the page that describes every key of the config file, as
 // Markdown. docs/config.md holds the same bytes.
-func Reference() []byte {
-	r := &reference{shapes: maps.Clone(shapes), places: map[reflect.Type]string{}}
-	r.out.WriteString(referenceIntro)
+func Page() []byte {
+	r := &page{shapes: maps.Clone(shapes), places: map[reflect.Type]string{}}
+	r.out.WriteString(pageIntro)
 	r.section(reflect.TypeFor[Config](), "")
 	r.profiles()
 	return r.out.Bytes()
 }
 
-// reference is the page while it is written.
-type reference struct {
+// page is docs/config.md while it is written.
+type page struct {
 	out    bytes.Buffer
 	shapes map[reflect.Type]*shape // with those of embedded structs
 	places map[reflect.Type]string // where each struct is described
@@ -46,7 +46,7 @@ type reference struct {
 
 // section describes a struct at the place where it is met first, and what is
 // below it.
-func (r *reference) section(t reflect.Type, place string) {
+func (r *page) section(t reflect.Type, place string) {
 	r.places[t] = place
 	if place == "" {
 		r.out.WriteString("\n## Top level\n")
@@ -93,7 +93,7 @@ type nested struct {
 
 // fieldsOf returns the fields of a struct that are its own, and the structs whose
 // keys it has too.
-func (r *reference) fieldsOf(t reflect.Type) (own []*field, shared []reflect.Type) {
+func (r *page) fieldsOf(t reflect.Type) (own []*field, shared []reflect.Type) {
 	for _, f := range r.shapes[t].fields {
 		if len(f.index) == 1 {
 			own = append(own, f)
@@ -108,7 +108,7 @@ func (r *reference) fieldsOf(t reflect.Type) (own []*field, shared []reflect.Typ
 	return own, shared
 }
 
-func (r *reference) row(f *field, place string) {
+func (r *page) row(f *field, place string) {
 	doc := cell(f.doc)
 	if f.later {
 		doc = "*reserved* " + doc
@@ -134,7 +134,7 @@ func (f *field) defaultWords() string {
 }
 
 // value says what may stand at a key.
-func (r *reference) value(f *field, place string) string {
+func (r *page) value(f *field, place string) string {
 	s := elem(f.typ)
 	words := ""
 	if s.Kind() == reflect.Struct && !isLeaf(s) {
@@ -204,7 +204,7 @@ func (f *field) text() string {
 }
 
 // profiles lists those that exist without being declared.
-func (r *reference) profiles() {
+func (r *page) profiles() {
 	r.out.WriteString("\n## Profiles without being declared\n\n| profile | max_tool_calls | max_tokens | tools |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(builtinProfiles)) {
 		p := builtinProfiles[name]
