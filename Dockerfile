@@ -12,7 +12,8 @@
 # one of them. Same network namespace (a pod; --network container:agent), or a
 # volume with the socket (listen: [unix:///var/lib/sidecall/sidecall.sock]). The
 # socket has mode 0600: the agent must then run as the same user (65532) or as
-# root.
+# root. Then keep the operator's socket, by default beside the store in
+# /var/lib/sidecall, out of that volume: operator: unix:///another/directory/op.sock.
 #
 #   docker run --network container:agent \
 #     -v $PWD/sidecall.yaml:/etc/sidecall/sidecall.yaml:ro \

@@ -18,11 +18,13 @@ import (
 // its deadline.
 const refusedStreams = 1024
 
-// fronts are what answers requests: gRPC and the admin pages.
+// fronts are what answers requests: gRPC for agents, gRPC for operators, and the
+// admin pages.
 type fronts struct {
-	grpc   *grpc.Server
-	health *health.Server
-	admin  *http.Server
+	agents    *grpc.Server
+	operators *grpc.Server
+	health    *health.Server
+	admin     *http.Server
 
 	// serving ends with the listeners.
 	serving sync.WaitGroup
@@ -30,13 +32,16 @@ type fronts struct {
 	failed chan error
 }
 
-// newFronts puts the fronts before the parts. They do not listen yet.
-func newFronts(p *parts) *fronts {
+// newFronts puts the fronts before the parts. They do not listen yet. operator
+// says where the surface of operators is, or why it is off.
+func newFronts(p *parts, operator string) *fronts {
 	bounds := p.config.Limits
 	f := &fronts{failed: make(chan error, 8)}
-	f.grpc, f.health = server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
+	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
 		MaxRequestBytes: int(bounds.MaxRequestBytes), MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
+		Operator: operator,
 	})
+	f.agents, f.operators, f.health = servers.Agents(), servers.Operators(), servers.Health
 	pages := &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
 	f.admin = &http.Server{Handler: server.OnlyHosts(pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
@@ -45,8 +50,11 @@ func newFronts(p *parts) *fronts {
 
 // serve serves on what was opened.
 func (f *fronts) serve(on *listeners) {
-	for _, listener := range on.grpc {
-		f.serving.Go(func() { f.ended(f.grpc.Serve(listener)) })
+	for _, listener := range on.agents {
+		f.serving.Go(func() { f.ended(f.agents.Serve(listener)) })
+	}
+	if on.operators != nil {
+		f.serving.Go(func() { f.ended(f.operators.Serve(on.operators)) })
 	}
 	if on.admin != nil {
 		f.serving.Go(func() { f.ended(f.admin.Serve(on.admin)) })
@@ -73,15 +81,23 @@ const lastAnswers = 2 * time.Second
 func (f *fronts) stopGRPC() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
+	var stopping sync.WaitGroup
+	for _, server := range []*grpc.Server{f.agents, f.operators} {
+		stopping.Go(func() { stopGRPC(ctx, server) })
+	}
+	stopping.Wait()
+}
+
+func stopGRPC(ctx context.Context, server *grpc.Server) {
 	stopped := make(chan struct{})
 	go func() {
-		f.grpc.GracefulStop()
+		server.GracefulStop()
 		close(stopped)
 	}()
 	select {
 	case <-stopped:
 	case <-ctx.Done():
-		f.grpc.Stop()
+		server.Stop()
 		<-stopped
 	}
 }

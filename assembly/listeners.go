@@ -11,8 +11,12 @@ import (
 
 // listeners are the open addresses of a sidecar.
 type listeners struct {
-	grpc  []net.Listener
-	admin net.Listener // nil when it is off
+	agents []net.Listener
+	// operators and admin are nil when they are off.
+	operators net.Listener
+	admin     net.Listener
+	// operator says where operators are served, or why they are not.
+	operator string
 }
 
 // listen opens every address before any of them serves: a sidecar that cannot
@@ -24,7 +28,10 @@ func listen(cfg *config.Config) (*listeners, error) {
 		if err != nil {
 			return nil, opened.close(err)
 		}
-		opened.grpc = append(opened.grpc, listener)
+		opened.agents = append(opened.agents, listener)
+	}
+	if err := opened.forOperators(cfg); err != nil {
+		return nil, opened.close(err)
 	}
 	if address := cfg.Admin.Reveal(); address != "off" {
 		var err error
@@ -35,10 +42,33 @@ func listen(cfg *config.Config) (*listeners, error) {
 	return opened, nil
 }
 
+// forOperators opens the socket of operators. One that nobody has asked for, and
+// that cannot be had, is off: a sidecar served agents before there was one.
+func (l *listeners) forOperators(cfg *config.Config) error {
+	address, off := cfg.OperatorAddress()
+	if off != "" {
+		l.operator = off
+		return nil
+	}
+	listener, err := server.Listen(address)
+	switch {
+	case err == nil:
+		l.operators, l.operator = listener, address
+	case cfg.Operator.Reveal() != "":
+		return fmt.Errorf("operator: %w", err)
+	default:
+		l.operator = fmt.Sprintf("off: %v; name another socket with operator: unix:///path", err)
+	}
+	return nil
+}
+
 // close closes those for gRPC, because of an error, and returns all errors.
 func (l *listeners) close(because error) error {
-	for _, listener := range l.grpc {
+	for _, listener := range l.agents {
 		because = errors.Join(because, listener.Close())
+	}
+	if l.operators != nil {
+		because = errors.Join(because, l.operators.Close())
 	}
 	return because
 }

@@ -16,6 +16,8 @@ import (
 type Sidecar struct {
 	parts  parts
 	fronts *fronts
+	// operator is where operators are served, or why they are not.
+	operator string
 }
 
 // Start starts the sidecar that a config describes; it takes the config over.
@@ -33,7 +35,7 @@ func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, 
 		return nil, errors.Join(err, s.Stop(ctx))
 	}
 	s.parts.telemetry.Logger.Info("ready", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
-		"store", cfg.Store.Kind(), "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
+		"operator", s.operator, "store", cfg.Store.Kind(), "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
 	return s, nil
 }
 
@@ -41,11 +43,15 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 	if err := s.parts.open(ctx, options); err != nil {
 		return err
 	}
-	s.fronts = newFronts(&s.parts)
 	opened, err := listen(s.parts.config)
 	if err != nil {
 		return err
 	}
+	if opened.operators == nil && s.parts.config.Operator.Reveal() == "" {
+		s.parts.telemetry.Logger.Warn("no operator's surface: calls of unknown outcome cannot be settled by hand", "operator", opened.operator)
+	}
+	s.operator = opened.operator
+	s.fronts = newFronts(&s.parts, opened.operator)
 	s.fronts.serve(opened)
 	// What the start needed beyond what is kept (the text of the config, the
 	// compilers' garbage) goes back to the system.

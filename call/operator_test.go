@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/testkit/calltest"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -36,8 +37,23 @@ const (
 	stateUnknown = sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
 )
 
-func operator(s *calltest.Sidecar) *server.Operator {
-	return &server.Operator{Executor: s.Executor}
+// operator is the surface of operators, to which the user ann connects.
+func operator(s *calltest.Sidecar) byAnn {
+	return byAnn{&server.Operator{Executor: s.Executor}}
+}
+
+type byAnn struct{ *server.Operator }
+
+func isAnn(ctx context.Context) context.Context {
+	return peer.NewContext(ctx, &peer.Peer{AuthInfo: server.User{Name: "ann"}})
+}
+
+func (o byAnn) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
+	return o.Operator.ResolveExecution(isAnn(ctx), req)
+}
+
+func (o byAnn) VerifyExecution(ctx context.Context, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+	return o.Operator.VerifyExecution(isAnn(ctx), req)
 }
 
 // resolution is a request that settles toolu_1 of the tests' conversation.

@@ -29,12 +29,22 @@ const (
 	maxResolvedError = explain.MessageChars
 )
 
-// unnamedOperator stands for one who did not say who it is.
-const unnamedOperator = "(unnamed)"
+// settler is who settles a call: a user, as the front has verified it, and the name
+// that it gives itself. The zero value is nobody: a verification did.
+type settler struct{ user, claimed string }
 
-// Resolve settles one unknown call by hand. Its errors are Faults, or that of
-// ctx.
-func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
+// settledBy is the settler of a request by a user.
+func (c *call) settledBy(user, claimed string) settler {
+	by := settler{user, c.subject().Cleaned(oneLine(claimed), maxOperator)}
+	if by.claimed == by.user {
+		by.claimed = ""
+	}
+	return by
+}
+
+// Resolve settles one unknown call by hand, for a user whom the front has
+// verified. Its errors are Faults, or that of ctx.
+func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
 	if err := checkResolution(req); err != nil {
 		return nil, err
 	}
@@ -48,7 +58,7 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, req *sidecallv1.
 		return nil, fault(NotNow,
 			"epoch: the call is at epoch %d, and %d was looked at: it has run again since; look at it anew", record.Epoch, req.GetEpoch())
 	}
-	state, res := c.settledByHand(req, record)
+	state, res := c.settledByHand(c.settledBy(user, req.GetResolvedBy()), req, record)
 	if n, limit := utf8.RuneCountInString(res.GetContent()), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && !res.GetIsError() && limit > 0 && n > limit {
 		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, record.Tool, limit)
 	}
@@ -61,9 +71,9 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, req *sidecallv1.
 }
 
 // Verify asks the configured verification what became of an unknown call, and
-// settles it when the request says so and the answer decides it. Its errors are
-// Faults, or that of ctx.
-func (e *Executor) Verify(ctx context.Context, key dedupe.Key, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+// settles it when the request, of a user as in Resolve, says so and the answer
+// decides it. Its errors are Faults, or that of ctx.
+func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
 	if err := checkOperator(req.GetResolvedBy()); err != nil {
 		return nil, err
 	}
@@ -76,11 +86,11 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, req *sidecallv1.V
 	if err := c.takeArguments(req.GetArgumentsJson(), record); err != nil {
 		return nil, err
 	}
-	operator := c.subject().Cleaned(oneLine(req.GetResolvedBy()), maxOperator)
+	by := c.settledBy(user, req.GetResolvedBy())
 	found := e.look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
-	res := c.verdict(found, record, operator)
+	res := c.verdict(found, record, by)
 	if req.GetSettle() && (found.Verdict == verify.Done || found.Verdict == verify.NotRun) {
-		settled, err := e.settleFound(ctx, c, record, found, operator)
+		settled, err := e.settleFound(ctx, c, record, found, by)
 		if err := e.resolved(ctx, c, settled, err); err != nil {
 			return nil, err
 		}
@@ -101,13 +111,13 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, req *sidecallv1.V
 }
 
 // verdict says in the operator's terms what was found.
-func (c *call) verdict(found verify.Finding, record dedupe.Record, operator string) *sidecallv1.VerifyExecutionResponse {
+func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *sidecallv1.VerifyExecutionResponse {
 	with := c.route.Verification.Tool
 	switch found.Verdict {
 	case verify.Done:
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_DONE,
-			Explanation: with + " shows that the call has happened", Result: c.happened(found, operator),
+			Explanation: with + " shows that the call has happened", Result: c.happened(found, by),
 		}
 	case verify.TooEarly:
 		return &sidecallv1.VerifyExecutionResponse{
@@ -270,14 +280,11 @@ func checkOperator(name string) error {
 
 // settledByHand is what an operator makes of an unknown call: its state, and
 // the result that duplicates get.
-func (c *call) settledByHand(req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *response) {
+func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *response) {
 	subject := c.subject()
 	made := &sidecallv1.Resolution{
-		By: subject.Cleaned(oneLine(req.GetResolvedBy()), maxOperator), Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
+		By: by.user, ClaimedBy: by.claimed, Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
 		At: timestamppb.Now(), State: req.GetState(),
-	}
-	if made.GetBy() == "" {
-		made.By = unnamedOperator
 	}
 	content := subject.Cleaned(req.GetContent(), maxResolvedText)
 	name := record.Tool

@@ -57,7 +57,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 	found := e.look(ctx, c, c.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
-		return ending{response: c.happened(found, ""), state: dedupe.Done}
+		return ending{response: c.happened(found, settler{}), state: dedupe.Done}
 	case verify.TooEarly:
 		result.AddToHint(end.response, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
 		end.response.Recovery.RetryAfter = durationpb.New(c.route.Verification.NotRunAfter)
@@ -81,23 +81,23 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 		return false, found.Wait
 	}
 	// Superseded or not: somebody knows more than we did.
-	_, err := e.settleFound(ctx, c, record, found, "")
+	_, err := e.settleFound(ctx, c, record, found, settler{})
 	c.cause = err
 	return err == nil, 0
 }
 
 // settleFound records what a look has found of a call, by an operator or, when
-// that is empty, by the verification itself. False when the record is no longer
+// there is none, by the verification itself. False when the record is no longer
 // the one that was looked at.
-func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Record, found verify.Finding, operator string) (bool, error) {
+func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Record, found verify.Finding, by settler) (bool, error) {
 	if found.Verdict == verify.NotRun {
-		return e.resolve(ctx, c, record, dedupe.NotRun, c.absent(record, operator))
+		return e.resolve(ctx, c, record, dedupe.NotRun, c.absent(record, by))
 	}
-	return e.resolve(ctx, c, record, dedupe.Done, c.happened(found, operator))
+	return e.resolve(ctx, c, record, dedupe.Done, c.happened(found, by))
 }
 
 // happened is the result of a call that a look has found to be done.
-func (c *call) happened(found verify.Finding, operator string) *response {
+func (c *call) happened(found verify.Finding, by settler) *response {
 	with := c.route.Verification.Tool
 	reason := with + " shows that the call has happened"
 	reply := found.Result
@@ -112,15 +112,15 @@ func (c *call) happened(found verify.Finding, operator string) *response {
 	})
 	res := c.result().Worked(&interpret.Reading{Reply: *reply}, result.Items{}, &shaped)
 	res.Notices = append(res.Notices, fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason))
-	res.Resolution = c.resolution(reason, dedupe.Done, operator)
+	res.Resolution = c.resolution(reason, dedupe.Done, by)
 	return res
 }
 
 // absent is what a record keeps of a call that a look has found not to have run.
-func (c *call) absent(record dedupe.Record, operator string) *response {
+func (c *call) absent(record dedupe.Record, by settler) *response {
 	reason := fmt.Sprintf("%s does not show the call, %s or more after its end", c.route.Verification.Tool, c.route.Verification.NotRunAfter)
 	res := c.lastWords(record)
-	res.Resolution = c.resolution(reason, dedupe.NotRun, operator)
+	res.Resolution = c.resolution(reason, dedupe.NotRun, by)
 	return res
 }
 
@@ -131,9 +131,9 @@ func (c *call) lastWords(record dedupe.Record) *response {
 	return res
 }
 
-func (c *call) resolution(reason string, state dedupe.State, operator string) *sidecallv1.Resolution {
+func (c *call) resolution(reason string, state dedupe.State, by settler) *sidecallv1.Resolution {
 	return &sidecallv1.Resolution{
-		By: cmp.Or(operator, byVerification), Reason: reason, At: timestamppb.Now(), State: result.State(state),
+		By: cmp.Or(by.user, byVerification), ClaimedBy: by.claimed, Reason: reason, At: timestamppb.Now(), State: result.State(state),
 		VerifiedWith: c.route.Verification.Tool,
 	}
 }
@@ -169,7 +169,7 @@ func (e *Executor) tellResolved(ctx context.Context, key dedupe.Key, toolName st
 		to = dedupe.NotRun
 	}
 	e.Recorder.Resolved(ctx, telemetry.Resolution{
-		By: made.GetBy(), Kind: kind, Reason: made.GetReason(), VerifiedWith: made.GetVerifiedWith(),
+		By: made.GetBy(), Claimed: made.GetClaimedBy(), Kind: kind, Reason: made.GetReason(), VerifiedWith: made.GetVerifiedWith(),
 		Tool: toolName, ID: key.ID, Conversation: key.Conversation, Turn: key.Turn,
 		From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch, Unconfirmed: lost,
 	})

@@ -19,6 +19,7 @@ func (c *Config) check(found *collector) {
 	}
 	k := newChecker(c, found)
 	k.listen()
+	k.operator()
 	k.identity()
 	k.store()
 	k.journal()
@@ -40,6 +41,15 @@ func (k *checker) listen() {
 			k.bad("this address is in the list already", "listen", index(i))
 		}
 		seen[address.Reveal()] = true
+	}
+}
+
+// operator keeps agents and operators apart.
+func (k *checker) operator() {
+	for _, address := range k.Listen {
+		if address.Reveal() != "" && address.Reveal() == k.Operator.Reveal() {
+			k.bad("this is an address of agents, in listen: expected another socket, best in a directory that no agent may enter", "operator")
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type Config struct {
 	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
+	Operator       Text               `yaml:"operator" doc:"The socket of those who look after the sidecar, unix:///path (mode 0600), or off: OperatorService is served there and nowhere else. Without this key: beside the file of the embedded store, /dir/sidecall.operator.sock for /dir/sidecall.db; off with another store." format:"operator"`
 	Identity       Identity           `yaml:"identity" doc:"What a call has to say of itself."`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
 	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`

@@ -39,6 +39,7 @@ var formats = compile(map[string]*format{
 	"listen":       {expect: "unix:///path or tcp://host:port", pattern: refOr(`^(unix:///|tcp://)`), check: checkListen},
 	"admin":        {expect: "host:port or off", pattern: refOr(`^off$|:[0-9]+$`), check: checkAdmin},
 	"host":         {expect: "a host name or an IP address, without port", pattern: `^([A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`},
+	"operator":     {expect: "unix:///path or off", pattern: refOr(`^off$|^unix:///`), check: checkOperator},
 	"addr":         {expect: "host:port", pattern: refOr(`:[0-9]+$`), check: checkAddr},
 	"url":          {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkURL},
 	"base_url":     {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkBaseURL},
@@ -88,19 +89,35 @@ func checkURLPath(value string) string {
 
 func checkListen(value string) string {
 	if path, ok := strings.CutPrefix(value, "unix://"); ok {
-		switch {
-		case !filepath.IsAbs(path) || path == "/":
-			return "a unix socket needs an absolute path: expected unix:///path"
-		case len(path) > maxSocketPath:
-			return fmt.Sprintf("the socket path is %d bytes long, and systems allow %d: choose a shorter one", len(path), maxSocketPath)
-		}
-		return ""
+		return checkSocket(path)
 	}
 	address, ok := strings.CutPrefix(value, "tcp://")
 	if !ok {
 		return "expected unix:///path or tcp://host:port"
 	}
 	return checkLoopback(address)
+}
+
+func checkSocket(path string) string {
+	switch {
+	case !filepath.IsAbs(path) || path == "/":
+		return "a unix socket needs an absolute path: expected unix:///path"
+	case len(path) > maxSocketPath:
+		return fmt.Sprintf("the socket path is %d bytes long, and systems allow %d: choose a shorter one", len(path), maxSocketPath)
+	}
+	return ""
+}
+
+// checkOperator takes no port: nobody could say who connects to it.
+func checkOperator(value string) string {
+	if value == "off" {
+		return ""
+	}
+	path, ok := strings.CutPrefix(value, "unix://")
+	if !ok {
+		return "expected unix:///path or off: only of a unix socket the system says who connects"
+	}
+	return checkSocket(path)
 }
 
 func checkAdmin(value string) string {

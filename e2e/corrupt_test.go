@@ -55,7 +55,7 @@ func TestADamagedRecordInRedisRunsNothing(t *testing.T) {
 			t.Errorf("state %q: the log does not name it", state)
 		}
 	}
-	list, err := sidecallv1.NewOperatorServiceClient(s.Conn).ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{})
+	list, err := s.Operators().ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{})
 	if err != nil || len(list.GetExecutions()) != len(damages)-1 { // what is made NOT_RUN is found when it is asked for
 		t.Errorf("listed %v, %v", list, err)
 	}

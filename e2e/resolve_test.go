@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/user"
 	"regexp"
 	"strconv"
 	"strings"
@@ -94,11 +95,21 @@ func onBothStores(t *testing.T, test func(t *testing.T, store string)) {
 // resolve runs sidecall resolve and wants an exit code.
 func resolve(t *testing.T, s *harness.Sidecar, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	code, stdout, stderr := harness.CLI(t, append([]string{"resolve", "--addr", "tcp://" + s.Addr}, args...)...)
+	code, stdout, stderr := harness.CLI(t, append([]string{"resolve", "--addr", s.Operator}, args...)...)
 	if code != wantCode {
 		t.Fatalf("sidecall resolve %q: exit code %d, want %d\n%s%s", args, code, wantCode, stdout, stderr)
 	}
 	return stdout, stderr
+}
+
+// me is the user that runs the test, as the sidecar's system names it.
+func me(t *testing.T) string {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Username
 }
 
 // unknownIDs are the calls that sidecall resolve --json lists.
@@ -160,15 +171,15 @@ func TestResolveAsDone(t *testing.T) {
 		wantUnknown(t, s, "order-1")
 
 		out, _ := resolve(t, s, 0, "--id", "order-1", "--as", "done", "--reason", "it is in the ledger", "--content", "receipt 77", "--by", "ann", "--yes")
-		says(t, out, "order-1 is done", "settled by hand", "ann", "it is in the ledger", "receipt 77")
+		says(t, out, "order-1 is done", "settled by hand", me(t), "it is in the ledger", "receipt 77")
 		again := s.Call(callOf("order-1"))
-		if again.GetIsError() || !again.GetReplayed() || !strings.HasSuffix(again.GetContent(), "by ann: it is in the ledger\nreceipt 77") {
+		if again.GetIsError() || !again.GetReplayed() || !strings.HasSuffix(again.GetContent(), "by "+me(t)+": it is in the ledger\nreceipt 77") {
 			t.Errorf("a duplicate got %v", again)
 		}
-		if r := again.GetResolution(); r.GetBy() != "ann" || r.GetReason() != "it is in the ledger" || r.GetState() != stateDone || r.GetAt() == nil {
+		if r := again.GetResolution(); r.GetBy() != me(t) || r.GetClaimedBy() != "ann" || r.GetReason() != "it is in the ledger" || r.GetState() != stateDone || r.GetAt() == nil {
 			t.Errorf("its resolution is %v", r)
 		}
-		if e := executionOf(t, s, "order-1"); e.GetState() != stateDone || e.GetResult().GetResolution().GetBy() != "ann" || e.GetAttempts() != 1 {
+		if e := executionOf(t, s, "order-1"); e.GetState() != stateDone || e.GetResult().GetResolution().GetBy() != me(t) || e.GetAttempts() != 1 {
 			t.Errorf("the record is %v", e)
 		}
 		if n := up.Ledger.Executions("order-1"); n != 1 {
@@ -182,7 +193,7 @@ func TestResolveAsDone(t *testing.T) {
 		says(t, said, "done already", "final")
 		_, said = resolve(t, s, 1, "--id", "order-2", "--as", "done", "--reason", "guessed", "--yes")
 		says(t, said, "no record")
-		says(t, s.Log(), `"msg":"resolve"`, `"from":"unknown","to":"done","epoch":1,"by":"ann","reason":"it is in the ledger"`)
+		says(t, s.Log(), `"msg":"resolve"`, `"from":"unknown","to":"done","epoch":1,"by":"`+me(t)+`","reason":"it is in the ledger","claimed_by":"ann"`)
 		if _, page := s.Get("/metrics"); !strings.Contains(page, `sidecall_resolutions_total{by="operator"`) {
 			t.Error("the resolution is not counted")
 		}
@@ -441,12 +452,12 @@ func TestResolveVerify(t *testing.T) {
 		}
 		out, _ = resolve(t, s, 0, "--id", "there", "--verify", "--args", `{"key":"there"}`, "--by", "ann", "--yes")
 		says(t, out, "there is done")
-		if again := s.Call(payOf("there")); !again.GetReplayed() || again.GetContent() != `{"executions":1}` || again.GetResolution().GetBy() != "ann" {
+		if again := s.Call(payOf("there")); !again.GetReplayed() || again.GetContent() != `{"executions":1}` || again.GetResolution().GetBy() != me(t) || again.GetResolution().GetClaimedBy() != "ann" {
 			t.Errorf("a duplicate got %v", again)
 		}
 
 		harness.WaitFor(t, "not_run_after to pass", func() bool {
-			code, out, said := harness.CLI(t, "resolve", "--addr", "tcp://"+s.Addr, "--id", "absent", "--verify", "--args", `{"key":"absent"}`, "--yes")
+			code, out, said := harness.CLI(t, "resolve", "--addr", s.Operator, "--id", "absent", "--verify", "--args", `{"key":"absent"}`, "--yes")
 			if code == 1 {
 				says(t, out, "too_early", "may still be under way")
 				return false
@@ -530,7 +541,7 @@ func TestTenThousandUnknownCallsAreListed(t *testing.T) {
 		if peak > 96<<20 {
 			t.Errorf("the command had %d MiB", peak>>20)
 		}
-		small, err := sidecallv1.NewOperatorServiceClient(s.Conn).ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{PageSize: 10})
+		small, err := s.Operators().ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{PageSize: 10})
 		if err != nil || len(small.GetExecutions()) != 10 || small.GetNextPageToken() == "" {
 			t.Errorf("a page of 10: %v, %v", small, err)
 		}
@@ -542,7 +553,7 @@ func listWithin(t *testing.T, s *harness.Sidecar) (out string, peakBytes int64) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, harness.ReleaseBinary(t), "resolve", "--addr", "tcp://"+s.Addr, "--json")
+	cmd := exec.CommandContext(ctx, harness.ReleaseBinary(t), "resolve", "--addr", s.Operator, "--json")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -115,6 +115,7 @@ until (inside "$entrypoint" tools --addr "unix://$home/sidecall.sock") >"$work/t
 	[ "$tries" -lt 100 ] || die "the sidecar does not answer: $(cat "$work/tools" "$work/log")"
 	sleep 0.1
 done
+[ -S "$root$home/sidecall.operator.sock" ] || die "the operator's socket is not in the volume"
 grep -q read_output "$work/tools" || die "it does not list its tools: $(cat "$work/tools")"
 [ -s "$root$home/sidecall.db" ] || die "the store is not in the volume"
 if [ "$(id -u)" -eq 0 ]; then

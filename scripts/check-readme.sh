@@ -44,14 +44,14 @@ awk '
 diff "$work/documented" "$work/real" || die "the README's codes (<) are not those of tool/error.go (>)"
 say "codes: $(wc -l <"$work/real"), all documented"
 
-# The commands. Loopback ports become a socket, so that a sidecar that runs on
-# this machine is not in the way.
+# The commands, in a directory of their own. There is no admin port, so that a
+# sidecar that runs on this machine is not in the way.
 mkdir "$work/bin" "$work/agent"
 go build -o "$work/bin/sidecall" ./cmd/sidecall
 PATH=$work/bin:$PATH
-addr=unix://$work/s
-blocks yaml | sed -e "s#tcp://127.0.0.1:8470#$addr#" -e 's#^admin:.*#admin: "off"#' >"$work/agent/sidecall.yaml"
-grep -q "$addr" "$work/agent/sidecall.yaml" || die "the README's config does not listen on tcp://127.0.0.1:8470"
+addr=unix://$work/agent/sidecall.sock
+blocks yaml | sed -e 's#^admin:.*#admin: "off"#' >"$work/agent/sidecall.yaml"
+grep -q '^listen: \["unix://${env:PWD}/sidecall.sock"\]' "$work/agent/sidecall.yaml" || die "the README's config does not listen on a socket beside it"
 
 # ready waits until the sidecar serves.
 ready() {
@@ -81,13 +81,14 @@ while read -r command <&3; do
 		;;
 	"sidecall serve "*)
 		cd "$work/agent"
+		export PWD
 		$command >"$work/log" 2>&1 </dev/null &
 		pid=$!
 		cd "$top"
 		ready
 		say "ok: $command"
 		;;
-	"sidecall tools"* | "sidecall call "*) run "$command --addr $addr" ;;
+	'export SIDECALL_ADDR=unix://$PWD/sidecall.sock') cd "$work/agent" && eval "$command" && cd "$top" && say "ok: $command" ;;
 	"sidecall "*) run "$command" ;;
 	*) die "a command that this check does not know: $command" ;;
 	esac

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -24,22 +25,69 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// GRPCOptions are the bounds of the gRPC server.
+// GRPCOptions are the bounds of the gRPC servers.
 type GRPCOptions struct {
 	// MaxRequestBytes bounds one request; a larger one is RESOURCE_EXHAUSTED.
 	MaxRequestBytes int
 	// MaxStreams bounds the requests in flight on one connection.
 	MaxStreams uint32
+	// Operator says where OperatorService is, for those who ask for it where it is
+	// not: its address, or why it is off.
+	Operator string
 }
 
 // streamWorkers is how many calls find a goroutine with a grown stack.
 const streamWorkers = 64
 
-// NewGRPC returns a gRPC server with the services of a sidecar, grpc.health.v1
-// and server reflection registered. The health server says SERVING until its
-// Shutdown.
-func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) (*grpc.Server, *health.Server) {
-	server := grpc.NewServer(append(watchSent(),
+// GRPC makes the gRPC servers of a sidecar, one per surface. They have the
+// pipeline, the drain and the health in common, and no method that is not for
+// whom they serve.
+type GRPC struct {
+	// Health says SERVING until its Shutdown.
+	Health *health.Server
+
+	executor *call.Executor
+	drain    *Drain
+	logger   *slog.Logger
+	options  GRPCOptions
+}
+
+// NewGRPC returns what makes the gRPC servers of a sidecar.
+func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options}
+	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	return g
+}
+
+// Agents returns the server of agents: ToolService, grpc.health.v1 and server
+// reflection.
+func (g *GRPC) Agents() *grpc.Server {
+	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
+	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor})
+	return g.described(server)
+}
+
+// Operators returns the server of those who look after the sidecar:
+// OperatorService, and what agents have. It names each by its user, so it is to
+// serve a unix socket.
+func (g *GRPC) Operators() *grpc.Server {
+	server := g.server(grpc.Creds(peerCredentials{}))
+	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor})
+	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: g.executor})
+	return g.described(server)
+}
+
+// described registers what every server says of itself.
+func (g *GRPC) described(server *grpc.Server) *grpc.Server {
+	healthpb.RegisterHealthServer(server, g.Health)
+	reflection.Register(server)
+	return server
+}
+
+// server returns a server without services.
+func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
+	options, drain, logger := g.options, g.drain, g.logger
+	return grpc.NewServer(append(append(watchSent(), more...),
 		grpc.ForceServerCodecV2(newTextCodec()),
 		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
@@ -50,13 +98,18 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
-	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: executor})
-	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: executor})
-	alive := health.NewServer()
-	alive.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	healthpb.RegisterHealthServer(server, alive)
-	reflection.Register(server)
-	return server, alive
+}
+
+// elsewhere answers a request for a service that agents do not have. One who asks
+// for the operator's is told where it is: an agent gains nothing by that, since
+// the system lets no one else open the socket, and a person does.
+func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	if strings.HasPrefix(method, "/"+sidecallv1.OperatorService_ServiceDesc.ServiceName+"/") {
+		return status.Errorf(codes.PermissionDenied,
+			"OperatorService is not served to agents: it has a socket of its own, the setting operator (%s)", g.options.Operator)
+	}
+	return status.Errorf(codes.Unimplemented, "there is no method %s here", method)
 }
 
 // wellBeyond is how much larger than it may be a request has to be, in bytes, for

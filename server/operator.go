@@ -8,7 +8,8 @@ import (
 )
 
 // Operator is the OperatorService of a sidecar: people settle calls of which
-// nobody knows whether they ran.
+// nobody knows whether they ran. Who they are says the connection that they come
+// by, and not they: see User.
 type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
 
@@ -21,7 +22,7 @@ func (o *Operator) ResolveExecution(ctx context.Context, req *sidecallv1.Resolve
 	if err != nil {
 		return nil, err
 	}
-	execution, err := o.Executor.Resolve(ctx, key, req)
+	execution, err := o.Executor.Resolve(ctx, key, userOf(ctx), req)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -35,6 +36,6 @@ func (o *Operator) VerifyExecution(ctx context.Context, req *sidecallv1.VerifyEx
 	if err != nil {
 		return nil, err
 	}
-	res, err := o.Executor.Verify(ctx, key, req)
+	res, err := o.Executor.Verify(ctx, key, userOf(ctx), req)
 	return res, statusOf(err)
 }

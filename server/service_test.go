@@ -144,7 +144,7 @@ func dial(t *testing.T, s *calltest.Sidecar) sidecallv1.ToolServiceClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, _ := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 64 << 10, MaxStreams: 100})
+	front := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 64 << 10, MaxStreams: 100}).Agents()
 	served := make(chan error, 1)
 	go func() { served <- front.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

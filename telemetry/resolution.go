@@ -62,8 +62,9 @@ func (v *Verification) End(ctx context.Context, verdict string, why error) {
 
 // Resolution is a call of unknown outcome that somebody has settled.
 type Resolution struct {
-	// By is a person's name, or verification.
-	By string
+	// By is a user of the system, or verification; Claimed the name that the user
+	// gave, which nobody has checked, where it is another.
+	By, Claimed string
 	// Kind is operator or verification.
 	Kind   string
 	Reason string
@@ -99,6 +100,9 @@ func (r *Recorder) Resolved(ctx context.Context, done Resolution) {
 		slog.Int64("epoch", done.Epoch),
 		slog.String("by", done.By),
 		slog.String("reason", done.Reason),
+	}
+	if done.Claimed != "" {
+		attrs = append(attrs, slog.String("claimed_by", done.Claimed))
 	}
 	if done.Unconfirmed != nil {
 		attrs = append(attrs, slog.String("unconfirmed", done.Unconfirmed.Error()))

@@ -6,7 +6,7 @@
 // request again), a Call in Go's own types, and a check that a batch brought one
 // result for each call, in order.
 //
-//	client, err := sidecall.Dial("")
+//	client, err := sidecall.Dial("unix:///run/sidecall/sidecall.sock")
 //	...
 //	results, err := client.Calls(ctx, turn...)   // one assistant turn
 //	for _, r := range results {
@@ -159,8 +159,9 @@ func (c *Client) Close() error { return c.conn.Close() }
 func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
 
 // Operator returns the stub of the service for those who look after a sidecar:
-// it lists and settles calls of which nobody knows whether they ran. A loop has
-// no use for it.
+// it lists and settles calls of which nobody knows whether they ran. It is served
+// at the sidecar's operator socket, so of a Client that was dialled there. A loop
+// has no use for it.
 func (c *Client) Operator() sidecallv1.OperatorServiceClient {
 	return sidecallv1.NewOperatorServiceClient(c.conn)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,9 +17,12 @@ import (
 
 const defaultAddr = "tcp://127.0.0.1:8470"
 
+// addrEnv is where a sidecar is asked for when a command line does not say.
+const addrEnv = "SIDECALL_ADDR"
+
 // addrFlag adds --addr to a command that talks to a running sidecar.
 func addrFlag(cmd *cobra.Command, addr *string) {
-	cmd.Flags().StringVar(addr, "addr", defaultAddr, "address of the sidecar: tcp://host:port or unix:///path")
+	cmd.Flags().StringVar(addr, "addr", cmp.Or(os.Getenv(addrEnv), defaultAddr), "address of the sidecar: tcp://host:port or unix:///path; without it "+addrEnv)
 }
 
 // withClient runs do against the sidecar at addr.
@@ -58,6 +63,8 @@ func rpcError(addr, lost string, err error) error {
 		return fail(exitUsage, errors.New(s.Message()))
 	case codes.NotFound, codes.FailedPrecondition, codes.Aborted:
 		return fail(exitFailed, errors.New(s.Message()))
+	case codes.PermissionDenied: // an address of agents was asked for what is the operator's
+		return fail(exitUsage, errors.New(s.Message()))
 	case codes.Unavailable:
 		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
 	default:
@@ -72,6 +79,8 @@ func unavailable(addr, lost, message string) error {
 	switch {
 	case strings.HasPrefix(message, "the sidecar "), strings.HasPrefix(message, "the store "):
 		return errors.New(message)
+	case strings.Contains(message, "while dialing") && strings.Contains(message, "permission denied"):
+		return fmt.Errorf("this user may not open %s: it is for the user of the sidecar, and root (%s)", addr, message)
 	case strings.Contains(message, "while dialing"), strings.Contains(message, "server preface"):
 		return fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, message)
 	default:

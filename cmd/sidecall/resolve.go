@@ -32,7 +32,12 @@ happened.
 
 You are asked before anything is settled; --yes answers for you, and is needed
 where nobody can be asked. Who, why and when is logged by the sidecar, and kept
-in the record: whoever gets the result sees it. Write no secrets.
+in the record: whoever gets the result sees it. Write no secrets. Who you are the
+operating system says; --by is kept beside that.
+
+The sidecar is asked at its operator socket (operator in its config, mode 0600),
+not where agents connect: --addr unix:///path, or --config FILE, or the environment
+variable SIDECALL_OPERATOR, or ./sidecall.yaml, in this order.
 
 Exit codes: 0 listed, settled, or the verification decides; 1 the call cannot be
 settled, you said no, or the verification does not decide; 2 the command line is
@@ -46,13 +51,17 @@ wrong; 3 the sidecar or its store cannot be reached.`,
 			if err := r.check(); err != nil {
 				return fail(exitUsage, err)
 			}
+			var err error
+			if r.addr, err = r.at.address(); err != nil {
+				return fail(exitUsage, err)
+			}
 			return withConnection(r.addr, func(client *sidecall.Client) error {
 				r.client = client
 				return r.run()
 			})
 		},
 	}
-	addrFlag(cmd, &r.addr)
+	r.at.flags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&r.id, "id", "", "tool_use_id of the call to settle")
 	flags.StringVar(&r.conversation, "conversation", "", "its conversation_id")
@@ -61,7 +70,7 @@ wrong; 3 the sidecar or its store cannot be reached.`,
 	flags.StringVar(&r.reason, "reason", "", "how you know, at most 500 characters")
 	flags.StringVar(&r.content, "content", "", "with --as done: what the model is told besides; @FILE reads a file")
 	flags.BoolVar(&r.isError, "is-error", false, "with --as done: it ended in a definite error")
-	flags.StringVar(&r.by, "by", os.Getenv("USER"), "who you are")
+	flags.StringVar(&r.by, "by", os.Getenv("USER"), "what to call you, beside the user that the system says you are")
 	flags.BoolVar(&r.verify, "verify", false, "ask the configured verification")
 	flags.StringVar(&r.args, "args", "", "with --verify: the JSON arguments of the call, which are not stored; @FILE reads a file")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask, settle")

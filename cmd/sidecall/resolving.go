@@ -14,7 +14,8 @@ import (
 type resolving struct {
 	cmd    *cobra.Command
 	client *sidecall.Client
-	addr   string
+	at     operatorAt
+	addr   string // of the operator's surface, from at
 	asJSON bool
 	limit  int
 
@@ -28,7 +29,7 @@ type resolving struct {
 // failed makes a readable error of a gRPC status.
 func (r *resolving) failed(err error) error {
 	if status.Code(err) == codes.Unimplemented {
-		return fail(exitUnavailable, fmt.Errorf("the sidecar at %s is older than this command and cannot settle calls", r.addr))
+		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", r.addr))
 	}
 	return rpcError(r.addr, lostResolution, err)
 }

@@ -21,6 +21,9 @@ import (
 // usual grace of an orchestrator is 30 s.
 const drainTimeout = 25 * time.Second
 
+// defaultConfig is the config file of a command line that names none.
+const defaultConfig = "sidecall.yaml"
+
 func newServe() *cobra.Command {
 	var path string
 	var level string
@@ -56,7 +59,7 @@ calls in flight is then decided at the next start.`,
 			return serve(cmd.Context(), cfg, logger)
 		},
 	}
-	cmd.Flags().StringVarP(&path, "config", "c", "sidecall.yaml", "the config file")
+	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error; info writes one line per call")
 	return cmd
 }

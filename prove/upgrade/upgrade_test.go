@@ -31,9 +31,9 @@ const (
 )
 
 // config is one that both versions read: identity: is left as it is, and each call
-// says its conversation.
+// says its conversation; operator: is a key that the version before does not know.
 const config = `
-# identity: as each version has it
+# identity: operator: as each version has them
 store: {redis: {addrs: [%q]}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools:

@@ -287,7 +287,7 @@ func (p *payments) finish(t *testing.T, u *till, store string, calls, kills int)
 	if kills == 0 || p.found.Load() == 0 || p.unknown.Load() == 0 || u.repeated.Load() == 0 {
 		t.Errorf("%d kills, %d answers found, %d unknown, %d calls run again: each has to be there", kills, p.found.Load(), p.unknown.Load(), u.repeated.Load())
 	}
-	left, err := sidecallv1.NewOperatorServiceClient(p.sidecars[0].Conn).ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{})
+	left, err := p.sidecars[0].Operators().ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{})
 	if err != nil || len(left.GetExecutions()) > 0 {
 		violations++
 		t.Errorf("unknown calls are left: %v, %v", left, err)

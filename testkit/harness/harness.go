@@ -102,8 +102,9 @@ func FreePort(tb testing.TB) string {
 
 // Sidecar is a running sidecar.
 type Sidecar struct {
-	// Addr serves gRPC, Admin the admin page, both host:port.
-	Addr, Admin string
+	// Addr serves gRPC, Admin the admin page, both host:port. Operator is the socket
+	// of operators, unix:///path.
+	Addr, Admin, Operator string
 	// Config is the path of the config file, Dir its directory.
 	Config, Dir string
 	Conn        *grpc.ClientConn
@@ -128,7 +129,7 @@ type Sidecar struct {
 }
 
 // Start runs a sidecar with the given rest of a config file (store, backends,
-// tools, ...): listen and admin are filled in here. It is stopped at the end of
+// tools, ...): listen, admin and operator are filled in here. It is stopped at the end of
 // the test; a sidecar that does not stop properly fails the test.
 func Start(tb testing.TB, config string, env ...string) *Sidecar {
 	tb.Helper()
@@ -142,13 +143,16 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 	tb.Helper()
 	dir := tb.TempDir()
 	s := &Sidecar{
-		Addr: FreePort(tb), Admin: FreePort(tb), Dir: dir, Config: filepath.Join(dir, "sidecall.yaml"),
+		Addr: FreePort(tb), Admin: FreePort(tb), Operator: "unix://" + filepath.Join(ShortDir(tb), "op.sock"), Dir: dir, Config: filepath.Join(dir, "sidecall.yaml"),
 		t: tb, env: env, log: &transcript.Transcript{},
 	}
 	if !strings.Contains(config, "identity:") {
 		// Each sidecar of a test serves one agent, and most tests have nothing to
 		// say of conversations. What a sidecar requires otherwise has tests of its own.
 		config = "identity: {require: []}\n" + config
+	}
+	if !strings.Contains(config, "operator:") {
+		config = "operator: " + s.Operator + "\n" + config
 	}
 	text := fmt.Sprintf("listen: [tcp://%s]\nadmin: %s\n%s", s.Addr, s.Admin, config)
 	if err := os.WriteFile(s.Config, []byte(text), 0o600); err != nil {
@@ -168,6 +172,37 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 		s.Stop()
 	})
 	return s
+}
+
+// ShortDir is a directory of the test whose path leaves room for a socket's, which
+// may be some 100 bytes long; that of TempDir has the name of the test in it.
+func ShortDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "sc")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
+}
+
+// Operators is a client of the operator's surface.
+func (s *Sidecar) Operators() sidecallv1.OperatorServiceClient {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.Operator, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return sidecallv1.NewOperatorServiceClient(conn)
 }
 
 // Run starts the process and waits until it takes calls.

@@ -316,7 +316,8 @@ type ResolveExecutionRequest struct {
 	Content string `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
 	// DONE only: the call ended in a definite error.
 	IsError bool `protobuf:"varint,7,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	// Who says so; at most 128 characters.
+	// Who says so; at most 128 characters. It is kept as claimed_by, beside the
+	// user that the operating system names.
 	ResolvedBy string `protobuf:"bytes,8,opt,name=resolved_by,json=resolvedBy,proto3" json:"resolved_by,omitempty"`
 	// When not 0, the epoch that was looked at: another one is refused.
 	Epoch         int64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -473,7 +474,7 @@ type VerifyExecutionRequest struct {
 	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// Settle the call when the verification decides.
 	Settle bool `protobuf:"varint,5,opt,name=settle,proto3" json:"settle,omitempty"`
-	// Who asks; at most 128 characters.
+	// Who asks; at most 128 characters. As in ResolveExecutionRequest.
 	ResolvedBy    string `protobuf:"bytes,6,opt,name=resolved_by,json=resolvedBy,proto3" json:"resolved_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

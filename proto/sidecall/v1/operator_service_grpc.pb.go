@@ -30,8 +30,10 @@ const (
 //
 // OperatorService is for people, and programs of theirs, who look after a
 // sidecar: it settles calls of which nobody knows whether they ran. An agent's
-// loop never calls it. It is served where ToolService is, and asks for no more:
-// whoever may reach the sidecar may resolve.
+// loop never calls it, and cannot: it has a socket of its own (the setting
+// operator), and is not served where agents connect, which is PERMISSION_DENIED
+// there. Who may open that socket may resolve, and is named in the record by the
+// user that the operating system says it is.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call
@@ -99,8 +101,10 @@ func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyE
 //
 // OperatorService is for people, and programs of theirs, who look after a
 // sidecar: it settles calls of which nobody knows whether they ran. An agent's
-// loop never calls it. It is served where ToolService is, and asks for no more:
-// whoever may reach the sidecar may resolve.
+// loop never calls it, and cannot: it has a socket of its own (the setting
+// operator), and is not served where agents connect, which is PERMISSION_DENIED
+// there. Who may open that socket may resolve, and is named in the record by the
+// user that the operating system says it is.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call

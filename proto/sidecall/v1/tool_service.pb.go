@@ -627,7 +627,8 @@ func (x *ExecuteToolResponse) GetStructuredOutputRef() string {
 // report of the sidecar that ran the call.
 type Resolution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator's name as given, or verification.
+	// The user who settled it, as the operating system of the sidecar knows it; or
+	// verification.
 	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
 	// Why, in the operator's words or the verification's.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -636,7 +637,10 @@ type Resolution struct {
 	// EXECUTION_STATE_DONE or EXECUTION_STATE_NOT_RUN.
 	State ExecutionState `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
 	// The read-only tool whose answer decided; empty when a person did.
-	VerifiedWith  string `protobuf:"bytes,5,opt,name=verified_with,json=verifiedWith,proto3" json:"verified_with,omitempty"`
+	VerifiedWith string `protobuf:"bytes,5,opt,name=verified_with,json=verifiedWith,proto3" json:"verified_with,omitempty"`
+	// The name that whoever settled it gave, which nobody has checked; empty when
+	// it gave none, or the one in by.
+	ClaimedBy     string `protobuf:"bytes,6,opt,name=claimed_by,json=claimedBy,proto3" json:"claimed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +706,13 @@ func (x *Resolution) GetState() ExecutionState {
 func (x *Resolution) GetVerifiedWith() string {
 	if x != nil {
 		return x.VerifiedWith
+	}
+	return ""
+}
+
+func (x *Resolution) GetClaimedBy() string {
+	if x != nil {
+		return x.ClaimedBy
 	}
 	return ""
 }
@@ -1458,7 +1469,8 @@ type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sorted by name.
 	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Backends whose tools are not listed because they cannot be reached now.
+	// Backends that cannot be reached now, or whose tools are not known yet. Sorted
+	// by name.
 	UnavailableBackends []*UnavailableBackend `protobuf:"bytes,2,rep,name=unavailable_backends,json=unavailableBackends,proto3" json:"unavailable_backends,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1510,9 +1522,13 @@ func (x *ListToolsResponse) GetUnavailableBackends() []*UnavailableBackend {
 
 // UnavailableBackend is a backend that is down, and why.
 type UnavailableBackend struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Its tools have never been seen since the start, so they are not listed, and
+	// calls of names that may be theirs are DEPENDENCY_UNAVAILABLE. Of one that was
+	// reached before, the tools it had then are listed.
+	Undiscovered  bool `protobuf:"varint,3,opt,name=undiscovered,proto3" json:"undiscovered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1559,6 +1575,13 @@ func (x *UnavailableBackend) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *UnavailableBackend) GetUndiscovered() bool {
+	if x != nil {
+		return x.Undiscovered
+	}
+	return false
 }
 
 type GetExecutionRequest struct {
@@ -1755,9 +1778,12 @@ type ReadOutputRequest struct {
 	Limit int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// RE2 pattern: return only the lines that match, each with its offset. For
 	// texts only.
-	Pattern       string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pattern string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// The conversation of the call that returned it: an output is there for its own
+	// conversation only.
+	ConversationId string `protobuf:"bytes,5,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReadOutputRequest) Reset() {
@@ -1814,6 +1840,13 @@ func (x *ReadOutputRequest) GetLimit() int64 {
 func (x *ReadOutputRequest) GetPattern() string {
 	if x != nil {
 		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ReadOutputRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
 	}
 	return ""
 }
@@ -1966,14 +1999,16 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
 	"resolution\x18\x11 \x01(\v2\x17.sidecall.v1.ResolutionR\n" +
 	"resolution\x122\n" +
-	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\"\xb8\x01\n" +
+	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\"\xd7\x01\n" +
 	"\n" +
 	"Resolution\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x121\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x1b.sidecall.v1.ExecutionStateR\x05state\x12#\n" +
-	"\rverified_with\x18\x05 \x01(\tR\fverifiedWith\"\x85\x01\n" +
+	"\rverified_with\x18\x05 \x01(\tR\fverifiedWith\x12\x1d\n" +
+	"\n" +
+	"claimed_by\x18\x06 \x01(\tR\tclaimedBy\"\x85\x01\n" +
 	"\tToolError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x1e\n" +
@@ -2040,10 +2075,11 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\"\x90\x01\n" +
 	"\x11ListToolsResponse\x12'\n" +
 	"\x05tools\x18\x01 \x03(\v2\x11.sidecall.v1.ToolR\x05tools\x12R\n" +
-	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\"@\n" +
+	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\"d\n" +
 	"\x12UnavailableBackend\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"w\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\"\n" +
+	"\fundiscovered\x18\x03 \x01(\bR\fundiscovered\"w\n" +
 	"\x13GetExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -2062,13 +2098,14 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x05owner\x18\t \x01(\tR\x05owner\x12;\n" +
 	"\vlease_until\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"leaseUntil\"z\n" +
+	"leaseUntil\"\xa3\x01\n" +
 	"\x11ReadOutputRequest\x12\x1d\n" +
 	"\n" +
 	"output_ref\x18\x01 \x01(\tR\toutputRef\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x18\n" +
-	"\apattern\x18\x04 \x01(\tR\apattern\"\xe0\x01\n" +
+	"\apattern\x18\x04 \x01(\tR\apattern\x12'\n" +
+	"\x0fconversation_id\x18\x05 \x01(\tR\x0econversationId\"\xe0\x01\n" +
 	"\x12ReadOutputResponse\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x12\x1f\n" +
 	"\vtotal_chars\x18\x02 \x01(\x03R\n" +

@@ -67,7 +67,8 @@ type ToolServiceClient interface {
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetExecution(ctx context.Context, in *GetExecutionRequest, opts ...grpc.CallOption) (*Execution, error)
 	// ReadOutput pages through an output that was cut, or searches it; also
-	// through what is no text. NOT_FOUND when the output has expired or never was.
+	// through what is no text. NOT_FOUND when the output has expired, never was, or
+	// is of another conversation than the request names.
 	ReadOutput(ctx context.Context, in *ReadOutputRequest, opts ...grpc.CallOption) (*ReadOutputResponse, error)
 }
 
@@ -170,7 +171,8 @@ type ToolServiceServer interface {
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetExecution(context.Context, *GetExecutionRequest) (*Execution, error)
 	// ReadOutput pages through an output that was cut, or searches it; also
-	// through what is no text. NOT_FOUND when the output has expired or never was.
+	// through what is no text. NOT_FOUND when the output has expired, never was, or
+	// is of another conversation than the request names.
 	ReadOutput(context.Context, *ReadOutputRequest) (*ReadOutputResponse, error)
 	mustEmbedUnimplementedToolServiceServer()
 }

@@ -28,8 +28,10 @@ if _version_not_supported:
 class OperatorServiceStub:
     """OperatorService is for people, and programs of theirs, who look after a
     sidecar: it settles calls of which nobody knows whether they ran. An agent's
-    loop never calls it. It is served where ToolService is, and asks for no more:
-    whoever may reach the sidecar may resolve.
+    loop never calls it, and cannot: it has a socket of its own (the setting
+    operator), and is not served where agents connect, which is PERMISSION_DENIED
+    there. Who may open that socket may resolve, and is named in the record by the
+    user that the operating system says it is.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call
@@ -67,8 +69,10 @@ class OperatorServiceStub:
 class OperatorServiceServicer:
     """OperatorService is for people, and programs of theirs, who look after a
     sidecar: it settles calls of which nobody knows whether they ran. An agent's
-    loop never calls it. It is served where ToolService is, and asks for no more:
-    whoever may reach the sidecar may resolve.
+    loop never calls it, and cannot: it has a socket of its own (the setting
+    operator), and is not served where agents connect, which is PERMISSION_DENIED
+    there. Who may open that socket may resolve, and is named in the record by the
+    user that the operating system says it is.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call
@@ -135,8 +139,10 @@ def add_OperatorServiceServicer_to_server(servicer, server):
 class OperatorService:
     """OperatorService is for people, and programs of theirs, who look after a
     sidecar: it settles calls of which nobody knows whether they ran. An agent's
-    loop never calls it. It is served where ToolService is, and asks for no more:
-    whoever may reach the sidecar may resolve.
+    loop never calls it, and cannot: it has a socket of its own (the setting
+    operator), and is not served where agents connect, which is PERMISSION_DENIED
+    there. Who may open that socket may resolve, and is named in the record by the
+    user that the operating system says it is.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call

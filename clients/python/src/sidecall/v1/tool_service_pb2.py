@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esidecall/v1/tool_service.proto\x12\x0bsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n\x12\x45xecuteToolRequest\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x04 \x01(\t\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x11\n\tprompt_id\x18\x06 \x01(\t\x12\x0f\n\x07profile\x18\x07 \x01(\t\x12\x15\n\rvalidate_only\x18\x08 \x01(\x08\x12*\n\x07timeout\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10max_output_chars\x18\n \x01(\x05\x12\x13\n\x0btokens_used\x18\x0b \x01(\x03\x12;\n\x06labels\x18\x0c \x03(\x0b\x32+.sidecall.v1.ExecuteToolRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe4\x04\n\x13\x45xecuteToolResponse\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12%\n\x07outcome\x18\x02 \x01(\x0e\x32\x14.sidecall.v1.Outcome\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12%\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12*\n\nviolations\x18\x06 \x03(\x0b\x32\x16.sidecall.v1.ToolError\x12\'\n\x08recovery\x18\x07 \x01(\x0b\x32\x15.sidecall.v1.Recovery\x12\x10\n\x08replayed\x18\x08 \x01(\x08\x12&\n\x05items\x18\t \x03(\x0b\x32\x17.sidecall.v1.ItemResult\x12+\n\ntruncation\x18\n \x01(\x0b\x32\x17.sidecall.v1.Truncation\x12#\n\x06\x62udget\x18\x0b \x01(\x0b\x32\x13.sidecall.v1.Budget\x12\x10\n\x08recorded\x18\x0c \x01(\x08\x12\x1f\n\x17structured_content_json\x18\r \x01(\t\x12+\n\x08\x64uration\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x62locks\x18\x0f \x03(\x0b\x32\x19.sidecall.v1.ContentBlock\x12\x0f\n\x07notices\x18\x10 \x03(\t\x12+\n\nresolution\x18\x11 \x01(\x0b\x32\x17.sidecall.v1.Resolution\x12\x1d\n\x15structured_output_ref\x18\x12 \x01(\t\"\x93\x01\n\nResolution\x12\n\n\x02\x62y\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x02\x61t\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x15\n\rverified_with\x18\x05 \x01(\t\"\\\n\tToolError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\x12\x10\n\x08received\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"\xd4\x01\n\x08Recovery\x12)\n\x05\x63lass\x18\x01 \x01(\x0e\x32\x1a.sidecall.v1.RecoveryClass\x12\x11\n\tretryable\x18\x02 \x01(\x08\x12\x19\n\x11retries_exhausted\x18\x03 \x01(\x08\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1c\n\x14\x61llowed_alternatives\x18\x05 \x03(\t\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\"_\n\nItemResult\x12\r\n\x05index\x18\x01 \x01(\x05\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12%\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.ToolError\"b\n\nTruncation\x12\x16\n\x0eoriginal_chars\x18\x01 \x01(\x03\x12\x16\n\x0ereturned_chars\x18\x02 \x01(\x03\x12\x12\n\noutput_ref\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\"\x94\x01\n\x06\x42udget\x12\x17\n\x0ftool_calls_used\x18\x01 \x01(\x03\x12\x18\n\x10tool_calls_limit\x18\x02 \x01(\x03\x12\x13\n\x0btokens_used\x18\x03 \x01(\x03\x12\x14\n\x0ctokens_limit\x18\x04 \x01(\x03\x12,\n\x08\x64\x65\x61\x64line\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x0c\x43ontentBlock\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x03\x12\x12\n\noutput_ref\x18\x08 \x01(\t\"E\n\x13\x45xecuteToolsRequest\x12.\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1f.sidecall.v1.ExecuteToolRequest\"I\n\x14\x45xecuteToolsResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .sidecall.v1.ExecuteToolResponse\"\x83\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\x0f\n\x07\x62\x61\x63kend\x18\x06 \x01(\t\x12\x37\n\x0b\x61nnotations\x18\x07 \x03(\x0b\x32\".sidecall.v1.Tool.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"#\n\x10ListToolsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"t\n\x11ListToolsResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.sidecall.v1.Tool\x12=\n\x14unavailable_backends\x18\x02 \x03(\x0b\x32\x1f.sidecall.v1.UnavailableBackend\"2\n\x12UnavailableBackend\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"T\n\x13GetExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\"\xe3\x02\n\tExecution\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12.\n\nstarted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\x04 \x01(\x05\x12\x30\n\x06result\x18\x05 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x11\n\ttool_name\x18\x06 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x07 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\r\n\x05owner\x18\t \x01(\t\x12/\n\x0blease_until\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"W\n\x11ReadOutputRequest\x12\x12\n\noutput_ref\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x0f\n\x07pattern\x18\x04 \x01(\t\"\x98\x01\n\x12ReadOutputResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x13\n\x0btotal_chars\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x12\n\nmedia_type\x18\x06 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x07 \x01(\x03*m\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n\nOUTCOME_OK\x10\x01\x12\x11\n\rOUTCOME_EMPTY\x10\x02\x12\x13\n\x0fOUTCOME_PARTIAL\x10\x03\x12\x11\n\rOUTCOME_ERROR\x10\x04*\xba\x01\n\rRecoveryClass\x12\x1e\n\x1aRECOVERY_CLASS_UNSPECIFIED\x10\x00\x12\x1c\n\x18RECOVERY_CLASS_MALFORMED\x10\x01\x12\x1c\n\x18RECOVERY_CLASS_TRANSIENT\x10\x02\x12\x17\n\x13RECOVERY_CLASS_HARD\x10\x03\x12\x1a\n\x16RECOVERY_CLASS_UNKNOWN\x10\x04\x12\x18\n\x14RECOVERY_CLASS_GUARD\x10\x05*z\n\x06\x45\x66\x66\x65\x63t\x12\x16\n\x12\x45\x46\x46\x45\x43T_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45\x46\x46\x45\x43T_READ_ONLY\x10\x01\x12\x15\n\x11\x45\x46\x46\x45\x43T_IDEMPOTENT\x10\x02\x12\x10\n\x0c\x45\x46\x46\x45\x43T_KEYED\x10\x03\x12\x19\n\x15\x45\x46\x46\x45\x43T_NON_IDEMPOTENT\x10\x04*\xa2\x01\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XECUTION_STATE_CLAIMED\x10\x01\x12\x18\n\x14\x45XECUTION_STATE_DONE\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n\x17\x45XECUTION_STATE_UNKNOWN\x10\x04\x32\x99\x03\n\x0bToolService\x12P\n\x0b\x45xecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n\x0c\x45xecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12J\n\tListTools\x12\x1d.sidecall.v1.ListToolsRequest\x1a\x1e.sidecall.v1.ListToolsResponse\x12H\n\x0cGetExecution\x12 .sidecall.v1.GetExecutionRequest\x1a\x16.sidecall.v1.Execution\x12M\n\nReadOutput\x12\x1e.sidecall.v1.ReadOutputRequest\x1a\x1f.sidecall.v1.ReadOutputResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esidecall/v1/tool_service.proto\x12\x0bsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n\x12\x45xecuteToolRequest\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x04 \x01(\t\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x11\n\tprompt_id\x18\x06 \x01(\t\x12\x0f\n\x07profile\x18\x07 \x01(\t\x12\x15\n\rvalidate_only\x18\x08 \x01(\x08\x12*\n\x07timeout\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10max_output_chars\x18\n \x01(\x05\x12\x13\n\x0btokens_used\x18\x0b \x01(\x03\x12;\n\x06labels\x18\x0c \x03(\x0b\x32+.sidecall.v1.ExecuteToolRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe4\x04\n\x13\x45xecuteToolResponse\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12%\n\x07outcome\x18\x02 \x01(\x0e\x32\x14.sidecall.v1.Outcome\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12%\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12*\n\nviolations\x18\x06 \x03(\x0b\x32\x16.sidecall.v1.ToolError\x12\'\n\x08recovery\x18\x07 \x01(\x0b\x32\x15.sidecall.v1.Recovery\x12\x10\n\x08replayed\x18\x08 \x01(\x08\x12&\n\x05items\x18\t \x03(\x0b\x32\x17.sidecall.v1.ItemResult\x12+\n\ntruncation\x18\n \x01(\x0b\x32\x17.sidecall.v1.Truncation\x12#\n\x06\x62udget\x18\x0b \x01(\x0b\x32\x13.sidecall.v1.Budget\x12\x10\n\x08recorded\x18\x0c \x01(\x08\x12\x1f\n\x17structured_content_json\x18\r \x01(\t\x12+\n\x08\x64uration\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x62locks\x18\x0f \x03(\x0b\x32\x19.sidecall.v1.ContentBlock\x12\x0f\n\x07notices\x18\x10 \x03(\t\x12+\n\nresolution\x18\x11 \x01(\x0b\x32\x17.sidecall.v1.Resolution\x12\x1d\n\x15structured_output_ref\x18\x12 \x01(\t\"\xa7\x01\n\nResolution\x12\n\n\x02\x62y\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x02\x61t\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x15\n\rverified_with\x18\x05 \x01(\t\x12\x12\n\nclaimed_by\x18\x06 \x01(\t\"\\\n\tToolError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\r\n\x05\x66ield\x18\x02 \x01(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\x12\x10\n\x08received\x18\x04 \x01(\t\x12\x0c\n\x04hint\x18\x05 \x01(\t\"\xd4\x01\n\x08Recovery\x12)\n\x05\x63lass\x18\x01 \x01(\x0e\x32\x1a.sidecall.v1.RecoveryClass\x12\x11\n\tretryable\x18\x02 \x01(\x08\x12\x19\n\x11retries_exhausted\x18\x03 \x01(\x08\x12.\n\x0bretry_after\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1c\n\x14\x61llowed_alternatives\x18\x05 \x03(\t\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\x0f\n\x07\x63ontext\x18\x07 \x01(\t\"_\n\nItemResult\x12\r\n\x05index\x18\x01 \x01(\x05\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12%\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.ToolError\"b\n\nTruncation\x12\x16\n\x0eoriginal_chars\x18\x01 \x01(\x03\x12\x16\n\x0ereturned_chars\x18\x02 \x01(\x03\x12\x12\n\noutput_ref\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\"\x94\x01\n\x06\x42udget\x12\x17\n\x0ftool_calls_used\x18\x01 \x01(\x03\x12\x18\n\x10tool_calls_limit\x18\x02 \x01(\x03\x12\x13\n\x0btokens_used\x18\x03 \x01(\x03\x12\x14\n\x0ctokens_limit\x18\x04 \x01(\x03\x12,\n\x08\x64\x65\x61\x64line\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x0c\x43ontentBlock\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x0c\n\x04size\x18\x07 \x01(\x03\x12\x12\n\noutput_ref\x18\x08 \x01(\t\"E\n\x13\x45xecuteToolsRequest\x12.\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1f.sidecall.v1.ExecuteToolRequest\"I\n\x14\x45xecuteToolsResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .sidecall.v1.ExecuteToolResponse\"\x83\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\x0f\n\x07\x62\x61\x63kend\x18\x06 \x01(\t\x12\x37\n\x0b\x61nnotations\x18\x07 \x03(\x0b\x32\".sidecall.v1.Tool.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"#\n\x10ListToolsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"t\n\x11ListToolsResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.sidecall.v1.Tool\x12=\n\x14unavailable_backends\x18\x02 \x03(\x0b\x32\x1f.sidecall.v1.UnavailableBackend\"H\n\x12UnavailableBackend\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0cundiscovered\x18\x03 \x01(\x08\"T\n\x13GetExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\"\xe3\x02\n\tExecution\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12.\n\nstarted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\x04 \x01(\x05\x12\x30\n\x06result\x18\x05 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x11\n\ttool_name\x18\x06 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x07 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\r\n\x05owner\x18\t \x01(\t\x12/\n\x0blease_until\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"p\n\x11ReadOutputRequest\x12\x12\n\noutput_ref\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x0f\n\x07pattern\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\"\x98\x01\n\x12ReadOutputResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\t\x12\x13\n\x0btotal_chars\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x12\n\nmedia_type\x18\x06 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x07 \x01(\x03*m\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n\nOUTCOME_OK\x10\x01\x12\x11\n\rOUTCOME_EMPTY\x10\x02\x12\x13\n\x0fOUTCOME_PARTIAL\x10\x03\x12\x11\n\rOUTCOME_ERROR\x10\x04*\xba\x01\n\rRecoveryClass\x12\x1e\n\x1aRECOVERY_CLASS_UNSPECIFIED\x10\x00\x12\x1c\n\x18RECOVERY_CLASS_MALFORMED\x10\x01\x12\x1c\n\x18RECOVERY_CLASS_TRANSIENT\x10\x02\x12\x17\n\x13RECOVERY_CLASS_HARD\x10\x03\x12\x1a\n\x16RECOVERY_CLASS_UNKNOWN\x10\x04\x12\x18\n\x14RECOVERY_CLASS_GUARD\x10\x05*z\n\x06\x45\x66\x66\x65\x63t\x12\x16\n\x12\x45\x46\x46\x45\x43T_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45\x46\x46\x45\x43T_READ_ONLY\x10\x01\x12\x15\n\x11\x45\x46\x46\x45\x43T_IDEMPOTENT\x10\x02\x12\x10\n\x0c\x45\x46\x46\x45\x43T_KEYED\x10\x03\x12\x19\n\x15\x45\x46\x46\x45\x43T_NON_IDEMPOTENT\x10\x04*\xa2\x01\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XECUTION_STATE_CLAIMED\x10\x01\x12\x18\n\x14\x45XECUTION_STATE_DONE\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n\x17\x45XECUTION_STATE_UNKNOWN\x10\x04\x32\x99\x03\n\x0bToolService\x12P\n\x0b\x45xecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n\x0c\x45xecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12J\n\tListTools\x12\x1d.sidecall.v1.ListToolsRequest\x1a\x1e.sidecall.v1.ListToolsResponse\x12H\n\x0cGetExecution\x12 .sidecall.v1.GetExecutionRequest\x1a\x16.sidecall.v1.Execution\x12M\n\nReadOutput\x12\x1e.sidecall.v1.ReadOutputRequest\x1a\x1f.sidecall.v1.ReadOutputResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,14 +38,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXECUTETOOLREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_TOOL_ANNOTATIONSENTRY']._loaded_options = None
   _globals['_TOOL_ANNOTATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_OUTCOME']._serialized_start=3363
-  _globals['_OUTCOME']._serialized_end=3472
-  _globals['_RECOVERYCLASS']._serialized_start=3475
-  _globals['_RECOVERYCLASS']._serialized_end=3661
-  _globals['_EFFECT']._serialized_start=3663
-  _globals['_EFFECT']._serialized_end=3785
-  _globals['_EXECUTIONSTATE']._serialized_start=3788
-  _globals['_EXECUTIONSTATE']._serialized_end=3950
+  _globals['_OUTCOME']._serialized_start=3430
+  _globals['_OUTCOME']._serialized_end=3539
+  _globals['_RECOVERYCLASS']._serialized_start=3542
+  _globals['_RECOVERYCLASS']._serialized_end=3728
+  _globals['_EFFECT']._serialized_start=3730
+  _globals['_EFFECT']._serialized_end=3852
+  _globals['_EXECUTIONSTATE']._serialized_start=3855
+  _globals['_EXECUTIONSTATE']._serialized_end=4017
   _globals['_EXECUTETOOLREQUEST']._serialized_start=113
   _globals['_EXECUTETOOLREQUEST']._serialized_end=497
   _globals['_EXECUTETOOLREQUEST_LABELSENTRY']._serialized_start=452
@@ -53,41 +53,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXECUTETOOLRESPONSE']._serialized_start=500
   _globals['_EXECUTETOOLRESPONSE']._serialized_end=1112
   _globals['_RESOLUTION']._serialized_start=1115
-  _globals['_RESOLUTION']._serialized_end=1262
-  _globals['_TOOLERROR']._serialized_start=1264
-  _globals['_TOOLERROR']._serialized_end=1356
-  _globals['_RECOVERY']._serialized_start=1359
-  _globals['_RECOVERY']._serialized_end=1571
-  _globals['_ITEMRESULT']._serialized_start=1573
-  _globals['_ITEMRESULT']._serialized_end=1668
-  _globals['_TRUNCATION']._serialized_start=1670
-  _globals['_TRUNCATION']._serialized_end=1768
-  _globals['_BUDGET']._serialized_start=1771
-  _globals['_BUDGET']._serialized_end=1919
-  _globals['_CONTENTBLOCK']._serialized_start=1922
-  _globals['_CONTENTBLOCK']._serialized_end=2058
-  _globals['_EXECUTETOOLSREQUEST']._serialized_start=2060
-  _globals['_EXECUTETOOLSREQUEST']._serialized_end=2129
-  _globals['_EXECUTETOOLSRESPONSE']._serialized_start=2131
-  _globals['_EXECUTETOOLSRESPONSE']._serialized_end=2204
-  _globals['_TOOL']._serialized_start=2207
-  _globals['_TOOL']._serialized_end=2466
-  _globals['_TOOL_ANNOTATIONSENTRY']._serialized_start=2416
-  _globals['_TOOL_ANNOTATIONSENTRY']._serialized_end=2466
-  _globals['_LISTTOOLSREQUEST']._serialized_start=2468
-  _globals['_LISTTOOLSREQUEST']._serialized_end=2503
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=2505
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=2621
-  _globals['_UNAVAILABLEBACKEND']._serialized_start=2623
-  _globals['_UNAVAILABLEBACKEND']._serialized_end=2673
-  _globals['_GETEXECUTIONREQUEST']._serialized_start=2675
-  _globals['_GETEXECUTIONREQUEST']._serialized_end=2759
-  _globals['_EXECUTION']._serialized_start=2762
-  _globals['_EXECUTION']._serialized_end=3117
-  _globals['_READOUTPUTREQUEST']._serialized_start=3119
-  _globals['_READOUTPUTREQUEST']._serialized_end=3206
-  _globals['_READOUTPUTRESPONSE']._serialized_start=3209
-  _globals['_READOUTPUTRESPONSE']._serialized_end=3361
-  _globals['_TOOLSERVICE']._serialized_start=3953
-  _globals['_TOOLSERVICE']._serialized_end=4362
+  _globals['_RESOLUTION']._serialized_end=1282
+  _globals['_TOOLERROR']._serialized_start=1284
+  _globals['_TOOLERROR']._serialized_end=1376
+  _globals['_RECOVERY']._serialized_start=1379
+  _globals['_RECOVERY']._serialized_end=1591
+  _globals['_ITEMRESULT']._serialized_start=1593
+  _globals['_ITEMRESULT']._serialized_end=1688
+  _globals['_TRUNCATION']._serialized_start=1690
+  _globals['_TRUNCATION']._serialized_end=1788
+  _globals['_BUDGET']._serialized_start=1791
+  _globals['_BUDGET']._serialized_end=1939
+  _globals['_CONTENTBLOCK']._serialized_start=1942
+  _globals['_CONTENTBLOCK']._serialized_end=2078
+  _globals['_EXECUTETOOLSREQUEST']._serialized_start=2080
+  _globals['_EXECUTETOOLSREQUEST']._serialized_end=2149
+  _globals['_EXECUTETOOLSRESPONSE']._serialized_start=2151
+  _globals['_EXECUTETOOLSRESPONSE']._serialized_end=2224
+  _globals['_TOOL']._serialized_start=2227
+  _globals['_TOOL']._serialized_end=2486
+  _globals['_TOOL_ANNOTATIONSENTRY']._serialized_start=2436
+  _globals['_TOOL_ANNOTATIONSENTRY']._serialized_end=2486
+  _globals['_LISTTOOLSREQUEST']._serialized_start=2488
+  _globals['_LISTTOOLSREQUEST']._serialized_end=2523
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=2525
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=2641
+  _globals['_UNAVAILABLEBACKEND']._serialized_start=2643
+  _globals['_UNAVAILABLEBACKEND']._serialized_end=2715
+  _globals['_GETEXECUTIONREQUEST']._serialized_start=2717
+  _globals['_GETEXECUTIONREQUEST']._serialized_end=2801
+  _globals['_EXECUTION']._serialized_start=2804
+  _globals['_EXECUTION']._serialized_end=3159
+  _globals['_READOUTPUTREQUEST']._serialized_start=3161
+  _globals['_READOUTPUTREQUEST']._serialized_end=3273
+  _globals['_READOUTPUTRESPONSE']._serialized_start=3276
+  _globals['_READOUTPUTRESPONSE']._serialized_end=3428
+  _globals['_TOOLSERVICE']._serialized_start=4020
+  _globals['_TOOLSERVICE']._serialized_end=4429
 # @@protoc_insertion_point(module_scope)

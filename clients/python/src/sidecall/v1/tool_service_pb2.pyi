@@ -141,18 +141,20 @@ class ExecuteToolResponse(_message.Message):
     def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ...) -> None: ...
 
 class Resolution(_message.Message):
-    __slots__ = ("by", "reason", "at", "state", "verified_with")
+    __slots__ = ("by", "reason", "at", "state", "verified_with", "claimed_by")
     BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     VERIFIED_WITH_FIELD_NUMBER: _ClassVar[int]
+    CLAIMED_BY_FIELD_NUMBER: _ClassVar[int]
     by: str
     reason: str
     at: _timestamp_pb2.Timestamp
     state: ExecutionState
     verified_with: str
-    def __init__(self, by: _Optional[str] = ..., reason: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[ExecutionState, str]] = ..., verified_with: _Optional[str] = ...) -> None: ...
+    claimed_by: str
+    def __init__(self, by: _Optional[str] = ..., reason: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[ExecutionState, str]] = ..., verified_with: _Optional[str] = ..., claimed_by: _Optional[str] = ...) -> None: ...
 
 class ToolError(_message.Message):
     __slots__ = ("code", "field", "constraint", "received", "hint")
@@ -295,12 +297,14 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ...) -> None: ...
 
 class UnavailableBackend(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "undiscovered")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    UNDISCOVERED_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    undiscovered: bool
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., undiscovered: _Optional[bool] = ...) -> None: ...
 
 class GetExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id")
@@ -337,16 +341,18 @@ class Execution(_message.Message):
     def __init__(self, state: _Optional[_Union[ExecutionState, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., result: _Optional[_Union[ExecuteToolResponse, _Mapping]] = ..., tool_name: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., epoch: _Optional[int] = ..., owner: _Optional[str] = ..., lease_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ReadOutputRequest(_message.Message):
-    __slots__ = ("output_ref", "offset", "limit", "pattern")
+    __slots__ = ("output_ref", "offset", "limit", "pattern", "conversation_id")
     OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     output_ref: str
     offset: int
     limit: int
     pattern: str
-    def __init__(self, output_ref: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., pattern: _Optional[str] = ...) -> None: ...
+    conversation_id: str
+    def __init__(self, output_ref: _Optional[str] = ..., offset: _Optional[int] = ..., limit: _Optional[int] = ..., pattern: _Optional[str] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class ReadOutputResponse(_message.Message):
     __slots__ = ("content", "total_chars", "next_offset", "complete", "data", "media_type", "total_bytes")

@@ -137,7 +137,8 @@ class ToolServiceServicer:
 
     def ReadOutput(self, request, context):
         """ReadOutput pages through an output that was cut, or searches it; also
-        through what is no text. NOT_FOUND when the output has expired or never was.
+        through what is no text. NOT_FOUND when the output has expired, never was, or
+        is of another conversation than the request names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

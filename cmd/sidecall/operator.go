@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sidecall/sidecall/config"
+)
+
+// operatorEnv is where the socket of operators is when a command line does not
+// say.
+const operatorEnv = "SIDECALL_OPERATOR"
+
+// operatorAt says where the sidecar is to be found by those who look after it.
+type operatorAt struct{ addr, config string }
+
+// flags adds --addr and --config to a command that is an operator's.
+func (o *operatorAt) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.addr, "addr", "", "the sidecar's operator socket, unix:///path; without it "+operatorEnv)
+	cmd.Flags().StringVarP(&o.config, "config", "c", "", "the config file of the sidecar, which has the socket; without it and --addr ./"+defaultConfig)
+	cmd.MarkFlagsMutuallyExclusive("addr", "config")
+}
+
+// address is the socket: what --addr says, the config that --config names, what the
+// environment says, the config in the working directory, in this order.
+func (o *operatorAt) address() (string, error) {
+	switch set := os.Getenv(operatorEnv); {
+	case o.addr != "":
+		return o.addr, nil
+	case o.config != "":
+		return operatorOf(o.config)
+	case set != "":
+		return set, nil
+	}
+	if _, err := os.Stat(defaultConfig); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("which sidecar? --addr unix:///path names its operator socket, --config FILE the config that has it; or set %s", operatorEnv)
+	}
+	return operatorOf(defaultConfig)
+}
+
+// operatorOf is the operator socket of a config file. A path in it that is relative
+// is taken from here, as serve takes it from where it was started.
+func operatorOf(path string) (string, error) {
+	cfg, err := config.Load(path)
+	if err != nil {
+		return "", fmt.Errorf("%w\n--addr unix:///path names the operator socket without the config", err)
+	}
+	address, off := cfg.OperatorAddress()
+	if off != "" {
+		return "", fmt.Errorf("%s: the operator's surface is %s", path, off)
+	}
+	return address, nil
+}
