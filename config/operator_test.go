@@ -9,15 +9,15 @@ import (
 func TestWhereOperatorsAreServed(t *testing.T) {
 	long := "/" + strings.Repeat("d", 90) + "/calls.db"
 	for text, want := range map[string]struct{ address, off string }{
-		"operator: unix:///run/op.sock":                            {"unix:///run/op.sock", ""},
-		`operator: "off"`:                                          {"", "off in the config"},
+		"operator: unix:///run/op.sock": {"unix:///run/op.sock", ""},
+		`operator: "off"`:               {"", "off in the config"},
 		"store: {embedded: {path: /var/lib/sidecall/sidecall.db}}": {"unix:///var/lib/sidecall/sidecall.operator.sock", ""},
 		"store: {embedded: {path: /var/lib/calls}}":                {"unix:///var/lib/calls.operator.sock", ""},
 		"store: {embedded: {path: " + long + "}}":                  {"", "systems allow"},
 		"store: {memory: {}}":                                      {"", "set operator: unix:///path"},
 		// Not beside the socket that an agent is given, perhaps with its directory.
-		"listen: [unix:///run/s.sock]\nstore: {redis: {addrs: [\"127.0.0.1:6379\"]}}": {"", "of the kind redis"},
-		"store: {redis: {addrs: [\"127.0.0.1:6379\"]}}\noperator: unix:///run/op.sock":  {"unix:///run/op.sock", ""},
+		"listen: [unix:///run/s.sock]\nstore: {redis: {addrs: [\"127.0.0.1:6379\"]}}":  {"", "of the kind redis"},
+		"store: {redis: {addrs: [\"127.0.0.1:6379\"]}}\noperator: unix:///run/op.sock": {"unix:///run/op.sock", ""},
 	} {
 		cfg, err := Parse("test.yaml", []byte(text), theScene)
 		if err != nil {
