@@ -72,7 +72,7 @@ func send(t *testing.T, s *calltest.Sidecar, batch *sidecallv1.ExecuteToolsReque
 func readBytes(t *testing.T, s *calltest.Sidecar, handle string, limit int64) (whole []byte, mediaType string) {
 	t.Helper()
 	for offset := int64(0); ; {
-		page, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: handle, Offset: offset, Limit: limit})
+		page, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: handle, ConversationId: "c1", Offset: offset, Limit: limit})
 		if err != nil {
 			t.Fatalf("%q at %d: %v", handle, offset, err)
 		}
@@ -384,7 +384,7 @@ func TestNobodyReadsARecordByItsIDs(t *testing.T) {
 	bad = append(bad, guessed[:mark]+strings.Repeat("A", sum)+guessed[mark+sum:]+".1", guessed+".2", guessed+".0", guessed+".-1",
 		guessed+".x", "rec_", "rec_"+base64.RawURLEncoding.EncodeToString(make([]byte, 64)))
 	for _, handle := range bad {
-		if _, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: handle}); status.Code(err) != codes.NotFound {
+		if _, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: handle, ConversationId: "c1"}); status.Code(err) != codes.NotFound {
 			t.Errorf("%q: %v", handle, err)
 		}
 	}

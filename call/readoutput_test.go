@@ -1,12 +1,16 @@
 package call_test
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/backend/builtin"
+	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/testkit/calltest"
@@ -81,7 +85,7 @@ func TestACutOutputCanBeReadToItsEnd(t *testing.T) {
 	}
 	var whole strings.Builder
 	for offset := int64(0); offset < cut.GetOriginalChars(); {
-		page, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: cut.GetOutputRef(), Offset: offset, Limit: 7001})
+		page, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: cut.GetOutputRef(), ConversationId: "c1", Offset: offset, Limit: 7001})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +97,55 @@ func TestACutOutputCanBeReadToItsEnd(t *testing.T) {
 	}
 	if whole.String() != text {
 		t.Error("the pages are not the whole")
+	}
+}
+
+// What a call has returned is read in its own conversation, with its handle from a
+// cut result or from one that did not fit beside others: a handle that a model has
+// found elsewhere, or made up, opens nothing.
+func TestAnOutputIsItsConversationsOwn(t *testing.T) {
+	s := calltest.New(t)
+	withReadOutput(t, s, calltest.NewRoute(t, "get_log", tool.ReadOnly, calltest.Answers(bigText())),
+		calltest.NewRoute(t, "draw", tool.ReadOnly, &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			return backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 2<<20)}}}, nil
+		}}))
+	cut := s.Call(calltest.Request("toolu_1", "get_log")).GetTruncation().GetOutputRef()
+	two := s.ExecuteBatch(t.Context(), []call.Request{
+		call.NewRequest("", calltest.Request("toolu_2", "draw")), call.NewRequest("", calltest.Request("toolu_3", "draw")),
+	})
+	recorded := two[0].GetBlocks()[0].GetOutputRef() + two[1].GetBlocks()[0].GetOutputRef() // of one of them
+	if !strings.HasPrefix(cut, "out_") || !strings.HasPrefix(recorded, "rec_") {
+		t.Fatalf("%q, %q", cut, recorded)
+	}
+	for _, ref := range []string{cut, recorded} {
+		for conversation, want := range map[string]codes.Code{"c1": codes.OK, "": codes.NotFound, "c2": codes.NotFound} {
+			_, err := service(s).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: ref, ConversationId: conversation})
+			if status.Code(err) != want || err != nil && !strings.Contains(err.Error(), "conversation_id") {
+				t.Errorf("%.8s in the conversation %q: %v", ref, conversation, err)
+			}
+			read := calltest.Request("toolu_4"+ref[:3], output.ToolName)
+			read.ConversationId, read.ArgumentsJson = conversation, fmt.Sprintf(`{"output_ref":%q}`, ref)
+			if conversation == "" {
+				continue // a call has one
+			}
+			if res := s.Call(read); res.GetIsError() != (want != codes.OK) || res.GetIsError() && calltest.Code(res) != tool.CodeNotFound {
+				t.Errorf("%.8s read in the conversation %q: %s", ref, conversation, res.GetContent())
+			}
+		}
+	}
+}
+
+// A handle that the version before has given out says nothing of its conversation.
+// It is read until it expires.
+func TestAnOutputOfTheVersionBefore(t *testing.T) {
+	if ref := "out_" + rand.Text(); !output.IsOf(ref, "c1") {
+		t.Errorf("%s is not read any more", ref)
+	}
+	ref := output.NewRef("c1")
+	for _, changed := range []string{ref[:len(ref)-8] + "aaaaaaaa", ref[:8] + "A" + ref[9:] + "A", ref[:20]} {
+		if output.IsOf(changed, "c1") {
+			t.Errorf("%s, made of %s, is taken for one of the conversation", changed, ref)
+		}
 	}
 }
 
@@ -141,7 +194,7 @@ func TestReadOutputRefusesWhatItDoesNotHave(t *testing.T) {
 		}
 	}
 	down := calltest.NewOn(t, brokenStore{})
-	if _, err := service(down).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: "out_x"}); status.Code(err) != codes.Unavailable {
+	if _, err := service(down).ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: output.NewRef("")}); status.Code(err) != codes.Unavailable {
 		t.Errorf("the store is down: %v", err)
 	}
 }

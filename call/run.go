@@ -66,7 +66,7 @@ func (c *call) succeed() ending {
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
-		Keep: c.claim != nil, KeepLimit: limits.KeepOutputBytes,
+		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
 		CarryLimit: output.DefaultCarry - items.Bytes,
 	})
 	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}

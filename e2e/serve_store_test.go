@@ -71,7 +71,7 @@ func TestServeReplaysAfterARestart(t *testing.T) {
 		}
 		if ref := firsts["cut"].GetTruncation().GetOutputRef(); ref == "" {
 			t.Error("the long output was not kept")
-		} else if page, err := s.Client.ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: ref}); err != nil || page.GetContent() == "" {
+		} else if page, err := s.Client.ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: ref, ConversationId: "c"}); err != nil || page.GetContent() == "" {
 			t.Errorf("the kept output, after it was %s: %v, %v", end.how, page, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"crypto/rand"
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/backend"
@@ -47,8 +46,10 @@ type Input struct {
 	Secrets Secrets
 	// Untrusted output is wrapped in a boundary.
 	Untrusted bool
-	// Keep says that a cut output will be kept, so that the notice may name it.
-	Keep bool
+	// Keep says that a cut output will be kept, so that the notice may name it;
+	// Conversation is whose it is: see NewRef.
+	Keep         bool
+	Conversation string
 	// KeepLimit bounds Kept, in bytes; 0 means DefaultKeep.
 	KeepLimit int64
 	// CarryLimit bounds Content, Blocks and StructuredJSON together, in bytes; 0
@@ -96,10 +97,6 @@ func (in *Input) contentMost() int64 { return in.CarryLimit / 3 * 2 }
 func (in *Input) contentRoom() int64 {
 	return min(in.contentMost(), int64(in.Limit)*utf8.UTFMax)
 }
-
-// NewRef returns the handle of a kept output: "out_" and 128 random bits or
-// more, of [A-Za-z0-9_-]. Who does not have it cannot guess it.
-func NewRef() string { return "out_" + rand.Text() }
 
 func (in *Input) fill() {
 	if in.Limit <= 0 {

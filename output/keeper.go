@@ -4,7 +4,8 @@ package output
 type keeper struct {
 	ref   string // once there is something
 	parts []piece
-	room  int64 // in bytes
+	room  int64  // in bytes
+	of    string // conversation
 }
 
 // newKeeper returns the keeper of a result; text is how many bytes its text may
@@ -13,7 +14,7 @@ func newKeeper(in *Input) keeper {
 	if !in.Keep {
 		return keeper{}
 	}
-	return keeper{room: in.KeepLimit - textBytes(in)}
+	return keeper{room: in.KeepLimit - textBytes(in), of: in.Conversation}
 }
 
 // textBytes is about how long a text the reply makes.
@@ -33,7 +34,7 @@ func (k *keeper) keep(name, mediaType string, data []byte) (handle string) {
 	}
 	k.room -= size
 	if k.ref == "" {
-		k.ref = NewRef()
+		k.ref = NewRef(k.of)
 	}
 	k.parts = append(k.parts, piece{Name: name, MediaType: mediaType, data: data})
 	return PartRef(k.ref, name)

@@ -51,7 +51,7 @@ func TestTheWidestNoticeIsWide(t *testing.T) {
 
 // The complete notice with its boundary, at the widest, fits MinLimit.
 func TestMinLimitIsEnough(t *testing.T) {
-	n := notice{total: 1 << 30, atLeast: true, ref: NewRef(), keptChars: 1 << 29}
+	n := notice{total: 1 << 30, atLeast: true, ref: NewRef("c1"), keptChars: 1 << 29}
 	boundary := newBoundary()
 	if got := boundary.chars() + n.widest(full) + separator(full) + leastBody[full]; got > MinLimit {
 		t.Errorf("the boundary and the notice take %d characters, MinLimit is %d", got, MinLimit)

@@ -101,7 +101,7 @@ func (s *shaping) keep() {
 	if !s.in.Keep || len(s.doc.body) == 0 {
 		return
 	}
-	s.out.Ref = cmp.Or(s.doc.keeper.ref, NewRef())
+	s.out.Ref = cmp.Or(s.doc.keeper.ref, NewRef(s.in.Conversation))
 	s.out.Kept = s.doc.body
 	s.out.KeptComplete = !s.doc.cut
 	if most := s.in.KeepLimit - s.doc.keeper.bytes(); int64(len(s.doc.body)) > most {

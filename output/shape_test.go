@@ -290,7 +290,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 func TestRefsCannotBeGuessed(t *testing.T) {
 	form, seen := regexp.MustCompile(`^out_[A-Za-z0-9_-]{22,}$`), map[string]bool{}
 	for range 1000 {
-		ref := NewRef()
+		ref := NewRef("c1")
 		if !form.MatchString(ref) || seen[ref] {
 			t.Fatalf("ref %q", ref)
 		}

@@ -88,10 +88,11 @@ func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequ
 	if req.GetOutputRef() == "" {
 		return nil, status.Error(codes.InvalidArgument, "output_ref: is required: send the one from truncation, a block or structured_output_ref")
 	}
-	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe}.Read(ctx, tenant(ctx), req.GetOutputRef())
+	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe}.Read(ctx, tenant(ctx), req.GetConversationId(), req.GetOutputRef())
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
-		return nil, status.Errorf(codes.NotFound, "no output %s: it has expired, or never was", tool.Quote(req.GetOutputRef()))
+		return nil, status.Errorf(codes.NotFound, "no output %s in the conversation %s: it has expired, never was, or is of another one; conversation_id is that of the call that returned it",
+			tool.Quote(req.GetOutputRef()), tool.Quote(req.GetConversationId()))
 	case err != nil:
 		return nil, storeStatus(ctx)
 	case kept.MediaType != "":

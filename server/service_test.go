@@ -121,7 +121,7 @@ func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
 			block := one.GetBlocks()[0]
 			data := block.GetData()
 			for len(data) < len(image) && block.GetOutputRef() != "" {
-				page, err := client.ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: block.GetOutputRef(), Offset: int64(len(data)), Limit: 1 << 30})
+				page, err := client.ReadOutput(t.Context(), &sidecallv1.ReadOutputRequest{OutputRef: block.GetOutputRef(), ConversationId: "c1", Offset: int64(len(data)), Limit: 1 << 30})
 				if err != nil || page.GetMediaType() != "image/png" {
 					t.Fatal(page.GetMediaType(), err)
 				}

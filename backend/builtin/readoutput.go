@@ -26,9 +26,9 @@ type readOutput struct{ outputs Outputs }
 
 // Outputs serve what was kept.
 type Outputs interface {
-	// Read returns what a handle stands for; dedupe.ErrNoOutput when it stands for
-	// nothing.
-	Read(ctx context.Context, tenant, handle string) (output.Kept, error)
+	// Read returns what a handle stands for in a conversation; dedupe.ErrNoOutput
+	// when it stands for nothing there.
+	Read(ctx context.Context, tenant, conversation, handle string) (output.Kept, error)
 }
 
 // NewReadOutput returns the backend of the built-in tool read_output.
@@ -38,12 +38,12 @@ func NewReadOutput(outputs Outputs) backend.Backend { return readOutput{outputs}
 func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
 	ref, _ := in.Parsed["output_ref"].(string)
 	pattern, _ := in.Parsed["pattern"].(string)
-	kept, err := b.outputs.Read(ctx, in.Tenant, ref)
+	kept, err := b.outputs.Read(ctx, in.Tenant, in.Conversation, ref)
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
 		return backend.Reply{}, &tool.Failure{
 			Code: tool.CodeNotFound, Evidence: tool.Definite, CallerFault: true, Field: "output_ref",
-			Constraint: "no output is kept under this output_ref: it has expired, or never was", Message: ref,
+			Constraint: "no output of this conversation is kept under this output_ref: it has expired, or never was", Message: ref,
 			Hint: "Use an output_ref exactly as a notice gave it; if it has expired, call the tool again for less at a time.",
 		}
 	case err != nil:

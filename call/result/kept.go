@@ -18,13 +18,19 @@ import (
 // cut, and, of results that did not fit beside others, the record of the call.
 type Outputs struct{ Dedupe *dedupe.Dedupe }
 
-// Read returns what a handle stands for; dedupe.ErrNoOutput when it stands for
-// nothing, or nothing any more.
-func (o Outputs) Read(ctx context.Context, tenant, handle string) (output.Kept, error) {
+// Read returns what a handle stands for in a conversation of a tenant;
+// dedupe.ErrNoOutput when it stands for nothing there, or nothing any more.
+func (o Outputs) Read(ctx context.Context, tenant, conversation, handle string) (output.Kept, error) {
 	ref, part := output.SplitRef(handle)
 	if key, sum, ok := recorded(ref); ok {
+		if key.Conversation != conversation {
+			return output.Kept{}, dedupe.ErrNoOutput
+		}
 		key.Tenant = tenant
 		return o.recorded(ctx, key, sum, part)
+	}
+	if !output.IsOf(ref, conversation) {
+		return output.Kept{}, dedupe.ErrNoOutput
 	}
 	stored, err := o.Dedupe.Output(ctx, tenant, ref)
 	if err != nil {

@@ -86,7 +86,8 @@ export class Client {
    */
   constructor(target = DEFAULT_TARGET, options = {}) {
     const { credentials = grpc.credentials.createInsecure(), channel = {} } = checked(options, optionFields)
-    /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput. */
+    /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput (with the
+     * conversationId of its call). */
     this.stub = new ToolService(target.replace(/^tcp:\/\//, ''), credentials, {
       // There is one retry layer, and it is in the sidecar.
       'grpc.enable_retries': 0,

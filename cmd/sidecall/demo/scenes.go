@@ -120,7 +120,7 @@ func hugeOutput(ctx context.Context, s *stage) error {
 	var whole strings.Builder
 	pages := 0
 	for offset := int64(0); ; pages++ {
-		page, err := s.sidecar.client.ReadOutput(ctx, &sidecallv1.ReadOutputRequest{OutputRef: cut.GetOutputRef(), Offset: offset, Limit: 500_000})
+		page, err := s.sidecar.client.ReadOutput(ctx, &sidecallv1.ReadOutputRequest{OutputRef: cut.GetOutputRef(), ConversationId: "demo", Offset: offset, Limit: 500_000})
 		if err != nil {
 			return err
 		}

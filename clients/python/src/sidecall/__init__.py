@@ -86,7 +86,8 @@ class Client:
         else:
             self._channel = grpc.secure_channel(address, credentials, options=everything)
         #: The generated stub, for what has no method here: GetExecution ("did
-        #: it run?") and ReadOutput (pages of an output that was cut).
+        #: it run?") and ReadOutput (pages of an output that was cut;
+        #: with the conversation_id of its call).
         self.stub = pb_grpc.ToolServiceStub(self._channel)
 
     def execute_tool(
