@@ -12,7 +12,7 @@ import (
 
 // openDedupe opens the store and the journal and what keeps the records of calls
 // in them. Closing it closes them.
-func openDedupe(cfg *config.Config, t *telemetry.Telemetry) (*dedupe.Dedupe, error) {
+func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*dedupe.Dedupe, error) {
 	store, err := openStore(cfg, t)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,17 @@ func openDedupe(cfg *config.Config, t *telemetry.Telemetry) (*dedupe.Dedupe, err
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Retention: cfg.Retention, Incarnation: incarnation(),
+		Instance: shared(cfg, instance), Who: self(), Gone: gone,
 	}), nil
+}
+
+// shared is the instance where other processes may be the same one: an embedded
+// store is locked by its process, and memory is its process's own.
+func shared(cfg *config.Config, instance string) string {
+	if cfg.Store.Kind() != "redis" {
+		return ""
+	}
+	return instance
 }
 
 // maxLateBytes is what may wait in memory for a disk that stands still.
@@ -41,9 +51,5 @@ func lateBytes(cfg *config.Config) int64 {
 
 // incarnation names this process in the records it owns.
 func incarnation() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
+	return fmt.Sprintf("%s-%d", hostName(), os.Getpid())
 }

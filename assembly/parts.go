@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
@@ -13,8 +14,9 @@ import (
 
 // parts are what the fronts stand on: a generation, and what is the process's.
 type parts struct {
-	config *config.Config
-	drain  *server.Drain
+	config   *config.Config
+	instance string // see instance
+	drain    *server.Drain
 	// life ends, by endLife, what goes on without its caller.
 	life       context.Context //nolint:containedctx // the process's, not a call's
 	endLife    context.CancelFunc
@@ -35,8 +37,12 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
 		return err
 	}
-	if p.dedupe, err = openDedupe(p.config, p.telemetry); err != nil {
+	p.instance = instance(p.config)
+	if p.dedupe, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
 		return err
+	}
+	if err := p.dedupe.Alone(ctx); err != nil {
+		return fmt.Errorf("store: redis: %w", err)
 	}
 	readOutput, err := builtIn(p.dedupe)
 	if err != nil {

@@ -35,7 +35,8 @@ func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, 
 		return nil, errors.Join(err, s.Stop(ctx))
 	}
 	s.parts.telemetry.Logger.Info("ready", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
-		"operator", s.operator, "store", cfg.Store.Kind(), "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
+		"operator", s.operator, "instance", s.parts.instance, "store", cfg.Store.Kind(),
+		"tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
 	return s, nil
 }
 
@@ -69,6 +70,9 @@ func (s *Sidecar) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		logger.Info("draining")
 		return nil
+	case err := <-s.parts.dedupe.Ousted():
+		logger.Error("stopping", "error", err)
+		return err
 	case err := <-s.fronts.failed:
 		logger.Error("stopping", "error", err)
 		return err

@@ -47,6 +47,7 @@ type Config struct {
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
 	Operator       Text               `yaml:"operator" doc:"The socket of those who look after the sidecar, unix:///path (mode 0600), or off: OperatorService is served there and nowhere else. Without this key: beside the file of the embedded store, /dir/sidecall.operator.sock for /dir/sidecall.db; off with another store." format:"operator"`
 	Identity       Identity           `yaml:"identity" doc:"What a call has to say of itself."`
+	Instance       Text               `yaml:"instance" doc:"The name of this sidecar among those on one Redis: of two processes with one name only one lives, and the next decides at once what the one before it left. Without this key: the host name and the first listen address; with port 0 there, a name that nobody else has." format:"instance"`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
 	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`

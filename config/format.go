@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // format is a named rule of strings.
@@ -26,6 +27,9 @@ func refOr(pattern string) string { return `\$\{|` + pattern }
 // systems have a little less.
 const maxSocketPath = 103
 
+// MaxInstanceBytes bounds the name of an instance.
+const MaxInstanceBytes = 200
+
 // formats are the rules that format and keys tags name.
 var formats = compile(map[string]*format{
 	"name":         {expect: "1 to 64 letters, digits, _ or -", pattern: `^[a-zA-Z0-9_-]{1,64}$`},
@@ -35,6 +39,7 @@ var formats = compile(map[string]*format{
 	"header":       {expect: "a header name such as X-Api-Key", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
 	"exit_code":    {expect: "an exit code from 1 to 255", pattern: `^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`},
 	"nonempty":     {expect: "a string that is not empty", pattern: `[^\x00]`},
+	"instance":     {expect: "1 to 200 bytes without control characters", pattern: `^[^\x00-\x1f\x7f]{1,200}$`, check: checkInstance},
 	"url_path":     {expect: "a path that starts with /", pattern: `^/[^#\s]*$`, check: checkURLPath},
 	"listen":       {expect: "unix:///path or tcp://host:port", pattern: refOr(`^(unix:///|tcp://)`), check: checkListen},
 	"admin":        {expect: "host:port or off", pattern: refOr(`^off$|:[0-9]+$`), check: checkAdmin},
@@ -76,6 +81,16 @@ func (f *format) wrong(value string) string {
 	}
 	if !f.re.MatchString(value) {
 		return "expected " + f.expect
+	}
+	return ""
+}
+
+func checkInstance(value string) string {
+	if len(value) > MaxInstanceBytes {
+		return fmt.Sprintf("the name is %d bytes long: expected at most %d", len(value), MaxInstanceBytes)
+	}
+	if strings.IndexFunc(value, unicode.IsControl) >= 0 {
+		return "expected a name without control characters"
 	}
 	return ""
 }

@@ -63,9 +63,10 @@ func surely(lease time.Duration) time.Duration {
 // Held reports whether the claim is surely still this process's: less than the
 // lease has passed, by the monotonic clock, since the request for it was sent.
 // Whoever is about to start an effect asks this first; a process that was
-// stopped past its lease learns it here.
+// stopped past its lease, or that another has succeeded, learns it here.
 func (c *Claim) Held() bool {
-	return c.process.life.now() < time.Duration(c.heldUntil.Load())
+	p, until, now := c.process, c.heldUntil.Load(), time.Now()
+	return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(now, until-int64(surely(p.options.Lease)))
 }
 
 // Epoch counts the claims of this call; 1 for the first.

@@ -73,28 +73,11 @@ func newCourier(store Store, o Options, l *life) *courier {
 		late: make(chan struct{}, 1), lost: make(chan struct{}, 1), replayPause: replayFirst,
 	}
 	_, c.volatile = o.Journal.(*satchel)
-	c.start(c.giveBackRound)
+	c.life.rounds(c.giveBackRound)
 	if c.journal != nil {
-		c.start(c.replayRound)
+		c.life.rounds(c.replayRound)
 	}
 	return c
-}
-
-// start makes round after round in the background. Each says how long to rest
-// after it, and what ends the rest sooner.
-func (c *courier) start(round func() (rest time.Duration, wake <-chan struct{})) {
-	if !c.life.begin() {
-		return
-	}
-	go func() { // ends at Close
-		defer c.life.tasks.Done()
-		for {
-			rest, wake := round()
-			if c.life.wait(c.life.background, rest, wake) != nil {
-				return
-			}
-		}
-	}()
 }
 
 // nudge gives whoever rests a reason to look, which may have one already.
@@ -157,7 +140,8 @@ func (c *courier) patience() time.Duration {
 // final reports errors that asking again cannot change.
 func final(err error) bool {
 	_, failed := errors.AsType[*FailedError](err)
-	return failed || hopeless(err) || errors.Is(err, ErrClosed)
+	_, ousted := errors.AsType[*RivalError](err)
+	return failed || ousted || hopeless(err) || errors.Is(err, ErrClosed)
 }
 
 // hopeless reports that no store will ever take a request.

@@ -37,10 +37,36 @@ type Dedupe struct{ process }
 // New returns a Dedupe over a store, which is its own from now on: Close closes
 // it.
 func New(store Store, options Options) *Dedupe {
-	d := &Dedupe{process{store: store, options: options.withDefaults(), life: newLife()}}
+	d := &Dedupe{process{store: store, plain: store, options: options.withDefaults(), life: newLife()}}
 	d.flights = flights{byKey: map[Key]*flight{}, lost: map[Key]int{}}
-	d.courier = newCourier(store, d.options, d.life)
+	if d.fence = newFence(store, d.options, d.life); d.fence != nil {
+		d.store = fenced{store, d.fence}
+	}
+	d.courier = newCourier(d.store, d.options, d.life)
+	if d.fence != nil {
+		d.fence.heard = d.courier.heard
+		d.life.rounds(d.fence.round)
+	}
 	return d
+}
+
+// Alone waits until this process is the only one of its instance, until the store
+// does not answer (then it is found out later), or until ctx ends. The error is a
+// *RivalError when another process lives under its name.
+func (d *Dedupe) Alone(ctx context.Context) error {
+	if d.fence == nil {
+		return nil
+	}
+	return d.fence.alone(ctx)
+}
+
+// Ousted gets a *RivalError when another process is this instance: this one does
+// nothing more and is to end. It is nil where there are no instances.
+func (d *Dedupe) Ousted() <-chan error {
+	if d.fence == nil {
+		return nil
+	}
+	return d.fence.ousted
 }
 
 // Join puts a request in the line of those who, in this process, want the same
@@ -60,6 +86,14 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	d.courier.heard(err)
 	if err != nil {
 		return d.courier.lookup(key, err)
+	}
+	if record.State == Claimed && succeeds(d.fence.owner(), record.Owner) && d.fence.confirmed(time.Now()) {
+		now, err := d.Now(ctx)
+		if err != nil {
+			return Record{}, err
+		}
+		record.LeaseUntil = now // its owner is gone
+		record = record.Observed(now)
 	}
 	return record, nil
 }
@@ -103,7 +137,7 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 // Now returns the time of the store, for who compares it with the instants of
 // a record; this process's where the store has no clock of its own.
 func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.store.(Clock); ok {
+	if clock, ok := d.plain.(Clock); ok {
 		return clock.Now(ctx)
 	}
 	return time.Now(), nil
@@ -136,6 +170,9 @@ func (d *Dedupe) Close(ctx context.Context) error {
 	ended, err := d.life.end(ctx)
 	if !ended {
 		return nil
+	}
+	if d.fence != nil && d.flights.idle() {
+		d.fence.resign(ctx)
 	}
 	return errors.Join(err, d.store.Close(), d.courier.close())
 }

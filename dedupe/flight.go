@@ -118,6 +118,13 @@ func (t *flights) atWork(key Key) bool {
 	return ok || t.lost[key] > 0
 }
 
+// idle reports that no call is at work.
+func (t *flights) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byKey) == 0 && len(t.lost) == 0
+}
+
 func (f *flight) wake() {
 	if f.changed != nil {
 		close(f.changed)

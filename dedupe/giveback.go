@@ -35,7 +35,7 @@ type unheard struct {
 
 // giveBack remembers to return what a failed request may have claimed.
 func (c *courier) giveBack(req Request, err error) {
-	if final(err) || errors.Is(err, ErrFull) {
+	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnconfirmed) {
 		return // these say that nothing was claimed
 	}
 	c.keepUnheard(unheard{

@@ -82,6 +82,23 @@ func (l *life) end(ctx context.Context) (ended bool, err error) {
 	return true, err
 }
 
+// rounds makes round after round in the background. Each says how long to rest
+// after it, and what ends the rest sooner.
+func (l *life) rounds(round func() (rest time.Duration, wake <-chan struct{})) {
+	if !l.begin() {
+		return
+	}
+	go func() { // ends at Close
+		defer l.tasks.Done()
+		for {
+			rest, wake := round()
+			if l.wait(l.background, rest, wake) != nil {
+				return
+			}
+		}
+	}()
+}
+
 // untilWoken is a wait that has no end of its own.
 const untilWoken = -1
 

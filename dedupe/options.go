@@ -17,6 +17,18 @@ type Options struct {
 	// Incarnation names this process in the owner of a record, for whoever
 	// looks at one. A random part that no other process has is always added.
 	Incarnation string
+	// Instance names the sidecar of which this process is an incarnation. Another
+	// process of the same instance, before it, is succeeded: what it claimed is
+	// decided without waiting for its leases, and it claims, sends and settles
+	// nothing more. Empty: there is no such thing; likewise where the store keeps no
+	// tenures (Tenures). At most MaxInstanceBytes.
+	Instance string
+	// Who tells others of this process, Gone whether one that says this of itself
+	// provably runs no more; nil: nobody knows.
+	Who  Who
+	Gone func(Who) bool
+	// Tenure is how long this process is the instance without a renewal. Default 5 s.
+	Tenure time.Duration
 	// MaxWait bounds one Ticket.Wait whose context has no (or a very late)
 	// deadline. Default 10 min.
 	MaxWait time.Duration
@@ -40,6 +52,9 @@ func (o Options) withDefaults() Options {
 		o.Retention = 24 * time.Hour
 	}
 	o.Retention = max(o.Retention, o.Lease)
+	if o.Tenure <= 0 {
+		o.Tenure = defaultTenure
+	}
 	if o.MaxWait <= 0 {
 		o.MaxWait = 10 * time.Minute
 	}

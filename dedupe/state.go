@@ -24,6 +24,8 @@ import (
 //	NOT_RUN                                 another          Won, CLAIMED, epoch+1
 //	UNKNOWN                                 anyone           OutcomeUnknown
 //	DONE                                    anyone           Replay
+//
+// To a later incarnation of its owner's instance (incarnation.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
 		return r.claim(req, now), Won, true
@@ -57,7 +59,7 @@ func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 		// nothing yet, so its lease may start over even when it has run out.
 		r.LeaseUntil = now.Add(req.Lease)
 		return r, Won, true
-	case now.Before(r.LeaseUntil):
+	case now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner):
 		return r, InFlight, false
 	case !r.Effect.Repeatable() || !req.Effect.Repeatable():
 		// The tool may have been declared anew since: the stricter of what it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/failpoint"
@@ -142,6 +143,10 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 			t.process.courier.giveBack(t.request, failure)
 		}
 	}()
+	if p := t.process; p.fence != nil && strings.HasPrefix(t.request.Owner, p.options.Incarnation) {
+		// Nothing was claimed under it: it was made before there was an incarnation.
+		t.request.Owner = p.newOwner()
+	}
 	failpoint.Hit(failpoint.AdmissionUnsent)
 	answer, err := t.process.store.Admit(ctx, t.request)
 	failpoint.Hit(failpoint.AdmissionDurable)

@@ -43,6 +43,7 @@ type Store struct {
 	mu          sync.Mutex
 	closed      bool
 	records     map[dedupe.Key]record
+	tenures     map[string]dedupe.Tenure
 	recordQueue deadlines[dedupe.Key]
 	outputs     map[outputKey]output
 	outputQueue deadlines[outputKey]
@@ -79,6 +80,7 @@ func New(options Options) *Store {
 		options: options,
 		born:    time.Now(),
 		records: map[dedupe.Key]record{},
+		tenures: map[string]dedupe.Tenure{},
 		outputs: map[outputKey]output{},
 	}
 }

@@ -17,7 +17,7 @@ if stored then
       -- It did not hear the answer; it has started nothing.
       store(retention, '', CLAIMED, was, waited, 0, e, started, 0, leased, print, holder, name, charges)
       return {WON, e, started, leased}
-    elseif now < lease then
+    elseif now < lease and not succeeds(owner, holder) then
       if waited == 0 then
         -- For the sake of a hint: a full server need not take it.
         redis.pcall('SETRANGE', KEYS[1], WAITED_AT, '\1')

@@ -9,6 +9,8 @@ import (
 var (
 	//go:embed record.lua
 	recordSource string
+	//go:embed succeeds.lua
+	succeedsSource string
 	//go:embed admit.lua
 	admitSource string
 	//go:embed settle.lua
@@ -21,13 +23,16 @@ var (
 	lookupSource string
 	//go:embed output.lua
 	outputSource string
+	//go:embed tenure.lua
+	tenureSource string
 
-	admitScript   = newScript(recordSource + admitSource)
+	admitScript   = newScript(recordSource + succeedsSource + admitSource)
 	settleScript  = newScript(recordSource + settleSource)
 	renewScript   = newScript(recordSource + renewSource)
 	restoreScript = newScript(recordSource + restoreSource)
 	lookupScript  = newScript(recordSource + lookupSource)
 	outputScript  = newScript(outputSource)
+	tenureScript  = newScript(tenureSource)
 )
 
 // script is a Lua script. It is called by its hash; a server that does not know

@@ -54,6 +54,8 @@ func Run(t *testing.T, h Harness) {
 		{"one winner among many", oneWinner},
 		{"settlement races expiry", settlementRacesExpiry},
 		{"a crowd takes over an expired claim", takeover},
+		{"the next incarnation decides at once", succession},
+		{"one process is an instance at a time", tenures},
 		{"keys do not run into each other", distinctKeys},
 		{"results come back byte for byte", exactResults},
 		{"times are the store's", times},

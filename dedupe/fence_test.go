@@ -1,0 +1,336 @@
+package dedupe_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/dedupe/storetest"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// line is a wire that carries bids too, and can forget the tenure. What is cut off
+// behind a line of its own is as good as stopped.
+type line struct {
+	wire
+
+	bids   atomic.Int32
+	forget atomic.Bool
+}
+
+func (l *line) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+	if err := l.pass(ctx, &l.bids); err != nil {
+		return before, after, 0, err
+	}
+	tenures := l.Store.(dedupe.Tenures)
+	if l.forget.Swap(false) {
+		tenures = memory.New(memory.Options{})
+	}
+	before, after, standing, err = tenures.Bid(ctx, bid)
+	return before, after, standing, l.answer(err)
+}
+
+// succession is a store on which processes follow each other as one instance.
+type succession struct {
+	*testing.T
+	store *memory.Store
+}
+
+func successions(t *testing.T, f func(t *testing.T, s *succession)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f(t, &succession{T: t, store: memory.New(memory.Options{})})
+		synctest.Wait()
+	})
+}
+
+// incarnation is one of them.
+type incarnation struct {
+	*dedupe.Dedupe
+	line *line
+}
+
+// hour is a lease that nobody could wait for.
+const hour = time.Hour
+
+// begin begins a process, which is ended at the end of the test; gone says that
+// its predecessor provably runs no more.
+func (s *succession) begin(name string, gone bool) *incarnation {
+	s.Helper()
+	i := &incarnation{line: &line{wire: wire{Store: open{s.store}}}}
+	i.Dedupe = dedupe.New(i.line, dedupe.Options{
+		Incarnation: name, Instance: "shop", Lease: hour, Who: dedupe.Who{Host: name, PID: 7},
+		Gone: func(dedupe.Who) bool { return gone },
+	})
+	s.Cleanup(func() { _ = i.Close(context.Background()) }) // what is asked after Close is its own test
+	return i
+}
+
+// open is a store that others go on with when one of them closes it.
+type open struct{ *memory.Store }
+
+func (open) Close() error { return nil }
+
+// alone waits until a process is the only one, and returns how long that took.
+func (s *succession) alone(i *incarnation) time.Duration {
+	s.Helper()
+	began := time.Now()
+	if err := i.Alone(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// dies: nothing more comes of the process, and nothing that it claimed is settled.
+func (i *incarnation) dies() { i.line.down.Store(true) }
+
+func TestTheNextIncarnationDecidesAtOnce(t *testing.T) {
+	for name, effect := range map[string]tool.Effect{"once": tool.NonIdempotent, "keyed": tool.Keyed} {
+		t.Run(name, func(t *testing.T) {
+			successions(t, func(t *testing.T, s *succession) {
+				first := s.begin("first", false)
+				s.alone(first)
+				win(t, first.Dedupe, refund(effect))
+				first.dies()
+				second := s.begin("second", true)
+				if took := s.alone(second); took != 0 {
+					t.Errorf("a predecessor that is provably gone was waited for: %v", took)
+				}
+				if record, err := second.Lookup(t.Context(), refund(effect).Key); err != nil || record.State == dedupe.Claimed {
+					t.Errorf("before anybody asks for it, the call is %v, %v", record.State, err)
+				}
+				if effect == tool.NonIdempotent {
+					expect(t.Context(), t, second.Dedupe, refund(effect), dedupe.OutcomeUnknown)
+					return
+				}
+				claim := win(t, second.Dedupe, refund(effect))
+				if claim.Epoch() != 2 {
+					t.Errorf("epoch %d", claim.Epoch())
+				}
+				settle(t, claim, dedupe.Done, "ok")
+			})
+		})
+	}
+}
+
+// Another instance has to wait for the lease, and an earlier incarnation for the
+// one after it.
+func TestOnlyTheNextIncarnationDecides(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, here, _ *dedupe.Dedupe) {
+		win(t, here, refund(tool.Keyed))
+		other := dedupe.New(w, dedupe.Options{Incarnation: "another"})
+		defer func() { _ = other.Close(context.Background()) }()
+		expect(within(time.Second), t, other, refund(tool.Keyed), dedupe.InFlight)
+	})
+}
+
+func TestAPredecessorThatMayLiveIsWaitedFor(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		time.Sleep(time.Minute)
+		first.dies()
+		second := s.begin("second", false)
+		if took := s.alone(second); took < 4*time.Second || took > 6*time.Second {
+			t.Errorf("waited %v for a tenure of 5 s", took)
+		}
+	})
+}
+
+func TestTwoOfOneNameAreToldApart(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		claim := win(t, first.Dedupe, refund(tool.NonIdempotent))
+		second := s.begin("second", false)
+		rival, ok := errors.AsType[*dedupe.RivalError](second.Alone(t.Context()))
+		if !ok || rival.Other.Host != "first" || rival.Other.PID != 7 || rival.Instance != "shop" {
+			t.Fatalf("the second is told %v", rival)
+		}
+		other := refund(tool.NonIdempotent)
+		other.Key.ID = "another"
+		if _, _, err := storetest.Admit(t.Context(), second.Dedupe, other); !errors.Is(err, dedupe.ErrUnconfirmed) {
+			t.Errorf("a claim of the second: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if !claim.Held() {
+			t.Error("the first does not hold its claim any more")
+		}
+		settle(t, claim, dedupe.Done, "ok")
+		// It can still be asked what is known.
+		expect(t.Context(), t, second.Dedupe, refund(tool.NonIdempotent), dedupe.Replay)
+	})
+}
+
+// Two that start at the same instant: one of them does.
+func TestTwoStartsAtOnce(t *testing.T) {
+	for name, gone := range map[string]bool{"their predecessor may live": false, "one knows that it is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			successions(t, func(t *testing.T, s *succession) {
+				before := s.begin("before", false)
+				s.alone(before)
+				before.dies()
+				processes := []*incarnation{s.begin("a", gone), s.begin("b", false), s.begin("c", false)}
+				refused := 0
+				for _, p := range processes {
+					if err := p.Alone(t.Context()); err != nil {
+						refused++
+					}
+				}
+				if refused != len(processes)-1 {
+					t.Errorf("%d of %d were refused", refused, len(processes))
+				}
+			})
+		})
+	}
+}
+
+// A process that was stopped, and goes on after another has succeeded it, finds
+// that out by itself, and nothing of it reaches the store any more.
+func TestAStoppedPredecessorDoesNothing(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		claim := win(t, first.Dedupe, refund(tool.NonIdempotent))
+		first.line.down.Store(true)
+		time.Sleep(4 * time.Second)
+		if !claim.Held() {
+			t.Error("not held within its tenure")
+		}
+		time.Sleep(2 * time.Second)
+		if claim.Held() {
+			t.Error("held after its tenure, though its lease runs")
+		}
+		second := s.begin("second", false)
+		s.alone(second)
+		expect(t.Context(), t, second.Dedupe, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
+
+		admits, settles, renews := first.line.admits.Load(), first.line.settles.Load(), first.line.renews.Load()
+		first.line.down.Store(false)
+		if claim.Held() {
+			t.Error("held as soon as it goes on")
+		}
+		if v, err := claim.Settle(within(time.Second), dedupe.Settlement{State: dedupe.Done, Result: []byte("late")}); err == nil {
+			t.Errorf("its settlement is %v", v)
+		}
+		rival, ok := errors.AsType[*dedupe.RivalError](<-first.Ousted())
+		if !ok || rival.Other.Host != "second" {
+			t.Errorf("it ends because of %v", rival)
+		}
+		other := refund(tool.NonIdempotent)
+		other.Key.ID = "another"
+		if a, _, err := storetest.Admit(t.Context(), first.Dedupe, other); !errors.Is(err, dedupe.ErrUnconfirmed) {
+			t.Errorf("a claim of it: %v, %v", a.Verdict, err)
+		}
+		time.Sleep(2 * hour) // beyond every renewal
+		if first.line.admits.Load() != admits || first.line.settles.Load() != settles || first.line.renews.Load() != renews {
+			t.Error("something of it reached the store")
+		}
+		expect(t.Context(), t, second.Dedupe, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
+	})
+}
+
+// A store that is away takes the tenure for a while, and nobody else's is there:
+// what was claimed goes on when it is back, and what ended meanwhile is settled.
+func TestATenureThatLapsesAndGoesOn(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		p := s.begin("only", false)
+		s.alone(p)
+		claim := win(t, p.Dedupe, refund(tool.NonIdempotent))
+		p.line.down.Store(true)
+		time.Sleep(time.Minute)
+		if err := p.Ping(t.Context()); claim.Held() || err == nil {
+			t.Errorf("while its store is away: held %v, ready: %v", claim.Held(), err)
+		}
+		p.line.down.Store(false)
+		time.Sleep(time.Second)
+		if err := p.Ping(t.Context()); !claim.Held() || err != nil {
+			t.Errorf("when its store is back: held %v, %v", claim.Held(), err)
+		}
+		settle(t, claim, dedupe.Done, "ok")
+	})
+}
+
+// A store that has forgotten the tenure may have forgotten another's too.
+func TestATenureThatIsForgotten(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		p := s.begin("only", false)
+		s.alone(p)
+		claim := win(t, p.Dedupe, refund(tool.NonIdempotent))
+		p.line.forget.Store(true)
+		time.Sleep(2 * time.Second)
+		if claim.Held() {
+			t.Error("what was claimed before is held, though another may have had it meanwhile")
+		}
+		later := refund(tool.NonIdempotent)
+		later.Key.ID = "later"
+		if !win(t, p.Dedupe, later).Held() {
+			t.Error("what is claimed after it is not held")
+		}
+		time.Sleep(hour / 2)
+		if !claim.Held() {
+			t.Error("not held though it was renewed since")
+		}
+	})
+}
+
+func TestAStartWithoutItsStore(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		known := s.begin("before", false)
+		s.alone(known)
+		settle(t, win(t, known.Dedupe, refund(tool.NonIdempotent)), dedupe.Done, "ok")
+		if err := known.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		i := &incarnation{line: &line{wire: wire{Store: open{s.store}}}}
+		i.dies()
+		i.Dedupe = dedupe.New(i.line, dedupe.Options{Instance: "shop"})
+		defer func() { _ = i.Close(context.Background()) }()
+		if took := s.alone(i); took != 0 {
+			t.Errorf("waited %v for a store that is away", took)
+		}
+		other := refund(tool.NonIdempotent)
+		other.Key.ID = "another"
+		if _, _, err := storetest.Admit(t.Context(), i.Dedupe, other); err == nil {
+			t.Error("claimed without a store")
+		}
+		i.line.down.Store(false)
+		time.Sleep(time.Second)
+		claim := win(t, i.Dedupe, other)
+		if !claim.Held() {
+			t.Error("not held")
+		}
+		settle(t, claim, dedupe.Done, "ok")
+		expect(t.Context(), t, i.Dedupe, refund(tool.NonIdempotent), dedupe.Replay)
+	})
+}
+
+// Who ends well is succeeded at once; who leaves a call at work is waited for.
+func TestWhoResignsIsNotWaitedFor(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := s.begin("second", false)
+		if took := s.alone(second); took != 0 {
+			t.Errorf("waited %v", took)
+		}
+		win(t, second.Dedupe, refund(tool.NonIdempotent))
+		if err := second.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		third := s.begin("third", false)
+		if took := s.alone(third); took == 0 {
+			t.Error("who may still be sending was not waited for")
+		}
+		expect(t.Context(), t, third.Dedupe, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
+	})
+}

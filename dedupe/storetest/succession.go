@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// succession: the next incarnation of an instance does not wait for the leases of
+// those before it; everybody else does.
+func succession(s *suite) {
+	const holder = "@shop@7.host-1.x.1"
+	for _, owner := range []string{
+		"@shop@8.host-2.y.1", "@shop@10.host-2.y.1", // who comes after it
+		"@shop@7.host-1.x.2", "@shop@6.host-2.y.1", "@shop@07.host-2.y.1", // its own process, and those before it
+		"@shop2@8.host-2.y.1", "@@8.host-2.y.1", "shop-8.y.1", "@shop@8", "@shop@-8.y.1", "@shop@8@9.y.1", "bob", // others
+	} {
+		for _, effect := range effects {
+			id := fmt.Sprintf("%v by %s", effect, owner)
+			claim, next := request(id, holder, effect, long), request(id, owner, effect, long)
+			s.wantVerdict(s.admit(claim), dedupe.Won)
+			now := time.Now()
+			record, _, _ := dedupe.Record{}.Admit(claim, now)
+			want, verdict, _ := record.Admit(next, now)
+			got := s.admit(next)
+			if diff := sameRecord(want, got.Record); got.Verdict != verdict || diff != "" {
+				s.Errorf("%s: got %v, want %v; the record differs (-want +got):\n%s", id, got.Verdict, verdict, diff)
+			}
+			if diff := sameRecord(want, s.lookup(key(id))); diff != "" {
+				s.Errorf("%s: then the record differs (-want +got):\n%s", id, diff)
+			}
+			// Who came before can still say what became of it, unless it runs again.
+			end := settlement(id, holder, 1, dedupe.Done)
+			if _, want, _ := want.Settle(end, now); s.settle(end) != want {
+				s.Errorf("%s: the settlement of its owner is not %v", id, want)
+			}
+		}
+	}
+	// Nor does one whose owner is not known from before there were instances.
+	s.wantVerdict(s.admit(request("old", "host-7.x.1", tool.Keyed, long)), dedupe.Won)
+	s.wantVerdict(s.admit(request("old", "@host-7@8.y.1", tool.Keyed, long)), dedupe.InFlight)
+}
+
+// tenures: one process is an instance at a time, on a store that keeps tenures.
+func tenures(s *suite) {
+	store, ok := s.store.(dedupe.Tenures)
+	if !ok {
+		return
+	}
+	var model dedupe.Tenure
+	bid := func(what string, b dedupe.Bid, want dedupe.Standing) dedupe.Tenure {
+		s.Helper()
+		before, after, standing, err := store.Bid(s.Context(), b)
+		if err != nil || standing != want {
+			s.Fatalf("%s: got %v, %v, want %v", what, standing, err, want)
+		}
+		expected, _ := model.Bid(b, time.Now())
+		if after.Token != expected.Token || after.Renewals != expected.Renewals || after.Who != expected.Who || after.Until.IsZero() != expected.Until.IsZero() {
+			s.Errorf("%s: got %+v, want %+v", what, after, expected)
+		}
+		if before != model {
+			s.Errorf("%s: it was %+v, and is said to have been %+v", what, model, before)
+		}
+		if standing == dedupe.Succeeded && after.Number <= before.Number {
+			s.Errorf("%s: %d succeeds %d", what, after.Number, before.Number)
+		}
+		model = after
+		return after
+	}
+	alice := dedupe.Bid{Instance: "shop {7}/@ü", Token: "alice", Who: `{"host":"a b"} x`, TTL: long, Keep: long}
+	bob := alice
+	bob.Token, bob.Who = "bob", ""
+	first := bid("the first", alice, dedupe.Founded)
+	bid("its answer was lost", alice, dedupe.Holding)
+	alice.Number = first.Number
+	bid("renewed", alice, dedupe.Holding)
+	bid("another", bob, dedupe.Occupied)
+	bob.Gone = first // it has been renewed since
+	bid("another that has seen too little", bob, dedupe.Occupied)
+	bob.Gone = model
+	second := bid("another that knows it is gone", bob, dedupe.Succeeded)
+	bid("who was succeeded", alice, dedupe.Occupied)
+	alice.Resigns = true
+	bid("who was succeeded resigns", alice, dedupe.Occupied)
+	bob.Gone, bob.Number, bob.Resigns = dedupe.Tenure{}, second.Number, true
+	bid("resigns", bob, dedupe.Holding)
+	carol := dedupe.Bid{Instance: alice.Instance, Token: "carol", TTL: s.lease, Keep: long}
+	bid("after who has resigned", carol, dedupe.Succeeded)
+	dave := carol
+	dave.Token, dave.TTL = "dave", long
+	s.await("the tenure is over", func() bool {
+		_, after, standing, err := store.Bid(s.Context(), dave)
+		return err == nil && standing == dedupe.Succeeded && after.Number > model.Number
+	})
+	if _, _, _, err := store.Bid(s.Context(), dedupe.Bid{Instance: "x", Token: "alice"}); !isInvalid(err) {
+		s.Errorf("a bid for no time: got %v", err)
+	}
+	other := alice
+	other.Instance, other.Resigns, other.Number = "shop", false, 0
+	if _, _, standing, err := store.Bid(s.Context(), other); standing != dedupe.Founded || err != nil {
+		s.Errorf("of another instance: got %v, %v", standing, err)
+	}
+}

@@ -1,0 +1,91 @@
+package dedupe
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBid(t *testing.T) {
+	t.Parallel()
+	const ttl = 5 * time.Second
+	hers := Tenure{Number: 7, Token: "hers", Renewals: 3, Until: start.Add(ttl), Who: "her"}
+	resigned, ahead := hers, hers
+	resigned.Until = time.Time{}
+	ahead.Number = Millis(start) + 1000
+	mine := Bid{Instance: "shop", Token: "mine", Who: "me", TTL: ttl, Keep: time.Hour}
+	again, resigns, says, saysOld := mine, mine, mine, mine
+	again.Number, resigns.Number, resigns.Resigns = 9, 9, true
+	says.Gone, saysOld.Gone = hers, Tenure{Token: "hers", Renewals: 2}
+	held := Tenure{Number: 9, Token: "mine", Renewals: 1, Until: start, Who: "me"}
+	early, late := start.Add(time.Second), start.Add(ttl)
+
+	for _, c := range []struct {
+		name     string
+		tenure   Tenure
+		bid      Bid
+		now      time.Time
+		standing Standing
+		number   int64
+		until    time.Time
+	}{
+		{"nobody is known", Tenure{}, mine, early, Founded, Millis(early), early.Add(ttl)},
+		{"it is forgotten", Tenure{}, again, early, Founded, 9, early.Add(ttl)},
+		{"renewed", held, again, early, Holding, 9, early.Add(ttl)},
+		{"renewed after its time", held, again, start.Add(time.Hour), Holding, 9, start.Add(time.Hour + ttl)},
+		{"the answer to the first bid was lost", held, mine, early, Holding, 9, early.Add(ttl)},
+		{"given up", held, resigns, early, Holding, 9, time.Time{}},
+		{"another's", hers, mine, early, Occupied, 7, hers.Until},
+		{"another's, to who had it before", hers, again, late, Occupied, 7, hers.Until},
+		{"another's, to who resigns", resigned, resigns, late, Occupied, 7, time.Time{}},
+		{"its time has passed", hers, mine, late, Succeeded, Millis(late), late.Add(ttl)},
+		{"it was given up", resigned, mine, early, Succeeded, Millis(early), early.Add(ttl)},
+		{"its holder is gone", hers, says, early, Succeeded, Millis(early), early.Add(ttl)},
+		{"its holder was gone, and has renewed it", hers, saysOld, early, Occupied, 7, hers.Until},
+		{"a number ahead of the clock", ahead, mine, late.Add(-time.Nanosecond), Occupied, ahead.Number, ahead.Until},
+		{"and when it is over", ahead, mine, late, Succeeded, Millis(late), late.Add(ttl)},
+		{"and the clock jumped back", ahead, Bid{Token: "mine", Gone: ahead, TTL: ttl}, start.Add(-time.Hour), Succeeded, ahead.Number + 1, start.Add(ttl - time.Hour)},
+	} {
+		next, standing := c.tenure.Bid(c.bid, c.now)
+		if standing != c.standing || next.Number != c.number || !next.Until.Equal(c.until) {
+			t.Errorf("%s: got %v %+v, want %v, number %d, until %v", c.name, standing, next, c.standing, c.number, c.until)
+		}
+		if standing == Occupied && next != c.tenure {
+			t.Errorf("%s: it is changed to %+v", c.name, next)
+		}
+	}
+}
+
+func TestSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		owner, other string
+		want         bool
+	}{
+		{"@shop@2.x.1", "@shop@1.y.1", true},
+		{"@shop@10.x.1", "@shop@9.y.1", true},
+		{"@shop@2.x.1", "@shop@2.x.2", false},
+		{"@shop@1.x.1", "@shop@2.y.1", false},
+		{"@shop@2.x.1", "@shop2@1.y.1", false},
+		{"@shop@2.x.1", "@@1.y.1", false},
+		{"@shop@2.x.1", "shop-17.ABC.1", false}, // of the version before
+		{"shop-17.ABC.1", "@shop@1.y.1", false},
+		{"shop-18.ABC.1", "shop-17.ABC.1", false},
+		{"@shop@2", "@shop@1.y.1", false},
+		{"@shop@2.x.1", "@shop@.y.1", false},
+		{"@shop@2.x.1", "@shop@-1.y.1", false},
+		{"@shop@2.x.1", "@shop@+1.y.1", false},
+		{"", "", false},
+		{"@", "@@", false},
+	} {
+		if got := succeeds(c.owner, c.other); got != c.want {
+			t.Errorf("%q after %q: %v", c.owner, c.other, got)
+		}
+	}
+	for _, name := range []string{"a", "a@1.b", "a%401.b", "@", "%", "%40"} {
+		for _, other := range []string{"a", "a@1.b", "a%401.b", "@", "%", "%40"} {
+			if got := succeeds(ownerOf(name, 2)+"x.1", ownerOf(other, 1)+"y.1"); got != (name == other) {
+				t.Errorf("instance %q after %q: %v", name, other, got)
+			}
+		}
+	}
+}
