@@ -15,6 +15,7 @@ var steps = []step{
 			"kill -9 at random moments under load [redis]",
 			"owner stopped past its lease, then continued [embedded]",
 			"owner stopped past its lease, then continued [redis]",
+			"owner stopped, succeeded by the next process of its instance, then continued [redis]",
 			"panic at every step of a call [embedded]",
 			"panic at every step of a call [redis]",
 			"panic at every call [embedded]",
