@@ -90,8 +90,10 @@ func (c *Client) choose() Operation {
 		return c.renew(key, c.claim[key].Owner, c.claim[key].Epoch)
 	case n < 86:
 		return c.renew(key, c.anyOwner(), c.anyEpoch())
-	case n < 94:
+	case n < 92:
 		return c.resolve(key)
+	case n < 95:
+		return c.restore(key)
 	default:
 		return Operation{Kind: Lookup, Key: key}
 	}
@@ -114,8 +116,10 @@ func (c *Client) chooseHolding(key int) Operation {
 		return c.renew(key, c.anyOwner(), mine.Epoch)
 	case n < 91:
 		return c.giveBack(key, mine.Owner)
-	case n < 95:
+	case n < 94:
 		return c.resolve(key)
+	case n < 97:
+		return c.restore(key)
 	default:
 		return Operation{Kind: Lookup, Key: key}
 	}
@@ -124,7 +128,7 @@ func (c *Client) chooseHolding(key int) Operation {
 func (c *Client) admit(key int) Operation {
 	c.owners++
 	op := Operation{
-		Kind: Admit, Key: key, Owner: owner(c.Phase, c.Number, c.owners), Effect: pick(c.random, c.Effects),
+		Kind: Admit, Key: key, Owner: c.owner(c.Phase, c.Number, c.owners), Effect: pick(c.random, c.Effects),
 		Lease: pick(c.random, c.Leases), Retention: c.Retention,
 	}
 	if c.random.IntN(12) == 0 {
@@ -190,9 +194,26 @@ func (c *Client) renew(key int, owner string, epoch int64) Operation {
 	return Operation{Kind: Renew, Key: key, Owner: owner, Epoch: epoch, Lease: lease}
 }
 
+// longAgo is when a claim was made that the store has never heard of.
+const longAgo = int64(1e12 * time.Millisecond)
+
+// restore says that a claim runs: the last one or, when there is none, one that
+// the store can only have forgotten.
+func (c *Client) restore(key int) Operation {
+	last := c.claim[key]
+	if !last.Heard || last.Verdict != dedupe.Won {
+		last = c.admit(key)
+		last.Epoch, last.Record.Started = c.anyEpoch(), longAgo
+	}
+	return Operation{
+		Kind: Restore, Key: key, Owner: last.Owner, Epoch: last.Epoch, Effect: last.Effect, Content: last.Content,
+		Started: last.Record.Started, Lease: last.Lease, Retention: last.Retention,
+	}
+}
+
 // anyOwner guesses somebody's token.
 func (c *Client) anyOwner() string {
-	return owner(c.random.IntN(c.Phase+1), c.random.IntN(c.Clients), 1+c.random.IntN(3))
+	return c.owner(c.random.IntN(c.Phase+1), c.random.IntN(c.Clients), 1+c.random.IntN(3))
 }
 
 func (c *Client) anyEpoch() int64 { return 1 + c.random.Int64N(3) }
@@ -287,6 +308,15 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		var r dedupe.Record
 		r, err = store.Lookup(ctx, key)
 		o.Record = told(r)
+	case Restore:
+		var r dedupe.Record
+		r, o.OK, err = store.Restore(ctx, dedupe.Restoration{
+			Key: key, Lease: o.Lease, Retention: o.Retention, Claim: dedupe.Record{
+				State: dedupe.Claimed, Epoch: o.Epoch, Owner: o.Owner, Tool: toolOf(o.Content), Effect: o.Effect,
+				Fingerprint: fingerprintOf(o.Content), StartedAt: time.Unix(0, o.Started).UTC(),
+			},
+		})
+		o.Record = told(r)
 	case Reopen, end:
 		panic("an operation that no client makes")
 	default:
@@ -304,7 +334,7 @@ func (c *Client) learn(op Operation) {
 			c.claim[op.Key], c.holds[op.Key] = op, true
 			c.claim[op.Key].Epoch = op.Record.Epoch
 		}
-	case Lookup:
+	case Lookup, Restore:
 		c.seen[op.Key] = op.Record
 	case Settle, Renew:
 		if op.Owner == c.claim[op.Key].Owner && op.OK == (op.Kind == Settle) {
@@ -338,12 +368,16 @@ const (
 	SawLate       = "late settlements"
 	SawResent     = "perhaps sent again"
 	SawReopened   = "reopened"
+	SawRestored   = "restorations"
+	SawThere      = "restorations refused"
+	SawSucceeded  = "decided under a predecessor's lease"
 )
 
 // Needed is what the histories of every store have to show.
 var Needed = []string{
 	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
+	SawRestored, SawThere, SawSucceeded,
 }
 
 // Missing returns what of the names was never seen.
@@ -375,6 +409,10 @@ func (c Coverage) Note(op *Operation, p Plan) {
 		if s := op.Record.State; op.Record.Finished != 0 && (s == dedupe.Unknown || s == dedupe.NotRun) && op.Record.Attempts == 0 {
 			c[SawLost]++
 		}
+	case op.Kind == Restore && op.OK:
+		c[SawRestored]++
+	case op.Kind == Restore:
+		c[SawThere]++
 	case op.Kind == Renew && op.OK:
 		c[SawRenewed]++
 	case op.Kind == Renew:
@@ -396,6 +434,9 @@ var verdictsSeen = map[dedupe.Verdict]string{
 func (c Coverage) noteAdmit(op *Operation) {
 	c[verdictsSeen[op.Verdict]]++
 	r := op.Record
+	if op.Verdict == dedupe.OutcomeUnknown && decides(op.Owner, r.Owner) && r.Finished-r.Started < int64(leastLease) {
+		c[SawSucceeded]++ // nobody's lease can have run out
+	}
 	switch {
 	case op.Verdict == dedupe.Won && r.Epoch > 1:
 		c[SawNextEpoch]++

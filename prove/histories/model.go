@@ -17,6 +17,8 @@
 //	CLAIMED, lease running                  admit by another         in flight, record unchanged
 //	CLAIMED, lease out, non_idempotent¹     admit by another         unknown, UNKNOWN
 //	CLAIMED, lease out, effect may repeat   admit by another         won, epoch+1
+//	CLAIMED, lease running or out           admit by a later         as if it were out
+//	                                        incarnation of its owner
 //	NOT_RUN                                 admit by its owner       in flight, record unchanged
 //	NOT_RUN                                 admit by another         won, epoch+1
 //	NOT_RUN, effect may repeat, sent        admit as non_idempotent  unknown, UNKNOWN, non_idempotent
@@ -32,6 +34,9 @@
 //	any other                               settle, resolve, renew   refused, record unchanged
 //	any                                     lookup                   the record; a claim with its lease out as
 //	                                                                 UNKNOWN, NOT_RUN if its effect may repeat
+//	absent, forgotten                       restore                  CLAIMED, lease from now; UNKNOWN if
+//	                                                                 non_idempotent; owner and epoch as said
+//	any other                               restore                  told, record unchanged
 //	CLAIMED                                 reopen (embedded)        UNKNOWN if non_idempotent, else lease out⁴
 //
 // ¹ by the record or by the request. ² a resolution was wrong, the owner knows
@@ -41,7 +46,7 @@
 // for any epoch in a settlement as NOT_RUN.
 //
 // Hence: DONE never changes; an epoch has one owner, and each claim adds one to
-// it; a running lease is never taken; an expired claim of a non_idempotent call
+// it; a running lease is never taken but by a later incarnation of its owner; an expired claim of a non_idempotent call
 // is claimed again only after somebody said NOT_RUN; nothing is forgotten before
 // its retention is over. Every field of a record that is told is compared.
 //
@@ -228,6 +233,8 @@ func (s state) respond(op *Operation, now span) []outcome {
 		return s.renew(op, now)
 	case Lookup:
 		return s.lookup(now)
+	case Restore:
+		return s.restore(op, now)
 	case Reopen:
 		return s.reopen(now)
 	case end:
@@ -263,12 +270,14 @@ func (s state) admit(op *Operation, now span) []outcome {
 
 // contested: another asks for a claimed call.
 func (s state) contested(op *Operation, now span) (all []outcome) {
-	if early, end := now.before(s.lease); !early.empty() && !end.empty() {
+	late, end := now.notBefore(s.lease)
+	if decides(op.Owner, s.owner) {
+		late, end = now, s.lease // its owner is gone, whatever its lease
+	} else if early, end := now.before(s.lease); !early.empty() && !end.empty() {
 		running := s
 		running.lease = end
 		all = append(all, outcome{next: running, verdict: dedupe.InFlight, now: early})
 	}
-	late, end := now.notBefore(s.lease)
 	if late.empty() || end.empty() {
 		return all
 	}
@@ -358,6 +367,24 @@ func (s state) renew(op *Operation, now span) []outcome {
 	return []outcome{{next: s, ok: true, now: now, leases: true, changes: true, retention: s.retention}}
 }
 
+// restore: an owner says that its claim was forgotten.
+func (s state) restore(op *Operation, now span) []outcome {
+	if s.kind != dedupe.Absent {
+		return []outcome{{next: s, now: now}}
+	}
+	back := state{
+		kind: dedupe.Claimed, epoch: op.Epoch, owner: op.Owner, content: op.Content, effect: op.Effect, clock: s.clock,
+		started: exactly(op.Started),
+	}
+	o := outcome{next: back, ok: true, now: now, changes: true, retention: op.Retention}
+	if op.Effect == tool.NonIdempotent {
+		o.next.kind, o.finishes = dedupe.Unknown, true
+	} else {
+		o.leases = true
+	}
+	return []outcome{o}
+}
+
 func (s state) lookup(now span) (all []outcome) {
 	if s.kind != dedupe.Claimed {
 		return []outcome{{next: s, now: now}}
@@ -401,6 +428,8 @@ func (o outcome) heard(op timed) (state, bool) {
 	case !op.Heard || op.Kind == Reopen:
 	case op.Kind == Settle || op.Kind == Renew:
 		same = op.OK == o.ok
+	case op.Kind == Restore && op.OK != o.ok:
+		same = false
 	case op.Verdict != o.verdict:
 		same = false
 	case o.told != nil:

@@ -24,11 +24,12 @@ const (
 	Settle
 	Renew
 	Lookup
+	Restore
 	Reopen
 	end // of the history
 )
 
-var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Reopen: "reopen", end: "end"}
+var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Restore: "restore", Reopen: "reopen", end: "end"}
 
 // Operation is one request to a store and what was heard of it.
 type Operation struct {
@@ -52,6 +53,8 @@ type Operation struct {
 	Resolves bool
 	Attempts int
 	Result   string
+	// Started is when a claim that is restored was made, as the store has told it.
+	Started int64
 	// Lease and Retention are those of the request.
 	Lease, Retention time.Duration
 
@@ -59,8 +62,8 @@ type Operation struct {
 	// for Error.
 	Heard   bool
 	Verdict dedupe.Verdict // of an Admit
-	OK      bool           // of a Settle: Settled; of a Renew: renewed
-	Record  Record         // of an Admit or a Lookup
+	OK      bool           // of a Settle: Settled; of a Renew: renewed; of a Restore: restored
+	Record  Record         // of an Admit, a Lookup or a Restore
 	Error   string
 	// Broken is an error that the store must never answer here.
 	Broken bool
@@ -131,6 +134,8 @@ func (o *Operation) String() string {
 		fmt.Fprintf(&b, "%s %s@%d %v %q", word, o.Owner, o.Epoch, o.To, o.Result)
 	case Renew:
 		fmt.Fprintf(&b, "renew %s@%d lease=%v", o.Owner, o.Epoch, o.Lease)
+	case Restore:
+		fmt.Fprintf(&b, "restore %s@%d %v lease=%v", o.Owner, o.Epoch, o.Effect, o.Lease)
 	case Lookup, Reopen, end:
 		b.WriteString(kindNames[o.Kind])
 	default:
@@ -149,6 +154,8 @@ func (o *Operation) answer() string {
 		return fmt.Sprintf("%v %v", o.Verdict, o.Record)
 	case o.Kind == Lookup:
 		return o.Record.String()
+	case o.Kind == Restore:
+		return fmt.Sprintf("%t %v", o.OK, o.Record)
 	case o.Kind == Reopen:
 		return "open"
 	default:

@@ -3,6 +3,7 @@ package histories
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -21,6 +22,9 @@ type Plan struct {
 	Leases  []time.Duration
 	// Retention is short in a few histories, so that records are forgotten.
 	Retention time.Duration
+	// Incarnations has clients be incarnations of two instances, which come after
+	// each other and go on all the same.
+	Incarnations bool
 	// Unheard is how many of a thousand operations are given up at a random
 	// moment.
 	Unheard int
@@ -28,12 +32,15 @@ type Plan struct {
 
 var allEffects = []tool.Effect{tool.NonIdempotent, tool.ReadOnly, tool.Idempotent, tool.Keyed}
 
+// leastLease is the shortest that there is.
+const leastLease = 2 * time.Millisecond
+
 // NewPlan makes the plan of a history.
 func NewPlan(seed uint64, history int) Plan {
 	r := rand.New(rand.NewPCG(seed, uint64(history)))
 	p := Plan{
 		Seed: seed, History: history, Keys: 1 + r.IntN(2), Ops: 4 + r.IntN(5),
-		Leases:    []time.Duration{time.Hour, 2 * time.Millisecond, time.Duration(3+r.IntN(15)) * time.Millisecond},
+		Leases:    []time.Duration{time.Hour, leastLease, time.Duration(3+r.IntN(15)) * time.Millisecond},
 		Retention: 24 * time.Hour, Unheard: 40,
 	}
 	switch r.IntN(4) {
@@ -47,6 +54,7 @@ func NewPlan(seed uint64, history int) Plan {
 	if r.IntN(10) == 0 {
 		p.Retention = time.Duration(20+r.IntN(20)) * time.Millisecond
 	}
+	p.Incarnations = r.IntN(3) == 0
 	return p
 }
 
@@ -56,4 +64,26 @@ func (p Plan) Key(key int) dedupe.Key {
 }
 
 // owner is the token of a client's nth claim attempt; others can guess it.
-func owner(phase, client, n int) string { return fmt.Sprintf("p%d.c%d.%d", phase, client, n) }
+func (p Plan) owner(phase, client, n int) string {
+	token := fmt.Sprintf("p%d.c%d.%d", phase, client, n)
+	if p.Incarnations {
+		return fmt.Sprintf("@shop%d@%d.%s", client%2, 8+(client/2+n)%3, token)
+	}
+	return token
+}
+
+// decides reports that an owner is of a later incarnation than another, of the
+// same instance, and need not wait for its lease.
+func decides(owner, other string) bool {
+	of := func(owner string) (instance string, number int, ok bool) {
+		parts := strings.Split(owner, "@")
+		if len(parts) != 3 || parts[0] != "" {
+			return "", 0, false
+		}
+		n, err := fmt.Sscanf(parts[2], "%d.", &number)
+		return parts[1], number, err == nil && n == 1
+	}
+	instance, number, ok := of(owner)
+	earlier, before, known := of(other)
+	return ok && known && instance == earlier && number > before
+}
