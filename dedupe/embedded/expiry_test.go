@@ -60,6 +60,38 @@ func TestExpiredRecordsLeaveTheFile(t *testing.T) {
 	})
 }
 
+// A claim that was forgotten, and whose owner says that it runs, is claimed no
+// more where it is unknown from then on: a file that notes it as open would not be
+// opened again.
+func TestAForgottenClaimIsRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s := open(t, path, Options{})
+		req := brief("x", time.Minute)
+		claim(t, s, req)
+		time.Sleep(time.Minute + sweepSlack/2) // forgotten, and not swept yet
+		record, restored, err := s.Restore(t.Context(), dedupe.Restoration{
+			Key: req.Key, Lease: req.Lease, Retention: time.Hour, Claim: dedupe.Record{
+				State: dedupe.Claimed, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Effect: req.Effect, Fingerprint: req.Fingerprint,
+				StartedAt: time.Now(),
+			},
+		})
+		if err != nil || !restored || record.State != dedupe.Unknown {
+			t.Fatal(record.State, restored, err)
+		}
+		if _, _, claims, _, _, _ := sizes(t, s); claims != 0 {
+			t.Errorf("%d open claims are noted", claims)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := lookup(t, open(t, path, Options{}), "x"); got.State != dedupe.Unknown {
+			t.Errorf("after it was opened again it is %v", got.State)
+		}
+	})
+}
+
 // A record that is kept being renewed is queued again each time it is due.
 func TestRenewedRecordsStay(t *testing.T) {
 	t.Parallel()

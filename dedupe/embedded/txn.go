@@ -222,7 +222,7 @@ func (t *txn) noteClaim(place []byte, from, to dedupe.State) error {
 	switch {
 	case to == dedupe.Claimed:
 		return t.claims.Put(place, nil)
-	case from == dedupe.Claimed:
+	case from == dedupe.Claimed, from == dedupe.Absent: // what was forgotten may have been claimed
 		return t.claims.Delete(place)
 	default:
 		return nil
