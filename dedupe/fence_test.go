@@ -257,6 +257,24 @@ func TestATenureThatLapsesAndGoesOn(t *testing.T) {
 	})
 }
 
+// The answer may have been a long time on its way, in which another could succeed.
+func TestATenureCountsFromTheRequest(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		p := s.begin("only", false)
+		s.alone(p)
+		claim := win(t, p.Dedupe, refund(tool.NonIdempotent))
+		p.line.latency.Store(int64(2 * time.Second))
+		time.Sleep(4 * time.Second) // a renewal was answered
+		p.line.down.Store(true)
+		for held := 0; claim.Held(); held++ {
+			if held > 25 {
+				t.Fatal("held for longer than a tenure after its last renewal was sent, which took 2 s of it")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
 // A store that has forgotten the tenure may have forgotten another's too.
 func TestATenureThatIsForgotten(t *testing.T) {
 	successions(t, func(t *testing.T, s *succession) {

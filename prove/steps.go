@@ -112,13 +112,14 @@ var steps = []step{
 		},
 	},
 	{
-		name: "histories", pkg: "./prove/histories", run: "^Test(Memory|Redis|Embedded|Calls)$",
+		name: "histories", pkg: "./prove/histories", run: "^Test(Memory|Redis|Embedded|Calls|Incarnations)$",
 		short: 6 * time.Minute, full: 40 * time.Minute,
 		rows: []string{
 			"concurrent histories, linearizable [memory]",
 			"concurrent histories, linearizable [redis]",
 			"concurrent histories, linearizable [embedded]",
 			"calls of several processes, stopped past their lease and killed [redis]",
+			"calls of incarnations that are killed, or stopped and succeeded [redis]",
 		},
 	},
 	{

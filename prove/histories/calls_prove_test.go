@@ -32,8 +32,11 @@ const callLease = 60 * time.Millisecond
 // callEvent is something that a caller has seen or done.
 type callEvent struct {
 	History, Client int
-	Kind            callKind
-	Epoch           int64
+	// Instance and PID are of the process, where processes are incarnations.
+	Instance string
+	PID      int
+	Kind     callKind
+	Epoch    int64
 	// Begun and At are CLOCK_MONOTONIC: when the caller asked, and now.
 	Begun, At int64
 	Result    string
@@ -53,6 +56,7 @@ const (
 	settled  callKind = "settled"
 	late     callKind = "superseded"
 	failed   callKind = "no answer"
+	took     callKind = "took its instance over" // of no history
 )
 
 // bounded is a store that remembers how long each lease can be at most.
@@ -80,7 +84,14 @@ func (b *bounded) Renew(ctx context.Context, key dedupe.Key, owner string, epoch
 // makeCalls is a worker's life when it carries out calls.
 func (w *worker) makeCalls() error {
 	store := &bounded{Store: w.store.(*redisstore.Store)}
-	d := dedupe.New(store, dedupe.Options{Lease: callLease})
+	options := dedupe.Options{Lease: callLease}
+	if w.job.Instance != "" {
+		options = incarnationOf(w.job.Instance)
+	}
+	d := dedupe.New(store, options)
+	if err := w.succeed(d); err != nil {
+		return err
+	}
 	orders := gob.NewDecoder(bufio.NewReader(os.Stdin))
 	for {
 		var o Order
@@ -93,7 +104,7 @@ func (w *worker) makeCalls() error {
 		w.orders.Go(func() {
 			var all sync.WaitGroup
 			for _, client := range o.Clients {
-				c := caller{order: o, client: client, dedupe: d, store: store, teller: w.teller}
+				c := caller{order: o, client: client, instance: w.job.Instance, dedupe: d, store: store, teller: w.teller}
 				all.Go(c.call)
 			}
 			all.Wait()
@@ -104,14 +115,15 @@ func (w *worker) makeCalls() error {
 
 // caller makes one call, as a server would.
 type caller struct {
-	order  Order
-	client int
-	dedupe *dedupe.Dedupe
-	store  *bounded
-	teller *teller
-	begun  int64
-	claim  *dedupe.Claim
-	record dedupe.Record
+	order    Order
+	client   int
+	instance string
+	dedupe   *dedupe.Dedupe
+	store    *bounded
+	teller   *teller
+	begun    int64
+	claim    *dedupe.Claim
+	record   dedupe.Record
 }
 
 // callEffect: two calls of three must not be repeated.
@@ -124,7 +136,7 @@ func callEffect(history int) tool.Effect {
 
 func (c *caller) tell(kind callKind, result string) {
 	e := callEvent{
-		History: c.order.History, Client: c.client, Kind: kind, Result: result,
+		History: c.order.History, Client: c.client, Instance: c.instance, PID: os.Getpid(), Kind: kind, Result: result,
 		Begun: c.begun, At: monotonic(), Epoch: c.record.Epoch,
 	}
 	if end, known := c.store.ends.Load(c.record.Owner); known {

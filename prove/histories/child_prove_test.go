@@ -35,6 +35,8 @@ type job struct {
 	Cut bool
 	// Calls has it carry out calls through a dedupe.Dedupe, see calls_prove_test.go.
 	Calls bool
+	// Instance is whose next incarnation the worker is, see incarnations_prove_test.go.
+	Instance string
 }
 
 // message is what a worker tells: one of its fields.

@@ -5,6 +5,7 @@ const (
 	stateMachine = "dedupe/state.go"
 	admitLua     = "dedupe/redisstore/admit.lua"
 	settleLua    = "dedupe/redisstore/settle.lua"
+	succeedsLua  = "dedupe/redisstore/succeeds.lua"
 	renewLua     = "dedupe/redisstore/renew.lua"
 	lookupCodec  = "dedupe/redisstore/codec.go"
 	memoryStore  = "dedupe/memory/memory.go"
@@ -14,6 +15,10 @@ const (
 	original     = "dedupe/embedded/original.go"
 	sealing      = "dedupe/seal.go"
 	claim        = "dedupe/claim.go"
+	incarnation  = "dedupe/incarnation.go"
+	tenure       = "dedupe/tenure.go"
+	fence        = "dedupe/fence.go"
+	fenced       = "dedupe/fenced.go"
 	process      = "dedupe/process.go"
 	ticket       = "dedupe/ticket.go"
 	callTries    = "call/tries.go"
@@ -70,7 +75,10 @@ func machine() []Mutant {
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", memoryHistories),
 		one("state.go: only the request's effect counts", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case !req.Effect.Repeatable():", memoryHistories),
-		one("state.go: a running lease is taken", stateMachine, "case now.Before(r.LeaseUntil):", "case false:", memoryHistories),
+		one("state.go: a running lease is taken", stateMachine, "case now.Before(r.LeaseUntil) &&", "case false &&", memoryHistories),
+		one("state.go: the next incarnation waits for the lease", stateMachine, " && !succeeds(req.Owner, r.Owner):", ":", memoryHistories),
+		short(one("incarnation.go: an earlier incarnation decides too", incarnation, "number > earlier", "number != earlier", memoryHistories)),
+		one("incarnation.go: any instance decides", incarnation, "instance == of && ", "", memoryHistories),
 		one("state.go: a claim is not its owner's own", stateMachine, "case r.Owner == req.Owner:", "case false:", memoryHistories),
 		one("state.go: a late request claims what its owner gave back", stateMachine, "if r.Owner == req.Owner {", "if false {", memoryHistories),
 		one("state.go: what may have run runs again as non_idempotent", stateMachine,
@@ -113,7 +121,10 @@ func scripts() []Mutant {
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", redisHistories),
 		one("admit.lua: only the request's effect counts", admitLua,
 			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif effect == NON_IDEMPOTENT then", redisHistories),
-		one("admit.lua: a running lease is taken", admitLua, "elseif now < lease then", "elseif false then", redisHistories),
+		one("admit.lua: a running lease is taken", admitLua, "elseif now < lease and not", "elseif false and not", redisHistories),
+		one("admit.lua: the next incarnation waits for the lease", admitLua, " and not succeeds(owner, holder)", "", redisHistories),
+		short(one("succeeds.lua: an earlier incarnation decides too", succeedsLua, "tonumber(number) > tonumber(earlier)", "number ~= earlier", redisHistories)),
+		one("succeeds.lua: any instance decides", succeedsLua, "instance == of and ", "", redisHistories),
 		one("admit.lua: a claim is not its owner's own", admitLua, "if holder == owner then", "if false then", redisHistories),
 		one("admit.lua: a late request claims what its owner gave back", admitLua, "elseif owner == holder then", "elseif false then", redisHistories),
 		one("admit.lua: what may have run runs again as non_idempotent", admitLua,
@@ -155,9 +166,16 @@ func stores() []Mutant {
 func layers() []Mutant {
 	return []Mutant{
 		one("dedupe: a claim is always held", claim,
-			"return c.process.life.now() < time.Duration(c.heldUntil.Load())", "return true", heldClaim),
+			"return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(", "return until != 1 || p.fence.covers(", heldClaim),
 		one("dedupe: a claim is always held, seen by calls", claim,
-			"return c.process.life.now() < time.Duration(c.heldUntil.Load())", "return true", callHistories),
+			"return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(", "return until != 1 || p.fence.covers(", callHistories),
+		short(one("fence: a process is never fenced", fence, "return f == nil || int64(f.life.elapsed(now)) < f.until.Load()", "return f == nil || f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", stoppedPredecessor)),
+		one("fence: a process is never fenced, seen by calls", fence, "return f == nil || int64(f.life.elapsed(now)) < f.until.Load()", "return f == nil || f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", incarnations),
+		one("fence: a tenure counts from the answer", fence, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
+		one("fence: what was claimed before the tenure was forgotten is held", fence, "&& claimed >= f.since.Load()", "", forgottenTenure),
+		one("fenced: settles whoever is the instance", fenced, "	if err := s.fence.check(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.Store.Settle", "	return s.Store.Settle", stoppedPredecessor),
+		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid.Gone, now)", "", twoOfOneName),
+		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", stoppedPredecessor),
 		one("dedupe: calls share an owner", process,
 			"strconv.AppendUint(b, p.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,

@@ -44,24 +44,29 @@ type Suite struct {
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
 
-	memoryHistories   = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
-	redisHistories    = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
-	embeddedHistories = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
-	callHistories     = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
-	unsynced          = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
-	fileGone          = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
-	heldClaim         = test("./dedupe", "TestHeldCountsFromTheRequest")
-	sealedRecord      = test("./dedupe", "TestAnyByteOfASealedRecordCounts")
-	forgottenClaim    = test("./dedupe", "TestARunningCallThatTheStoreForgets")
-	longCall          = test("./dedupe", "TestARunningCallOutlivesItsRetention")
-	waiting           = test("./dedupe", "TestWaitingForAnotherProcess")
-	unknownOutcome    = test("./call", "TestAnUnknownOutcomeStaysUnknown")
-	lostClaim         = test("./call", "TestNothingIsSentUnderAClaimThatRanOut")
-	storeDown         = test("./call", "TestTheStoreIsDown")
-	settlement        = test("./call", "TestSettlementOutlivesTheCaller")
-	leaving           = test("./call", "TestACallerThatLeavesThrowsNoResultAway")
-	reusedConnections = test("./backend/httptool", "TestExecuteThenCloseOnAReusedConnectionExecutesOnce")
-	redirects         = test("./backend/httptool", "TestRedirectsOfEffectfulRequestsAreNotFollowed")
+	memoryHistories    = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
+	redisHistories     = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
+	embeddedHistories  = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
+	callHistories      = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
+	incarnations       = Suite{"./prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
+	unsynced           = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
+	fileGone           = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
+	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")
+	stoppedPredecessor = test("./dedupe", "TestAStoppedPredecessorDoesNothing")
+	twoOfOneName       = test("./dedupe", "TestTwoOfOneNameAreToldApart")
+	tenureFromRequest  = test("./dedupe", "TestATenureCountsFromTheRequest")
+	forgottenTenure    = test("./dedupe", "TestATenureThatIsForgotten")
+	sealedRecord       = test("./dedupe", "TestAnyByteOfASealedRecordCounts")
+	forgottenClaim     = test("./dedupe", "TestARunningCallThatTheStoreForgets")
+	longCall           = test("./dedupe", "TestARunningCallOutlivesItsRetention")
+	waiting            = test("./dedupe", "TestWaitingForAnotherProcess")
+	unknownOutcome     = test("./call", "TestAnUnknownOutcomeStaysUnknown")
+	lostClaim          = test("./call", "TestNothingIsSentUnderAClaimThatRanOut")
+	storeDown          = test("./call", "TestTheStoreIsDown")
+	settlement         = test("./call", "TestSettlementOutlivesTheCaller")
+	leaving            = test("./call", "TestACallerThatLeavesThrowsNoResultAway")
+	reusedConnections  = test("./backend/httptool", "TestExecuteThenCloseOnAReusedConnectionExecutesOnce")
+	redirects          = test("./backend/httptool", "TestRedirectsOfEffectfulRequestsAreNotFollowed")
 )
 
 // test is the suite of one test, the one that is about the broken promise: that
