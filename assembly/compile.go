@@ -3,6 +3,7 @@ package assembly
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
@@ -15,26 +16,32 @@ import (
 type complaint func(path []string, err error)
 
 // compileSchema compiles what checks the arguments of a tool.
-func compileSchema(route *catalog.Route) error {
+func compileSchema(route *catalog.Route, patterns *allowance) error {
 	compiled, err := schema.Compile(route.Tool.Name, route.Tool.InputSchema,
 		schema.Options{Sensitive: route.Tool.Policy.Sensitive, Coerce: route.Tool.Policy.Coerce})
 	if err != nil {
 		return err
+	}
+	if err := patterns.take(compiled.Instructions()); err != nil {
+		return fmt.Errorf("tool %s: input_schema: %w", route.Tool.Name, err)
 	}
 	route.Schema = compiled
 	return nil
 }
 
 // compileProgram compiles what reads the replies of a tool.
-func compileProgram(route *catalog.Route, t config.Tool, wrong complaint) {
+func compileProgram(route *catalog.Route, t config.Tool, patterns *allowance, wrong complaint) {
 	rules := replyRules(t)
 	if len(route.Tool.OutputSchema) > 0 {
-		check, err := outputCheck(route.Tool.Name, route.Tool.OutputSchema)
+		compiled, err := schema.CompileOutput(route.Tool.Name, route.Tool.OutputSchema)
+		if err == nil {
+			err = patterns.take(compiled.Instructions())
+		}
 		if err != nil {
 			wrong([]string{"output_schema"}, err)
 			return
 		}
-		rules.Check = check
+		rules.Check = outputCheck(compiled)
 	}
 	program, err := interpret.Compile(rules)
 	if err != nil {
@@ -65,15 +72,30 @@ func replyRules(t config.Tool) interpret.Config {
 }
 
 // outputCheck holds a result against the output schema of its tool.
-func outputCheck(name string, outputSchema json.RawMessage) (func(json.RawMessage) error, error) {
-	compiled, err := schema.CompileOutput(name, outputSchema)
-	if err != nil {
-		return nil, err
-	}
+func outputCheck(compiled *schema.Output) func(json.RawMessage) error {
 	return func(result json.RawMessage) error {
 		if complaint := compiled.ValidateJSON(result); complaint != "" {
 			return errors.New(complaint)
 		}
 		return nil
-	}, nil
+	}
+}
+
+// maxBackendPatterns bounds the instructions of all patterns in the schemas of
+// the tools that one backend has found: some 40 bytes each.
+const maxBackendPatterns = 1_000_000
+
+// allowance is how many instructions patterns may still have; nil is without
+// end, for what the operator wrote.
+type allowance struct{ left int }
+
+func (a *allowance) take(instructions int) error {
+	if a == nil || instructions <= 0 {
+		return nil
+	}
+	if a.left < instructions {
+		return fmt.Errorf("the patterns of this backend's tools have more than %d instructions together", maxBackendPatterns)
+	}
+	a.left -= instructions
+	return nil
 }

@@ -24,10 +24,10 @@ func declaredRoute(h *host, name string, cfg *config.Config, found *problems) *c
 	made, _ := cfg.Tool(name) // it is there: name is from the file
 	route := newRoute(h, made, target)
 	wrong := func(path []string, err error) { found.addEach(err, slices.Concat(at, path)...) }
-	if err := compileSchema(route); err != nil {
+	if err := compileSchema(route, nil); err != nil {
 		wrong([]string{"input_schema"}, err)
 	}
-	compileProgram(route, declared, wrong)
+	compileProgram(route, declared, nil, wrong)
 	compileVerification(route, declared.CallRules, wrong)
 	if len(found.found) > before {
 		return nil

@@ -17,12 +17,13 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config) (
 	var routes []*catalog.Route
 	var errs []error
 	there := make(map[string]bool)
+	patterns := &allowance{maxBackendPatterns}
 	for _, d := range found {
 		as, ok := cfg.Discovered(h.name, d.Name, claimedEffect(d))
 		if !ok {
 			continue
 		}
-		route, err := discoveredRoute(h, d, as)
+		route, err := discoveredRoute(h, d, as, patterns)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -47,16 +48,16 @@ func claimedEffect(d backend.Discovered) *tool.Effect {
 }
 
 // discoveredRoute compiles what a backend found as the config wants it.
-func discoveredRoute(h *host, d backend.Discovered, as config.Discovered) (*catalog.Route, error) {
+func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, patterns *allowance) (*catalog.Route, error) {
 	var errs []error
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
-	if err := compileSchema(route); err != nil {
+	if err := compileSchema(route, patterns); err != nil {
 		errs = append(errs, err)
 	}
 	wrong := func(path []string, err error) {
 		errs = append(errs, fmt.Errorf("tool %s: %s: %w", as.Name, strings.Join(path, "."), err))
 	}
-	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, wrong)
+	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, patterns, wrong)
 	compileVerification(route, as.Rules, wrong)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

@@ -54,7 +54,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
 		return e.unlessKnown(ctx, c, c.noRoom)
 	}
-	if refused := c.validate(); refused != nil {
+	if refused := c.validate(ctx); refused != nil {
 		return e.unlessKnown(ctx, c, always(refused))
 	}
 	ctx, cancel := c.withDeadline(ctx)
@@ -95,8 +95,12 @@ func (c *call) resolve() *response {
 
 // validate checks the arguments. A call that fails here has touched neither
 // the store nor the backend.
-func (c *call) validate() *response {
-	if violations := c.check(); len(violations) > 0 {
+func (c *call) validate(ctx context.Context) *response {
+	violations, err := c.check(ctx)
+	switch {
+	case err != nil:
+		return c.result().Refused(c.notStarted(ctx), 0)
+	case len(violations) > 0:
 		return c.result().Invalid(violations)
 	}
 	if c.ValidateOnly {
@@ -110,19 +114,23 @@ func (c *call) validate() *response {
 	return nil
 }
 
-// check reads the arguments and says what is wrong with them.
-func (c *call) check() []tool.Error {
+// check reads the arguments and says what is wrong with them. It fails when the
+// caller has left before that is known.
+func (c *call) check(ctx context.Context) ([]tool.Error, error) {
 	args, violation := c.route.Schema.ParseArgs(c.Arguments)
 	if violation != nil {
-		return []tool.Error{*violation}
+		return []tool.Error{*violation}, nil
 	}
 	c.args = args // what is refused is logged with its shape too
-	checked, notes, violations := c.route.Schema.Check(args)
+	checked, notes, violations, err := c.route.Schema.CheckWithin(ctx, args, len(c.Arguments))
+	if err != nil {
+		return nil, err
+	}
 	c.notes = notes
 	if len(violations) == 0 {
 		c.args = checked
 	}
-	return violations
+	return violations, nil
 }
 
 // leave gives back whatever the call still holds: its place in line, its seats.

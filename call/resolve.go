@@ -83,7 +83,7 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.takeArguments(req.GetArgumentsJson(), record); err != nil {
+	if err := c.takeArguments(ctx, req.GetArgumentsJson(), record); err != nil {
 		return nil, err
 	}
 	by := c.settledBy(user, req.GetResolvedBy())
@@ -142,7 +142,7 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 
 // takeArguments gives a call the arguments that it had. They are not stored;
 // the fingerprint tells whether they are the same.
-func (c *call) takeArguments(text string, record dedupe.Record) error {
+func (c *call) takeArguments(ctx context.Context, text string, record dedupe.Record) error {
 	v := c.route.Verification
 	switch {
 	case v == nil:
@@ -155,7 +155,11 @@ func (c *call) takeArguments(text string, record dedupe.Record) error {
 		return nil
 	}
 	c.Arguments = text
-	if violations := c.check(); len(violations) > 0 {
+	violations, err := c.check(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(violations) > 0:
 		return fault(Invalid, "arguments_json: %s %s. %s", violations[0].Field, violations[0].Constraint, violations[0].Hint)
 	}
 	canonical, err := schema.Canonical(c.args)

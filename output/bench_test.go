@@ -50,7 +50,7 @@ func BenchmarkPage(b *testing.B) {
 		b.Run(fmt.Sprintf("from %d", offset), func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				if _, wrong := Page(data, offset, 0, ""); wrong != nil {
+				if _, wrong := Page(b.Context(), data, offset, 0, ""); wrong != nil {
 					b.Fatal(wrong)
 				}
 			}
@@ -59,7 +59,7 @@ func BenchmarkPage(b *testing.B) {
 	for name, pattern := range map[string]string{"word": "missing", "anything": "a.*z", "costly": "(a+|l+|e+)+(t+|x+)+z"} {
 		b.Run("search "+name, func(b *testing.B) {
 			for b.Loop() {
-				if _, wrong := Page(data, 0, 0, pattern); wrong != nil {
+				if _, wrong := Page(b.Context(), data, 0, 0, pattern); wrong != nil {
 					b.Fatal(wrong)
 				}
 			}

@@ -68,11 +68,11 @@ func TestATenMebibyteOutputIsKeptWhole(t *testing.T) {
 func readTheEnd(t *testing.T, s Shaped) {
 	t.Helper()
 	total := int64(countChars(s.Kept))
-	page, wrong := Page(s.Kept, total-10, 0, "")
+	page, wrong := Page(t.Context(), s.Kept, total-10, 0, "")
 	if wrong != nil || page.NextOffset != total || !strings.HasSuffix(string(s.Kept), page.Content) {
 		t.Fatalf("%+v, %v", page, wrong)
 	}
-	if _, wrong = Page(s.Kept, 0, 0, "not there"); wrong != nil {
+	if _, wrong = Page(t.Context(), s.Kept, 0, 0, "not there"); wrong != nil {
 		t.Fatal(wrong)
 	}
 }

@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -24,11 +25,12 @@ const (
 // unless the page is smaller than the grapheme. Pages read one after the other,
 // each at the NextOffset of the last, are the whole, exactly.
 //
-// With a pattern (RE2) Content holds the lines that match instead: see search.
+// With a pattern (RE2) Content holds the lines that match instead: see search,
+// which ends with ctx.
 //
 // data is what Shape kept. A parameter that cannot be served is answered by an
 // error for the model, with the parameter as field.
-func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.Error) {
+func Page(ctx context.Context, data []byte, offset, limit int64, pattern string) (PageResult, *tool.Error) {
 	if !utf8.Valid(data) { // not as Shape kept it: damaged on the way
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
@@ -42,7 +44,7 @@ func Page(data []byte, offset, limit int64, pattern string) (PageResult, *tool.E
 	limit = min(limit, MaxPage)
 	start := indexChar(data, int(offset))
 	if pattern != "" {
-		return search(data, place{index: start, char: offset}, total, int(limit), pattern)
+		return search(ctx, data, place{index: start, char: offset}, total, int(limit), pattern)
 	}
 	end := start + indexChar(data[start:], int(limit))
 	if at := clusterFloor(data, end); at > start {

@@ -16,7 +16,7 @@ import (
 func readAll(t *testing.T, data []byte, limit int64) (pages []string) {
 	t.Helper()
 	for offset := int64(0); ; {
-		page, wrong := Page(data, offset, limit, "")
+		page, wrong := Page(t.Context(), data, offset, limit, "")
 		if wrong != nil {
 			t.Fatal(wrong)
 		}
@@ -59,22 +59,22 @@ func TestPagesAreTheWhole(t *testing.T) {
 func TestPageSizes(t *testing.T) {
 	data := []byte(strings.Repeat("0123456789", 100_000))
 	for limit, want := range map[int64]int{0: DefaultPage, 1: 1, 17: 17, MaxPage: MaxPage, 1 << 60: MaxPage} {
-		page, wrong := Page(data, 3, limit, "")
+		page, wrong := Page(t.Context(), data, 3, limit, "")
 		if wrong != nil || len(page.Content) != want || !strings.HasPrefix(page.Content, "3") || page.TotalChars != 1_000_000 {
 			t.Errorf("limit %d: %d characters (%v)", limit, len(page.Content), wrong)
 		}
 	}
-	if page, wrong := Page(data, 1_000_000, 0, ""); wrong != nil || page.Content != "" || page.NextOffset != 1_000_000 {
+	if page, wrong := Page(t.Context(), data, 1_000_000, 0, ""); wrong != nil || page.Content != "" || page.NextOffset != 1_000_000 {
 		t.Errorf("at the end: %+v, %v", page, wrong)
 	}
-	if page, wrong := Page(nil, 0, 0, "x"); wrong != nil || page != (PageResult{}) {
+	if page, wrong := Page(t.Context(), nil, 0, 0, "x"); wrong != nil || page != (PageResult{}) {
 		t.Errorf("of nothing: %+v, %v", page, wrong)
 	}
 }
 
 // A page goes through Shape as every result does; it must not be cut again.
 func TestADefaultPageFitsTheDefaultLimit(t *testing.T) {
-	page, wrong := Page([]byte(strings.Repeat("a line of text\n", 10_000)), 0, 0, "")
+	page, wrong := Page(t.Context(), []byte(strings.Repeat("a line of text\n", 10_000)), 0, 0, "")
 	if wrong != nil {
 		t.Fatal(wrong)
 	}
@@ -105,7 +105,7 @@ func TestWrongParametersAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.want.Code = tool.CodeInvalidArgs
-			page, wrong := Page(data, c.offset, c.limit, c.pattern)
+			page, wrong := Page(t.Context(), data, c.offset, c.limit, c.pattern)
 			if wrong == nil || page != (PageResult{}) {
 				t.Fatalf("got %+v", page)
 			}
@@ -121,7 +121,7 @@ func TestDamagedDataIsServedAsText(t *testing.T) {
 	if got := strings.Join(readAll(t, data, 3), ""); got != "a\uFFFDb\uFFFDc" {
 		t.Errorf("%q", got)
 	}
-	if page, wrong := Page(data, 0, 0, "c"); wrong != nil || !utf8.ValidString(page.Content) {
+	if page, wrong := Page(t.Context(), data, 0, 0, "c"); wrong != nil || !utf8.ValidString(page.Content) {
 		t.Errorf("%+v, %v", page, wrong)
 	}
 }
@@ -131,7 +131,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(strings.Repeat("long ", 500)), int64(0), int64(100), "g")
 	f.Add([]byte("\xff\x80"), int64(0), int64(1), "$")
 	f.Fuzz(func(t *testing.T, data []byte, offset, limit int64, pattern string) {
-		page, wrong := Page(data, offset, limit, pattern)
+		page, wrong := Page(t.Context(), data, offset, limit, pattern)
 		if wrong != nil {
 			if wrong.Code != tool.CodeInvalidArgs || wrong.Field == "" || wrong.Constraint == "" || wrong.Hint == "" || chars(wrong.Received) > 200 {
 				t.Fatalf("%+v", wrong)

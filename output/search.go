@@ -2,12 +2,12 @@ package output
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/sidecall/sidecall/pattern"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -25,11 +25,12 @@ const (
 	// overlap how much of it again with the next: a match longer than that may
 	// be missed where two meet.
 	breath, overlap = 16 << 10, 1 << 10
-	// maxWork bounds a search, in bytes times instructions of the pattern. A
-	// search that reaches it ends early and can be continued.
-	maxWork = 128 << 20
-	// minScan is read in any case, so that a continued search gets on.
-	minScan = 64 << 10
+	// maxInstructions bounds what a pattern compiles to.
+	maxInstructions = 4_000
+	// maxWork bounds a search, in steps of the pattern's machine: about a second
+	// at worst. A search that reaches it ends early and can be continued, since
+	// it has room for one piece whatever the pattern.
+	maxWork = breath*maxInstructions + 16<<20
 )
 
 // place is a position in a text, in bytes and in characters.
@@ -46,8 +47,8 @@ func (p place) advance(data []byte, index int) place {
 // finder collects the lines that match.
 type finder struct {
 	data  []byte
-	re    *regexp.Regexp
-	scan  int // bytes that may still be searched
+	want  *pattern.Pattern
+	meter *pattern.Meter
 	limit int // characters of out
 	out   []byte
 	chars int // of out
@@ -60,45 +61,46 @@ type finder struct {
 // "…" where something is left out; such a line is searched in pieces, and ^ and $
 // match at their ends too. The place counts as the start of a line. NextOffset
 // is where to go on: behind all that was searched.
-func search(data []byte, from place, total int64, limit int, pattern string) (PageResult, *tool.Error) {
-	re, scan, wrong := compile(pattern)
+func search(ctx context.Context, data []byte, from place, total int64, limit int, expression string) (PageResult, *tool.Error) {
+	want, wrong := compile(expression)
 	if wrong != nil {
 		return PageResult{}, wrong
 	}
-	f := finder{data: data, re: re, scan: scan, limit: limit}
-	for more := true; more && from.index < len(data); {
-		from, more = f.line(from, from.index+lineEnd(data[from.index:]))
-	}
+	f := finder{data: data, want: want, meter: pattern.NewMeter(ctx, maxWork), limit: limit}
+	from = f.lines(from)
 	return PageResult{Content: string(f.out), TotalChars: total, NextOffset: from.char, Matches: f.found}, nil
 }
 
-// find looks for the pattern in text, as long as there is work left.
-func (f *finder) find(text []byte) (match []int, ok bool) {
-	if f.scan <= 0 {
-		return nil, false
+// lines searches from a place on, and returns where to go on.
+func (f *finder) lines(from place) place {
+	for more := true; more && from.index < len(f.data); {
+		from, more = f.line(from, from.index+lineEnd(f.data[from.index:]))
 	}
-	f.scan -= len(text) + 1
-	return f.re.FindIndex(text), true
+	return from
 }
 
-// compile returns the pattern and how many bytes it may read.
-func compile(pattern string) (re *regexp.Regexp, scan int, wrong *tool.Error) {
-	if len(pattern) > MaxPattern {
-		return nil, 0, wrongArgument("pattern", fmt.Sprintf("maxLength: %d", MaxPattern), quoted(pattern),
+// find returns where the pattern matches first in text, -1 for nowhere; not ok
+// when there is no work left.
+func (f *finder) find(text []byte) (match int, ok bool) {
+	match = f.want.Find(f.meter, string(text))
+	return match, f.meter.Err() == nil
+}
+
+// compile reads the pattern.
+func compile(expression string) (want *pattern.Pattern, wrong *tool.Error) {
+	if len(expression) > MaxPattern {
+		return nil, wrongArgument("pattern", fmt.Sprintf("maxLength: %d", MaxPattern), quoted(expression),
 			fmt.Sprintf("Shorten the pattern to %d bytes at most, then call read_output again.", MaxPattern))
 	}
-	re, err := regexp.Compile(pattern)
+	want, err := pattern.Compile(expression)
+	if err == nil && want.Size() > maxInstructions {
+		err = fmt.Errorf("its repetitions multiply to more than %d instructions", maxInstructions)
+	}
 	if err != nil {
-		return nil, 0, wrongArgument("pattern", `format: "regex"`, quoted(pattern),
-			Clean([]byte(err.Error()))+". Correct the pattern (RE2 syntax: no lookaround, no backreferences), then call read_output again.")
+		return nil, wrongArgument("pattern", `format: "regex"`, quoted(expression),
+			Clean([]byte("error parsing regexp: "+err.Error()))+". Correct the pattern (RE2 syntax: no lookaround, no backreferences), then call read_output again.")
 	}
-	size := 1
-	if tree, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-		if program, err := syntax.Compile(tree.Simplify()); err == nil {
-			size = len(program.Inst)
-		}
-	}
-	return re, max(maxWork/size, minScan), nil
+	return want, nil
 }
 
 // lineEnd returns the index behind the first line, its \n included.
@@ -118,7 +120,7 @@ func (f *finder) line(from place, end int) (next place, more bool) {
 		return f.longLine(from, from.index+len(text), after)
 	}
 	match, ok := f.find(text)
-	if ok && match != nil {
+	if match >= 0 {
 		ok = f.add(from, text, false, false)
 	}
 	if !ok {
@@ -139,9 +141,9 @@ func (f *finder) longLine(from place, end int, after place) (next place, more bo
 		switch {
 		case !ok:
 			return from, false
-		case match == nil && piece == end:
+		case match < 0 && piece == end:
 			return after, true
-		case match == nil:
+		case match < 0:
 			piece -= overlap
 			for !utf8.RuneStart(f.data[piece]) {
 				piece--
@@ -149,7 +151,7 @@ func (f *finder) longLine(from place, end int, after place) (next place, more bo
 			from = from.advance(f.data, piece)
 			continue
 		}
-		head, tail := f.excerpt(from.index, from.index+match[0], end)
+		head, tail := f.excerpt(from.index, from.index+match, end)
 		if !f.add(from.advance(f.data, head), f.data[head:tail], head > start, tail < end) {
 			return from, false
 		}

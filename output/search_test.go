@@ -1,18 +1,21 @@
 package output
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sidecall/sidecall/pattern"
 )
 
 // searchAll searches page by page.
 func searchAll(t *testing.T, data string, limit int64, pattern string) (lines []string) {
 	t.Helper()
 	for offset := int64(0); ; {
-		page, wrong := Page([]byte(data), offset, limit, pattern)
+		page, wrong := Page(t.Context(), []byte(data), offset, limit, pattern)
 		if wrong != nil {
 			t.Fatal(wrong)
 		}
@@ -43,7 +46,7 @@ func TestMatchingLinesComeWithTheirOffsets(t *testing.T) {
 		"^$":       "17",
 		"ß":        "0",
 	} {
-		page, wrong := Page([]byte(Clean([]byte(text))), 0, 0, pattern)
+		page, wrong := Page(t.Context(), []byte(Clean([]byte(text))), 0, 0, pattern)
 		if wrong != nil {
 			t.Fatal(wrong)
 		}
@@ -108,7 +111,7 @@ func TestALongLineIsShownAroundItsMatches(t *testing.T) {
 func TestASmallPageStillShowsTheMatch(t *testing.T) {
 	text := strings.Repeat("x", 5000) + "needle" + strings.Repeat("y", 5000)
 	for _, limit := range []int64{64, 100, 150, 500} {
-		page, wrong := Page([]byte(text), 0, limit, "needle")
+		page, wrong := Page(t.Context(), []byte(text), 0, limit, "needle")
 		if wrong != nil || !strings.Contains(page.Content, "needle") || int64(chars(page.Content)) > limit {
 			t.Errorf("limit %d: %+v, %v", limit, page, wrong)
 		}
@@ -133,25 +136,52 @@ func TestMatchesAreFoundWherePiecesMeet(t *testing.T) {
 func TestALineThatDoesNotFitIsShownInPart(t *testing.T) {
 	text := strings.Repeat("abc ", 50) + "\nnext abc\n"
 	for _, limit := range []int64{1, 2, 10, 50} {
-		page, wrong := Page([]byte(text), 0, limit, "abc")
+		page, wrong := Page(t.Context(), []byte(text), 0, limit, "abc")
 		if wrong != nil || int64(chars(page.Content)) != limit || page.Matches != 1 || page.NextOffset != 201 {
 			t.Errorf("limit %d: %+v, %v", limit, page, wrong)
 		}
 	}
 }
 
+// Both took longer than a call may: 7.2 s, where a call had 5.
 func TestTheWorkOfASearchIsBounded(t *testing.T) {
-	costly := "(?:a{30}){30}b"
-	_, scan, wrong := compile(costly)
-	if wrong != nil {
-		t.Fatal(wrong)
+	const costly = `(?:(?:[a-z]{1,10}){1,10}){1,10}!`
+	for name, text := range map[string]string{
+		"one line":    strings.Repeat("x", 1<<20),
+		"short lines": strings.Repeat(strings.Repeat("x", 300)+"\n", 1<<12),
+	} {
+		want, wrong := compile(costly)
+		if wrong != nil {
+			t.Fatal(wrong)
+		}
+		f := finder{data: []byte(text), want: want, meter: pattern.NewMeter(t.Context(), maxWork), limit: 1000}
+		at := f.lines(place{})
+		if spent := f.meter.Spent(); spent > maxWork+4*maxInstructions || at.index < breath/2 || at.index == len(text) {
+			t.Errorf("%s: %d steps for %d bytes, %d are allowed", name, spent, at.index, int64(maxWork))
+		}
+		if next := f.lines(at); next != at {
+			t.Errorf("%s: goes on from %v to %v without any steps left", name, at, next)
+		}
+		f.meter.Reset(t.Context(), maxWork)
+		if next := f.lines(at); next.index <= at.index {
+			t.Errorf("%s: does not get on from %v", name, at)
+		}
 	}
-	text := strings.Repeat(strings.Repeat("x", 300)+"\n", 2*scan/300)
-	page, wrong := Page([]byte(text), 0, 0, costly)
-	if wrong != nil || page.Matches != 0 {
-		t.Fatalf("%+v, %v", page, wrong)
+}
+
+func TestASearchEndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	page, wrong := Page(ctx, []byte(strings.Repeat("x", 1<<20)), 0, 0, `(?:x?){1000}!`)
+	if wrong != nil || page.NextOffset == page.TotalChars {
+		t.Errorf("%+v, %v", page, wrong)
 	}
-	if read := page.NextOffset; read < int64(minScan) || read > int64(scan)+1000 {
-		t.Errorf("%d bytes were searched, allowed are %d", read, scan)
+}
+
+func TestAPatternThatMultipliesIsRefused(t *testing.T) {
+	for _, costly := range []string{strings.Repeat("a{1000}", 5), `(?:.{1,100}){1,10}` + strings.Repeat("x{900}", 4), `(?i)` + strings.Repeat("[!-\U0001E940]", 40)} {
+		if _, wrong := Page(t.Context(), []byte("text"), 0, 0, costly); wrong == nil || wrong.Field != "pattern" {
+			t.Errorf("%s: %v", costly, wrong)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func TestKeptIsTheWholeAndPagesGiveItBack(t *testing.T) {
 		}
 		var whole strings.Builder
 		for offset := int64(0); ; {
-			page, wrong := Page(s.Kept, offset, 97, "")
+			page, wrong := Page(t.Context(), s.Kept, offset, 97, "")
 			if wrong != nil {
 				t.Fatal(wrong)
 			}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,15 @@ import (
 // checked is nil and violations lists what is wrong, the most useful first, at
 // most ten. args is never changed.
 func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
+	size := 0
+	if c, err := s.compiled(); err == nil && c.weight > 0 {
+		size = sizeOf(args)
+	}
+	checked, notes, violations, _ = s.CheckWithin(context.Background(), args, size) // which does not end
+	return checked, notes, violations
+}
+
+func (s *Schema) check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
 	c, err := s.compiled()
 	if err != nil {
 		return nil, nil, []tool.Error{internal(s.name)}

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sidecall/sidecall/pattern"
 )
 
 // MaxSchemaBytes bounds the text of one schema.
@@ -31,6 +33,10 @@ type Schema struct {
 	compiled func() (checker, error) // once; at the latest at the first Check
 	index    func() *index           // once, at the first violation
 	secrets  func() *sensitiveness   // likewise
+
+	size    int            // instructions of its patterns, where it was only read
+	meter   *pattern.Meter // nil where steps are not counted
+	counted sync.Pool      // of *Schema, the same with meters: see Weigh
 }
 
 // checker is the compiled form of a schema.
@@ -38,6 +44,9 @@ type checker struct {
 	root *jsonschema.Schema
 	// explosive schemas are recursive in more ways than one: see visits.
 	explosive bool
+	// weight is how many steps a byte of a value may cost in patterns.
+	weight   int64
+	patterns patterns
 }
 
 // Compile reads the input schema of a tool: JSON Schema of draft 2020-12, or
@@ -55,18 +64,31 @@ func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 	if fail := wantsObject(name, doc); fail != nil {
 		return nil, fail
 	}
-	s := &Schema{name: name, source: inputSchema, options: opts}
+	s := newSchema(name, inputSchema, opts, nil)
+	if found := (patterns{}); sound(doc, found) {
+		s.size = found.total()
+		return s, nil
+	}
+	c, err := s.compiled()
+	if err != nil {
+		return nil, err
+	}
+	s.size = c.patterns.total()
+	return s, nil
+}
+
+// newSchema is a schema that is not compiled yet; with a meter, its patterns are
+// counted.
+func newSchema(name string, source []byte, opts Options, meter *pattern.Meter) *Schema {
+	s := &Schema{name: name, source: source, options: opts, meter: meter}
 	s.compiled = sync.OnceValues(s.compile)
 	s.index = sync.OnceValue(func() *index { return newIndex(s.root(), s.source) })
 	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root(), s.options.Sensitive, s.index()) })
-	if sound(doc) {
-		return s, nil
-	}
-	if err := s.Prepare(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s
 }
+
+// Instructions is how many its patterns have together.
+func (s *Schema) Instructions() int { return s.size }
 
 // Prepare does now what the first Check would have to do. Whoever registers
 // tools may call it in the background. The error is a *CompileError, but for a
@@ -86,11 +108,11 @@ func (s *Schema) compile() (checker, error) {
 	if fail != nil {
 		return checker{}, fail
 	}
-	root, fail := compile(s.name, doc, true)
+	c, fail := compile(s.name, doc, true, s.meter)
 	if fail != nil {
 		return checker{}, fail
 	}
-	return checker{root: root, explosive: explosive(root)}, nil
+	return c, nil
 }
 
 // root is the compiled schema. It may be asked for once Prepare has succeeded.
@@ -149,10 +171,11 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
-func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileError) {
+func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker, *CompileError) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(regexpEngine)
+	e := &engine{known: patterns{}, meter: meter}
+	c.UseRegexpEngine(e.compile)
 	if formats {
 		c.AssertFormat()
 	}
@@ -160,14 +183,15 @@ func compile(name string, doc any, formats bool) (*jsonschema.Schema, *CompileEr
 		c.RegisterFormat(f)
 	}
 	if err := c.AddResource(documentURL, doc); err != nil {
-		return nil, &CompileError{Tool: name, Reason: err.Error()}
+		return checker{}, &CompileError{Tool: name, Reason: err.Error()}
 	}
 	root, err := c.Compile(documentURL)
 	if err != nil {
-		return nil, explainCompile(name, doc, err)
+		return checker{}, explainCompile(name, doc, err)
 	}
 	if fail := unboundedCheck(name, root); fail != nil {
-		return nil, fail
+		return checker{}, fail
 	}
-	return root, nil
+	e.done = true
+	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), patterns: e.known}, nil
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // explainCompile turns the library's error into a place and a reason.
@@ -26,7 +29,7 @@ func explainCompile(name string, doc any, err error) *CompileError {
 		out.Pointer, out.Reason = explainMeta(meta)
 	case errors.As(err, &pattern):
 		out.Pointer = fragment(pattern.URL)
-		out.Reason = fmt.Sprintf("the regular expression %q cannot be used: %v", pattern.Regex, pattern.Err)
+		out.Reason = unusable(pattern.Regex, pattern.Err)
 	case errors.As(err, &load):
 		out.Pointer = findReference(doc, func(ref string) bool {
 			return strings.HasPrefix(ref, load.URL) || strings.HasSuffix(load.URL, strings.TrimPrefix(ref, "./"))
@@ -45,6 +48,13 @@ func explainCompile(name string, doc any, err error) *CompileError {
 	}
 	return out
 }
+
+func unusable(source string, err error) string {
+	return fmt.Sprintf("the regular expression %s cannot be used: %v", strconv.Quote(tool.Shorten(source, maxShownPattern)), err)
+}
+
+// maxShownPattern is how much of an expression is written down, in characters.
+const maxShownPattern = 200
 
 // explainMeta finds the deepest complaint of the meta-schema: it is the most
 // specific. Of several it is the first in the alphabet of their places, as the
@@ -85,6 +95,9 @@ func complaint(k jsonschema.ErrorKind) string {
 	case *kind.Enum:
 		return "must be one of " + compact(k.Want) + ", not " + compact(k.Got)
 	case *kind.Format:
+		if source, ok := k.Got.(string); ok && k.Want == "regex" {
+			return unusable(source, k.Err)
+		}
 		return "must be of the format " + k.Want
 	default:
 		return strings.ReplaceAll(fmt.Sprint(k.LocalizedString(printer)), "'", `"`)

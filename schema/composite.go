@@ -84,8 +84,8 @@ func (m *maker) variants(v any, list []*jsonschema.Schema) []any {
 	}
 	if _, ok := v.(string); ok {
 		for _, s := range list {
-			if p, ok := s.Pattern.(*pattern); ok {
-				for _, text := range examplesOf(p, 12) {
+			if p, ok := s.Pattern.(*expression); ok {
+				for _, text := range p.Examples(12) {
 					out = append(out, text)
 				}
 			}

@@ -197,8 +197,8 @@ func (m *maker) strings(list []*jsonschema.Schema) []any {
 		}
 	}
 	for _, s := range list {
-		if p, ok := s.Pattern.(*pattern); ok {
-			for _, text := range examplesOf(p, shortest) {
+		if p, ok := s.Pattern.(*expression); ok {
+			for _, text := range p.Examples(shortest) {
 				out = append(out, text)
 			}
 		}

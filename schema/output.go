@@ -1,43 +1,79 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/sidecall/sidecall/pattern"
 	"github.com/sidecall/sidecall/tool"
 )
 
 // Output checks structured results of one tool. It is immutable and safe for
 // concurrent use.
 type Output struct {
-	root *jsonschema.Schema
-	ix   *index
+	name    string
+	source  []byte
+	checker checker
+	ix      *index
+	meter   *pattern.Meter // nil where steps are not counted
+	counted sync.Pool      // of *Output, the same with meters
 }
 
 // CompileOutput reads the output schema of a tool, as Compile does. Formats are
 // not asserted: the tool has run, and its result is not to be lost over the
 // spelling of a date. The error is a *OutputError.
 func CompileOutput(name string, outputSchema []byte) (*Output, error) {
-	doc, fail := readSchema(name, outputSchema)
-	if fail != nil {
-		return nil, &OutputError{*fail}
-	}
-	root, fail := compile(name, doc, false)
-	if fail != nil {
-		return nil, &OutputError{*fail}
-	}
-	return &Output{root: root, ix: newIndex(root, outputSchema)}, nil
+	return compileOutput(name, outputSchema, nil)
 }
+
+func compileOutput(name string, source []byte, meter *pattern.Meter) (*Output, error) {
+	doc, fail := readSchema(name, source)
+	if fail != nil {
+		return nil, &OutputError{*fail}
+	}
+	c, fail := compile(name, doc, false, meter)
+	if fail != nil {
+		return nil, &OutputError{*fail}
+	}
+	return &Output{name: name, source: source, checker: c, ix: newIndex(c.root, source), meter: meter}, nil
+}
+
+// Instructions is how many its patterns have together.
+func (o *Output) Instructions() int { return o.checker.patterns.total() }
 
 // Validate says in one short sentence what is wrong with a decoded result;
 // empty when it fits. v is made as for Canonical. The sentence names the place
 // and the rule, never the value.
+//
+// What takes too many steps to be checked against the patterns of the schema is
+// let pass: the tool has run.
 func (o *Output) Validate(v any) string {
+	if o.checker.weight == 0 || o.checker.cheap(sizeOf(v)) {
+		return o.validate(v)
+	}
+	counted, ok := o.counted.Get().(*Output)
+	if !ok {
+		var err error
+		if counted, err = compileOutput(o.name, o.source, &pattern.Meter{}); err != nil {
+			return "" // it was compiled before
+		}
+	}
+	defer o.counted.Put(counted)
+	counted.meter.Reset(context.Background(), maxSteps)
+	if complaint := counted.validate(v); counted.meter.Err() == nil {
+		return complaint
+	}
+	return ""
+}
+
+func (o *Output) validate(v any) string {
 	var verdict *jsonschema.ValidationError
-	if !errors.As(o.root.Validate(v), &verdict) {
+	if !errors.As(o.checker.root.Validate(v), &verdict) {
 		return ""
 	}
 	c := &collector{ix: o.ix, args: v, chosen: choices{}}

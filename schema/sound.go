@@ -14,13 +14,14 @@ import (
 // end-to-end start with a thousand tools).
 // The check is one-sided. It knows the plain keywords, well typed, in the
 // drafts where they mean the same, and local references; whatever else it meets
-// makes it answer no, and the library decides at once.
-func sound(doc any) bool {
+// makes it answer no, and the library decides at once. The patterns it has met
+// are in found.
+func sound(doc any, found patterns) bool {
 	root, ok := doc.(map[string]any)
 	if !ok {
 		return false
 	}
-	c := soundness{root: doc, draft: "2020"}
+	c := soundness{root: doc, draft: "2020", found: found}
 	if v, has := root["$schema"]; has {
 		uri, _ := v.(string)
 		if c.draft, ok = plainDrafts[strings.TrimSuffix(uri, "#")]; !ok {
@@ -44,6 +45,7 @@ var plainDrafts = map[string]string{
 type soundness struct {
 	root  any
 	draft string
+	found patterns
 }
 
 func (c soundness) schema(v any, depth int) bool {
@@ -72,7 +74,7 @@ func (c soundness) keyword(keyword string, v any, depth int) bool {
 	case "title", "description", "$comment", "format", "contentEncoding", "contentMediaType":
 		return isString(v)
 	case "pattern":
-		return isPattern(v)
+		return c.isPattern(v)
 	case "readOnly", "writeOnly", "uniqueItems", "deprecated":
 		return isBool(v)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
@@ -103,7 +105,7 @@ func (c soundness) applicator(keyword string, v any, depth int) bool {
 	case "properties", "$defs", "definitions", "dependentSchemas":
 		return c.members(v, depth, nil)
 	case "patternProperties":
-		return c.members(v, depth, func(name string) bool { return isPattern(name) })
+		return c.members(v, depth, func(name string) bool { return c.isPattern(name) })
 	case "dependentRequired":
 		obj, ok := v.(map[string]any)
 		for _, list := range obj {
@@ -162,13 +164,9 @@ func (c soundness) reference(v any) bool {
 	return there
 }
 
-func isPattern(v any) bool {
+func (c soundness) isPattern(v any) bool {
 	s, ok := v.(string)
-	if !ok {
-		return false
-	}
-	_, err := compilePattern(s)
-	return err == nil
+	return ok && c.found.measure(s) == nil
 }
 
 func isPlainNumber(v any) bool {

@@ -24,12 +24,12 @@ func TestSoundAcceptsWhatToolsUsuallySend(t *testing.T) {
 		if f != nil {
 			t.Fatal(f.err)
 		}
-		if !sound(doc) {
+		if !sound(doc, patterns{}) {
 			t.Logf("%s is left to the library", tool.Name)
 			unsure++
 			continue
 		}
-		if _, fail := compile(tool.Name, doc, true); fail != nil {
+		if _, fail := compile(tool.Name, doc, true, nil); fail != nil {
 			t.Errorf("%s was called sound: %v", tool.Name, fail)
 		}
 	}
@@ -50,7 +50,7 @@ func TestSoundLeavesTheRestToTheLibrary(t *testing.T) {
 		if f != nil {
 			t.Fatal(source)
 		}
-		if sound(doc) {
+		if sound(doc, patterns{}) {
 			t.Errorf("%s was called sound", source)
 		}
 	}

@@ -98,12 +98,12 @@ func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequ
 	case kept.MediaType != "":
 		return readBytes(kept, req)
 	default:
-		return readText(kept, req)
+		return readText(ctx, kept, req)
 	}
 }
 
-func readText(kept output.Kept, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
-	page, wrong := output.Page(kept.Data, req.GetOffset(), req.GetLimit(), req.GetPattern())
+func readText(ctx context.Context, kept output.Kept, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
+	page, wrong := output.Page(ctx, kept.Data, req.GetOffset(), req.GetLimit(), req.GetPattern())
 	if wrong != nil {
 		return nil, invalidPage(wrong)
 	}

@@ -56,7 +56,7 @@ func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.
 	if room := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > room {
 		limit = room
 	}
-	page, invalid := output.Page(kept.Data, whole(in.Parsed["offset"]), limit, pattern)
+	page, invalid := output.Page(ctx, kept.Data, whole(in.Parsed["offset"]), limit, pattern)
 	if invalid != nil {
 		return backend.Reply{}, &tool.Failure{
 			Code: invalid.Code, Evidence: tool.Definite, CallerFault: true, Field: invalid.Field,

@@ -1,4 +1,4 @@
-package schema
+package pattern
 
 import (
 	"strings"
@@ -23,6 +23,10 @@ func TestPatternsMeanWhatECMAMeans(t *testing.T) {
 		{`^.{1,4096}$`, strings.Repeat("x", 4096), strings.Repeat("x", 4097)},
 		{`^a{2000}$`, strings.Repeat("a", 2000), strings.Repeat("a", 1999)},
 		{`^(ab){1500,}$`, strings.Repeat("ab", 1600), strings.Repeat("ab", 1499)},
+		{`^a{2,3500}$`, strings.Repeat("a", 3500), strings.Repeat("a", 3501)},
+		{`^a{2,3500}$`, strings.Repeat("a", 999), "a"},
+		{`^a{0,4000}$`, strings.Repeat("a", 4000), strings.Repeat("a", 4001)},
+		{`^(a|bc){0,3500}$`, strings.Repeat("abc", 1750), strings.Repeat("abc", 1751)},
 		{`^[A-Z]{0,1200}$`, "", "a"},
 		{`^{.*}$`, "{x}", "x"},
 		{`^(?!\.)(?!.*\.\.)([a-z.]*)[a-z]@[a-z]+$`, "a.b@c", "a..b@c"},
@@ -31,7 +35,7 @@ func TestPatternsMeanWhatECMAMeans(t *testing.T) {
 		{`^(?!(?:con|nul)$)[a-z)(]+$`, "cons", "con"},
 		{`^(?=[)(])[()]$`, "(", "a"},
 	} {
-		p, err := compilePattern(c.source)
+		p, err := ECMA(c.source)
 		if err != nil {
 			t.Errorf("%s: %v", c.source, err)
 			continue
@@ -47,9 +51,9 @@ func TestPatternsMeanWhatECMAMeans(t *testing.T) {
 
 func TestPatternsThatGoCannotDoAreRefused(t *testing.T) {
 	for _, source := range []string{
-		`(`, `[a-`, `(?<=a)b`, `(?<!a)b`, `(a)\1`, `a(?=b)`, `(?=a)b`, `^(?=a)b|c`, `^(?=(a`, `^(?!a)*b`, `^(?=(?<=x)a)b`, `a{2,1}`, `a{30000}`, `*`, strings.Repeat("a", maxPatternLen+1),
+		`(`, `[a-`, `(?<=a)b`, `(?<!a)b`, `(a)\1`, `a(?=b)`, `(?=a)b`, `^(?=a)b|c`, `^(?=(a`, `^(?!a)*b`, `^(?=(?<=x)a)b`, `a{2,1}`, `a{30000}`, `*`, strings.Repeat("a", MaxLength+1),
 	} {
-		if _, err := compilePattern(source); err == nil {
+		if _, err := ECMA(source); err == nil {
 			t.Errorf("%.40s was accepted", source)
 		}
 	}
@@ -63,26 +67,26 @@ func TestExamplesOfPatternsMatch(t *testing.T) {
 		{`^[A-Z]{2}-[0-9]{3,}$`, 0}, {`^[a-z]+$`, 12}, {`^(red|green)$`, 0}, {`^\d{4}-\d{2}$`, 0}, {`^[a-f0-9]{64}$`, 0}, {`^[^a-z0-9A-Z]+$`, 3}, {`^(?=.*[A-Z])(?=.*\d).{8,64}$`, 0},
 		{`^(?!a)[a-z]+$`, 0}, {`^.+@.+\..+$`, 0}, {`[α-ω]`, 0}, {`^\S+( \S+){4}$`, 0}, {`^(?i)abc$`, 0}, {`^x?y*z+$`, 5}, {`^[\w.-]{3,63}$`, 0}, {``, 0}, {`^.{1,4096}$`, 1500},
 	} {
-		p, err := compilePattern(c.source)
+		p, err := ECMA(c.source)
 		if err != nil {
 			t.Fatal(c.source, err)
 		}
 		found := false
-		for _, text := range examplesOf(p, c.length) {
+		for _, text := range p.Examples(c.length) {
 			found = found || p.MatchString(text) && utf8.RuneCountInString(text) >= c.length
 		}
 		if !found {
-			t.Errorf("no example for %s of %d characters: %.200q", c.source, c.length, examplesOf(p, c.length))
+			t.Errorf("no example for %s of %d characters: %.200q", c.source, c.length, p.Examples(c.length))
 		}
 	}
 }
 
 func TestExamplesOfPatternsAreBounded(t *testing.T) {
-	p, err := compilePattern(`^((a{100}){10}){0,1}((b{100}){10}){0,1}((c+){100}){10}$`)
+	p, err := ECMA(`^((a{100}){10}){0,1}((b{100}){10}){0,1}((c+){100}){10}$`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range examplesOf(p, 1_000_000) {
+	for _, text := range p.Examples(1_000_000) {
 		if len(text) > 2*maxGenerated {
 			t.Errorf("%d bytes", len(text))
 		}

@@ -1,81 +1,71 @@
-package schema
+package pattern
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// pattern is a regular expression of a schema. JSON Schema means ECMA-262's;
-// Go's are matched in linear time, which is what one wants for text that a
-// stranger sends. The dialects meet in nearly everything that schemas use, and
-// what differs is translated where that is exact:
+// ECMA reads an expression as JSON Schema means it: ECMA-262's. Go's are matched
+// in linear time, which is what one wants for text that a stranger sends. The
+// dialects meet in nearly everything that schemas use, and what differs is
+// translated where that is exact:
 //
 //   - \uXXXX, \cX, [^] and repetitions above Go's limit of 1,000;
 //   - look-aheads right behind a leading ^, which generated schemas use for
 //     email addresses and passwords: ^(?!A)(?=B)C matches exactly where ^C and
 //     ^B match and ^A does not.
 //
-// Anything else that Go cannot do is refused when the schema is compiled.
-type pattern struct {
-	source string
-	body   *regexp.Regexp
-	ahead  []*regexp.Regexp // must match too
-	never  []*regexp.Regexp // must not match
+// Anything else that Go cannot do is refused. The error is one clause.
+func ECMA(source string) (*Pattern, error) {
+	return readECMA(source, newPart)
 }
 
-func (p *pattern) String() string { return p.source }
-
-func (p *pattern) MatchString(s string) bool {
-	for _, re := range p.never {
-		if re.MatchString(s) {
-			return false
-		}
+// Measure says how many instructions ECMA would make of an expression, and makes
+// none. It fails where ECMA does.
+func Measure(source string) (int, error) {
+	p, err := readECMA(source, func(text string) (part, error) {
+		size, err := measure(text)
+		return part{size: size}, err
+	})
+	if err != nil {
+		return 0, err
 	}
-	for _, re := range p.ahead {
-		if !re.MatchString(s) {
-			return false
-		}
-	}
-	return p.body.MatchString(s)
+	return p.size, nil
 }
 
-// maxPatternLen bounds one expression, in bytes. Models send expressions too,
-// where format is regex.
-const maxPatternLen = 16 << 10
+// reader makes a part of an expression in Go's syntax.
+type reader func(text string) (part, error)
 
-// regexpEngine is compilePattern in the shape the library wants.
-func regexpEngine(source string) (jsonschema.Regexp, error) {
-	p, err := compilePattern(source)
+func readECMA(source string, read reader) (*Pattern, error) {
+	if len(source) > MaxLength {
+		return nil, fmt.Errorf("longer than %d bytes", MaxLength)
+	}
+	p := &Pattern{source: source}
+	var err error
+	if p.body, err = read.ecma(source); err == nil {
+		p.size = p.body.size
+		return p, nil
+	} else if !strings.Contains(source, "(?=") && !strings.Contains(source, "(?!") {
+		return nil, err
+	}
+	rest, err := p.lookaheads(source, read)
 	if err != nil {
 		return nil, err
+	}
+	if p.body, err = read.ecma("^" + rest); err != nil {
+		return nil, err
+	}
+	if p.size += p.body.size; p.size > MaxInstructions {
+		return nil, tooLarge()
 	}
 	return p, nil
 }
 
-func compilePattern(source string) (*pattern, error) {
-	if len(source) > maxPatternLen {
-		return nil, fmt.Errorf("longer than %d bytes", maxPatternLen)
-	}
-	if body, err := compileECMA(source); err == nil {
-		return &pattern{source: source, body: body}, nil
-	} else if !strings.Contains(source, "(?=") && !strings.Contains(source, "(?!") {
-		return nil, err
-	}
-	p := &pattern{source: source}
-	rest, err := p.lookaheads(source)
-	if err != nil {
-		return nil, err
-	}
-	p.body, err = compileECMA("^" + rest)
-	return p, err
-}
-
 // lookaheads takes the look-aheads behind a leading ^ and returns what follows.
-func (p *pattern) lookaheads(source string) (rest string, err error) {
+func (p *Pattern) lookaheads(source string, read reader) (rest string, err error) {
 	unsupported := fmt.Errorf("a look-ahead is supported only directly behind a leading ^, without | beside it: %s", source)
 	rest, anchored := strings.CutPrefix(source, "^")
 	if !anchored {
@@ -86,14 +76,17 @@ func (p *pattern) lookaheads(source string) (rest string, err error) {
 		if end < 0 {
 			return "", fmt.Errorf("missing closing ): %s", source)
 		}
-		re, err := compileECMA("^(?:" + rest[3:end] + ")")
+		one, err := read.ecma("^(?:" + rest[3:end] + ")")
 		if err != nil {
 			return "", err
 		}
 		if rest[2] == '=' {
-			p.ahead = append(p.ahead, re)
+			p.ahead = append(p.ahead, one)
 		} else {
-			p.never = append(p.never, re)
+			p.never = append(p.never, one)
+		}
+		if p.size += one.size; p.size > MaxInstructions {
+			return "", tooLarge()
 		}
 		rest = rest[end+1:]
 	}
@@ -162,23 +155,42 @@ func classLen(s string) int {
 	return len(s)
 }
 
-func compileECMA(source string) (*regexp.Regexp, error) {
-	if re, err := regexp.Compile(source); err == nil && !strings.Contains(source, "[^]") {
-		return re, nil
+// ecma reads an expression without look-aheads. What Go takes as it stands means
+// the same, but for [^].
+func (read reader) ecma(source string) (part, error) {
+	if !strings.Contains(source, "[^]") {
+		if p, err := read(source); err == nil {
+			return p, nil
+		}
 	}
-	re, err := regexp.Compile(translate(source))
+	text, err := translate(source)
 	if err != nil {
-		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return part{}, err
 	}
-	return re, nil
+	return read(text)
+}
+
+// reason is the parser's complaint without its preface.
+func reason(err error) error {
+	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
+		return fmt.Errorf("%s: `%s`", wrong.Code, wrong.Expr)
+	}
+	return err
+}
+
+func tooLarge() error {
+	return fmt.Errorf("its repetitions multiply to more than %d instructions", MaxInstructions)
 }
 
 // translate rewrites ECMA-262 syntax that Go spells otherwise.
-func translate(s string) string {
+func translate(s string) (string, error) {
 	var out strings.Builder
 	var groups []int // where each open group starts in out
 	atom := 0        // where the last atom starts in out
 	for i := 0; i < len(s); {
+		if out.Len() > maxText { // portions within portions
+			return "", tooLarge()
+		}
 		start := out.Len()
 		n := 1
 		switch s[i] {
@@ -207,7 +219,7 @@ func translate(s string) string {
 		}
 		i += n
 	}
-	return out.String()
+	return out.String(), nil
 }
 
 // writeEscape writes the escape at the start of s and returns its length.
@@ -280,22 +292,39 @@ func writeRepeat(out *strings.Builder, s string, atom int) int {
 		return 1
 	}
 	what := out.String()[atom:]
-	portion := func(text string, n int) {
-		if n > 0 {
-			fmt.Fprintf(out, text, what, n)
-		}
-	}
 	kept := out.String()[:atom]
 	out.Reset()
 	out.WriteString(kept)
 	for left := low; left > 0; left -= maxRepeat {
-		portion("%s{%d}", min(left, maxRepeat))
-	}
-	for left := high - low; left > 0 && !open; left -= maxRepeat {
-		portion("%s{0,%d}", min(left, maxRepeat))
+		fmt.Fprintf(out, "%s{%d}", what, min(left, maxRepeat))
 	}
 	if open {
 		out.WriteString(what + "*")
+	} else if high > low {
+		writeUpTo(out, what, high-low)
 	}
 	return end + 1
+}
+
+// writeUpTo writes up to n of something. Were it x{0,1000}x{0,1000}…, the matcher
+// would not know in which portion it is, and follow thousands of ways: so it is a
+// chain of whole portions, each of which may be the last, and one more behind it.
+func writeUpTo(out *strings.Builder, what string, n int) {
+	whole, rest := n/maxRepeat, n%maxRepeat
+	chain := func(links int) {
+		out.WriteString(strings.Repeat(fmt.Sprintf("(?:%s{%d}", what, maxRepeat), links) + strings.Repeat(")?", links))
+	}
+	switch {
+	case whole == 0:
+		fmt.Fprintf(out, "%s{0,%d}", what, rest)
+	case rest == 0:
+		chain(whole - 1)
+		fmt.Fprintf(out, "%s{0,%d}", what, maxRepeat)
+	default:
+		out.WriteString("(?:")
+		chain(whole - 1)
+		fmt.Fprintf(out, "%s{0,%d}|", what, maxRepeat-1)
+		out.WriteString(strings.Repeat(fmt.Sprintf("%s{%d}", what, maxRepeat), whole))
+		fmt.Fprintf(out, "%s{0,%d})", what, rest)
+	}
 }

@@ -1,4 +1,4 @@
-package schema
+package pattern
 
 import (
 	"regexp/syntax"
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// examplesOf lists short texts that p may match, at least minLength characters
+// Examples lists short texts that p may match, at least minLength characters
 // long where repetitions allow that. The caller checks them: look-aheads and
 // lengths are not looked at here.
-func examplesOf(p *pattern, minLength int) []string {
-	re, err := syntax.Parse(p.body.String(), syntax.Perl)
+func (p *Pattern) Examples(minLength int) []string {
+	re, err := syntax.Parse(p.body.text, syntax.Perl)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,38 @@
+package assembly
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/backend"
+)
+
+// A server that nobody here wrote must not take the memory of the sidecar by
+// what its schemas say: neither with one pattern nor with many.
+func TestPatternsOfDiscoveredToolsAreBounded(t *testing.T) {
+	g := generationOf(t, "backends:\n  files: {mcp: {command: [server]}}\n")
+	found := []backend.Discovered{
+		{Name: "bomb", InputSchema: []byte(`{"type":"object","properties":{"a":{"pattern":"((((((a){20000}){20000}){20000}){20000}){20000}){20000}"}}}`)},
+		{Name: "plain", InputSchema: []byte(`{"type":"object","properties":{"a":{"pattern":"^[a-z]+$"}}}`)},
+		{Name: "out", OutputSchema: []byte(`{"type":"object","patternProperties":{"((((((a){20000}){20000}){20000}){20000}){20000}){20000}":{}}}`)},
+	}
+	for i := range 100 {
+		found = append(found, backend.Discovered{
+			Name:        fmt.Sprintf("large_%d", i),
+			InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{"a":{"pattern":"^[a-z]{%d}$"}}}`, 20_000-i),
+		})
+	}
+	routes, err := discoveredRoutes(g.hosts["files"], found, g.config)
+	if err == nil || !strings.Contains(err.Error(), "bomb") || !strings.Contains(err.Error(), "out") || !strings.Contains(err.Error(), "together") {
+		t.Errorf("%.300v", err)
+	}
+	instructions, plain := 0, false
+	for _, route := range routes {
+		instructions += route.Schema.Instructions()
+		plain = plain || route.Tool.Name == "plain"
+	}
+	if !plain || instructions > maxBackendPatterns || len(routes) < 20 {
+		t.Errorf("%d tools with %d instructions, the plain one among them: %v", len(routes), instructions, plain)
+	}
+}

@@ -1,0 +1,108 @@
+package schema
+
+import (
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sidecall/sidecall/pattern"
+)
+
+// expression is a pattern of a schema in the shape that the library wants. Where
+// it has a meter, its matches are counted; once that has stopped nothing matches
+// any more, and whoever asked looks at the meter.
+type expression struct {
+	*pattern.Pattern
+
+	meter *pattern.Meter
+}
+
+// MatchString implements jsonschema.Regexp.
+func (e *expression) MatchString(s string) bool {
+	if e.meter == nil {
+		return e.Pattern.MatchString(s)
+	}
+	return e.Match(e.meter, s)
+}
+
+// maxPatterns bounds the instructions of all patterns of one schema.
+const maxPatterns = 300_000
+
+// patterns are the different ones of a schema, by source. The value is nil where
+// they are only measured.
+type patterns map[string]measured
+
+type measured struct {
+	size int
+	made *pattern.Pattern
+}
+
+func (p patterns) total() (size int) {
+	for _, one := range p {
+		size += one.size
+	}
+	return size
+}
+
+// measure counts a pattern, and makes none.
+func (p patterns) measure(source string) error {
+	if _, known := p[source]; known {
+		return nil
+	}
+	size, err := pattern.Measure(source)
+	if err == nil {
+		err = p.room(size)
+	}
+	if err == nil {
+		p[source] = measured{size: size}
+	}
+	return err
+}
+
+// room says whether so many more instructions fit into the schema.
+func (p patterns) room(size int) error {
+	if p.total()+size > maxPatterns {
+		return fmt.Errorf("the patterns of the schema have more than %d instructions together", maxPatterns)
+	}
+	return nil
+}
+
+// engine compiles the patterns of one schema, and afterwards looks whether what
+// a model sends where format is regex is one.
+type engine struct {
+	known patterns
+	meter *pattern.Meter
+	done  bool // the schema is compiled
+}
+
+// compile is a jsonschema.RegexpEngine.
+func (e *engine) compile(source string) (jsonschema.Regexp, error) {
+	if e.done {
+		return nil, e.read(source)
+	}
+	one, known := e.known[source]
+	if !known {
+		if err := e.known.measure(source); err != nil {
+			return nil, err
+		}
+		made, err := pattern.ECMA(source)
+		if err != nil {
+			return nil, err
+		}
+		one = measured{made.Size(), made}
+		e.known[source] = one
+	}
+	return &expression{one.made, e.meter}, nil
+}
+
+// stepsToRead is what it takes to read one byte of an expression, in steps.
+const stepsToRead = 64
+
+// read says what is wrong with an expression, which is not compiled for that.
+func (e *engine) read(source string) error {
+	if e.meter != nil && !e.meter.Spend(int64(len(source))*stepsToRead) {
+		return e.meter.Err()
+	}
+	_, err := pattern.Measure(source)
+	return err
+}
