@@ -25,6 +25,15 @@ func (e *expression) value(v interpreter.Activation) (ref.Val, error) {
 	return value, err
 }
 
+// priced evaluates it and adds what that cost to spent, in CEL's units.
+func (e *expression) priced(v interpreter.Activation, spent *int64) (ref.Val, error) {
+	value, details, err := e.program.Eval(v)
+	if cost := details.ActualCost(); cost != nil {
+		*spent += int64(min(*cost, costLimit)) + 1
+	}
+	return value, err
+}
+
 // isTrue evaluates a condition; one that is not there does not hold.
 func (e *expression) isTrue(in interpreter.Activation) (bool, error) {
 	if e == nil {

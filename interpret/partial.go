@@ -14,6 +14,9 @@ const (
 	// maxItems is how many items are reported one by one. The outcome counts
 	// all of them, and the reply itself is complete.
 	maxItems = 1000
+	// maxItemsCost bounds what the expressions of all items cost, in CEL's units: a
+	// reply with more is read as a whole, as nobody knows of its last items.
+	maxItemsCost = 10 * costLimit
 	// maxItemText bounds what is shown of one item, in bytes.
 	maxItemText = 4 << 10
 )
@@ -35,9 +38,13 @@ func (p *partial) read(v *view, reading *Reading) {
 	if !isList {
 		return
 	}
-	total, done := 0, 0
+	total, done, spent := 0, 0, int64(0)
 	for it := list.Iterator(); it.HasNext() == types.True; total++ {
-		item := p.readItem(v, it.Next(), total)
+		item := p.readItem(v, it.Next(), total, &spent)
+		if spent > maxItemsCost {
+			reading.Items = nil
+			return
+		}
 		if item.OK {
 			done++
 		}
@@ -59,25 +66,29 @@ func (p *partial) read(v *view, reading *Reading) {
 	}
 }
 
-func (p *partial) readItem(v *view, value ref.Val, index int) Item {
+func (p *partial) readItem(v *view, value ref.Val, index int, spent *int64) Item {
 	v.item, v.index = value, index
-	if p.ok.holds(v) {
-		return Item{Index: index, OK: true, Content: p.show(p.content, v, value)}
+	holds, err := p.ok.priced(v, spent)
+	if index >= maxItems { // counted, not reported
+		return Item{Index: index, OK: err == nil && holds == types.True}
+	}
+	if err == nil && holds == types.True {
+		return Item{Index: index, OK: true, Content: p.show(p.content, v, value, spent)}
 	}
 	return Item{Index: index, Error: &tool.Error{
 		Code:       tool.CodeUnrecoverable,
 		Constraint: fmt.Sprintf("item %d was not done", index),
-		Received:   p.show(p.problem, v, value),
+		Received:   p.show(p.problem, v, value, spent),
 		Hint:       "Correct this item if you can, and call again with only the items that were not done.",
 	}}
 }
 
 // show is the text of an expression over an item, or of the item where there
 // is none or it cannot be evaluated.
-func (p *partial) show(e *expression, v *view, item ref.Val) string {
+func (p *partial) show(e *expression, v *view, item ref.Val, spent *int64) string {
 	value := item
 	if e != nil {
-		if shown, err := e.value(v); err == nil {
+		if shown, err := e.priced(v, spent); err == nil {
 			value = shown
 		}
 	}

@@ -1,9 +1,12 @@
 package interpret
 
 import (
+	"context"
+
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/pattern"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -18,6 +21,9 @@ type view struct {
 	body, result         any
 	bodyRead, resultRead bool
 	nativeArgs           map[string]any
+	text                 string
+	textRead             bool
+	meter                *pattern.Meter // made when the first pattern is matched
 
 	// item and index are those of a partial reply.
 	item  any
@@ -44,7 +50,10 @@ func (v *view) ResolveName(name string) (any, bool) {
 	case "result":
 		return v.selected(), true
 	case "text":
-		return string(v.reply.Text), true
+		if !v.textRead {
+			v.textRead, v.text = true, string(v.reply.Text)
+		}
+		return v.text, true
 	case "is_error":
 		return v.failure != nil, true
 	case "args":
@@ -56,6 +65,12 @@ func (v *view) ResolveName(name string) (any, bool) {
 		return v.item, true
 	case "index":
 		return int64(v.index), true
+	case meterName:
+		// What a reply means does not depend on how long its caller waits.
+		if v.meter == nil {
+			v.meter = pattern.NewMeter(context.Background(), maxSteps)
+		}
+		return v.meter, true
 	default:
 		return nil, false
 	}
