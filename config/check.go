@@ -126,7 +126,7 @@ func (k *checker) backend(name string, b Backend) {
 		k.mcp(name, b)
 	}
 	if !b.Discovers() && !k.used[name] {
-		k.warn("no tool uses this backend", at...)
+		k.find(RuleUnused, "no tool uses this backend", at...)
 	}
 }
 
@@ -172,11 +172,11 @@ func (k *checker) profiles() {
 }
 
 func (k *checker) globWarning(glob string, at []string) {
-	message := "no tool matches " + quote(glob)
 	if k.discovers {
-		message = "no tool of this file matches " + quote(glob) + "; it has to be a discovered one"
+		k.find(RuleUndiscovered, "no tool of this file matches "+quote(glob)+"; it has to be a discovered one", at...)
+		return
 	}
-	k.warn(message, at...)
+	k.find(RuleUnknownName, "no tool matches "+quote(glob), at...)
 }
 
 // matches reports whether a glob of a profile names some tool of the file; *

@@ -39,11 +39,15 @@ func newChecker(c *Config, found *collector) *checker {
 
 // bad notes a problem at the value that the path leads to.
 func (k *checker) bad(message string, path ...string) {
-	k.found.add(k.source.find(path).at(), "%s", message)
+	k.find(RuleConflict, message, path...)
 }
 
-func (k *checker) warn(message string, path ...string) {
-	k.found.warn(k.source.find(path).at(), "%s", message)
+// warn notes what is allowed and rarely meant; find has better names for most.
+func (k *checker) warn(message string, path ...string) { k.find(RuleDoubtful, message, path...) }
+
+// find notes what a rule has found at the value that the path leads to.
+func (k *checker) find(rule Rule, message string, path ...string) {
+	k.found.find(rule, k.source.find(path).at(), "%s", message)
 }
 
 // written reports whether the file has a text there, be it one whose reference

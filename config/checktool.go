@@ -17,10 +17,10 @@ func (k *checker) tool(name string, t Tool) {
 	k.rules(name, t.CallRules, at)
 	k.sensitiveArgs(t, at)
 	if t.Verify != nil && t.effect() != tool.NonIdempotent {
-		k.warn("only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
+		k.find(RuleVerify, "only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
 	}
 	if t.OnCancel != "" && t.effect() == tool.ReadOnly {
-		k.warn("a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)
+		k.find(RuleUnused, "a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)
 	}
 	b, ok := k.Backends[t.Backend]
 	switch {
@@ -64,7 +64,7 @@ func (k *checker) keyed(t Tool, kind string, at []string) {
 	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
 		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
 	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent && !t.Verify.readsKey():
-		k.warn("the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
+		k.find(RuleUnused, "the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
 	}
 }
 
@@ -93,7 +93,7 @@ func (k *checker) verifier(name, verifier string, at []string) {
 	case verifier == name:
 		k.bad("a tool cannot verify itself: expected the name of a read-only tool", at...)
 	case declared && t.effect() != tool.ReadOnly:
-		k.warn("the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
+		k.find(RuleVerify, "the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
 	case !declared:
 		k.known(verifier, at)
 	}
@@ -113,7 +113,7 @@ func (k *checker) verify(name string, r CallRules, at []string) {
 	k.onlyIf(v.NotRunWhen != "", "acts with not_run_when only", at, map[string]bool{"not_run_after": v.NotRunAfter != 0})
 	attempt := cmp.Or(r.AttemptTimeout, k.Defaults.AttemptTimeout)
 	if v.NotRunAfter != 0 && v.NotRunAfter < attempt {
-		k.warn("not_run_after is shorter than the attempt_timeout of "+attempt.String()+": the call may still be under way when it is found not to have run", under("not_run_after")...)
+		k.find(RuleVerify, "not_run_after is shorter than the attempt_timeout of "+attempt.String()+": the call may still be under way when it is found not to have run", under("not_run_after")...)
 	}
 }
 
@@ -140,14 +140,14 @@ func (k *checker) known(name string, at []string) {
 		return
 	}
 	if k.discovers {
-		k.warn("no tool of this file is called "+quote(name)+"; it has to be a discovered one", at...)
+		k.find(RuleUndiscovered, "no tool of this file is called "+quote(name)+"; it has to be a discovered one", at...)
 		return
 	}
 	guess := ""
 	if k.guesses--; k.guesses >= 0 {
 		guess = didYouMean(name, k.toolNames)
 	}
-	k.warn("there is no tool "+quote(name)+guess, at...)
+	k.find(RuleUnknownName, "there is no tool "+quote(name)+guess, at...)
 }
 
 // sensitiveArgs warns of names that the input schema does not mention: a slip
@@ -155,7 +155,7 @@ func (k *checker) known(name string, at []string) {
 func (k *checker) sensitiveArgs(t Tool, at []string) {
 	for i, arg := range t.SensitiveArgs {
 		if t.InputSchema != nil && !strings.Contains(string(t.InputSchema), string(appendString(nil, arg))+":") {
-			k.warn("the input schema has no property "+quote(arg), append(at, "sensitive_args", index(i))...)
+			k.find(RuleUnknownName, "the input schema has no property "+quote(arg), append(at, "sensitive_args", index(i))...)
 		}
 	}
 }

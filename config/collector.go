@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -11,19 +12,27 @@ const maxCollected = 10_000
 
 // collector gathers problems and warnings in the order they are found.
 type collector struct {
-	file     string
+	file string
+	// most bounds what is reported; 0 for MaxProblems.
+	most     int
 	found    []Problem
 	warnings []Problem
 }
 
-// add notes a problem.
+// add notes a problem with a value.
 func (c *collector) add(at position, format string, args ...any) {
-	c.found = note(c.found, at.problem(c.file, fmt.Sprintf(format, args...)))
+	c.find(RuleValue, at, format, args...)
 }
 
-// warn notes a warning.
-func (c *collector) warn(at position, format string, args ...any) {
-	c.warnings = note(c.warnings, at.problem(c.file, fmt.Sprintf(format, args...)))
+// find notes what a rule has found.
+func (c *collector) find(rule Rule, at position, format string, args ...any) {
+	p := at.problem(c.file, fmt.Sprintf(format, args...))
+	p.Rule = rule
+	if rule.Severity() == Wrong {
+		c.found = note(c.found, p)
+	} else {
+		c.warnings = note(c.warnings, p)
+	}
 }
 
 func note(list []Problem, p Problem) []Problem {
@@ -40,20 +49,14 @@ func (c *collector) problems() Problems { return c.sorted(c.found) }
 func (c *collector) warned() Problems { return c.sorted(c.warnings) }
 
 func (c *collector) sorted(list []Problem) Problems {
-	slices.SortStableFunc(list, byPosition)
+	SortProblems(list)
 	// An alias puts the same text in several places: one report is enough.
 	list = slices.CompactFunc(list, func(a, b Problem) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
-	if more := len(list) - MaxProblems; more > 0 {
-		list = append(list[:MaxProblems:MaxProblems], Problem{File: c.file, Message: fmt.Sprintf("and %d more", more)})
+	most := cmp.Or(c.most, MaxProblems)
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most:most], Problem{File: c.file, Message: fmt.Sprintf("and %d more", more), Rule: list[most].Rule})
 	}
 	return list
-}
-
-func byPosition(a, b Problem) int {
-	if a.Line != b.Line {
-		return a.Line - b.Line
-	}
-	return a.Column - b.Column
 }

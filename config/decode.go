@@ -18,7 +18,7 @@ func (d *decoder) document(root *yaml.Node, c *Config) {
 
 // notEnforced is the keys seen with a later tag, by position.
 func (d *decoder) notEnforced() Problems {
-	return (&collector{file: d.found.file}).sorted(d.later)
+	return (&collector{file: d.found.file, most: d.found.most}).sorted(d.later)
 }
 
 // value decodes one value. f holds the rules of the field it is in, or below.
@@ -80,12 +80,14 @@ func (d *decoder) structure(v reflect.Value, s spot) {
 	d.pairs(s, func(key string, at spot) {
 		f := shape.byKey[key]
 		if f == nil {
-			d.found.add(at.atKey(), "unknown key%s", suggestion(key, shape.keys))
+			d.found.find(RuleUnknownKey, at.atKey(), "unknown key%s", suggestion(key, shape.keys))
 			return
 		}
 		seen[key] = true
 		if f.later {
-			d.later = note(d.later, at.atKey().problem(d.found.file, "read and checked, but not enforced by this version"))
+			later := at.atKey().problem(d.found.file, "read and checked, but not enforced by this version")
+			later.Rule = RuleNotEnforced
+			d.later = note(d.later, later)
 		}
 		d.value(v.FieldByIndex(f.index), f, at)
 	})

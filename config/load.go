@@ -5,7 +5,7 @@ package config
 func Load(path string) (*Config, error) {
 	data, err := readBounded(path, MaxFileBytes)
 	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err)}}
+		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
 	}
 	return Parse(path, data, System())
 }
@@ -14,23 +14,48 @@ func Load(path string) (*Config, error) {
 // error is of type Problems: everything that is wrong, by position, at most
 // MaxProblems and a last one that says how many more there are.
 func Parse(name string, data []byte, env Environment) (*Config, error) {
-	found := &collector{file: name}
-	root, bad := parseText(name, data)
+	c, problems := examine(&collector{file: name}, data, env)
+	if problems != nil {
+		return nil, problems
+	}
+	return c, nil
+}
+
+// Examine is Load for whoever wants to know all that is wrong, without bound,
+// and what is right beside it. What is wrong has its zero value or its default
+// in the Config, which therefore must not be served when there are problems. It
+// is nil when the file is not YAML: then that is the one problem.
+func Examine(path string) (*Config, Problems) {
+	data, err := readBounded(path, MaxFileBytes)
+	if err != nil {
+		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
+	}
+	return ExamineText(path, data, System())
+}
+
+// ExamineText is Examine of a text; name stands for the file in messages.
+func ExamineText(name string, data []byte, env Environment) (*Config, Problems) {
+	return examine(&collector{file: name, most: maxCollected}, data, env)
+}
+
+func examine(found *collector, data []byte, env Environment) (*Config, Problems) {
+	root, bad := parseText(found.file, data)
 	if bad != nil {
+		bad.Rule = RuleSyntax
 		return nil, Problems{*bad}
 	}
 	tree := expand(root, found)
 	if tree == nil {
+		for i := range found.found {
+			found.found[i].Rule = RuleSyntax
+		}
 		return nil, found.problems()
 	}
-	c := &Config{source: &source{file: name, root: tree}}
+	c := &Config{source: &source{file: found.file, root: tree}}
 	d := &decoder{env: env, found: found}
 	d.document(tree, c)
 	c.check(found)
-	if problems := found.problems(); problems != nil {
-		return nil, problems
-	}
 	c.warnings = found.warned()
 	c.notEnforced = d.notEnforced()
-	return c, nil
+	return c, found.problems()
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// MaxProblems bounds the problems that are reported at once.
+// MaxProblems bounds the problems that a start reports at once; Examine reports
+// them all.
 const MaxProblems = 20
 
 // Problem is one thing wrong with, or worth knowing about, a config file. No
@@ -19,6 +20,8 @@ type Problem struct {
 	// as a whole.
 	Path    string
 	Message string
+	// Rule names what it is about.
+	Rule Rule
 }
 
 // Error renders the problem as file:line:column: path: message.

@@ -41,7 +41,7 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 	}
 	r, err := expandRefs(s.node.Value, d.env)
 	if err != nil {
-		d.found.add(s.at(), "%s", err.Error())
+		d.found.find(RuleReference, s.at(), "%s", err.Error())
 		return nil
 	}
 	if r.value == "" && f.required {

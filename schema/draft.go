@@ -1,0 +1,184 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Draft is the text of a schema, for whoever wants to know what it says of a
+// name without compiling it: a start with a thousand tools has no time for that.
+// What it cannot tell it takes for allowed.
+type Draft struct{ root any }
+
+// ReadDraft reads the text of a schema. Of one that is not JSON it knows nothing.
+func ReadDraft(text []byte) Draft {
+	doc, fault := parseValue(text, false)
+	if fault != nil || len(text) > MaxSchemaBytes {
+		return Draft{root: true}
+	}
+	return Draft{root: doc}
+}
+
+// maxDraftDepth bounds how deep schemas are followed in each other.
+const maxDraftDepth = 32
+
+// Never reports whether arguments that fit the schema certainly have no property
+// of that name.
+func (d Draft) Never(name string) bool { return d.never(d.root, name, 0) }
+
+// Closed reports whether arguments can have no property but those that the
+// schema mentions.
+func (d Draft) Closed() bool { return d.Never("\uE000 nobody's name") }
+
+// Mentions reports whether the schema says something of a property of that name.
+func (d Draft) Mentions(name string) bool { return d.mentions(d.root, name, 0) }
+
+// Requires reports whether the schema says that the property has to be there.
+func (d Draft) Requires(name string) bool {
+	return slices.Contains(d.required(d.root, 0), name)
+}
+
+// Required lists the properties that the schema says have to be there.
+func (d Draft) Required() []string { return d.required(d.root, 0) }
+
+// Names lists, sorted, the properties that the schema mentions by name.
+func (d Draft) Names() []string {
+	names := map[string]bool{}
+	d.names(d.root, names, 0)
+	return sortedNames(names)
+}
+
+// Nearest is the name that the schema mentions which is spelt most like the one
+// given; empty when none is near.
+func (d Draft) Nearest(name string) string { return tool.Closest(name, d.Names()) }
+
+func (d Draft) never(s any, name string, depth int) bool {
+	if allowed, isBool := s.(bool); isBool {
+		return !allowed
+	}
+	obj, ok := s.(map[string]any)
+	if !ok || depth > maxDraftDepth {
+		return false
+	}
+	of := func(sub any) bool { return d.never(sub, name, depth+1) }
+	properties, _ := obj["properties"].(map[string]any)
+	own, mentioned := properties[name]
+	switch {
+	case mentioned && own == false, misnamed(obj["propertyNames"], name):
+		return true
+	case !mentioned && obj["additionalProperties"] == false && !matchesPattern(obj, name):
+		return true
+	case obj["unevaluatedProperties"] == false && !d.mentions(obj, name, depth+1):
+		return true
+	}
+	for _, union := range []string{"anyOf", "oneOf"} {
+		if branches, ok := obj[union].([]any); ok && len(branches) > 0 && !slices.ContainsFunc(branches, func(b any) bool { return !of(b) }) {
+			return true
+		}
+	}
+	all, _ := obj["allOf"].([]any)
+	target, found := d.target(obj)
+	return slices.ContainsFunc(all, of) || found && of(target)
+}
+
+// mentions looks at whatever may apply to the same object.
+func (d Draft) mentions(s any, name string, depth int) bool {
+	obj, ok := s.(map[string]any)
+	if !ok || depth > maxDraftDepth {
+		return false
+	}
+	properties, _ := obj["properties"].(map[string]any)
+	if own, ok := properties[name]; ok && own != false || matchesPattern(obj, name) || isObject(obj["additionalProperties"]) {
+		return true
+	}
+	return slices.ContainsFunc(d.beside(obj), func(sub any) bool { return d.mentions(sub, name, depth+1) })
+}
+
+func (d Draft) required(s any, depth int) []string {
+	obj, ok := s.(map[string]any)
+	if !ok || depth > maxDraftDepth {
+		return nil
+	}
+	list, _ := obj["required"].([]any)
+	names := stringsOf(list)
+	all, _ := obj["allOf"].([]any)
+	for _, sub := range all {
+		names = append(names, d.required(sub, depth+1)...)
+	}
+	if target, found := d.target(obj); found {
+		names = append(names, d.required(target, depth+1)...)
+	}
+	return names
+}
+
+func (d Draft) names(s any, into map[string]bool, depth int) {
+	obj, ok := s.(map[string]any)
+	if !ok || depth > maxDraftDepth {
+		return
+	}
+	properties, _ := obj["properties"].(map[string]any)
+	for name := range properties {
+		into[name] = true
+	}
+	for _, sub := range d.beside(obj) {
+		d.names(sub, into, depth+1)
+	}
+}
+
+// beside are the schemas that may apply to the same object.
+func (d Draft) beside(obj map[string]any) []any {
+	var subs []any
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := obj[keyword].([]any)
+		subs = append(subs, list...)
+	}
+	for _, keyword := range []string{"if", "then", "else"} {
+		subs = append(subs, obj[keyword])
+	}
+	dependent, _ := obj["dependentSchemas"].(map[string]any)
+	for _, sub := range dependent {
+		subs = append(subs, sub)
+	}
+	if target, found := d.target(obj); found {
+		subs = append(subs, target)
+	}
+	return subs
+}
+
+// target is what a local $ref leads to.
+func (d Draft) target(obj map[string]any) (any, bool) {
+	ref, ok := obj["$ref"].(string)
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !ok || !local || pointer != "" && pointer[0] != '/' {
+		return nil, false
+	}
+	return location(splitPointer(pointer)).at(d.root)
+}
+
+func matchesPattern(obj map[string]any, name string) bool {
+	patterns, _ := obj["patternProperties"].(map[string]any)
+	for source := range patterns {
+		if p, err := compilePattern(source); err != nil || p.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// misnamed reports whether the plain parts of propertyNames exclude a name.
+func misnamed(names any, name string) bool {
+	obj, ok := names.(map[string]any)
+	if !ok {
+		return names == false
+	}
+	if allowed, ok := obj["enum"].([]any); ok && !slices.Contains(stringsOf(allowed), name) {
+		return true
+	}
+	if source, ok := obj["pattern"].(string); ok {
+		p, err := compilePattern(source)
+		return err == nil && !p.MatchString(name)
+	}
+	return false
+}
