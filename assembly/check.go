@@ -8,15 +8,37 @@ import (
 	"github.com/sidecall/sidecall/config"
 )
 
-// Check builds what Start would build of a config, and starts nothing. The
-// warnings are of what may be a mistake, of keys that are read but not enforced
-// yet, and of what works here and fails at a provider. The error is, as that of
-// Start, config.Problems when the config is wrong.
-func Check(ctx context.Context, cfg *config.Config) (warnings []config.Problem, err error) {
-	warnings = slices.Concat(cfg.Warnings(), cfg.NotEnforced())
-	g, err := newGeneration(cfg, surroundings{logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return warnings, err
+// CheckOptions say how far Check goes.
+type CheckOptions struct {
+	// Discover asks the backends that say themselves which tools they have, at
+	// most until the context ends. It starts their processes.
+	Discover bool
+	// Version is what they are told of the sidecar.
+	Version string
+}
+
+// Check finds everything that is wrong with a config, or may hurt, by position:
+// what config.Examine has found already (known), what Start would refuse, what
+// compiles and hurts all the same, and what works here and fails at a provider.
+// It builds what Start would build and, but for Discover, starts nothing.
+func Check(ctx context.Context, cfg *config.Config, known config.Problems, options CheckOptions) []config.Problem {
+	around := surroundings{logger: slog.New(slog.DiscardHandler), version: options.Version}
+	found := &problems{config: cfg, known: known}
+	g := draw(cfg, around, found)
+	lint(cfg, found)
+	file := cfg.Warnings()
+	if options.Discover && len(known) == 0 && len(found.found) == 0 {
+		if ask(ctx, g, found) {
+			file = cfg.WarningsAmong(g.tools.Snapshot().Names())
+			found.warnings = slices.DeleteFunc(found.warnings, func(p config.Problem) bool {
+				return p.Rule == config.RuleEffectUnsaid && below(p.Path, "backends")
+			})
+		}
 	}
-	return append(warnings, lint(g)...), g.retire(ctx)
+	if err := g.retire(context.WithoutCancel(ctx)); err != nil && options.Discover {
+		found.add(config.RuleDiscovery, "a backend did not end: "+err.Error())
+	}
+	all := slices.Concat(known, found.found, file, cfg.NotEnforced(), found.warnings)
+	config.SortProblems(all)
+	return all
 }

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/sidecall/sidecall/catalog"
@@ -8,14 +9,14 @@ import (
 )
 
 // declaredRoute compiles a tool of the config file for the host that it lives
-// on; nil when something is wrong with it, which is then among the problems.
+// on; nil when something is wrong with it, which is then among the problems. All
+// of its parts are looked at, whatever is wrong with one.
 func declaredRoute(h *host, name string, cfg *config.Config, found *problems) *catalog.Route {
 	declared := cfg.Tools[name]
 	before := len(found.found)
 	at := []string{"tools", name}
 	if err := h.register(name, declared); err != nil {
-		found.add(err, "tools", name, h.config.Kind())
-		return nil
+		found.add(config.RuleRequest, err.Error(), "tools", name, h.config.Kind())
 	}
 	target := name
 	if declared.MCP != nil {
@@ -33,4 +34,18 @@ func declaredRoute(h *host, name string, cfg *config.Config, found *problems) *c
 		return nil
 	}
 	return route
+}
+
+// hostOf is the host that a tool lives on. Of a tool whose backend cannot be
+// built, or is of another kind, the other parts are looked at all the same: on a
+// host that takes every tool and has no backend.
+func hostOf(t config.Tool, hosts map[string]*host) *host {
+	if h, ok := hosts[t.Backend]; ok && (h.config.HTTP == nil || t.HTTP != nil) {
+		return h
+	}
+	nothing := config.Backend{Exec: &config.ExecBackend{}, MaxInFlight: 1, Breaker: config.Breaker{Failures: 1, Window: 1, OpenFor: 1}}
+	return &host{
+		built: built{register: nothingToRegister}, name: t.Backend, config: nothing,
+		guards: newGuards(t.Backend, nothing, slog.New(slog.DiscardHandler)),
+	}
 }

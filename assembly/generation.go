@@ -22,38 +22,48 @@ type generation struct {
 	// tools are what can be called of it now.
 	tools     *catalog.Generation
 	discovery discovery
+	// warnings are of what may hurt.
+	warnings []config.Problem
 }
 
 // newGeneration builds every backend and every declared route. Nothing is
 // connected or started yet. The error is config.Problems: everything that is
 // wrong, by position.
 func newGeneration(cfg *config.Config, around surroundings) (*generation, error) {
+	found := &problems{config: cfg}
+	g := draw(cfg, around, found)
+	g.warnings = found.warnings
+	if err := found.err(); err != nil {
+		return nil, errors.Join(err, g.close(context.Background()))
+	}
+	return g, nil
+}
+
+// draw builds what can be built of a config, and finds everything that keeps the
+// rest from it, or may hurt.
+func draw(cfg *config.Config, around surroundings, found *problems) *generation {
 	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg), limits(cfg))}
 	g.discovery.config, g.discovery.tools = cfg, g.tools
-	found := &problems{config: cfg}
 	checkStore(cfg, found)
 	around.secrets = allSecrets(cfg)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
+		if !cfg.Backends[name].HasOneKind() {
+			continue // the file itself is wrong
+		}
 		made, err := newHost(name, cfg, around)
 		if err != nil {
-			found.add(err, "backends", name, cfg.Backends[name].Kind())
+			found.add(config.RuleBackend, err.Error(), "backends", name, cfg.Backends[name].Kind())
 			continue
 		}
 		g.hosts[name] = made
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
-		on, ok := g.hosts[cfg.Tools[name].Backend]
-		if !ok {
-			continue // the backend itself is among the problems
-		}
-		if route := declaredRoute(on, name, cfg, found); route != nil {
+		if route := declaredRoute(hostOf(cfg.Tools[name], g.hosts), name, cfg, found); route != nil {
 			g.declared = append(g.declared, route)
 		}
 	}
-	if err := found.err(); err != nil {
-		return nil, errors.Join(err, g.close(context.Background()))
-	}
-	return g, nil
+	inspect(cfg, found)
+	return g
 }
 
 // serve makes the tools of the file callable, and with them those that the

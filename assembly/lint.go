@@ -1,22 +1,21 @@
 package assembly
 
-import "github.com/sidecall/sidecall/config"
+import (
+	"maps"
+	"slices"
 
-// lint warns of what works here and fails at a provider.
-func lint(g *generation) []config.Problem {
-	var warnings []config.Problem
-	warn := func(message string, path ...string) {
-		p := g.config.Where(path...)
-		p.Message = message
-		warnings = append(warnings, p)
-	}
-	for _, route := range g.declared {
-		for _, dropped := range strictDrops(route.Tool.InputSchema) {
-			warn("provider strict modes drop "+dropped, "tools", route.Tool.Name, "input_schema")
+	"github.com/sidecall/sidecall/config"
+)
+
+// lint warns of what works here and fails at a provider, or at a model.
+func lint(cfg *config.Config, found *problems) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
+		made, _ := cfg.Tool(name)
+		for _, dropped := range strictDrops(made.InputSchema) {
+			found.add(config.RuleStrictMode, "provider strict modes drop "+dropped, "tools", name, "input_schema")
 		}
-		if route.Tool.Description == "" {
-			warn("no description: the model has to guess from the name what the tool does", "tools", route.Tool.Name)
+		if made.Description == "" {
+			found.add(config.RuleDescription, "no description: the model has to guess from the name what the tool does", "tools", name)
 		}
 	}
-	return warnings
 }

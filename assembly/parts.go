@@ -37,6 +37,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
 		return err
 	}
+	p.warnOf(p.generation.warnings)
 	p.instance = instance(p.config)
 	if p.dedupe, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
 		return err
@@ -55,11 +56,19 @@ func (p *parts) open(ctx context.Context, options Options) error {
 
 // warn says at start what may be a mistake, and what is read but does nothing.
 func (p *parts) warn() {
-	for _, problem := range p.config.Warnings() {
-		p.telemetry.Logger.Warn("config", "problem", problem.Error())
-	}
+	p.warnOf(p.config.Warnings())
 	for _, problem := range p.config.NotEnforced() {
 		p.telemetry.Logger.Warn("config", "not_enforced", problem.Error())
+	}
+}
+
+func (p *parts) warnOf(problems []config.Problem) {
+	for _, problem := range problems {
+		if problem.Severity() == config.Doubtful {
+			p.telemetry.Logger.Warn("config", "problem", problem.Error(), "rule", string(problem.Rule))
+		} else {
+			p.telemetry.Logger.Info("config", "note", problem.Error(), "rule", string(problem.Rule))
+		}
 	}
 }
 

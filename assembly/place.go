@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/schema"
 )
@@ -15,6 +16,7 @@ import (
 type located struct {
 	path []string
 	err  error
+	rule config.Rule
 }
 
 // locate takes an error apart that says several things, and finds the place
@@ -36,7 +38,7 @@ func locate(err error, path []string) []located {
 		return []located{inSchema(*input, path)}
 	}
 	if key, ok := errors.AsType[*interpret.KeyError](err); ok {
-		return []located{{append(slices.Clone(path), key.Key...), errors.New(key.Reason)}}
+		return []located{{append(slices.Clone(path), key.Key...), errors.New(key.Reason), config.RuleExpression}}
 	}
 	return []located{inExpression(err, path)}
 }
@@ -51,7 +53,7 @@ func inSchema(err schema.CompileError, path []string) located {
 			path = append(path, pointerToken.Replace(token))
 		}
 	}
-	return located{path, errors.New("not a JSON Schema that can be used: " + err.Reason)}
+	return located{path, errors.New("not a JSON Schema that can be used: " + err.Reason), config.RuleSchema}
 }
 
 // expressionPlace is how interpret names the expression at fault.
@@ -61,12 +63,12 @@ var expressionPlace = regexp.MustCompile(`^(success|result|empty_when|partial\.\
 func inExpression(err error, path []string) located {
 	named := expressionPlace.FindStringSubmatch(err.Error())
 	if named == nil {
-		return located{path, err}
+		return located{path, err, config.RuleExpression}
 	}
 	path = slices.Clone(path)
 	if named[1] == "success" || named[1] == "result" {
 		path = append(path, "http")
 	}
 	place := strings.NewReplacer("[", ".", "].", ".").Replace(named[1])
-	return located{append(path, strings.Split(place, ".")...), errors.New(strings.TrimPrefix(err.Error(), named[0]))}
+	return located{append(path, strings.Split(place, ".")...), errors.New(strings.TrimPrefix(err.Error(), named[0])), config.RuleExpression}
 }

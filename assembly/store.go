@@ -48,7 +48,7 @@ func checkStore(cfg *config.Config, found *problems) {
 		return
 	}
 	if _, err := loadTLS(r.TLS.TLS); err != nil {
-		found.add(err, "store", "redis", "tls")
+		found.add(config.RuleBackend, err.Error(), "store", "redis", "tls")
 	}
 }
 

@@ -38,8 +38,8 @@ func (b Backend) Kind() string {
 	}
 }
 
-// hasOneKind reports whether exactly one kind is there, as the decoder demands.
-func (b Backend) hasOneKind() bool {
+// HasOneKind reports whether exactly one kind is there, as the decoder demands.
+func (b Backend) HasOneKind() bool {
 	kinds := 0
 	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil} {
 		if there {

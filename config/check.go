@@ -11,13 +11,14 @@ import (
 
 // check looks at what no single key can say: references between parts of the
 // file. It sees a Config that may have problems already and makes no second
-// problem of a first.
-func (c *Config) check(found *collector) {
+// problem of a first. discovered are the tools that backends were found to have;
+// nil when nobody has asked.
+func (c *Config) check(found *collector, discovered []string) {
 	if c.Store == (Store{}) {
 		c.Store.Embedded = new(Embedded)
 		setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
 	}
-	k := newChecker(c, found)
+	k := newChecker(c, found, discovered)
 	k.listen()
 	k.operator()
 	k.identity()
@@ -112,7 +113,7 @@ func (k *checker) backend(name string, b Backend) {
 	if name == builtinBackend {
 		k.bad("this name is Sidecall's own: choose another", at...)
 	}
-	if !b.hasOneKind() {
+	if !b.HasOneKind() {
 		return // reported already
 	}
 	k.onlyIf(b.Discovers(), "acts on discovered tools only, and only an mcp backend discovers tools", at, map[string]bool{
@@ -185,7 +186,7 @@ func (k *checker) matches(glob string) bool {
 	if glob == "*" || matchGlob(glob, builtinTool) {
 		return true
 	}
-	return slices.ContainsFunc(k.toolNames, func(name string) bool { return matchGlob(glob, name) })
+	return slices.ContainsFunc(slices.Concat(k.toolNames, k.discovered), func(name string) bool { return matchGlob(glob, name) })
 }
 
 func (k *checker) journal() {

@@ -17,18 +17,19 @@ type checker struct {
 	found *collector
 	// discovers: some backend finds its tools at run time, so names that the
 	// file does not declare may exist.
-	discovers bool
-	used      map[string]bool // backends that some tool is on
-	toolNames []string
+	discovers  bool
+	discovered []string        // the names of those tools, once they are known
+	used       map[string]bool // backends that some tool is on
+	toolNames  []string
 	// guesses is how many more times the nearest tool name is looked for: each
 	// time costs a look at every tool, and only so many messages are shown.
 	guesses int
 }
 
-func newChecker(c *Config, found *collector) *checker {
-	k := &checker{Config: c, found: found, used: map[string]bool{}, guesses: MaxProblems}
+func newChecker(c *Config, found *collector, discovered []string) *checker {
+	k := &checker{Config: c, found: found, used: map[string]bool{}, guesses: MaxProblems, discovered: discovered}
 	for _, b := range c.Backends {
-		k.discovers = k.discovers || b.Discovers()
+		k.discovers = k.discovers || discovered == nil && b.Discovers()
 	}
 	k.toolNames = slices.Sorted(maps.Keys(c.Tools))
 	for _, t := range c.Tools {

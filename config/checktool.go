@@ -31,7 +31,7 @@ func (k *checker) tool(name string, t Tool) {
 		k.bad("there is no backend "+quote(t.Backend)+suggestion(t.Backend, names), append(at, "backend")...)
 		return
 	}
-	if b.hasOneKind() {
+	if b.HasOneKind() {
 		k.kind(t, b.Kind(), at)
 		k.keyed(t, b.Kind(), at)
 	}
@@ -127,7 +127,7 @@ func (k *checker) verifyTool(name, verifier string, at []string) {
 		k.bad("a tool cannot verify itself: expected the name of a read_only tool", at...)
 	case declared && t.effect() != tool.ReadOnly:
 		k.bad("the tool "+quote(verifier)+" is "+t.effect().String()+": expected a read_only tool", at...)
-	case !declared && !k.discovers:
+	case !declared && !k.discovers && !slices.Contains(k.discovered, verifier):
 		k.bad("there is no tool "+quote(verifier)+didYouMean(verifier, k.toolNames), at...)
 	case !declared:
 		k.known(verifier, at)
@@ -136,7 +136,7 @@ func (k *checker) verifyTool(name, verifier string, at []string) {
 
 // known warns of a name that no tool of the file has.
 func (k *checker) known(name string, at []string) {
-	if _, ok := k.Tools[name]; ok || name == builtinTool {
+	if _, ok := k.Tools[name]; ok || name == builtinTool || slices.Contains(k.discovered, name) {
 		return
 	}
 	if k.discovers {
@@ -145,7 +145,7 @@ func (k *checker) known(name string, at []string) {
 	}
 	guess := ""
 	if k.guesses--; k.guesses >= 0 {
-		guess = didYouMean(name, k.toolNames)
+		guess = didYouMean(name, slices.Concat(k.toolNames, k.discovered))
 	}
 	k.find(RuleUnknownName, "there is no tool "+quote(name)+guess, at...)
 }

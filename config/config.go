@@ -107,6 +107,14 @@ type Limits struct {
 // the file has (a discovered one may), backends that nothing uses.
 func (c *Config) Warnings() []Problem { return c.warnings }
 
+// WarningsAmong is Warnings, without bound, once it is known which tools there
+// are: tools holds the names of all, those of the file too. It may tell errors.
+func (c *Config) WarningsAmong(tools []string) []Problem {
+	found := &collector{file: c.source.file, most: maxCollected}
+	c.check(found, append([]string{}, tools...))
+	return append(found.problems(), found.warned()...)
+}
+
 // NotEnforced lists the keys of the file that are read and checked but that
 // this version does not act on yet, by position. Start-up says so.
 func (c *Config) NotEnforced() []Problem { return c.notEnforced }

@@ -54,7 +54,7 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	c := &Config{source: &source{file: found.file, root: tree}}
 	d := &decoder{env: env, found: found}
 	d.document(tree, c)
-	c.check(found)
+	c.check(found, nil)
 	c.warnings = found.warned()
 	c.notEnforced = d.notEnforced()
 	return c, found.problems()

@@ -151,6 +151,45 @@ func (b Backend) discoveredEffect(name string, claimed *tool.Effect) tool.Effect
 	return tool.NonIdempotent
 }
 
+// SaysEffect reports whether anybody whose word counts says what repeating a
+// discovered tool does; claimed says that its server does.
+func (b Backend) SaysEffect(name string, claimed bool) bool {
+	_, one := b.Effects[name]
+	_, rest := b.Effects["*"]
+	return one || rest || b.Tools[name].Effect != nil || claimed && b.MCP != nil && b.MCP.TrustAnnotations
+}
+
+// Entry is something that the file says of tools that a backend discovers: the
+// name or glob, and the keys that lead to it from the backend.
+type Entry struct {
+	Name string
+	Path []string
+}
+
+// Unmatched lists what the file says of tools that are not among names, those
+// that a backend was found to have.
+func (b Backend) Unmatched(names []string) []Entry {
+	var out []Entry
+	for key, globs := range map[string][]string{"include": b.Include, "exclude": b.Exclude} {
+		for i, glob := range globs {
+			if !slices.ContainsFunc(names, func(name string) bool { return matchGlob(glob, name) }) {
+				out = append(out, Entry{glob, []string{key, index(i)}})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Effects)) {
+		if name != "*" && !slices.Contains(names, name) {
+			out = append(out, Entry{name, []string{"effects", name}})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Tools)) {
+		if !slices.Contains(names, name) {
+			out = append(out, Entry{name, []string{"tools", name}})
+		}
+	}
+	return out
+}
+
 // fitName turns any name into one that every provider accepts: other
 // characters become _, and a long name keeps its start and a hash of the whole.
 // Two names may become one; the registry reports that as any collision.

@@ -14,6 +14,11 @@ func (c *Config) Where(path ...string) Problem {
 	return c.source.find(path).at().problem(c.source.file, "")
 }
 
+// WhereKey is Where, but the place of the key in front of the value.
+func (c *Config) WhereKey(path ...string) Problem {
+	return c.source.find(path).atKey().problem(c.source.file, "")
+}
+
 // Release lets go of the parsed text, which is most of what a large Config
 // holds. Where then knows the file and the path, no line. Not safe for use
 // together with Where.

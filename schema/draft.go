@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sidecall/sidecall/pattern"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -160,7 +161,7 @@ func (d Draft) target(obj map[string]any) (any, bool) {
 func matchesPattern(obj map[string]any, name string) bool {
 	patterns, _ := obj["patternProperties"].(map[string]any)
 	for source := range patterns {
-		if p, err := compilePattern(source); err != nil || p.MatchString(name) {
+		if p, err := pattern.ECMA(source); err != nil || p.MatchString(name) {
 			return true
 		}
 	}
@@ -177,7 +178,7 @@ func misnamed(names any, name string) bool {
 		return true
 	}
 	if source, ok := obj["pattern"].(string); ok {
-		p, err := compilePattern(source)
+		p, err := pattern.ECMA(source)
 		return err == nil && !p.MatchString(name)
 	}
 	return false

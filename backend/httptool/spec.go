@@ -60,6 +60,15 @@ func (s Spec) Unused(arguments []string) []string {
 	return unused
 }
 
+// PathArguments are the arguments without which a call has no path, in order.
+func (s Spec) PathArguments() []string {
+	path, err := parsePath(s.Path)
+	if err != nil {
+		return nil
+	}
+	return path.arguments()
+}
+
 // sendsRest reports whether arguments that are not named go somewhere.
 func (s Spec) sendsRest() bool {
 	return s.Body == nil && (takesBody(s.Method) || s.Query == nil)

@@ -1,0 +1,127 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+)
+
+// answer is what a backend first says of its tools.
+type answer struct {
+	tools []backend.Discovered
+	err   error
+}
+
+// ask asks every backend that finds its tools itself which they are, until ctx
+// ends, and holds what the file says of them against that. It reports whether
+// all have answered.
+func ask(ctx context.Context, g *generation, found *problems) (all bool) {
+	g.tools.Set(catalog.ConfigSource, g.declared)
+	answers := askAll(ctx, g.hosts)
+	all = true
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		if err := answers[name].err; err != nil {
+			all = false
+			found.add(config.RuleDiscovery, "it cannot be asked for its tools: "+g.hosts[name].redact(err.Error()), "backends", name)
+			continue
+		}
+		hear(g, g.hosts[name], answers[name].tools, found)
+	}
+	for _, problem := range g.tools.Snapshot().Unverifiable() {
+		found.add(config.RuleVerify, problem)
+	}
+	return all
+}
+
+// askAll starts the discovery of every backend and ends it at its first answer.
+func askAll(ctx context.Context, hosts map[string]*host) map[string]answer {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	waiting := make(map[string]chan answer)
+	for name, h := range hosts {
+		discoverer, ok := h.Backend.(backend.Discoverer)
+		if !ok {
+			continue
+		}
+		first := make(chan answer, 1)
+		waiting[name] = first
+		running.Go(func() {
+			discoverer.Run(ctx, func(tools []backend.Discovered, err error) {
+				select {
+				case first <- answer{tools, err}:
+				default: // only the first counts
+				}
+			})
+		})
+	}
+	answers := make(map[string]answer, len(waiting))
+	for name, first := range waiting {
+		select {
+		case answers[name] = <-first:
+			continue
+		case <-ctx.Done():
+		}
+		select {
+		case answers[name] = <-first: // it was in time
+		default:
+			answers[name] = answer{err: errors.New("it did not answer in time")}
+		}
+	}
+	return answers
+}
+
+// hear holds what the file says of a backend's tools against those that it has.
+func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
+	at := []string{"backends", h.name}
+	names := make([]string, len(tools))
+	var unsaid []string
+	for i, d := range tools {
+		names[i] = d.Name
+		if as, offered := g.config.Discovered(h.name, d.Name, claimedEffect(d)); offered && !h.config.SaysEffect(d.Name, d.Claimed) {
+			unsaid = append(unsaid, as.Name)
+		}
+	}
+	if len(unsaid) > 0 {
+		slices.Sort(unsaid)
+		found.add(config.RuleEffect, fmt.Sprintf("of %d tools nobody says what repeating them does, so they count as non_idempotent: %s; write effects",
+			len(unsaid), strings.Join(unsaid, ", ")), at...)
+	}
+	for _, entry := range h.config.Unmatched(names) {
+		found.add(config.RuleUnmatched, fmt.Sprintf("the backend has no tool like %q", entry.Name), append(slices.Clone(at), entry.Path...)...)
+	}
+	routes, err := discoveredRoutes(h, tools, g.config)
+	for _, unusable := range each(err) {
+		found.add(config.RuleDiscovery, "it has a tool that cannot be used: "+h.redact(unusable.Error()), at...)
+	}
+	for _, collision := range g.tools.Set(h.name, routes) {
+		if collision.Dropped == h.name {
+			found.add(config.RuleDiscovery, collision.String(), at...)
+		}
+	}
+}
+
+// each takes a joined error apart.
+func each(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, each(one)...)
+	}
+	return all
+}

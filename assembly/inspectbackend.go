@@ -1,0 +1,179 @@
+package assembly
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/process"
+	"github.com/sidecall/sidecall/config"
+)
+
+// inspectBackend looks at what a backend needs of this machine and of the net,
+// and at what the file gives away.
+func inspectBackend(name string, cfg *config.Config, found *problems) {
+	b := cfg.Backends[name]
+	at := func(keys ...string) []string { return append([]string{"backends", name}, keys...) }
+	switch {
+	case !b.HasOneKind(): // the file itself is wrong
+	case b.HTTP != nil:
+		inspectURL(b.HTTP.BaseURL, b.HTTP.AllowPrivate, found, at("http", "base_url"))
+		inspectSecrets(b.HTTP.Headers, found, at("http", "headers"))
+		if strings.Contains(b.HTTP.Proxy.Reveal(), "@") && !isReference(b.HTTP.Proxy) {
+			found.add(config.RuleLiteralSecret, literalSecret, at("http", "proxy")...)
+		}
+		if b.HTTP.TLS != nil && b.HTTP.TLS.InsecureSkipVerify {
+			found.add(config.RuleTLSUnverified, unverified, at("http", "tls", "insecure_skip_verify")...)
+		}
+	case b.MCP != nil:
+		inspectMCP(b, found, at)
+	case b.Exec != nil:
+		inspectDirectory(b.Exec.Dir, found, at("exec", "dir"))
+		inspectSecrets(b.Exec.Env.Set, found, at("exec", "env"))
+		for _, tool := range slices.Sorted(maps.Keys(cfg.Tools)) {
+			if t := cfg.Tools[tool]; t.Backend == name && t.Exec != nil {
+				inspectProgram(t.Exec.Argv, b.Exec.Dir, b.Exec.Env, found, []string{"tools", tool, "exec", "argv"})
+			}
+		}
+	}
+}
+
+func inspectMCP(b config.Backend, found *problems, at func(...string) []string) {
+	m := b.MCP
+	if len(m.Command) > 0 {
+		inspectDirectory(m.Dir, found, at("mcp", "dir"))
+		inspectProgram(m.Command, m.Dir, m.Env, found, at("mcp", "command"))
+	} else {
+		inspectURL(m.URL, m.AllowPrivate, found, at("mcp", "url"))
+	}
+	inspectSecrets(m.Env.Set, found, at("mcp", "env"))
+	inspectSecrets(m.Headers, found, at("mcp", "headers"))
+	if _, rest := b.Effects["*"]; !rest && !m.TrustAnnotations && b.Effects == nil {
+		found.add(config.RuleEffectUnsaid, "nothing is said of the effects of its tools, so they count as non_idempotent and are not repeated when they fail; "+
+			"write effects, or trust_annotations: true", at()...)
+	}
+}
+
+// inspectStore looks at the store as inspectBackend does at a backend.
+func inspectStore(cfg *config.Config, found *problems) {
+	if embedded := cfg.Store.Embedded; embedded != nil {
+		if dir := filepath.Dir(embedded.Path.Reveal()); !isDirectory(dir) {
+			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine", quoted(embedded.Path)), "store", "embedded", "path")
+		}
+	}
+	r := cfg.Store.Redis
+	if r == nil {
+		return
+	}
+	for key, secret := range map[string]config.Secret{"password": r.Password, "sentinel_password": r.SentinelPassword} {
+		if secret.Reveal() != "" && !isReference(secret) {
+			found.add(config.RuleLiteralSecret, literalSecret, "store", "redis", key)
+		}
+	}
+	if r.TLS.On() && r.TLS.InsecureSkipVerify {
+		found.add(config.RuleTLSUnverified, unverified, "store", "redis", "tls", "insecure_skip_verify")
+	}
+}
+
+const (
+	unverified    = "whoever answers is believed to be the other side, and is sent its secrets: name its authority in ca instead"
+	literalSecret = "a secret is written in the file: write ${env:NAME} or ${file:/path} instead"
+)
+
+// inspectURL looks for a literal address that no request may go to. A name is
+// judged when it has been resolved.
+func inspectURL(text config.Text, allowPrivate bool, found *problems, at []string) {
+	u, err := url.Parse(text.Reveal())
+	if err != nil {
+		return
+	}
+	if u.User != nil && !strings.Contains(text.String(), "${") {
+		found.add(config.RuleLiteralSecret, literalSecret, at...)
+	}
+	for name := range u.Query() {
+		if secretName.MatchString(name) && !strings.Contains(text.String(), "${") {
+			found.add(config.RuleLiteralSecret, literalSecret, at...)
+		}
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	addr, err := netip.ParseAddr(host)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		addr, err = netip.IPv6Loopback(), nil
+	}
+	switch {
+	case err != nil || backend.CheckAddress(addr, allowPrivate) == nil:
+	case backend.CheckAddress(addr, true) == nil:
+		found.add(config.RulePrivateAddress, "this address is private: every call is refused without allow_private: true", at...)
+	default:
+		found.add(config.RulePrivateAddress, "this address is never called, whatever is allowed: every call is refused", at...)
+	}
+}
+
+func inspectSecrets(values map[string]config.Secret, found *problems, at []string) {
+	for name, value := range values {
+		if secretName.MatchString(name) && value.Reveal() != "" && !isReference(value) {
+			found.add(config.RuleLiteralSecret, literalSecret, append(slices.Clone(at), name)...)
+		}
+	}
+}
+
+func inspectDirectory(dir config.Text, found *problems, at []string) {
+	if path := dir.Reveal(); path != "" && !isDirectory(path) {
+		found.add(config.RuleDirectory, fmt.Sprintf("there is no directory %s on this machine", quoted(dir)), at...)
+	}
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// inspectProgram looks for a program as a call would. In a directory that is not
+// there it would find none, which is told already.
+func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *problems, at []string) {
+	if len(argv) == 0 || dir.Reveal() != "" && !isDirectory(dir.Reveal()) {
+		return
+	}
+	spec := process.Spec{Argv: config.RevealList(argv), Dir: dir.Reveal(), Env: env.List(os.LookupEnv)}
+	why := ""
+	switch err := findProgram(spec); {
+	case err == nil || spec.Validate() != nil:
+		return
+	case errors.Is(err, fs.ErrPermission):
+		why = "may not be run on this machine"
+	case strings.ContainsRune(spec.Argv[0], filepath.Separator):
+		why = "is not there on this machine"
+	default:
+		why = "is not in the PATH that it gets on this machine"
+	}
+	found.add(config.RuleExecutable, fmt.Sprintf("the program %s %s: every call fails", quoted(argv[0]), why), append(slices.Clone(at), "0")...)
+}
+
+// findProgram looks for the file that a call would run.
+func findProgram(spec process.Spec) error {
+	cmd, err := spec.Prepare()
+	if err != nil {
+		return err
+	}
+	path := cmd.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(spec.Dir, path)
+	}
+	info, err := os.Stat(path)
+	if err == nil && (info.IsDir() || info.Mode()&0o111 == 0) {
+		return fs.ErrPermission
+	}
+	return err
+}
+
+// quoted is a path as the file has it: what a reference in it leads to may be
+// secret.
+func quoted(path config.Text) string { return fmt.Sprintf("%.200q", path.String()) }
