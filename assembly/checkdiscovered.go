@@ -30,7 +30,7 @@ func ask(ctx context.Context, g *generation, found *problems) (all bool) {
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		if err := answers[name].err; err != nil {
 			all = false
-			found.add(config.RuleDiscovery, "it cannot be asked for its tools: "+g.hosts[name].redact(err.Error()), "backends", name)
+			found.add(config.RuleDiscovery, "it cannot be asked for its tools: "+g.hosts[name].secrets.Replace(err.Error()), "backends", name)
 			continue
 		}
 		hear(g, g.hosts[name], answers[name].tools, found)
@@ -101,7 +101,7 @@ func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
 	}
 	routes, err := discoveredRoutes(h, tools, g.config)
 	for _, unusable := range each(err) {
-		found.add(config.RuleDiscovery, "it has a tool that cannot be used: "+h.redact(unusable.Error()), at...)
+		found.add(config.RuleDiscovery, "it has a tool that cannot be used: "+h.secrets.Replace(unusable.Error()), at...)
 	}
 	for _, collision := range g.tools.Set(h.name, routes) {
 		if collision.Dropped == h.name {

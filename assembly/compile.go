@@ -18,7 +18,7 @@ type complaint func(path []string, err error)
 // compileSchema compiles what checks the arguments of a tool.
 func compileSchema(route *catalog.Route, patterns *allowance) error {
 	compiled, err := schema.Compile(route.Tool.Name, route.Tool.InputSchema,
-		schema.Options{Sensitive: route.Tool.Policy.Sensitive, Coerce: route.Tool.Policy.Coerce})
+		schema.Options{Sensitive: route.Tool.Policy.Sensitive, Coerce: route.Tool.Policy.Coerce, Closed: !route.Tool.Policy.ForwardUndeclared})
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,12 @@ func inspectURL(text config.Text, allowPrivate bool, found *problems, at []strin
 	}
 }
 
+// isReference reports whether a value comes from the environment or a file.
+func isReference(s config.Secret) bool {
+	text, err := s.MarshalText()
+	return err == nil && strings.HasPrefix(string(text), "${")
+}
+
 func inspectSecrets(values map[string]config.Secret, found *problems, at []string) {
 	for name, value := range values {
 		if secretName.MatchString(name) && value.Reveal() != "" && !isReference(value) {

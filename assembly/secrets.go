@@ -58,7 +58,7 @@ func secretsOf(given entrusted) (found secrets) {
 func allSecrets(cfg *config.Config) (known []string) {
 	var found secrets
 	for _, declared := range cfg.Backends {
-		if of, ok := kinds[declared.Kind()]; ok {
+		if of, ok := kinds[declared.Kind()]; ok && declared.HasOneKind() {
 			found.known = append(found.known, secretsOf(of.entrusted(declared)).known...)
 		}
 	}

@@ -80,20 +80,20 @@ backends:
 	}
 	defer g.close(t.Context()) //nolint:errcheck // nothing was started
 	for text, at := range map[string]struct{ files, other bool }{
-		"a literal that is long":             {true, false},
-		"postgres://app:p4ssw0rd-of-db@db/x": {true, true},
-		"p4ssw0rd-of-db":                     {true, true},
-		"in-the-command-line":                {true, true},
-		"of-the-store-itself":                {true, true},
+		"a literal that is long":                          {true, false},
+		"postgres://app:p4ssw0rd-of-db@db/x":              {true, true},
+		"p4ssw0rd-of-db":                                  {true, true},
+		"in-the-command-line":                             {true, true},
+		"of-the-store-itself":                             {true, true},
 		"https://hooks.example.com/T0/x9Kd83JmQp20ZzAbCd": {true, false},
-		"-----BEGIN KEY-----":              {true, true},
-		"production":                       {false, false},
-		"true":                             {false, false},
-		"en_US.UTF-8":                      {false, false},
-		"/home/somebody":                   {false, false},
-		"/srv/shared/documents":            {false, false},
-		"https://api.example.com/v1/items": {false, false},
-		"/tmp/agent/sock.1":                {false, false},
+		"-----BEGIN KEY-----":                             {true, true},
+		"production":                                      {false, false},
+		"true":                                            {false, false},
+		"en_US.UTF-8":                                     {false, false},
+		"/home/somebody":                                  {false, false},
+		"/srv/shared/documents":                           {false, false},
+		"https://api.example.com/v1/items":                {false, false},
+		"/tmp/agent/sock.1":                               {false, false},
 	} {
 		for name, want := range map[string]bool{"files": at.files, "other": at.other} {
 			if got := g.hosts[name].secrets.Found([]byte("x " + text)); got != want {

@@ -86,6 +86,7 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		Sequential:        r.Sequential,
 		CancelWithCaller:  r.OnCancel == cancelWithCaller,
 		Coerce:            r.Coerce,
+		ForwardUndeclared: r.ForwardUndeclared,
 		VerifyWith:        r.verifyWith(),
 		Polling:           r.Polling,
 		Sensitive:         slices.Clone(r.SensitiveArgs),

@@ -78,6 +78,7 @@ type CallRules struct {
 	OnCancel          string        `yaml:"on_cancel" doc:"What becomes of an attempt whose caller leaves (cancels, loses its connection, or reaches its deadline). finish: it goes on and is recorded, and the id sent again gets its result. cancel: it is broken off, for tools that then undo what they have begun. read_only tools are always cancelled. Without this key: finish." enum:"finish|cancel"`
 	Sequential        bool          `yaml:"sequential" doc:"Calls of one batch run one after the other, in request order."`
 	Coerce            bool          `yaml:"coerce" doc:"Turn \"5\" into 5, and the like, where the schema wants it."`
+	ForwardUndeclared bool          `yaml:"forward_undeclared" doc:"Send arguments that the input schema does not name. Without this key such a call is refused, unless the schema itself allows others (additionalProperties, patternProperties) or names no argument at all."`
 	Polling           bool          `yaml:"polling" doc:"Calls with the same arguments and outcome are expected: no loop." later:"true"`
 	Sensitive         bool          `yaml:"sensitive" doc:"Refused after untrusted output has entered the conversation, unless the profile allows it." later:"true"`
 	SensitiveArgs     []string      `yaml:"sensitive_args" doc:"Arguments whose values are never shown." format:"nonempty"`

@@ -21,6 +21,9 @@ type Options struct {
 	// Coerce allows a value that is a lossless spelling of what the schema wants
 	// to be taken for it: "5" for 5, "true" for true, 5 for "5".
 	Coerce bool
+	// Closed refuses arguments that the schema does not name, unless it says that
+	// there may be others. Without it they fit, as JSON Schema has it.
+	Closed bool
 }
 
 // Schema checks the arguments of one tool. It is immutable and safe for
@@ -107,6 +110,9 @@ func (s *Schema) compile() (checker, error) {
 	doc, fail := readSchema(s.name, s.source)
 	if fail != nil {
 		return checker{}, fail
+	}
+	if s.options.Closed {
+		doc = closed(doc)
 	}
 	c, fail := compile(s.name, doc, true, s.meter)
 	if fail != nil {

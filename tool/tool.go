@@ -112,6 +112,8 @@ type Policy struct {
 	CancelWithCaller bool
 	// Coerce allows "5" to become 5 where the schema wants a number.
 	Coerce bool
+	// ForwardUndeclared sends arguments that the input schema does not name.
+	ForwardUndeclared bool
 	// VerifyWith names the read-only tool that can tell whether a call whose
 	// outcome is unknown has happened; empty when there is none.
 	VerifyWith string

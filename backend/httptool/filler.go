@@ -43,6 +43,10 @@ func (f *filler) target(at *endpoint) string {
 	}
 	if at.restTo == restToQuery {
 		for _, name := range f.rest(at.used) {
+			if at.fixed[queryName(name)] {
+				f.refuse(name, "this query parameter is fixed and cannot be sent", "Leave it out.", f.args[name])
+				return ""
+			}
 			b, mark = f.parameter(b, mark, string(appendEscaped(nil, name)), name)
 		}
 	}

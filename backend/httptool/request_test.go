@@ -347,3 +347,26 @@ func FuzzPathArgument(f *testing.F) {
 		}
 	})
 }
+
+// No argument becomes a query parameter that the operator has fixed, in whatever
+// spelling a server may take for it.
+func TestAFixedQueryParameterStays(t *testing.T) {
+	base, got := recorder(t)
+	b := at(t, base)
+	spec := httptool.Spec{Method: "GET", Path: "/orders?tenant=acme&page_size=10"}
+	for _, name := range []string{"tenant", "Tenant", "tenant[]", " tenant", "page.size", "page size"} {
+		_, failure := call{spec: spec, args: `{"` + name + `":"evil"}`}.on(t, b)
+		proves(t, failure, tool.CodeInvalidArgs, tool.NotExecuted)
+	}
+	if got.URI != "" {
+		t.Errorf("the upstream was asked for %s", got.URI)
+	}
+	_, failure := call{spec: spec, args: `{"tenants":"x"}`}.on(t, b)
+	noFailure(t, failure)
+	if got.URI != "/orders?tenant=acme&page_size=10&tenants=x" {
+		t.Errorf("another parameter is lost: %s", got.URI)
+	}
+	if err := b.Register("map", httptool.Spec{Method: "GET", Path: "/orders?tenant=acme", Query: map[string]string{"tenant": "who"}}); err == nil {
+		t.Error("an argument is mapped to a fixed parameter")
+	}
+}

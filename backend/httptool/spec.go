@@ -113,12 +113,15 @@ type endpoint struct {
 	// idempotencyHeader is canonical; empty for none.
 	idempotencyHeader string
 
-	body     bodyKind
-	bodyArg  string
-	members  []member
-	restTo   rest
-	used     map[string]bool // by name; what rest leaves out
-	prebuilt *http.Request   // what every request has in common
+	body    bodyKind
+	bodyArg string
+	members []member
+	restTo  rest
+	used    map[string]bool // by name; what rest leaves out
+	// fixed are the query parameters of the path, as queryName has them: no argument
+	// may be one of them.
+	fixed    map[string]bool
+	prebuilt *http.Request // what every request has in common
 }
 
 // binding is a place in the request that an argument fills.
@@ -155,8 +158,11 @@ func compile(o *origin, spec Spec) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &endpoint{origin: o, method: spec.Method, path: path, used: spec.used()}
+	at := &endpoint{origin: o, method: spec.Method, path: path, used: spec.used(), fixed: path.fixed()}
 	for _, name := range slices.Sorted(maps.Keys(spec.Query)) {
+		if at.fixed[queryName(name)] {
+			return nil, fmt.Errorf("query: %s is fixed in the path", name)
+		}
 		at.query = append(at.query, binding{string(appendEscaped(nil, name)), spec.Query[name]})
 	}
 	if err := at.compileHeaders(spec); err != nil {

@@ -1,0 +1,162 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// declaration is what a schema says about the names of arguments: at its root, and
+// in all that it applies there (allOf, anyOf, $ref, then, ...).
+type declaration struct {
+	names    map[string]bool
+	patterns map[string]bool
+	// open: it says itself that there may be others, or it is too unusual to tell.
+	open bool
+	// said: it names its arguments, be it that there are none.
+	said bool
+}
+
+// maxInPlace bounds the schemas that are looked into for names.
+const maxInPlace = 1000
+
+// closed returns doc as a schema that refuses arguments which it does not name: a
+// misspelt option, or a dry_run that the tool never heard of, would else be sent
+// as if it meant something, or overwrite what the sender of the request has fixed.
+//
+// JSON Schema allows what is not named. Here a schema has to say so:
+// additionalProperties or unevaluatedProperties other than false, a name that
+// fits its patternProperties, propertyNames; or it names no argument at all. Values
+// within arguments are left as JSON Schema has them.
+func closed(doc any) any {
+	root, isObject := doc.(map[string]any)
+	if !isObject {
+		return doc
+	}
+	d := declaration{names: map[string]bool{}, patterns: map[string]bool{}}
+	d.read(root, root, map[string]bool{})
+	if _, has := root["additionalProperties"]; has || d.open || !d.said {
+		return doc
+	}
+	out := maps.Clone(root)
+	if ref, has := root["$ref"]; has {
+		// Before draft 2019-09 what stands beside a $ref does not count.
+		out["allOf"] = append([]any{map[string]any{"$ref": ref}}, listOf(root["allOf"])...)
+		delete(out, "$ref")
+	}
+	out["properties"] = withAll(root["properties"], d.names)
+	if len(d.patterns) > 0 {
+		out["patternProperties"] = withAll(root["patternProperties"], d.patterns)
+	}
+	out["additionalProperties"] = false
+	return out
+}
+
+// withAll is a map of schemas in which each name has one.
+func withAll(of any, names map[string]bool) map[string]any {
+	out := map[string]any{}
+	for name := range names {
+		out[name] = true
+	}
+	if given, ok := of.(map[string]any); ok {
+		maps.Copy(out, given)
+	}
+	return out
+}
+
+// read looks into a schema that applies to all arguments together.
+func (d *declaration) read(node any, root map[string]any, seen map[string]bool) {
+	s, ok := node.(map[string]any)
+	if !ok || d.open {
+		return
+	}
+	for _, key := range []string{"additionalProperties", "unevaluatedProperties"} {
+		if value, has := s[key]; has && value != false {
+			d.open = true
+		}
+	}
+	for _, key := range []string{"propertyNames", "$dynamicRef", "$recursiveRef", "enum", "const"} {
+		if _, has := s[key]; has {
+			d.open = true
+		}
+	}
+	d.take(s)
+	if ref, ok := s["$ref"].(string); ok {
+		d.follow(ref, root, seen)
+	}
+	for _, inner := range inPlaceIn(s) {
+		d.read(inner, root, seen)
+	}
+}
+
+// take takes the names that a schema says itself.
+func (d *declaration) take(s map[string]any) {
+	if properties, has := s["properties"].(map[string]any); has {
+		d.said = true
+		for name := range properties {
+			d.names[name] = true
+		}
+	}
+	if patterns, has := s["patternProperties"].(map[string]any); has {
+		d.said = true
+		for pattern := range patterns {
+			d.patterns[pattern] = true
+		}
+	}
+	for _, name := range listOf(s["required"]) {
+		if name, ok := name.(string); ok {
+			d.names[name] = true
+		}
+	}
+}
+
+// follow looks into what a reference within the document leads to; one that is not
+// a JSON pointer may lead anywhere.
+func (d *declaration) follow(ref string, root map[string]any, seen map[string]bool) {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !local || pointer != "" && !strings.HasPrefix(pointer, "/") || len(seen) > maxInPlace {
+		d.open = true
+		return
+	}
+	if seen[pointer] {
+		return
+	}
+	seen[pointer] = true
+	var at any = root
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer == "" {
+			break
+		}
+		object, ok := at.(map[string]any)
+		if !ok {
+			d.open = true
+			return
+		}
+		if at, ok = object[pointerTokens.Replace(token)]; !ok {
+			d.open = true
+			return
+		}
+	}
+	d.read(at, root, seen)
+}
+
+// pointerTokens undoes the escapes of a JSON pointer.
+var pointerTokens = strings.NewReplacer("~1", "/", "~0", "~")
+
+// inPlaceIn lists what a schema applies, or may apply, to the value itself.
+func inPlaceIn(s map[string]any) []any {
+	list := []any{s["if"], s["then"], s["else"]}
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		list = append(list, listOf(s[key])...)
+	}
+	for _, key := range []string{"dependentSchemas", "dependencies"} {
+		byName, _ := s[key].(map[string]any)
+		list = slices.AppendSeq(list, maps.Values(byName))
+	}
+	return list
+}
+
+func listOf(value any) []any {
+	list, _ := value.([]any)
+	return list
+}
