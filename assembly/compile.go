@@ -15,18 +15,19 @@ import (
 // what.
 type complaint func(path []string, err error)
 
-// compileSchema compiles what checks the arguments of a tool.
-func compileSchema(route *catalog.Route, patterns *allowance) error {
-	compiled, err := schema.Compile(route.Tool.Name, route.Tool.InputSchema,
+// compileSchema compiles what checks the arguments of a tool. The draft is its
+// text as far as it could be read, whatever comes of it.
+func compileSchema(route *catalog.Route, patterns *allowance) (schema.Draft, error) {
+	compiled, draft, err := schema.CompileDraft(route.Tool.Name, route.Tool.InputSchema,
 		schema.Options{Sensitive: route.Tool.Policy.Sensitive, Coerce: route.Tool.Policy.Coerce, Closed: !route.Tool.Policy.ForwardUndeclared})
 	if err != nil {
-		return err
+		return draft, err
 	}
 	if err := patterns.take(compiled.Instructions()); err != nil {
-		return fmt.Errorf("tool %s: input_schema: %w", route.Tool.Name, err)
+		return draft, fmt.Errorf("tool %s: input_schema: %w", route.Tool.Name, err)
 	}
 	route.Schema = compiled
-	return nil
+	return draft, nil
 }
 
 // compileProgram compiles what reads the replies of a tool.

@@ -6,12 +6,14 @@ import (
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/schema"
 )
 
 // declaredRoute compiles a tool of the config file for the host that it lives
 // on; nil when something is wrong with it, which is then among the problems. All
-// of its parts are looked at, whatever is wrong with one.
-func declaredRoute(h *host, name string, cfg *config.Config, found *problems) *catalog.Route {
+// of its parts are looked at, whatever is wrong with one. The draft is the text
+// of its input schema.
+func declaredRoute(h *host, name string, cfg *config.Config, found *problems) (*catalog.Route, schema.Draft) {
 	declared := cfg.Tools[name]
 	before := len(found.found)
 	at := []string{"tools", name}
@@ -25,15 +27,16 @@ func declaredRoute(h *host, name string, cfg *config.Config, found *problems) *c
 	made, _ := cfg.Tool(name) // it is there: name is from the file
 	route := newRoute(h, made, target)
 	wrong := func(path []string, err error) { found.addEach(err, slices.Concat(at, path)...) }
-	if err := compileSchema(route, nil); err != nil {
+	draft, err := compileSchema(route, nil)
+	if err != nil {
 		wrong([]string{"input_schema"}, err)
 	}
 	compileProgram(route, declared, nil, wrong)
 	compileVerification(route, declared.CallRules, wrong)
 	if len(found.found) > before {
-		return nil
+		return nil, draft
 	}
-	return route
+	return route, draft
 }
 
 // hostOf is the host that a tool lives on. Of a tool whose backend cannot be

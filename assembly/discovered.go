@@ -51,7 +51,7 @@ func claimedEffect(d backend.Discovered) *tool.Effect {
 func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, patterns *allowance) (*catalog.Route, error) {
 	var errs []error
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
-	if err := compileSchema(route, patterns); err != nil {
+	if _, err := compileSchema(route, patterns); err != nil {
 		errs = append(errs, err)
 	}
 	wrong := func(path []string, err error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/schema"
 )
 
 // generation is all that one config makes: backends, the guards of their tools,
@@ -57,12 +58,14 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 		}
 		g.hosts[name] = made
 	}
+	drafts := make(map[string]schema.Draft, len(cfg.Tools))
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
-		if route := declaredRoute(hostOf(cfg.Tools[name], g.hosts), name, cfg, found); route != nil {
+		route, draft := declaredRoute(hostOf(cfg.Tools[name], g.hosts), name, cfg, found)
+		if drafts[name] = draft; route != nil {
 			g.declared = append(g.declared, route)
 		}
 	}
-	inspect(cfg, found)
+	inspect(cfg, drafts, found)
 	return g
 }
 

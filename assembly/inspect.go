@@ -8,21 +8,16 @@ import (
 	"github.com/sidecall/sidecall/schema"
 )
 
-// inspect finds what compiles and hurts all the same. A start says it too.
-func inspect(cfg *config.Config, found *problems) {
+// inspect finds what compiles and hurts all the same. A start says it too. drafts
+// are the input schemas of the declared tools.
+func inspect(cfg *config.Config, drafts map[string]schema.Draft, found *problems) {
 	inspectStore(cfg, found)
-	drafts := make(map[string]schema.Draft, len(cfg.Tools))
-	for name := range cfg.Tools {
-		made, _ := cfg.Tool(name)
-		drafts[name] = schema.ReadDraft(made.InputSchema)
-	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
 		inspectBackend(name, cfg, found)
 		inspectOverrides(name, cfg, drafts, found)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
-		made, _ := cfg.Tool(name)
-		i := inspection{problems: found, drafts: drafts, effect: made.Effect, own: drafts[name], at: []string{"tools", name}}
+		i := inspection{problems: found, drafts: drafts, effect: cfg.Tools[name].EffectOrDefault(), own: drafts[name], at: []string{"tools", name}}
 		i.declared(cfg.Tools[name])
 		i.rules(cfg.Tools[name].CallRules)
 	}

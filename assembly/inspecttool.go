@@ -27,8 +27,12 @@ func (i *inspection) under(keys ...string) []string { return slices.Concat(i.at,
 
 // declared looks at what only a tool of the file has: schemas and a request.
 func (i *inspection) declared(t config.Tool) {
-	i.keywords(t.InputSchema, "input_schema")
-	i.keywords(t.OutputSchema, "output_schema")
+	if t.InputSchema != nil {
+		i.keywords(i.own, "input_schema")
+	}
+	if t.OutputSchema != nil {
+		i.keywords(schema.ReadDraft(t.OutputSchema), "output_schema")
+	}
 	if i.effect != tool.ReadOnly && !i.own.Closed() {
 		at := i.at
 		if t.InputSchema != nil {
@@ -46,11 +50,8 @@ func (i *inspection) declared(t config.Tool) {
 }
 
 // keywords looks for words in a schema that were meant to be keywords.
-func (i *inspection) keywords(text config.JSON, key string) {
-	if text == nil {
-		return
-	}
-	for _, m := range schema.ReadDraft(text).Misspellings() {
+func (i *inspection) keywords(draft schema.Draft, key string) {
+	for _, m := range draft.Misspellings() {
 		at := i.under(key)
 		for token := range strings.SplitSeq(strings.TrimPrefix(m.Pointer, "/"), "/") {
 			at = append(at, pointerToken.Replace(token))
@@ -115,9 +116,9 @@ func (i *inspection) rules(r config.CallRules) {
 	}
 	for n, rule := range r.Errors {
 		for m, name := range rule.AllowedAlternatives {
-			made, ok := i.config.Tool(name)
-			if ok && schema.Stronger(made.Effect, i.effect) {
-				i.add(config.RuleAlternative, fmt.Sprintf("%q is %s, and this tool is %s: models are not told of it", name, made.Effect, i.effect),
+			other, ok := i.config.Tools[name]
+			if effect := other.EffectOrDefault(); ok && schema.Stronger(effect, i.effect) {
+				i.add(config.RuleAlternative, fmt.Sprintf("%q is %s, and this tool is %s: models are not told of it", name, effect, i.effect),
 					i.under("errors", fmt.Sprint(n), "allowed_alternatives", fmt.Sprint(m))...)
 			}
 		}

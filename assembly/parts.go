@@ -62,8 +62,13 @@ func (p *parts) warn() {
 	}
 }
 
+// warnOf logs findings, at most MaxProblems of them: sidecall check lists all.
 func (p *parts) warnOf(problems []config.Problem) {
-	for _, problem := range problems {
+	for i, problem := range problems {
+		if i == config.MaxProblems && len(problems) > i+1 { // a config's own list ends with one that says so
+			p.telemetry.Logger.Warn("config", "problem", fmt.Sprintf("and %d more: sidecall check lists them", len(problems)-i))
+			return
+		}
 		if problem.Severity() == config.Doubtful {
 			p.telemetry.Logger.Warn("config", "problem", problem.Error(), "rule", string(problem.Rule))
 		} else {

@@ -16,10 +16,10 @@ func (k *checker) tool(name string, t Tool) {
 	}
 	k.rules(name, t.CallRules, at)
 	k.sensitiveArgs(t, at)
-	if t.Verify != nil && t.effect() != tool.NonIdempotent {
+	if t.Verify != nil && t.EffectOrDefault() != tool.NonIdempotent {
 		k.find(RuleVerify, "only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
 	}
-	if t.OnCancel != "" && t.effect() == tool.ReadOnly {
+	if t.OnCancel != "" && t.EffectOrDefault() == tool.ReadOnly {
 		k.find(RuleUnused, "a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)
 	}
 	b, ok := k.Backends[t.Backend]
@@ -63,7 +63,7 @@ func (k *checker) keyed(t Tool, kind string, at []string) {
 		k.bad(noKey, append(at, "effect")...)
 	case isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader == "":
 		k.bad("a keyed tool needs http.idempotency_header: add it with the name of the header in which the upstream takes the key, often Idempotency-Key", append(at, "effect")...)
-	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.effect() == tool.NonIdempotent && !t.Verify.readsKey():
+	case !isKeyed && t.HTTP != nil && t.HTTP.IdempotencyHeader != "" && t.EffectOrDefault() == tool.NonIdempotent && !t.Verify.readsKey():
 		k.find(RuleUnused, "the key is sent, but the tool counts as non_idempotent and is not repeated; write effect: keyed when the upstream honours the key", append(at, "http", "idempotency_header")...)
 	}
 }
@@ -92,8 +92,8 @@ func (k *checker) verifier(name, verifier string, at []string) {
 	switch {
 	case verifier == name:
 		k.bad("a tool cannot verify itself: expected the name of a read-only tool", at...)
-	case declared && t.effect() != tool.ReadOnly:
-		k.find(RuleVerify, "the tool "+quote(verifier)+" is "+t.effect().String()+"; to verify is safe with a read_only tool only", at...)
+	case declared && t.EffectOrDefault() != tool.ReadOnly:
+		k.find(RuleVerify, "the tool "+quote(verifier)+" is "+t.EffectOrDefault().String()+"; to verify is safe with a read_only tool only", at...)
 	case !declared:
 		k.known(verifier, at)
 	}
@@ -125,8 +125,8 @@ func (k *checker) verifyTool(name, verifier string, at []string) {
 		return // reported already
 	case verifier == name:
 		k.bad("a tool cannot verify itself: expected the name of a read_only tool", at...)
-	case declared && t.effect() != tool.ReadOnly:
-		k.bad("the tool "+quote(verifier)+" is "+t.effect().String()+": expected a read_only tool", at...)
+	case declared && t.EffectOrDefault() != tool.ReadOnly:
+		k.bad("the tool "+quote(verifier)+" is "+t.EffectOrDefault().String()+": expected a read_only tool", at...)
 	case !declared && !k.discovers && !slices.Contains(k.discovered, verifier):
 		k.bad("there is no tool "+quote(verifier)+didYouMean(verifier, k.toolNames), at...)
 	case !declared:

@@ -25,7 +25,7 @@ func (c *Config) Tool(name string) (tool.Tool, bool) {
 		Name:        name,
 		Description: t.Description.Reveal(),
 		InputSchema: json.RawMessage(anyObject),
-		Effect:      t.effect(),
+		Effect:      t.EffectOrDefault(),
 		Backend:     t.Backend,
 		Annotations: maps.Clone(t.Annotations),
 		Policy:      c.Policy(name),
@@ -39,9 +39,9 @@ func (c *Config) Tool(name string) (tool.Tool, bool) {
 	return out, true
 }
 
-// effect is the declared effect, else that of the HTTP method, else the most
+// EffectOrDefault is the declared effect, else that of the HTTP method, else the most
 // dangerous one.
-func (t Tool) effect() tool.Effect {
+func (t Tool) EffectOrDefault() tool.Effect {
 	switch {
 	case t.Effect != nil:
 		return *t.Effect

@@ -60,10 +60,22 @@ type checker struct {
 // A schema that is evidently in order is only read here, and compiled by the
 // first Check or by Prepare. inputSchema must not be changed afterwards.
 func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
+	s, _, err := CompileDraft(name, inputSchema, opts)
+	return s, err
+}
+
+// CompileDraft is Compile, and gives the text that it has read besides: as far as
+// it could be read, if it cannot be compiled.
+func CompileDraft(name string, inputSchema []byte, opts Options) (*Schema, Draft, error) {
 	doc, fail := readSchema(name, inputSchema)
 	if fail != nil {
-		return nil, fail
+		return nil, Draft{root: true}, fail
 	}
+	s, err := compileDoc(name, inputSchema, doc, opts)
+	return s, Draft{root: doc}, err
+}
+
+func compileDoc(name string, inputSchema []byte, doc any, opts Options) (*Schema, error) {
 	if fail := wantsObject(name, doc); fail != nil {
 		return nil, fail
 	}

@@ -10,7 +10,8 @@ import (
 
 // Draft is the text of a schema, for whoever wants to know what it says of a
 // name without compiling it: a start with a thousand tools has no time for that.
-// What it cannot tell it takes for allowed.
+// What it cannot tell it takes for allowed. It holds the whole text, parsed, so
+// nobody keeps it.
 type Draft struct{ root any }
 
 // ReadDraft reads the text of a schema. Of one that is not JSON it knows nothing.

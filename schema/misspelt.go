@@ -1,8 +1,8 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sidecall/sidecall/tool"
@@ -24,15 +24,25 @@ const maxMisspellings = 100
 // has it.
 func (d Draft) Misspellings() []Misspelling {
 	var found []Misspelling
-	eachKeyword(d.root, "", 0, func(word, at string) {
+	eachKeyword(d.root, make([]string, 0, 16), func(word string, at []string) {
 		if len(found) == maxMisspellings || knownWords[word] || strings.HasPrefix(word, "x-") {
 			return
 		}
 		if meant := nearestKeyword(word); meant != "" {
-			found = append(found, Misspelling{at, word, meant})
+			found = append(found, Misspelling{pointerOf(at), word, meant})
 		}
 	})
 	return found
+}
+
+// pointerOf is the JSON pointer of tokens.
+func pointerOf(tokens []string) string {
+	var b strings.Builder
+	for _, token := range tokens {
+		b.WriteByte('/')
+		b.WriteString(escapePointer(token))
+	}
+	return b.String()
 }
 
 // enforced are the keywords that decide what is valid.
@@ -130,29 +140,29 @@ var (
 	})
 )
 
-// eachKeyword tells every word that stands where a keyword stands, with its JSON
-// pointer. Under a misspelt properties it finds names, which are none.
-func eachKeyword(s any, at string, depth int, tell func(word, at string)) {
+// eachKeyword tells every word that stands where a keyword stands, and the tokens
+// of the JSON pointer that leads there, which are overwritten by the next.
+func eachKeyword(s any, at []string, tell func(word string, at []string)) {
 	obj, ok := s.(map[string]any)
-	if !ok || depth > MaxDepth {
+	if !ok || len(at) > 2*MaxDepth {
 		return
 	}
 	for word, value := range obj {
-		here := at + "/" + escapePointer(word)
+		here := append(at, word)
 		tell(word, here)
 		switch value := value.(type) {
 		case map[string]any:
 			if schemasByName[word] {
 				for name, sub := range value {
-					eachKeyword(sub, here+"/"+escapePointer(name), depth+1, tell)
+					eachKeyword(sub, append(here, name), tell)
 				}
 			} else if schemaValues[word] {
-				eachKeyword(value, here, depth+1, tell)
+				eachKeyword(value, here, tell)
 			}
 		case []any:
 			if schemaLists[word] {
 				for i, sub := range value {
-					eachKeyword(sub, fmt.Sprintf("%s/%d", here, i), depth+1, tell)
+					eachKeyword(sub, append(here, strconv.Itoa(i)), tell)
 				}
 			}
 		}
