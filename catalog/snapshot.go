@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -97,6 +98,33 @@ func (s *Snapshot) Routes(profile Profile) []*Route {
 		}
 	}
 	return routes
+}
+
+// RoutesAfter yields the routes of the tools that a profile may call and whose
+// names sort behind one, by name; all of them for the empty name.
+func (s *Snapshot) RoutesAfter(profile Profile, after string) iter.Seq[*Route] {
+	from, found := slices.BinarySearch(s.names, after)
+	if found {
+		from++
+	}
+	return func(yield func(*Route) bool) {
+		for _, name := range s.names[from:] {
+			if profile.Allows(name) && !yield(s.routes[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Allowed returns the names of the tools that a profile may call, sorted.
+func (s *Snapshot) Allowed(profile Profile) []string {
+	names := make([]string, 0, len(s.names))
+	for _, name := range s.names {
+		if profile.Allows(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Down returns the backends that cannot be reached, each with the reason.

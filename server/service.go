@@ -55,7 +55,7 @@ func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolReques
 	return call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
 }
 
-// ListTools lists the tools that a profile may call, by name.
+// ListTools lists the tools that a profile may call, by name, page by page.
 func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 	snapshot := s.Executor.Catalog.Snapshot()
 	profile, ok := snapshot.Profiles.Find(req.GetProfile())
@@ -63,9 +63,19 @@ func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest)
 		refusal := explain.UnknownProfile(req.GetProfile(), snapshot.Profiles.Names())
 		return nil, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
 	}
-	res := &sidecallv1.ListToolsResponse{}
-	for _, route := range snapshot.Routes(profile) {
-		res.Tools = append(res.Tools, result.Tool(&route.Tool))
+	after, err := behind(req)
+	if err != nil {
+		return nil, err
+	}
+	page := toolPage{most: int(req.GetPageSize())}
+	for route := range snapshot.RoutesAfter(profile, after) {
+		if !page.add(result.Tool(&route.Tool)) {
+			break
+		}
+	}
+	res := page.response()
+	if req.GetPageToken() != "" {
+		return res, nil
 	}
 	for name, reason := range snapshot.Down() {
 		res.UnavailableBackends = append(res.UnavailableBackends, &sidecallv1.UnavailableBackend{Name: name, Reason: reason})

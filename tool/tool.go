@@ -76,6 +76,9 @@ type Tool struct {
 	// Annotations are free hints of the backend about the tool (MCP titles and
 	// the like); never trusted for a decision.
 	Annotations map[string]string
+	// DefinitionHash is of what the backend says of a tool that it declares itself:
+	// "sha256:" and hex. Empty for other tools.
+	DefinitionHash string
 
 	Policy Policy
 }

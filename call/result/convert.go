@@ -123,6 +123,7 @@ func Tool(t *tool.Tool) *sidecallv1.Tool {
 		Name: t.Name, Description: t.Description,
 		InputSchemaJson: string(t.InputSchema), OutputSchemaJson: string(t.OutputSchema),
 		Effect: Effect(t.Effect), Backend: t.Backend, Annotations: t.Annotations,
+		DefinitionHash: t.DefinitionHash,
 	}
 }
 

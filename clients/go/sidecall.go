@@ -204,9 +204,15 @@ func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
 // sidecar's default one. Tools of a backend that has never been reached are not
 // among them: Service().ListTools says which backends are down.
 func (c *Client) Tools(ctx context.Context, profile string) ([]*Tool, error) {
-	response, err := c.service.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile})
-	if err != nil {
-		return nil, err
+	var tools []*Tool
+	for token := ""; ; {
+		page, err := c.service.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, page.GetTools()...)
+		if token = page.GetNextPageToken(); token == "" {
+			return tools, nil
+		}
 	}
-	return response.GetTools(), nil
 }

@@ -222,6 +222,18 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// A long list comes in pages.
+func TestToolsOfAllPages(t *testing.T) {
+	next := map[string]string{"": "2", "2": "3", "3": ""}
+	client := connect(t, fake{list: func(r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		return &sidecallv1.ListToolsResponse{Tools: []*sidecallv1.Tool{{Name: "tool_" + r.GetPageToken()}}, NextPageToken: next[r.GetPageToken()]}, nil
+	}})
+	tools, err := client.Tools(t.Context(), "")
+	if err != nil || len(tools) != 3 || tools[2].GetName() != "tool_3" {
+		t.Errorf("tools %v, error %v", tools, err)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	answer := fake{list: func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 		return &sidecallv1.ListToolsResponse{}, nil

@@ -130,12 +130,20 @@ export class Client {
   }
 
   /**
-   * Lists what a profile may call, sorted by name.
+   * Lists what a profile may call, sorted by name. A long list comes in pages;
+   * rpcTimeout bounds each.
    * @param {string} [profile]
    * @param {Wait} [wait]
    */
   async listTools(profile = '', wait = {}) {
-    return (await this.#unary('listTools', { profile: text(profile, 'profile') }, wait)).tools
+    let tools = []
+    const named = text(profile, 'profile')
+    for (let pageToken = ''; ;) {
+      const page = await this.#unary('listTools', { profile: named, pageToken }, wait)
+      tools = tools.concat(page.tools)
+      pageToken = page.nextPageToken
+      if (!pageToken) return tools
+    }
   }
 
   /** Closes the connection. The sidecar finishes and records what it has begun. */

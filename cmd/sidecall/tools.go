@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func newTools() *cobra.Command {
 				return fail(exitUsage, fmt.Errorf("--format %q: want table, json, anthropic or openai", format))
 			}
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
-				res, err := client.ListTools(cmd.Context(), &sidecallv1.ListToolsRequest{Profile: profile})
+				res, err := listAll(cmd.Context(), client, profile)
 				if err != nil {
 					return rpcError(addr, lostList, err)
 				}
@@ -53,6 +54,22 @@ func newTools() *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "table", "table, json, anthropic or openai")
 	cmd.Flags().StringVar(&profile, "profile", "", "list what this profile may call")
 	return cmd
+}
+
+// listAll reads all pages of the list.
+func listAll(ctx context.Context, client sidecallv1.ToolServiceClient, profile string) (*sidecallv1.ListToolsResponse, error) {
+	all := &sidecallv1.ListToolsResponse{}
+	for token := ""; ; {
+		page, err := client.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		all.Tools = append(all.Tools, page.GetTools()...)
+		all.UnavailableBackends = append(all.UnavailableBackends, page.GetUnavailableBackends()...)
+		if token = page.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
 }
 
 func writeToolTable(out io.Writer, res *sidecallv1.ListToolsResponse) error {
@@ -77,6 +94,7 @@ type listedTool struct {
 	Effect       string            `json:"effect"`
 	Backend      string            `json:"backend"`
 	Annotations  map[string]string `json:"annotations,omitempty"`
+	Definition   string            `json:"definition_hash,omitempty"`
 }
 
 func writeToolJSON(out io.Writer, res *sidecallv1.ListToolsResponse) error {
@@ -85,7 +103,7 @@ func writeToolJSON(out io.Writer, res *sidecallv1.ListToolsResponse) error {
 		list = append(list, listedTool{
 			Name: t.GetName(), Description: t.GetDescription(),
 			InputSchema: json.RawMessage(t.GetInputSchemaJson()), OutputSchema: json.RawMessage(t.GetOutputSchemaJson()),
-			Effect: effectName(t.GetEffect()), Backend: t.GetBackend(), Annotations: t.GetAnnotations(),
+			Effect: effectName(t.GetEffect()), Backend: t.GetBackend(), Annotations: t.GetAnnotations(), Definition: t.GetDefinitionHash(),
 		})
 	}
 	return writeIndented(out, list)

@@ -91,6 +91,12 @@ test('a result may be large', async () => {
   assert.equal((await client.executeTool({ toolUseId: '1' })).content, large)
 })
 
+test('all pages are listed', async () => {
+  const next = { '': '2', 2: '3', 3: '' }
+  fake.answer = (r) => ({ tools: [{ name: `tool_${r.pageToken ?? ''}` }], nextPageToken: next[r.pageToken ?? ''] })
+  assert.deepEqual((await client.listTools()).map((t) => t.name), ['tool_', 'tool_2', 'tool_3'])
+})
+
 test('targets', async () => {
   fake.answer = (r) => ({ tools: [{ name: r.profile }] })
   // A proxy that is set for the rest of the machine is none of our business.

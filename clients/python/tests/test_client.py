@@ -110,6 +110,13 @@ class ClientTest(unittest.TestCase):
         self.fake.answer = lambda r: pb.ExecuteToolResponse(content=large)
         self.assertEqual(self.client.execute_tool(Call("1", "dump")).content, large)
 
+    def test_all_pages_are_listed(self) -> None:
+        following = {"": "2", "2": "3", "3": ""}
+        self.fake.answer = lambda r: pb.ListToolsResponse(
+            tools=[pb.Tool(name="tool_" + r.page_token)], next_page_token=following[r.page_token]
+        )
+        self.assertEqual([t.name for t in self.client.list_tools()], ["tool_", "tool_2", "tool_3"])
+
     def test_targets(self) -> None:
         self.fake.answer = lambda r: pb.ListToolsResponse(tools=[pb.Tool(name=r.profile)])
         # A proxy that is set for the rest of the machine is none of our business.

@@ -1335,10 +1335,13 @@ type Tool struct {
 	OutputSchemaJson string `protobuf:"bytes,4,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
 	Effect           Effect `protobuf:"varint,5,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
 	// Name of the backend it lives on.
-	Backend       string            `protobuf:"bytes,6,opt,name=backend,proto3" json:"backend,omitempty"`
-	Annotations   map[string]string `protobuf:"bytes,7,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Backend     string            `protobuf:"bytes,6,opt,name=backend,proto3" json:"backend,omitempty"`
+	Annotations map[string]string `protobuf:"bytes,7,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of a tool that its backend declares: the hash of what it says of it (name,
+	// texts, schemas, annotations), as in the file of pins. "sha256:" and hex.
+	DefinitionHash string `protobuf:"bytes,8,opt,name=definition_hash,json=definitionHash,proto3" json:"definition_hash,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
@@ -1420,10 +1423,21 @@ func (x *Tool) GetAnnotations() map[string]string {
 	return nil
 }
 
+func (x *Tool) GetDefinitionHash() string {
+	if x != nil {
+		return x.DefinitionHash
+	}
+	return ""
+}
+
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty means default_profile.
-	Profile       string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	Profile string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	// The most tools of a page. 0 means as many as fit.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before. Empty means the first page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1465,15 +1479,32 @@ func (x *ListToolsRequest) GetProfile() string {
 	return ""
 }
 
+func (x *ListToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sorted by name.
 	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Backends that cannot be reached now, or whose tools are not known yet. Sorted
-	// by name.
+	// by name. On the first page only.
 	UnavailableBackends []*UnavailableBackend `protobuf:"bytes,2,rep,name=unavailable_backends,json=unavailableBackends,proto3" json:"unavailable_backends,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Send it as page_token for the tools that follow; empty on the last page. It
+	// stays good when tools come and go.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListToolsResponse) Reset() {
@@ -1518,6 +1549,13 @@ func (x *ListToolsResponse) GetUnavailableBackends() []*UnavailableBackend {
 		return x.UnavailableBackends
 	}
 	return nil
+}
+
+func (x *ListToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // UnavailableBackend is a backend that is down, and why.
@@ -2059,7 +2097,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x13ExecuteToolsRequest\x125\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x05calls\"R\n" +
 	"\x14ExecuteToolsResponse\x12:\n" +
-	"\aresults\x18\x01 \x03(\v2 .sidecall.v1.ExecuteToolResponseR\aresults\"\xe3\x02\n" +
+	"\aresults\x18\x01 \x03(\v2 .sidecall.v1.ExecuteToolResponseR\aresults\"\x8c\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12*\n" +
@@ -2067,15 +2105,20 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x12output_schema_json\x18\x04 \x01(\tR\x10outputSchemaJson\x12+\n" +
 	"\x06effect\x18\x05 \x01(\x0e2\x13.sidecall.v1.EffectR\x06effect\x12\x18\n" +
 	"\abackend\x18\x06 \x01(\tR\abackend\x12D\n" +
-	"\vannotations\x18\a \x03(\v2\".sidecall.v1.Tool.AnnotationsEntryR\vannotations\x1a>\n" +
+	"\vannotations\x18\a \x03(\v2\".sidecall.v1.Tool.AnnotationsEntryR\vannotations\x12'\n" +
+	"\x0fdefinition_hash\x18\b \x01(\tR\x0edefinitionHash\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
 	"\x10ListToolsRequest\x12\x18\n" +
-	"\aprofile\x18\x01 \x01(\tR\aprofile\"\x90\x01\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xb8\x01\n" +
 	"\x11ListToolsResponse\x12'\n" +
 	"\x05tools\x18\x01 \x03(\v2\x11.sidecall.v1.ToolR\x05tools\x12R\n" +
-	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\"d\n" +
+	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"d\n" +
 	"\x12UnavailableBackend\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\"\n" +

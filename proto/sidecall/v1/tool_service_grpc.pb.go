@@ -57,7 +57,8 @@ type ToolServiceClient interface {
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
 	ExecuteTools(ctx context.Context, in *ExecuteToolsRequest, opts ...grpc.CallOption) (*ExecuteToolsResponse, error)
-	// ListTools lists the tools that a profile may call.
+	// ListTools lists the tools that a profile may call, page by page: a page has at
+	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
 	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
@@ -161,7 +162,8 @@ type ToolServiceServer interface {
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
 	ExecuteTools(context.Context, *ExecuteToolsRequest) (*ExecuteToolsResponse, error)
-	// ListTools lists the tools that a profile may call.
+	// ListTools lists the tools that a profile may call, page by page: a page has at
+	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
 	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result

@@ -139,9 +139,17 @@ class Client:
         return results
 
     def list_tools(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> list[Tool]:
-        """Lists what a profile may call, sorted by name."""
-        asked = pb.ListToolsRequest(profile=text(profile, "profile"))
-        return list(self.stub.ListTools(asked, timeout=_wait(rpc_timeout)).tools)
+        """Lists what a profile may call, sorted by name. A long list comes in pages;
+        rpc_timeout bounds each."""
+        named = text(profile, "profile")
+        tools: list[Tool] = []
+        token = ""
+        while True:
+            page = self.stub.ListTools(pb.ListToolsRequest(profile=named, page_token=token), timeout=_wait(rpc_timeout))
+            tools += page.tools
+            token = page.next_page_token
+            if not token:
+                return tools
 
     def close(self) -> None:
         """Closes the connection. The sidecar finishes and records what it has

@@ -258,7 +258,7 @@ class ExecuteToolsResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[ExecuteToolResponse, _Mapping]]] = ...) -> None: ...
 
 class Tool(_message.Message):
-    __slots__ = ("name", "description", "input_schema_json", "output_schema_json", "effect", "backend", "annotations")
+    __slots__ = ("name", "description", "input_schema_json", "output_schema_json", "effect", "backend", "annotations", "definition_hash")
     class AnnotationsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,7 @@ class Tool(_message.Message):
     EFFECT_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_HASH_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     input_schema_json: str
@@ -280,21 +281,28 @@ class Tool(_message.Message):
     effect: Effect
     backend: str
     annotations: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., backend: _Optional[str] = ..., annotations: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    definition_hash: str
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., backend: _Optional[str] = ..., annotations: _Optional[_Mapping[str, str]] = ..., definition_hash: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
-    __slots__ = ("profile",)
+    __slots__ = ("profile", "page_size", "page_token")
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     profile: str
-    def __init__(self, profile: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, profile: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListToolsResponse(_message.Message):
-    __slots__ = ("tools", "unavailable_backends")
+    __slots__ = ("tools", "unavailable_backends", "next_page_token")
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_BACKENDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     tools: _containers.RepeatedCompositeFieldContainer[Tool]
     unavailable_backends: _containers.RepeatedCompositeFieldContainer[UnavailableBackend]
-    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UnavailableBackend(_message.Message):
     __slots__ = ("name", "reason", "undiscovered")

@@ -117,7 +117,8 @@ class ToolServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTools(self, request, context):
-        """ListTools lists the tools that a profile may call.
+        """ListTools lists the tools that a profile may call, page by page: a page has at
+        most page_size tools, and at most as many as fit into 3 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
