@@ -99,7 +99,12 @@ func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
 	for _, entry := range h.config.Unmatched(names) {
 		found.add(config.RuleUnmatched, fmt.Sprintf("the backend has no tool like %q", entry.Name), append(slices.Clone(at), entry.Path...)...)
 	}
-	routes, err := discoveredRoutes(h, tools, g.config)
+	routes, err := discoveredRoutes(h, tools, g.config, g.discovery.pins.Unwritten())
+	for _, route := range routes {
+		if route.Refused != "" {
+			found.add(config.RuleDiscovery, "the tool "+route.Tool.Name+" is refused: "+route.Refused, append(slices.Clone(at), "pin")...)
+		}
+	}
 	for _, unusable := range each(err) {
 		found.add(config.RuleDiscovery, "it has a tool that cannot be used: "+h.secrets.Replace(unusable.Error()), at...)
 	}

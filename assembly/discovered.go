@@ -8,26 +8,34 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/definition"
 	"github.com/sidecall/sidecall/tool"
 )
 
 // discoveredRoutes are the routes of what a backend found. One tool that cannot
 // be used is reported and left out; the others are served.
-func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config) ([]*catalog.Route, error) {
+func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, pins *definition.Pins) ([]*catalog.Route, error) {
 	var routes []*catalog.Route
 	var errs []error
 	there := make(map[string]bool)
 	patterns := &allowance{maxBackendPatterns}
+	cleaner := definition.Cleaner{}
+	if h.secrets != nil {
+		cleaner.Secrets = h.secrets
+	}
+	pinned := comparePins(h, found, cfg, pins)
 	for _, d := range found {
 		as, ok := cfg.Discovered(h.name, d.Name, claimedEffect(d))
 		if !ok {
 			continue
 		}
-		route, err := discoveredRoute(h, d, as, patterns)
+		route, err := discoveredRoute(h, d, as, &cleaner, patterns)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		verdict := pinned[d.Name]
+		route.Tool.DefinitionHash, route.Refused = verdict.hash, verdict.refused
 		there[route.Tool.Name] = true
 		routes = append(routes, route)
 	}
@@ -48,8 +56,12 @@ func claimedEffect(d backend.Discovered) *tool.Effect {
 }
 
 // discoveredRoute compiles what a backend found as the config wants it.
-func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, patterns *allowance) (*catalog.Route, error) {
+func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
 	var errs []error
+	d, err := cleaner.Clean(d)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", as.Name, err)
+	}
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
 	if _, err := compileSchema(route, patterns); err != nil {
 		errs = append(errs, err)

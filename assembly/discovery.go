@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/definition"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -18,6 +19,7 @@ import (
 type discovery struct {
 	config *config.Config
 	tools  *catalog.Generation
+	pins   *definition.Pins
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -80,5 +82,5 @@ func (d *discovery) compile(h *host, found []backend.Discovered) (routes []*cata
 			routes, err = nil, fmt.Errorf("the tool list makes the sidecar fail: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return discoveredRoutes(h, found, d.config)
+	return discoveredRoutes(h, found, d.config, d.pins)
 }

@@ -45,6 +45,7 @@ func newGeneration(cfg *config.Config, around surroundings) (*generation, error)
 func draw(cfg *config.Config, around surroundings, found *problems) *generation {
 	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg), limits(cfg))}
 	g.discovery.config, g.discovery.tools = cfg, g.tools
+	g.discovery.pins = openPins(cfg, around, found)
 	checkStore(cfg, found)
 	around.secrets = allSecrets(cfg)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {

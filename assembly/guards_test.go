@@ -21,7 +21,7 @@ backends:
 // discover is what a backend's list makes, by tool.
 func discover(t *testing.T, g *generation, found ...backend.Discovered) map[string]*catalog.Route {
 	t.Helper()
-	routes, err := discoveredRoutes(g.hosts["files"], found, g.config)
+	routes, err := discoveredRoutes(g.hosts["files"], found, g.config, g.discovery.pins)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestPatternsOfDiscoveredToolsAreBounded(t *testing.T) {
 			InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{"a":{"pattern":"^[a-z]{%d}$"}}}`, 20_000-i),
 		})
 	}
-	routes, err := discoveredRoutes(g.hosts["files"], found, g.config)
+	routes, err := discoveredRoutes(g.hosts["files"], found, g.config, g.discovery.pins)
 	if err == nil || !strings.Contains(err.Error(), "bomb") || !strings.Contains(err.Error(), "out") || !strings.Contains(err.Error(), "together") {
 		t.Errorf("%.300v", err)
 	}

@@ -90,6 +90,9 @@ func (c *call) resolve() *response {
 			AllowedAlternatives: schema.Instead(offer(c.route), c.offered(profile), 3),
 		})
 	}
+	if c.route.Refused != "" {
+		return c.result().Refused(c.subject().Pinned(), 0)
+	}
 	return nil
 }
 

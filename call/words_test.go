@@ -118,3 +118,28 @@ func TestItemsOfUntrustedToolsForgeNothing(t *testing.T) {
 }
 
 func untrusted(r *catalog.Route) { r.Tool.Policy.Untrusted = true }
+
+// A tool that says something else of itself than when it was pinned is not called
+// and not listed; what was called before has happened.
+func TestAToolThatChangedItsWordsIsRefused(t *testing.T) {
+	b := calltest.Answers("paid")
+	s := calltest.New(t, calltest.NewRoute(t, "pay", tool.NonIdempotent, b))
+	first := s.Call(calltest.Request("toolu_1", "pay"))
+	s.Generation.Set(catalog.ConfigSource, []*catalog.Route{
+		calltest.NewRoute(t, "pay", tool.NonIdempotent, b, func(r *catalog.Route) { r.Refused = "it says something else: sha256:a then, sha256:b now" }),
+	})
+	res := s.Call(calltest.Request("toolu_2", "pay"))
+	if e := res.GetError(); calltest.Code(res) != tool.CodePermissionDenied || !strings.Contains(e.GetConstraint(), "sha256:a then") || !strings.Contains(e.GetHint(), "operator") {
+		t.Errorf("a new call: %v", res)
+	}
+	if again := s.Call(calltest.Request("toolu_1", "pay")); again.GetContent() != first.GetContent() || !again.GetReplayed() {
+		t.Errorf("the call that was made: %v", again)
+	}
+	if b.Calls.Load() != 1 || s.State("toolu_2") != dedupe.Absent {
+		t.Errorf("%d calls, the second is %v", b.Calls.Load(), s.State("toolu_2"))
+	}
+	snapshot := s.Catalog.Snapshot()
+	if routes := snapshot.Routes(snapshot.Profiles.ByName["all"]); len(routes) != 0 {
+		t.Errorf("it is listed: %v", routes)
+	}
+}

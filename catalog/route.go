@@ -41,6 +41,10 @@ type Route struct {
 	ToolSlots *limit.Bulkhead
 	Room      *limit.Adaptive
 
+	// Refused says why the tool is known and must not be called; empty for one that
+	// may be.
+	Refused string
+
 	// Verification finds out what became of a call whose answer was lost; nil
 	// when nothing is configured.
 	Verification *Verification

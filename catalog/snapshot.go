@@ -92,10 +92,8 @@ func (s *Snapshot) Names() []string { return s.names }
 // Routes returns the routes of the tools that a profile may call, by name.
 func (s *Snapshot) Routes(profile Profile) []*Route {
 	routes := make([]*Route, 0, len(s.names))
-	for _, name := range s.names {
-		if profile.Allows(name) {
-			routes = append(routes, s.routes[name])
-		}
+	for route := range s.RoutesAfter(profile, "") {
+		routes = append(routes, route)
 	}
 	return routes
 }
@@ -109,7 +107,7 @@ func (s *Snapshot) RoutesAfter(profile Profile, after string) iter.Seq[*Route] {
 	}
 	return func(yield func(*Route) bool) {
 		for _, name := range s.names[from:] {
-			if profile.Allows(name) && !yield(s.routes[name]) {
+			if route := s.routes[name]; profile.Allows(name) && route.Refused == "" && !yield(route) {
 				return
 			}
 		}

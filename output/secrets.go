@@ -6,6 +6,11 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+// WithoutSecrets is a clean JSON text without secrets, which is JSON still.
+func WithoutSecrets(clean []byte, secrets Secrets) []byte {
+	return (&Input{Secrets: secrets}).jsonWithoutSecrets(clean)
+}
+
 // withoutSecrets is a clean text without secrets.
 func (in *Input) withoutSecrets(text []byte) []byte {
 	if in.Secrets == nil {

@@ -53,6 +53,16 @@ func (s *Subject) Forbidden(profile catalog.Profile) tool.Error {
 	}
 }
 
+// Pinned refuses a tool that says something else of itself than it once did.
+func (s *Subject) Pinned() tool.Error {
+	return tool.Error{
+		Code:       tool.CodePermissionDenied,
+		Constraint: s.Route.Refused,
+		Hint: fmt.Sprintf("Nothing was sent. Do not call %s again: use another tool, or tell the user that an operator has to look at the change.",
+			s.Route.Tool.Name),
+	}
+}
+
 // Overloaded refuses a call of whose id nothing is known: looking it up
 // would be more of what there is too much of already. So it promises nothing
 // about earlier requests with this id, and warns where that matters. full says

@@ -191,6 +191,8 @@ func (c *Case) asked() (*catalog.Route, error) {
 		return nil, fmt.Errorf("there is no tool %s at the moment", name)
 	case route.Tool.Backend == catalog.BuiltIn:
 		return nil, fmt.Errorf("the built-in tool %s verifies nothing", name)
+	case route.Refused != "":
+		return nil, fmt.Errorf("the tool %s is refused: %s", name, route.Refused)
 	case route.Tool.Effect != tool.ReadOnly:
 		return nil, fmt.Errorf("the tool %s is %s; only a read_only tool is asked", name, route.Tool.Effect)
 	default:
