@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sidecall/sidecall/config"
@@ -160,12 +161,7 @@ func isPlace(text string) bool {
 			return false
 		}
 	}
-	for _, segment := range aSegment.FindAllString(text, -1) {
-		if isRandom(segment) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(aSegment.FindAllString(text, -1), isRandom)
 }
 
 // isRandom reports capitals, small letters and digits, mixed, 16 or more.

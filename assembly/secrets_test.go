@@ -78,7 +78,7 @@ backends:
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.close(t.Context()) //nolint:errcheck // nothing was started
+	defer g.close(t.Context())
 	for text, at := range map[string]struct{ files, other bool }{
 		"a literal that is long":                          {true, false},
 		"postgres://app:p4ssw0rd-of-db@db/x":              {true, true},

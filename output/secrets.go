@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -56,7 +57,7 @@ func tokenEnd(b []byte, i int) int {
 		return skipString(b, i)
 	}
 	end := i
-	for end < len(b) && bytes.IndexByte([]byte("{}[],: \t\r\n\""), b[end]) < 0 {
+	for end < len(b) && strings.IndexByte("{}[],: \t\r\n\"", b[end]) < 0 {
 		end++
 	}
 	return max(end, i+1)

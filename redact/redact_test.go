@@ -130,7 +130,8 @@ func FuzzSet(f *testing.F) {
 		if strings.Contains(text, secret) && !set.Found([]byte(text)) {
 			t.Fatalf("%q is not found in %q", secret, text)
 		}
-		if strings.Contains(got, secret) && !strings.Contains("(redacted)(redacted)", secret) && strings.Count(got, "(redacted)") == strings.Count(text, "(redacted)") {
+		ofOurs := strings.Repeat("(redacted)", 2) // the secret may be made of what stands in its place
+		if strings.Contains(got, secret) && !strings.Contains(ofOurs, secret) && strings.Count(got, "(redacted)") == strings.Count(text, "(redacted)") {
 			t.Fatalf("%q is left in %q", secret, got)
 		}
 		if len(set.Mask([]byte(text))) != len(text) {
