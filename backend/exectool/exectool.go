@@ -13,7 +13,8 @@
 //	ended by a signal, ours or other  ambiguous
 //
 // A command that is cut off is ended as a group: SIGTERM, a short grace,
-// SIGKILL. Whatever it left running in its group when it ended is killed too.
+// SIGKILL. Whatever it left running in its group when it ended is killed too, and
+// what has left the group where a way is kept to find it (process.KeepHouse).
 package exectool
 
 import (
@@ -184,7 +185,7 @@ func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure
 	if withheld := call.Withheld(); withheld != nil {
 		return nil, withheld
 	}
-	if err := cmd.Start(); err != nil {
+	if err := process.Start(cmd); err != nil {
 		return nil, spawnFailure(err)
 	}
 	return r, nil

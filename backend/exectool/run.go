@@ -30,7 +30,7 @@ type run struct {
 	kill  *time.Timer
 }
 
-// wait waits for the command and ends what it left in its group.
+// wait waits for the command and ends what it left behind.
 func (r *run) wait() {
 	err := r.cmd.Wait()
 	r.mu.Lock()
@@ -43,6 +43,7 @@ func (r *run) wait() {
 	r.mu.Unlock()
 	r.err = err
 	close(r.done)
+	process.End(r.cmd) // nobody waits for that but Close
 }
 
 // end asks the command to end and makes it end after the grace.

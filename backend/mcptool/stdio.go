@@ -68,7 +68,7 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 	// Files, not writers: exec then copies nothing and Wait waits for the
 	// process alone.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = child[0], child[1], child[2]
-	if err := cmd.Start(); err != nil {
+	if err := process.Start(cmd); err != nil {
 		return fail(err)
 	}
 	for _, f := range child {
@@ -160,7 +160,8 @@ func (c *pipeConn) reap(stderr *os.File) {
 		}
 	}
 	process.Kill(c.cmd)
-	// Whoever left the group may hold the pipes open for ever.
+	process.End(c.cmd)
+	// Whoever left the group, and was not found, may hold the pipes open for ever.
 	deadline := time.Now().Add(lastWords)
 	_ = stderr.SetReadDeadline(deadline)
 	select {

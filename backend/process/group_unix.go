@@ -14,15 +14,15 @@ func lead(cmd *exec.Cmd) {
 
 // Terminate asks every process of the group to end (SIGTERM). The command must
 // have been started.
-func Terminate(cmd *exec.Cmd) { signal(cmd, syscall.SIGTERM) }
+func Terminate(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGTERM) }
 
 // Kill ends every process of the group at once (SIGKILL). The command must have
 // been started. It may be called after Wait, to end what the leader left
 // behind, but then without delay: once the whole group is gone its number may
 // be given to another.
-func Kill(cmd *exec.Cmd) { signal(cmd, syscall.SIGKILL) }
+func Kill(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
 
-func signal(cmd *exec.Cmd, sig syscall.Signal) {
+func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	// The only errors are that nobody is left and that the remaining ones
 	// changed their user: there is nothing more to do about either.
 	_ = syscall.Kill(-cmd.Process.Pid, sig)

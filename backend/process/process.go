@@ -4,7 +4,9 @@
 //
 // A group, because what a tool starts (npx starts a shell that starts node) must
 // not outlive it, and because a grandchild that keeps an output pipe open would
-// keep its reader waiting.
+// keep its reader waiting. What leaves the group is ended too, on Linux, where the
+// process keeps house (KeepHouse); Conceal keeps this process's memory,
+// environment and open files from all of them.
 package process
 
 import (

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// household is the commands of this process, and what ends the rest of each.
+type household struct {
+	// cells are the cgroups of the commands; nil where none can be made. Then
+	// marks tell whose an orphan is.
+	cells *cells
+	marks *marks
+
+	// reaping is held from when orphans are listed until they are waited for:
+	// meanwhile none of their numbers is given to another process.
+	reaping sync.Mutex
+
+	mu      sync.Mutex
+	members map[*exec.Cmd]member // started, and not ended
+	leaders map[int]*exec.Cmd    // the same by pid
+}
+
+// member is what is known of a command: one of these.
+type member struct {
+	cell *cell
+	mark uint64
+}
+
+const (
+	// sweepPause is how long orphans that have ended by themselves may wait to be
+	// waited for, so that a tool that makes many of them costs little.
+	sweepPause = time.Second
+	// endPatience is how long one that was killed may take to end: in the middle
+	// of a read from a disk that stands still it cannot.
+	endPatience = time.Second
+	// generations bounds how often orphans of killed orphans are looked for.
+	generations = 1000
+)
+
+// keptHouse is the family of this process; nil while nobody keeps house.
+var keptHouse atomic.Pointer[household]
+
+// KeepHouse makes End end all that a command has started, also what has left its
+// group (setsid) and lost its parents: by a cgroup for each command where this
+// process can make one, else as the parent that orphans are given to. It says
+// which. All children of this process have then to be started with Start. release
+// ends it, and is called when no command runs any more.
+func KeepHouse() (way string, release func(), err error) {
+	release, noCells := keepCells()
+	if noCells == nil {
+		return "cgroup", release, nil
+	}
+	release, err = keepOrphans()
+	if err != nil {
+		return "", nil, errors.Join(err, noCells)
+	}
+	return "subreaper", release, nil
+}
+
+func keepCells() (release func(), err error) {
+	made, err := newCells()
+	if err != nil {
+		return nil, err
+	}
+	return keep(&household{cells: made}, os.Getpid() == 1, made.close), nil
+}
+
+func keepOrphans() (release func(), err error) {
+	made, err := newMarks()
+	if err != nil {
+		return nil, err
+	}
+	if err := adopt(1); err != nil {
+		return nil, err
+	}
+	return keep(&household{marks: made}, true, func() { _ = adopt(0) }), nil
+}
+
+// adopt says whether orphans below this process are given to it.
+func adopt(yes uintptr) error {
+	if _, err := children(); err != nil {
+		return fmt.Errorf("listing the processes: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, yes, 0, 0, 0); err != nil {
+		return fmt.Errorf("becoming the parent of orphans: %w", err)
+	}
+	return nil
+}
+
+// keep makes a household the one of this process. orphaned: orphans are given to it,
+// and have to be waited for, as also the first process of a container has to.
+func keep(h *household, orphaned bool, closing func()) (release func()) {
+	h.members, h.leaders = make(map[*exec.Cmd]member), make(map[int]*exec.Cmd)
+	keptHouse.Store(h)
+	stop, swept := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(swept)
+		if orphaned {
+			h.sweep(stop)
+		}
+	}()
+	return func() {
+		close(stop)
+		<-swept
+		keptHouse.Store(nil)
+		closing()
+	}
+}
+
+// Start starts a command of Prepare. It is waited for with its Wait, and then
+// ended with End.
+func Start(cmd *exec.Cmd) error {
+	h := keptHouse.Load()
+	if h == nil {
+		return cmd.Start()
+	}
+	return h.start(cmd)
+}
+
+// End ends what a command that was waited for has left behind, as far as somebody
+// keeps house.
+func End(cmd *exec.Cmd) {
+	if h := keptHouse.Load(); h != nil {
+		h.end(cmd)
+	}
+}
+
+// start starts a command in a cell or under a mark. Nobody looks for orphans
+// before it is known.
+func (h *household) start(cmd *exec.Cmd) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var (
+		m   member
+		err error
+	)
+	if h.cells != nil {
+		m.cell, err = h.cells.start(cmd)
+	} else {
+		m.mark, err = h.marks.start(cmd)
+	}
+	if err != nil {
+		return err
+	}
+	h.members[cmd], h.leaders[cmd.Process.Pid] = m, cmd
+	return nil
+}
+
+// end kills what is left of a command, and waits for it.
+func (h *household) end(cmd *exec.Cmd) {
+	h.mu.Lock()
+	m, started := h.members[cmd]
+	delete(h.members, cmd)
+	if h.leaders[cmd.Process.Pid] == cmd {
+		delete(h.leaders, cmd.Process.Pid)
+	}
+	h.mu.Unlock()
+	switch {
+	case !started:
+	case m.cell != nil:
+		m.cell.end()
+	default:
+		h.endMarked(m.mark)
+	}
+}
+
+// endMarked kills the orphans with a mark. What they have started is given to this
+// process when they die, and found in the next turn.
+func (h *household) endMarked(mark uint64) {
+	h.reaping.Lock()
+	defer h.reaping.Unlock()
+	for range generations {
+		left := false
+		for _, pid := range h.orphans() {
+			if of, ok := markOf(pid); ok && of == mark && unix.Kill(pid, unix.SIGKILL) == nil {
+				left = reaped(pid) || left
+			}
+		}
+		if !left {
+			return
+		}
+	}
+}
