@@ -20,8 +20,12 @@ func buildExec(b blueprint) (built, error) {
 			commands[name] = execCommand(t.Exec)
 		}
 	}
+	user, err := userOf(b.config.Exec.RunAs)
+	if err != nil {
+		return built{}, err
+	}
 	made, err := exectool.New(exectool.Config{
-		Name: b.name, Dir: b.config.Exec.Dir.Reveal(), Env: b.config.Exec.Env.List(os.LookupEnv), Tools: commands,
+		Name: b.name, Dir: b.config.Exec.Dir.Reveal(), Env: b.config.Exec.Env.List(os.LookupEnv), Tools: commands, User: user,
 	})
 	if err != nil {
 		return built{}, err

@@ -54,7 +54,11 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 		}
 		made, err := newHost(name, cfg, around)
 		if err != nil {
-			found.add(config.RuleBackend, err.Error(), "backends", name, cfg.Backends[name].Kind())
+			path := []string{"backends", name, cfg.Backends[name].Kind()}
+			if at, ok := errors.AsType[keyError](err); ok {
+				path = append(path, at.key)
+			}
+			found.add(config.RuleBackend, err.Error(), path...)
 			continue
 		}
 		g.hosts[name] = made

@@ -23,8 +23,12 @@ func entrustedMCP(cfg config.Backend) entrusted {
 
 func buildMCP(b blueprint) (built, error) {
 	cfg := b.config.MCP
+	user, err := userOf(cfg.RunAs)
+	if err != nil {
+		return built{}, err
+	}
 	made, err := mcptool.New(mcptool.Config{
-		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv),
+		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv), User: user,
 		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
 		MaxMessage: 2 * b.maxOutput, Logger: b.logger, Version: b.version,
 		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},

@@ -72,6 +72,7 @@ type MCPBackend struct {
 	URL              Text              `yaml:"url" one:"transport" doc:"URL of a streamable HTTP server." format:"url"`
 	Env              Env               `yaml:"env" doc:"Environment of the command: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
 	Dir              Text              `yaml:"dir" doc:"Working directory of the command."`
+	RunAs            Text              `yaml:"run_as" doc:"User of the command, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files it may then read." format:"run_as"`
 	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
 	AllowPrivate     bool              `yaml:"allow_private" doc:"Allow loopback and private addresses for the URL."`
 	ConnectTimeout   time.Duration     `yaml:"connect_timeout" doc:"Time to start or connect, handshake included." default:"60s" min:"1ms" max:"1h"`
@@ -82,6 +83,8 @@ type MCPBackend struct {
 type ExecBackend struct {
 	Dir Text `yaml:"dir" doc:"Working directory of the commands."`
 	Env Env  `yaml:"env" doc:"Environment of the commands: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
+
+	RunAs Text `yaml:"run_as" doc:"User of the commands, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files they may then read." format:"run_as"`
 }
 
 // Breaker says when calls stop being sent to a failing backend.

@@ -136,6 +136,7 @@ func (k *checker) mcp(name string, b Backend) {
 	stdio, remote := m.Command != nil, m.URL.Reveal() != ""
 	k.onlyIf(stdio || !remote, "belongs to a command, and this server is a url", at, map[string]bool{
 		"env": m.Env.Pass != nil || m.Env.Set != nil, "dir": m.Dir.Reveal() != "",
+		"run_as": m.RunAs.Reveal() != "",
 	})
 	k.onlyIf(remote || !stdio, "belongs to a url, and this server is a command", at, map[string]bool{
 		"headers": m.Headers != nil, "allow_private": m.AllowPrivate,

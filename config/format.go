@@ -45,6 +45,7 @@ var formats = compile(map[string]*format{
 	"admin":        {expect: "host:port or off", pattern: refOr(`^off$|:[0-9]+$`), check: checkAdmin},
 	"host":         {expect: "a host name or an IP address, without port", pattern: `^([A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]+)$`},
 	"operator":     {expect: "unix:///path or off", pattern: refOr(`^off$|^unix:///`), check: checkOperator},
+	"run_as":       {expect: "user or user:group, by name or number", pattern: refOr(`^[^:\s]+(:[^:\s]+)?$`)},
 	"addr":         {expect: "host:port", pattern: refOr(`:[0-9]+$`), check: checkAddr},
 	"url":          {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkURL},
 	"base_url":     {expect: "an http:// or https:// URL", pattern: refOr(`^https?://`), check: checkBaseURL},

@@ -3,6 +3,7 @@ package exectool
 import (
 	"time"
 
+	"github.com/sidecall/sidecall/backend/process"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	Dir string
 	// Env is the whole environment of every command, as NAME=VALUE.
 	Env []string
+	// User is whom every command runs as; nil means Sidecall's own user.
+	User *process.User
 	// Grace is the time between SIGTERM and SIGKILL; 0 means 2 s.
 	Grace time.Duration
 	// Tools are the commands by registered tool name.

@@ -62,7 +62,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) { // of several mistakes always the same
 		c := cfg.Tools[name]
-		spec := process.Spec{Argv: c.Argv, Dir: cfg.Dir, Env: cfg.Env}
+		spec := process.Spec{Argv: c.Argv, Dir: cfg.Dir, Env: cfg.Env, User: cfg.User}
 		err := spec.Validate()
 		if err == nil {
 			err = checkExitCodes(c.ExitCodes)

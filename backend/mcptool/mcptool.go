@@ -62,6 +62,8 @@ type Config struct {
 	Dir string
 	// Env is its whole environment, as NAME=VALUE.
 	Env []string
+	// User is whom it runs as; nil means Sidecall's own user.
+	User *process.User
 
 	// URL is the endpoint of a streamable HTTP server.
 	URL string

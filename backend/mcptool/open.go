@@ -98,7 +98,7 @@ func openError(ctx context.Context, s *session, err error) error {
 func (b *Backend) transport(s *session) mcp.Transport {
 	if b.http == nil {
 		return &pipes{
-			spec:  process.Spec{Argv: b.cfg.Command, Dir: b.cfg.Dir, Env: b.cfg.Env},
+			spec:  process.Spec{Argv: b.cfg.Command, Dir: b.cfg.Dir, Env: b.cfg.Env, User: b.cfg.User},
 			grace: b.timing.Grace,
 			limit: b.cfg.MaxMessage,
 			log:   b.log,

@@ -2,11 +2,19 @@
 
 package process
 
-import "os/exec"
+import (
+	"errors"
+	"os/exec"
+)
 
 // lead does nothing: there are no process groups here, and a program that
 // starts others has to end them itself.
-func lead(*exec.Cmd) {}
+func lead(_ *exec.Cmd, user *User) error {
+	if user != nil {
+		return errors.New("a program cannot be run as another user here")
+	}
+	return nil
+}
 
 // Terminate ends the process; there is no gentler way here.
 func Terminate(cmd *exec.Cmd) { Kill(cmd) }

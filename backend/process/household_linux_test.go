@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		holding(role == "concealed")
 		return
 	}
+	if os.Getenv("SIDECALL_TEST_PERMITTED") != "" {
+		os.Stdout.WriteString((&User{UID: 54321, GID: 12345}).Permitted().Error())
+		return
+	}
 	os.Exit(m.Run())
 }
 

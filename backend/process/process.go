@@ -30,6 +30,9 @@ type Spec struct {
 	Dir string
 	// Env is the whole environment, as NAME=VALUE.
 	Env []string
+	// User is whom it runs as; nil means Sidecall's own user. The directory and
+	// the program have to be within that user's reach.
+	User *User
 }
 
 // Validate reports what could never work, whatever is installed.
@@ -69,7 +72,9 @@ func (s Spec) Prepare() (*exec.Cmd, error) {
 		// An empty list, not nil: nil would inherit everything.
 		Env: append([]string{}, s.Env...),
 	}
-	lead(cmd)
+	if err := lead(cmd, s.User); err != nil {
+		return nil, err
+	}
 	return cmd, nil
 }
 

@@ -51,6 +51,7 @@ calls in flight is then decided at the next start.`,
 			if err != nil {
 				return fail(exitUsage, err)
 			}
+			defer assembly.Isolate(logger)()
 			cfg, err := config.Load(path)
 			if err != nil {
 				return fail(exitUsage, err)
