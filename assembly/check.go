@@ -26,6 +26,7 @@ func Check(ctx context.Context, cfg *config.Config, known config.Problems, optio
 	found := &problems{config: cfg, known: known}
 	g := draw(cfg, around, found)
 	lint(cfg, found)
+	found.warnings = append(found.warnings, exposed(cfg)...)
 	file := cfg.Warnings()
 	if options.Discover && len(known) == 0 && len(found.found) == 0 {
 		if ask(ctx, g, found) {

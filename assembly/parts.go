@@ -57,6 +57,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 // warn says at start what may be a mistake, and what is read but does nothing.
 func (p *parts) warn() {
 	p.warnOf(p.config.Warnings())
+	p.warnOf(exposed(p.config))
 	for _, problem := range p.config.NotEnforced() {
 		p.telemetry.Logger.Warn("config", "not_enforced", problem.Error())
 	}

@@ -45,6 +45,7 @@ const (
 	RulePrivateAddress     Rule = "private-address"
 	RuleTLSUnverified      Rule = "tls-unverified"
 	RuleLiteralSecret      Rule = "literal-secret"
+	RuleExposed            Rule = "exposed"
 	RuleAlternative        Rule = "alternative"
 	RuleVerify             Rule = "verify"
 	RuleUnknownName        Rule = "unknown-name"
@@ -94,6 +95,7 @@ var rules = []RuleInfo{
 	{RulePrivateAddress, Doubtful, "A literal private address without `allow_private`, or a link-local one: every call is refused."},
 	{RuleTLSUnverified, Doubtful, "`insecure_skip_verify`: anybody can be the other side."},
 	{RuleLiteralSecret, Doubtful, "A password, token or key that is written in the file; `${env:NAME}` and `${file:/path}` keep it out."},
+	{RuleExposed, Doubtful, "The config, a file of secrets or keys, the store, the journal, a program, or a directory above one of them, that other users may write, or read where it holds secrets; a socket in a directory where others may put one of theirs."},
 	{RuleAlternative, Doubtful, "`allowed_alternatives` names a tool with a stronger effect than the one that fails; models are not told of it."},
 	{RuleVerify, Doubtful, "A verification that is never made, believes too early, or asks a tool with an effect."},
 	{RuleUnknownName, Doubtful, "A name or glob that no tool has."},

@@ -37,6 +37,9 @@ const regularPatience = 2 * time.Second
 // opening alone may wait for ever, or do something.
 func ReadRegular(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		pe.Op = "open" // that it is looked at before is nobody's concern
+	}
 	if err == nil {
 		err = regular(info)
 	}

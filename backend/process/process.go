@@ -78,6 +78,19 @@ func (s Spec) Prepare() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// Program returns the path of the program that the spec would run. The error is
+// that of Prepare.
+func (s Spec) Program() (string, error) {
+	if err := s.Validate(); err != nil {
+		return "", err
+	}
+	path, err := lookPath(s.Argv[0], s.Env)
+	if err == nil && !filepath.IsAbs(path) {
+		path = filepath.Join(s.Dir, path)
+	}
+	return path, err
+}
+
 // lookPath is exec.LookPath with the PATH that the program itself will see, so
 // that the same config finds the same program whoever starts Sidecall.
 func lookPath(name string, env []string) (string, error) {
