@@ -9,6 +9,7 @@ SHELL := /bin/sh
 GO ?= go
 BUF := $(GO) tool -modfile=tools/buf/go.mod buf
 GOLANGCI := $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
+GOVULNCHECK := $(GO) tool -modfile=tools/govulncheck/go.mod govulncheck
 PYTHON := e2e/.venv/bin/python
 
 # The race detector needs a C compiler. Without one the unit tests still run,
@@ -98,6 +99,10 @@ check-readme: ## The README's commands, links and table of codes
 .PHONY: check-image
 check-image: ## The content of the Docker image, without a Docker engine
 	scripts/check-image.sh
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what is called, where their database can be reached
+	GOVULNCHECK="$(GOVULNCHECK)" scripts/vuln.sh
 
 .PHONY: deps
 deps: ## Install what the end-to-end tests need

@@ -53,6 +53,7 @@ stage python "$MAKE" --no-print-directory test-python
 stage node   "$MAKE" --no-print-directory test-node
 stage readme "$MAKE" --no-print-directory check-readme
 stage image  "$MAKE" --no-print-directory check-image
+stage vuln   "$MAKE" --no-print-directory vuln
 
 printf '\n=== summary, %d s in all\n%s' $(($(date +%s) - started)) "$summary"
 if [ -n "$failed" ]; then
