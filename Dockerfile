@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-
 # Sidecall as an image: one static binary and the CA certificates, nothing else.
 # There is no shell, no package manager and no /tmp in it, and it runs as a user
 # without a name or rights. `make check-image` proves the content without a
@@ -25,7 +23,11 @@
 #
 #   ["/usr/bin/sidecall", "ready", "--config", "/etc/sidecall/sidecall.yaml"]
 
-FROM golang:1.26 AS build
+# The one image that the build trusts. A tag can be moved; who wants to know what
+# is built from names a digest, as `docker buildx imagetools inspect golang:1.26`
+# prints it: --build-arg GO_IMAGE=golang:1.26@sha256:…
+ARG GO_IMAGE=golang:1.26
+FROM ${GO_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
