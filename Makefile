@@ -36,6 +36,10 @@ build: ## Build bin/sidecall
 demo: ## Watch Sidecall survive the incidents; nothing to install
 	$(GO) run ./cmd/sidecall demo
 
+.PHONY: picture
+picture: ## Draw docs/demo.svg: what the demo prints, for the README
+	$(GO) run ./cmd/sidecall demo | $(GO) run ./scripts/demosvg >docs/demo.svg
+
 .PHONY: bench
 bench: build ## Measure against the floor; needs redis-server
 	$(GO) build -trimpath -o bin/floor ./bench/floor
@@ -95,6 +99,10 @@ test-node: deps ## The Node client, as packaged
 .PHONY: check-readme
 check-readme: ## The README's commands, links and table of codes
 	scripts/check-readme.sh
+
+.PHONY: check-first-hour
+check-first-hour: deps ## The newcomer's path, docs/first-hour.md
+	scripts/check-first-hour.sh $(PYTHON)
 
 .PHONY: check-image
 check-image: ## The content of the Docker image, without a Docker engine

@@ -64,20 +64,42 @@ ready() {
 	done
 }
 
-# run COMMAND in the agent's directory.
+# run COMMAND in the agent's directory. It prints what its line in the README says.
 run() {
 	(cd "$work/agent" && eval "$1") >"$work/out" 2>&1 || die "$1: failed: $(cat "$work/out")"
 	[ -s "$work/out" ] || die "$1: printed nothing"
+	[ -z "$prints" ] || [ "$(cat "$work/out")" = "$prints" ] || die "$1: printed $(cat "$work/out"), and not $prints"
 	say "ok: $1"
 }
 
-blocks sh | sed 's/ *#.*//' | grep . >"$work/commands" || die "the README has no commands"
-while read -r command <&3; do
+# The backend of the section about MCP, which needs a server to be served.
+blocks "yaml mcp" >"$work/agent/mcp.yaml"
+[ -s "$work/agent/mcp.yaml" ] || die "the README has no MCP backend"
+prints=
+run "sidecall check mcp.yaml"
+
+blocks sh | grep . >"$work/commands" || die "the README has no commands"
+while read -r line <&3; do
+	command=$(printf '%s\n' "$line" | sed 's/ *#.*//')
+	prints=$(printf '%s\n' "$line" | sed -n 's/.*# prints //p')
 	case $command in
+	"go install ./"*)
+		(cd "$top" && GOBIN=$work/bin && export GOBIN && eval "$command") || die "$command: failed"
+		say "ok: $command"
+		;;
+	"go install "*@v*)
+		# Not before it is published; what would keep it from working then.
+		path=${command#go install } path=${path%@v*} version=${command##*@v}
+		[ "$path" = "$(go list ./cmd/sidecall)" ] || die "$command: the path is $(go list ./cmd/sidecall)"
+		grep -q "^## \[$version\]" CHANGELOG.md || die "$command: CHANGELOG.md has no version $version"
+		! grep -q '^replace\|^exclude' go.mod || die "$command: go.mod has a replace or an exclude, which go install refuses"
+		say "ok: $command (as far as it is known here)"
+		;;
 	"make test") make -n test >/dev/null && say "ok: $command (this run)" ;;
 	"go run ./cmd/sidecall demo")
 		(cd "$top" && eval "$command") </dev/null >"$work/out" 2>&1 || die "$command: failed: $(cat "$work/out")"
-		say "ok: $command"
+		go run ./scripts/demosvg <"$work/out" | cmp - docs/demo.svg || die "docs/demo.svg is not what the demo prints: run make picture"
+		say "ok: $command, and its picture"
 		;;
 	"sidecall serve "*)
 		cd "$work/agent"

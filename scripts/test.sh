@@ -52,6 +52,7 @@ stage prove  "$MAKE" --no-print-directory prove-counted
 stage python "$MAKE" --no-print-directory test-python
 stage node   "$MAKE" --no-print-directory test-node
 stage readme "$MAKE" --no-print-directory check-readme
+stage hour   "$MAKE" --no-print-directory check-first-hour
 stage image  "$MAKE" --no-print-directory check-image
 stage vuln   "$MAKE" --no-print-directory vuln
 
