@@ -54,7 +54,7 @@ func (r *page) section(t reflect.Type, place string) {
 		fmt.Fprintf(&r.out, "\n## %s\n", place)
 	}
 	for _, group := range r.shapes[t].groups {
-		fmt.Fprintf(&r.out, "\nExactly one of %s.\n", alternatives(group, ", "))
+		fmt.Fprintf(&r.out, "\nExactly one of %s.\n", alternatives(group))
 	}
 	own, shared := r.fieldsOf(t)
 	var below []nested
@@ -136,7 +136,7 @@ func (f *field) defaultWords() string {
 // value says what may stand at a key.
 func (r *page) value(f *field, place string) string {
 	s := elem(f.typ)
-	words := ""
+	var words string
 	if s.Kind() == reflect.Struct && !isLeaf(s) {
 		at, known := r.places[s]
 		if !known {
@@ -158,14 +158,14 @@ func (r *page) value(f *field, place string) string {
 
 // words say what a single value is.
 func (f *field) words(t reflect.Type) string {
-	words := ""
+	var words string
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		words = "duration"
 	case reflect.TypeFor[Bytes]():
 		words = "size"
 	case reflect.TypeFor[tool.Effect]():
-		words = alternatives(effectNames(), ", ")
+		words = alternatives(effectNames())
 	case reflect.TypeFor[tool.Code]():
 		words = "a [code](../README.md#codes)"
 	case reflect.TypeFor[JSON]():
@@ -195,7 +195,7 @@ func (f *field) words(t reflect.Type) string {
 func (f *field) text() string {
 	switch {
 	case f.enum != nil:
-		return alternatives(f.enum, ", ")
+		return alternatives(f.enum)
 	case f.format != nil:
 		return cell(f.format.expect)
 	default:
@@ -208,7 +208,7 @@ func (r *page) profiles() {
 	r.out.WriteString("\n## Profiles without being declared\n\n| profile | max_tool_calls | max_tokens | tools |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(builtinProfiles)) {
 		p := builtinProfiles[name]
-		fmt.Fprintf(&r.out, "| `%s` | %d | %d | %s |\n", name, p.MaxToolCalls, p.MaxTokens, alternatives(p.Tools, ", "))
+		fmt.Fprintf(&r.out, "| `%s` | %d | %d | %s |\n", name, p.MaxToolCalls, p.MaxTokens, alternatives(p.Tools))
 	}
 }
 
@@ -246,12 +246,12 @@ var capital = regexp.MustCompile(`[A-Z][a-z]+`)
 
 func code(text string) string { return "`" + text + "`" }
 
-func alternatives(names []string, between string) string {
+func alternatives(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = code(name)
 	}
-	return strings.Join(quoted, between)
+	return strings.Join(quoted, ", ")
 }
 
 // cell is text that stays in its cell of a table, and is no markup.

@@ -29,20 +29,10 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
   sidecall call word_count @args.json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req.ToolName = args[0]
-			if len(args) > 1 {
-				var err error
-				if req.ArgumentsJson, err = argumentsOf(args[1], cmd.InOrStdin()); err != nil {
-					return fail(exitUsage, fmt.Errorf("JSON: %w", err))
-				}
+			if err := say(req, args, timeout, cmd.InOrStdin()); err != nil {
+				return fail(exitUsage, err)
 			}
 			madeUp := identify(req)
-			if timeout < 0 {
-				return fail(exitUsage, fmt.Errorf("--timeout %s: must not be negative", timeout))
-			}
-			if timeout > 0 {
-				req.Timeout = durationpb.New(timeout)
-			}
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
 				res, err := client.ExecuteTool(cmd.Context(), req)
 				if madeUp && worthAsking(req, res) {
@@ -75,6 +65,23 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
 	flags.DurationVar(&timeout, "timeout", 0, "shorten the tool's own deadline")
 	flags.BoolVar(&asJSON, "json", false, "print the whole response as JSON")
 	return cmd
+}
+
+// say puts what the command line says of a call into its request.
+func say(req *sidecallv1.ExecuteToolRequest, args []string, timeout time.Duration, stdin io.Reader) (err error) {
+	req.ToolName = args[0]
+	if timeout < 0 {
+		return fmt.Errorf("--timeout %s: must not be negative", timeout)
+	}
+	if timeout > 0 {
+		req.Timeout = durationpb.New(timeout)
+	}
+	if len(args) > 1 {
+		if req.ArgumentsJson, err = argumentsOf(args[1], stdin); err != nil {
+			return fmt.Errorf("JSON: %w", err)
+		}
+	}
+	return nil
 }
 
 // identify makes up what a call does not say of itself, and reports whether it

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestThePictureShowsTheScenesAndTheSum(t *testing.T) {
 	}
 	decoder := xml.NewDecoder(strings.NewReader(picture))
 	for {
-		if _, err := decoder.Token(); err == io.EOF {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
