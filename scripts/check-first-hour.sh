@@ -38,7 +38,7 @@ until_it() {
 	until "$@" >/dev/null 2>&1; do
 		for pid in $sidecar $shop; do kill -0 "$pid" 2>/dev/null || die "a server ended: $(cat "$work/log")"; done
 		tries=$((tries + 1))
-		[ "$tries" -lt 300 ] || die "$*: does not work: $(cat "$work/log")"
+		[ "$tries" -lt 1200 ] || die "$*: does not work: $(cat "$work/log")"
 		sleep 0.1
 	done
 }

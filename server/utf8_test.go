@@ -185,3 +185,25 @@ func TestLenientIsStrictOfWhatIsValid(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// What the strict reading takes, the lenient one takes the same; and whatever it is
+// given, it comes to an end.
+func FuzzLenient(f *testing.F) {
+	for _, c := range wrongText {
+		req := calltest.Request("toolu_1", "works")
+		c.change(req)
+		encoded, err := proto.Marshal(&sidecallv1.ExecuteToolsRequest{Calls: []*sidecallv1.ExecuteToolRequest{req, calltest.Request("toolu_2", "works")}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(encoded)
+		f.Add(bytes.ReplaceAll(encoded, []byte(notUTF8), []byte{0xff, 0xfe}))
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		strict, lenient := &sidecallv1.ExecuteToolsRequest{}, &sidecallv1.ExecuteToolsRequest{}
+		wrong := readLenient(encoded, lenient.ProtoReflect())
+		if err := proto.Unmarshal(encoded, strict); err == nil && (wrong != nil || !proto.Equal(strict, lenient)) {
+			t.Errorf("%v, %v, and not %v", lenient, wrong, strict)
+		}
+	})
+}

@@ -118,7 +118,7 @@ class RequestTest(unittest.TestCase):
                 self.assertEqual(self.fake.requests[0].timeout, wanted)
 
     def test_waiting_takes_them_too(self) -> None:
-        for given in (10, 10.0, timedelta(seconds=10)):
+        for given in (600, 600.0, timedelta(minutes=10)):
             self.client.execute_tool(CALL, rpc_timeout=given)
             self.client.list_tools(rpc_timeout=given)
 
