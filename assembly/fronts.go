@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,9 @@ const refusedStreams = 1024
 // fronts are what answers requests: gRPC for agents, gRPC for operators, and the
 // admin pages.
 type fronts struct {
-	agents    *grpc.Server
+	// agents has the server of each listener that offers profiles of its own, by
+	// their names, and that of all the others.
+	agents    map[string]*grpc.Server
 	operators *grpc.Server
 	health    *health.Server
 	admin     *http.Server
@@ -41,17 +44,25 @@ func newFronts(p *parts, operator string) *fronts {
 		MaxRequestBytes: int(bounds.MaxRequestBytes), MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
 		Operator: operator,
 	})
-	f.agents, f.operators, f.health = servers.Agents(), servers.Operators(), servers.Health
+	f.agents, f.operators, f.health = make(map[string]*grpc.Server), servers.Operators(), servers.Health
+	for _, l := range p.config.Listen {
+		if offer := offerOf(l.Profiles); f.agents[offer] == nil {
+			f.agents[offer] = servers.Agents(l.Profiles...)
+		}
+	}
 	pages := &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
 	f.admin = &http.Server{Handler: server.OnlyHosts(pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return f
 }
 
+// offerOf names what a listener offers.
+func offerOf(profiles []string) string { return strings.Join(profiles, " ") }
+
 // serve serves on what was opened.
 func (f *fronts) serve(on *listeners) {
 	for _, listener := range on.agents {
-		f.serving.Go(func() { f.ended(f.agents.Serve(listener)) })
+		f.serving.Go(func() { f.ended(f.agents[offerOf(listener.profiles)].Serve(listener.Listener)) })
 	}
 	if on.operators != nil {
 		f.serving.Go(func() { f.ended(f.operators.Serve(on.operators)) })
@@ -82,7 +93,8 @@ func (f *fronts) stopGRPC() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
 	var stopping sync.WaitGroup
-	for _, server := range []*grpc.Server{f.agents, f.operators} {
+	stopping.Go(func() { stopGRPC(ctx, f.operators) })
+	for _, server := range f.agents {
 		stopping.Go(func() { stopGRPC(ctx, server) })
 	}
 	stopping.Wait()

@@ -11,7 +11,7 @@ import (
 
 // listeners are the open addresses of a sidecar.
 type listeners struct {
-	agents []net.Listener
+	agents []agentListener
 	// operators and admin are nil when they are off.
 	operators net.Listener
 	admin     net.Listener
@@ -19,16 +19,23 @@ type listeners struct {
 	operator string
 }
 
+// agentListener serves agents, and offers them profiles; nil is all.
+type agentListener struct {
+	net.Listener
+
+	profiles []string
+}
+
 // listen opens every address before any of them serves: a sidecar that cannot
 // have one of them does not start.
 func listen(cfg *config.Config) (*listeners, error) {
 	opened := &listeners{}
-	for _, address := range config.RevealList(cfg.Listen) {
-		listener, err := server.Listen(address)
+	for _, l := range cfg.Listen {
+		listener, err := server.Listen(l.Reveal())
 		if err != nil {
 			return nil, opened.close(err)
 		}
-		opened.agents = append(opened.agents, listener)
+		opened.agents = append(opened.agents, agentListener{listener, l.Profiles})
 	}
 	if err := opened.forOperators(cfg); err != nil {
 		return nil, opened.close(err)

@@ -131,7 +131,7 @@ func TestAListenerThatFailsIsWhyASidecarEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.fronts.serve(&listeners{agents: []net.Listener{another}})
+	s.fronts.serve(&listeners{agents: []agentListener{{Listener: another}}})
 	if err := another.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -78,9 +78,9 @@ func (c *call) resolve() *response {
 		return c.result().Refused(*c.Impossible, 0)
 	}
 	profiles := c.snapshot.Profiles
-	profile, ok := profiles.Find(c.Profile)
+	profile, ok := profiles.Find(c.Profile, c.Offered...)
 	if !ok {
-		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names()), 0)
+		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names(c.Offered...)), 0)
 	}
 	if c.route == nil {
 		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.offered(profile)), 0)

@@ -23,6 +23,8 @@ type Request struct {
 	// what was sent byte by byte, also where that is not UTF-8.
 	Tool, Arguments string
 	Profile         string
+	// Offered are the profiles that the caller may choose from; nil is all.
+	Offered []string
 	// ValidateOnly: nothing is run.
 	ValidateOnly bool
 	// Timeout and MaxOutputChars may only shorten what the tool's policy says;

@@ -39,14 +39,27 @@ type Profiles struct {
 	ByName  map[string]Profile
 }
 
-// Find returns the profile of a request; false when it is not declared.
-func (p Profiles) Find(name string) (Profile, bool) {
-	if name == "" {
+// Find returns the profile of a request; false when there is none. offered are the
+// names that it may choose from, the first of them for a request that names none;
+// none at all is every profile, and the default.
+func (p Profiles) Find(name string, offered ...string) (Profile, bool) {
+	switch {
+	case name == "" && len(offered) > 0:
+		name = offered[0]
+	case name == "":
 		name = p.Default
+	case len(offered) > 0 && !slices.Contains(offered, name):
+		return Profile{}, false
 	}
 	profile, ok := p.ByName[name]
 	return profile, ok
 }
 
-// Names returns the names of the declared profiles, sorted.
-func (p Profiles) Names() []string { return slices.Sorted(maps.Keys(p.ByName)) }
+// Names returns the names of the profiles that a request may choose from, sorted;
+// offered as in Find.
+func (p Profiles) Names(offered ...string) []string {
+	if len(offered) > 0 {
+		return slices.Sorted(slices.Values(offered))
+	}
+	return slices.Sorted(maps.Keys(p.ByName))
+}

@@ -35,16 +35,6 @@ func (c *Config) check(found *collector, discovered []string) {
 	k.profiles()
 }
 
-func (k *checker) listen() {
-	seen := map[string]bool{}
-	for i, address := range k.Listen {
-		if seen[address.Reveal()] && address.Reveal() != "" {
-			k.bad("this address is in the list already", "listen", index(i))
-		}
-		seen[address.Reveal()] = true
-	}
-}
-
 // operator keeps agents and operators apart.
 func (k *checker) operator() {
 	for _, address := range k.Listen {
@@ -162,7 +152,14 @@ func (k *checker) mcp(name string, b Backend) {
 
 func (k *checker) profiles() {
 	if _, ok := k.Profile(k.DefaultProfile); !ok {
-		k.bad("there is no profile "+quote(k.DefaultProfile)+suggestion(k.DefaultProfile, k.ProfileNames()), "default_profile")
+		k.bad("there is no profile "+quote(k.DefaultProfile)+suggestion(k.DefaultProfile, k.knownProfiles()), "default_profile")
+	}
+	narrow := false
+	for _, p := range k.Profiles {
+		narrow = narrow || !slices.Contains(p.Tools, "*")
+	}
+	if _, declared := k.Profiles[k.DefaultProfile]; !declared && narrow && builtinProfiles[k.DefaultProfile].Tools != nil {
+		k.warn("a request that names no profile gets "+quote(k.DefaultProfile)+", which is built in and has every tool: set default_profile to one of these, or declare it", "profiles")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
 		for i, glob := range k.Profiles[name].Tools {

@@ -42,7 +42,7 @@ import (
 // Config is a whole, checked config file with every default filled in. It is
 // immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
-	Listen         []Text             `yaml:"listen" doc:"Addresses that serve gRPC: unix:///path (mode 0600) or tcp://host:port on loopback." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
+	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
 	Operator       Text               `yaml:"operator" doc:"The socket of those who look after the sidecar, unix:///path (mode 0600), or off: OperatorService is served there and nowhere else. Without this key: beside the file of the embedded store, /dir/sidecall.operator.sock for /dir/sidecall.db; off with another store." format:"operator"`
@@ -58,8 +58,8 @@ type Config struct {
 	Limits         Limits             `yaml:"limits" doc:"Bounds of the sidecar as a whole."`
 	Backends       map[string]Backend `yaml:"backends" doc:"The places where tools live, by name." keys:"name"`
 	Tools          map[string]Tool    `yaml:"tools" doc:"The tools declared here, by the name that the model calls." keys:"name"`
-	Profiles       Profiles           `yaml:"profiles" doc:"Sets of tools and limits that a request can name. interactive, research and code exist without being declared; declaring one changes only the keys written." keys:"name"`
-	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none." default:"interactive" format:"name"`
+	Profiles       Profiles           `yaml:"profiles" doc:"Sets of tools and limits that a request can name. Where none is declared these are interactive, research and code, built in, with every tool; else those declared, and default_profile. Declaring a built-in one changes only the keys written." keys:"name"`
+	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none, where the listener has no profiles of its own." default:"interactive" format:"name"`
 
 	warnings    Problems
 	notEnforced Problems

@@ -215,8 +215,10 @@ func isNameByte(b byte) bool {
 }
 
 // Profile returns the profile of a request: the declared one, else the built-in
-// one of that name; the default profile for the empty name. False when there is
-// no such profile.
+// one of that name; the default profile for the empty name. False when it is not
+// offered. A file that declares profiles offers those, and default_profile: of the
+// built-in ones each has every tool, so that a caller could leave a narrow one by
+// naming another.
 func (c *Config) Profile(name string) (Profile, bool) {
 	name = cmp.Or(name, c.DefaultProfile)
 	if p, ok := c.Profiles[name]; ok {
@@ -224,11 +226,19 @@ func (c *Config) Profile(name string) (Profile, bool) {
 	}
 	p, ok := builtinProfiles[name]
 	p.Tools = slices.Clone(p.Tools)
-	return p, ok
+	return p, ok && (len(c.Profiles) == 0 || name == c.DefaultProfile)
 }
 
-// ProfileNames lists the profiles, declared and built in, sorted.
+// ProfileNames lists the profiles that are offered, sorted.
 func (c *Config) ProfileNames() []string {
+	return slices.DeleteFunc(c.knownProfiles(), func(name string) bool {
+		_, offered := c.Profile(name)
+		return !offered
+	})
+}
+
+// knownProfiles lists the profiles, declared and built in, sorted.
+func (c *Config) knownProfiles() []string {
 	all := maps.Clone(builtinProfiles)
 	maps.Copy(all, c.Profiles)
 	return slices.Sorted(maps.Keys(all))

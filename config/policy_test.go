@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,7 +217,7 @@ func TestDiscoveredNamesFit(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	c := shop(t, `profiles: {interactive: {max_tool_calls: 5}, batch: {tools: ["get_*", f_?]}}`)
+	c := shop(t, `profiles: {interactive: {max_tool_calls: 5}, research: {}, code: {}, batch: {tools: ["get_*", f_?]}}`)
 	for _, tt := range []struct {
 		name string
 		want Profile
@@ -237,6 +238,28 @@ func TestProfiles(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"batch", "code", "interactive", "research"}, c.ProfileNames()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A file that declares profiles offers those: by the name of a built-in one, which
+// has every tool, a caller would leave a narrow one.
+func TestTheProfilesOnOffer(t *testing.T) {
+	for file, want := range map[string][]string{
+		"":                       {"code", "interactive", "research"},
+		"default_profile: code":  {"code", "interactive", "research"},
+		"profiles: {reader: {}}": {"interactive", "reader"},
+		"default_profile: reader\nprofiles: {reader: {}}":             {"reader"},
+		"default_profile: research\nprofiles: {reader: {}, code: {}}": {"code", "reader", "research"},
+	} {
+		c := mustParse(t, "p.yaml", []byte(file))
+		if diff := cmp.Diff(want, c.ProfileNames()); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
+		for _, name := range []string{"code", "interactive", "research"} {
+			if _, ok := c.Profile(name); ok != slices.Contains(want, name) {
+				t.Errorf("%s: %s is offered: %v", file, name, ok)
+			}
+		}
 	}
 }
 

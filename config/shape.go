@@ -38,6 +38,7 @@ type field struct {
 var shapes = func() map[reflect.Type]*shape {
 	all := map[reflect.Type]*shape{}
 	addShape(all, reflect.TypeFor[Config]())
+	addShape(all, reflect.TypeFor[listenerKeys]()) // which reads itself
 	return all
 }()
 

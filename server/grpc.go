@@ -59,11 +59,11 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 	return g
 }
 
-// Agents returns the server of agents: ToolService, grpc.health.v1 and server
-// reflection.
-func (g *GRPC) Agents() *grpc.Server {
+// Agents returns a server of agents: ToolService, grpc.health.v1 and server
+// reflection. offered are the profiles that they may name, as in Service.
+func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
-	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor})
+	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor, Offered: offered})
 	return g.described(server)
 }
 

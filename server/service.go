@@ -23,6 +23,9 @@ type Service struct {
 	sidecallv1.UnimplementedToolServiceServer
 
 	Executor *call.Executor
+	// Offered are the profiles that requests may name, the first of them for one
+	// that names none; nil is all.
+	Offered []string
 }
 
 // ExecuteTool runs one call. Nothing but a call without an id that it must have,
@@ -52,15 +55,17 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 
 // request is a call as the caller sends it.
 func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolRequest) call.Request {
-	return call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
+	made := call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
+	made.Offered = s.Offered
+	return made
 }
 
 // ListTools lists the tools that a profile may call, by name, page by page.
 func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 	snapshot := s.Executor.Catalog.Snapshot()
-	profile, ok := snapshot.Profiles.Find(req.GetProfile())
+	profile, ok := snapshot.Profiles.Find(req.GetProfile(), s.Offered...)
 	if !ok {
-		refusal := explain.UnknownProfile(req.GetProfile(), snapshot.Profiles.Names())
+		refusal := explain.UnknownProfile(req.GetProfile(), snapshot.Profiles.Names(s.Offered...))
 		return nil, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
 	}
 	after, err := behind(req)

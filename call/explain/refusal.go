@@ -23,14 +23,14 @@ const (
 	WhenInProgress = time.Second
 )
 
-// UnknownProfile refuses a profile that the config does not declare.
-func UnknownProfile(name string, declared []string) tool.Error {
+// UnknownProfile refuses a profile that the caller is not offered.
+func UnknownProfile(name string, offered []string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodePermissionDenied,
-		Constraint: fmt.Sprintf("the profile %s is not declared", tool.Quote(name)),
+		Constraint: fmt.Sprintf("the profile %s is not offered here", tool.Quote(name)),
 		Received:   tool.Quote(name),
-		Hint: fmt.Sprintf("The agent's program must send one of the declared profiles: %s. Do not call tools until it does.",
-			strings.Join(declared, ", ")),
+		Hint: fmt.Sprintf("The agent's program must send one of the profiles that are: %s. Do not call tools until it does.",
+			strings.Join(offered, ", ")),
 	}
 }
 
