@@ -21,14 +21,29 @@ type discovery struct {
 	tools  *catalog.Generation
 	pins   *definition.Pins
 
+	// complete is called once, when every backend that is not optional has been
+	// discovered for the first time.
+	complete func()
+	told     sync.Once
+
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
+// expect announces the backends whose tools follow.
+func (d *discovery) expect(hosts map[string]*host) {
+	for name, h := range hosts {
+		if _, ok := h.Backend.(backend.Discoverer); ok {
+			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Optional: h.config.Optional})
+		}
+	}
+}
+
 // start begins. None of the backends delays the others.
-func (d *discovery) start(hosts map[string]*host) {
+func (d *discovery) start(hosts map[string]*host, complete func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	d.cancel = cancel
+	d.cancel, d.complete = cancel, complete
+	d.tellComplete()
 	for _, h := range hosts {
 		if discoverer, ok := h.Backend.(backend.Discoverer); ok {
 			d.running.Go(func() {
@@ -51,6 +66,13 @@ func (d *discovery) wait() { d.running.Wait() }
 // maxReason bounds what is told of a backend that is down, in characters.
 const maxReason = 1000
 
+// tellComplete says that the first discovery is over, if it is.
+func (d *discovery) tellComplete() {
+	if d.tools.Snapshot().Discovered() {
+		d.told.Do(d.complete)
+	}
+}
+
 // heard takes what a backend says of itself: tools, or why there are none. The
 // words are its own.
 func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
@@ -72,6 +94,7 @@ func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 		h.logger.Error("verification that cannot be made", "problem", problem)
 	}
 	h.logger.Info("backend up", "backend", h.name, "tools", len(routes))
+	d.tellComplete()
 }
 
 // compile is discoveredRoutes for the schemas of strangers: a bug in what

@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/server"
 )
 
@@ -70,6 +72,12 @@ func (f *fronts) serve(on *listeners) {
 	if on.admin != nil {
 		f.serving.Go(func() { f.ended(f.admin.Serve(on.admin)) })
 	}
+}
+
+// ready says to who asks for the health that every tool is there that is waited
+// for.
+func (f *fronts) ready() {
+	f.health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 }
 
 // ended passes on why a listener ended, unless it was asked to.

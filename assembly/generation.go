@@ -78,11 +78,12 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 // sidecar brings itself.
 func (g *generation) serve(brought *catalog.Route) {
 	g.tools.Set(catalog.ConfigSource, slices.Concat(g.declared, []*catalog.Route{brought}))
+	g.discovery.expect(g.hosts)
 }
 
 // discover begins to find the tools of the backends that say themselves which
-// they have.
-func (g *generation) discover() { g.discovery.start(g.hosts) }
+// they have. complete is called, once, when all of them have that are not optional.
+func (g *generation) discover(complete func()) { g.discovery.start(g.hosts, complete) }
 
 // retire ends the discovery and, when the last call has given the generation
 // back, the backends. Calls that still have it when ctx ends are told in the

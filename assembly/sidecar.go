@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -18,26 +20,37 @@ type Sidecar struct {
 	fronts *fronts
 	// operator is where operators are served, or why they are not.
 	operator string
+	began    time.Time
 }
 
 // Start starts the sidecar that a config describes; it takes the config over.
 // When it returns, calls are taken; the tools of backends that say themselves
-// which they have follow. Whoever starts a sidecar stops it, with Stop.
+// which they have follow, and with them it is ready. Whoever starts a sidecar stops it, with Stop.
 //
 // An error in which errors.As finds config.Problems says that the config is
 // wrong. Any other says that something is not there which the sidecar needs: its
 // store, an address to listen on. Nothing of it runs then.
 func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
-	began := time.Now()
 	life, endLife := context.WithCancel(context.Background())
-	s := &Sidecar{parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
+	s := &Sidecar{began: time.Now(), parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := s.start(ctx, options); err != nil {
 		return nil, errors.Join(err, s.Stop(ctx))
 	}
-	s.parts.telemetry.Logger.Info("ready", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
-		"operator", s.operator, "instance", s.parts.instance, "store", cfg.Store.Kind(),
-		"tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(began).Milliseconds())
 	return s, nil
+}
+
+// serving says that calls are taken, and whose tools are awaited.
+func (s *Sidecar) serving() {
+	cfg := s.parts.config
+	waiting := slices.Sorted(maps.Keys(s.parts.catalog.Snapshot().Undiscovered()))
+	s.parts.telemetry.Logger.Info("serving", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
+		"operator", s.operator, "instance", s.parts.instance, "store", cfg.Store.Kind(), "undiscovered", waiting, "start_ms", time.Since(s.began).Milliseconds())
+}
+
+// ready says that every tool is there that is waited for.
+func (s *Sidecar) ready() {
+	s.fronts.ready()
+	s.parts.telemetry.Logger.Info("ready", "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(s.began).Milliseconds())
 }
 
 func (s *Sidecar) start(ctx context.Context, options Options) error {
@@ -58,7 +71,8 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 	// compilers' garbage) goes back to the system.
 	s.parts.config.Release()
 	debug.FreeOSMemory()
-	s.parts.generation.discover()
+	s.serving()
+	s.parts.generation.discover(s.ready)
 	return nil
 }
 

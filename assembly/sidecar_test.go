@@ -79,7 +79,7 @@ func TestASidecarTakesCallsFromItsStartToItsStop(t *testing.T) {
 	if _, err := client.ListTools(t.Context(), &sidecallv1.ListToolsRequest{}); err == nil {
 		t.Error("it answers after its stop")
 	}
-	for _, want := range []string{"msg=ready", "tools=2", "store=memory", "msg=draining"} {
+	for _, want := range []string{"msg=serving", "msg=ready", "tools=2", "store=memory", "msg=draining"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s is not in the log:\n%s", want, log.String())
 		}

@@ -83,6 +83,10 @@ func (c *call) resolve() *response {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names(c.Offered...)), 0)
 	}
 	if c.route == nil {
+		if awaited := c.snapshot.MayHave(c.Tool); len(awaited) > 0 && profile.Allows(c.Tool) {
+			name := tool.Shorten(c.Tool, maxToolName)
+			return c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
+		}
 		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.offered(profile)), 0)
 	}
 	if !profile.Allows(c.route.Tool.Name) {

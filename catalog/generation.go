@@ -42,7 +42,7 @@ func NewGeneration(profiles Profiles, limits Limits) *Generation {
 // Set replaces the tools of one source. The tools that now are not registered
 // because their name is taken are returned.
 func (g *Generation) Set(name string, routes []*Route) []Collision {
-	return g.update(name, func(s *source) { s.routes, s.down = routes, "" })
+	return g.update(name, func(s *source) { *s = source{routes: routes} })
 }
 
 // SetDown records that a source cannot be reached. Its tools stay registered:

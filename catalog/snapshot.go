@@ -37,6 +37,8 @@ type Snapshot struct {
 	names      []string // sorted
 	down       map[string]string
 	collisions []Collision
+	// undiscovered is nil when every source has found its tools.
+	undiscovered map[string]Undiscovered
 }
 
 // Collision is a tool that is not registered because its name is taken.
@@ -56,6 +58,9 @@ func (c Collision) String() string {
 type source struct {
 	routes []*Route
 	down   string // why the backend cannot be reached; empty when it can
+	// expected is what is known of tools that are still to come; nil from when they
+	// have been seen.
+	expected *Undiscovered
 }
 
 // newSnapshot puts the sources together. Of two tools with the same name the one
@@ -68,6 +73,7 @@ func newSnapshot(profiles Profiles, limits Limits, sources map[string]source) *S
 		if from.down != "" {
 			s.down[name] = from.down
 		}
+		s.expect(name, from)
 		for _, route := range from.routes {
 			if kept, taken := s.routes[route.Tool.Name]; taken {
 				s.collisions = append(s.collisions, Collision{route.Tool.Name, kept.Tool.Backend, route.Tool.Backend})
@@ -78,6 +84,19 @@ func newSnapshot(profiles Profiles, limits Limits, sources map[string]source) *S
 	}
 	s.names = slices.Sorted(maps.Keys(s.routes))
 	return s
+}
+
+// expect takes in a source whose tools are still to come.
+func (s *Snapshot) expect(name string, from source) {
+	if from.expected == nil {
+		return
+	}
+	if s.undiscovered == nil {
+		s.undiscovered = make(map[string]Undiscovered)
+	}
+	u := *from.expected
+	u.Reason = from.down
+	s.undiscovered[name] = u
 }
 
 // Lookup returns the route of a tool.

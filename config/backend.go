@@ -19,6 +19,8 @@ type Backend struct {
 	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
 	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for discovered tools, trusted for declared ones." enum:"trusted|untrusted"`
 
+	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery."`
+
 	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools." format:"prefix"`
 	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
 	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`

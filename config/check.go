@@ -108,7 +108,7 @@ func (k *checker) backend(name string, b Backend) {
 	}
 	k.onlyIf(b.Discovers(), "acts on discovered tools only, and only an mcp backend discovers tools", at, map[string]bool{
 		"prefix": b.Prefix != "", "include": b.Include != nil, "exclude": b.Exclude != nil,
-		"effects": b.Effects != nil, "tools": b.Tools != nil, "pin": b.Pin,
+		"effects": b.Effects != nil, "tools": b.Tools != nil, "pin": b.Pin, "optional": b.Optional,
 	})
 	if b.HTTP != nil && b.HTTP.TLS != nil {
 		k.tls(*b.HTTP.TLS, "backends", name, "http", "tls")

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/testkit/mcpservers"
@@ -151,13 +153,14 @@ func (v *victim) ready() readiness {
 }
 
 // Servers that are dead, silent or wrong from the start cost only their own
-// tools, say why, and are taken in when they come to life.
+// tools, say why, and are taken in when they come to life. The sidecar is ready when
+// the one of them is there that is not optional.
 func TestMCPDeadBackendsAtStart(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	late := &httpServer{t: t, port: port}
 	refused := func(command ...string) map[string]any {
-		return map[string]any{"mcp": map[string]any{"command": command, "connect_timeout": "5s"}}
+		return map[string]any{"mcp": map[string]any{"command": command, "connect_timeout": "5s"}, "optional": true}
 	}
 	s := harness.Start(t, inYAML(t, map[string]any{
 		"backends": map[string]any{
@@ -167,7 +170,7 @@ func TestMCPDeadBackendsAtStart(t *testing.T) {
 			"silent":    refused("/bin/sleep", "600"),
 			"no_mcp":    refused("/bin/echo", "this is not JSON-RPC"),
 			"late":      late.backend(),
-			"forbidden": map[string]any{"mcp": map[string]any{"url": "http://127.0.0.1:1/mcp"}},
+			"forbidden": map[string]any{"mcp": map[string]any{"url": "http://127.0.0.1:1/mcp"}, "optional": true},
 		},
 		"tools": map[string]any{
 			"lost": map[string]any{"backend": "missing", "description": "A tool of a server that is not there."},
@@ -180,8 +183,21 @@ func TestMCPDeadBackendsAtStart(t *testing.T) {
 		return len(body.BackendsDown) == len(dead)
 	})
 	code, body := readyz(t, s)
-	if code != http.StatusOK || body.Status != "degraded" {
-		t.Errorf("/readyz = %d %+v, want 200 degraded", code, body)
+	if code != http.StatusServiceUnavailable || body.Status != "starting" || len(body.Undiscovered) != len(dead) {
+		t.Errorf("/readyz = %d %+v, want 503 starting", code, body)
+	}
+	if code, out, _ := harness.CLI(t, "ready", "--config", s.Config); code != 1 || !strings.Contains(out, "backend late is not discovered yet: ") {
+		t.Errorf("sidecall ready: exit code %d: %s", code, out)
+	}
+	const service = "sidecall.v1.ToolService"
+	if alive, ready := healthOf(t, s, ""), healthOf(t, s, service); alive != healthpb.HealthCheckResponse_SERVING || ready != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("the process is %s, the service %s", alive, ready)
+	}
+	// Any name may be one of late's: it has no prefix.
+	soon := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t3", ToolName: "echo", ArgumentsJson: `{"message":"hi"}`})
+	wantError(t, soon, "DEPENDENCY_UNAVAILABLE")
+	if r := soon.GetRecovery(); r.GetRetryAfter().AsDuration() <= 0 || !r.GetRetryable() {
+		t.Errorf("the tool of a server that is not there yet: %v", soon)
 	}
 	unavailable := map[string]string{}
 	for _, down := range listTools(t, s).GetUnavailableBackends() {
@@ -208,9 +224,16 @@ func TestMCPDeadBackendsAtStart(t *testing.T) {
 	startHTTPServer(t, port)
 	began := time.Now()
 	harness.WaitFor(t, "the late server", func() bool { return serves(t, s, "echo") })
+	if code, out, stderr := harness.CLI(t, "ready", "--config", s.Config, "--wait", "1m"); code != 0 {
+		t.Errorf("sidecall ready: exit code %d: %s%s", code, out, stderr)
+	}
+	harness.WaitFor(t, "the service to be healthy", func() bool { return healthOf(t, s, service) == healthpb.HealthCheckResponse_SERVING })
+	if ran := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t3", ToolName: "echo", ArgumentsJson: `{"message":"hi"}`}); ran.GetIsError() {
+		t.Errorf("the same call when its server is there: %v", ran)
+	}
 	t.Logf("taken in %v after it began to listen", time.Since(began).Round(time.Millisecond))
 	if _, body := readyz(t, s); body.BackendsDown["late"] != "" || body.Status != "degraded" {
-		t.Errorf("/readyz = %+v, want all but late down", body)
+		t.Errorf("/readyz = %+v, want degraded, all but late down", body)
 	}
 	lives(t, s)
 }

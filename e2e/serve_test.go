@@ -231,6 +231,7 @@ type readiness struct {
 	Status       string            `json:"status"`
 	Tools        int               `json:"tools"`
 	BackendsDown map[string]string `json:"backends_down"`
+	Undiscovered map[string]string `json:"undiscovered"`
 }
 
 func readyz(t *testing.T, s *harness.Sidecar) (code int, body readiness) {
@@ -256,7 +257,7 @@ func TestServeReadyAndDegraded(t *testing.T) {
 	degraded := harness.Start(t, `
 backends:
   up: {http: {base_url: "`+up.URL+`", allow_private: true}}
-  gone: {mcp: {command: ["/no/such/server"]}}
+  gone: {mcp: {command: ["/no/such/server"]}, optional: true}
 tools:
   act: {backend: up, http: {method: POST, path: /act}}
 `)
@@ -271,11 +272,14 @@ tools:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if down := list.GetUnavailableBackends(); len(down) != 1 || down[0].GetName() != "gone" || down[0].GetReason() == "" {
+	if down := list.GetUnavailableBackends(); len(down) != 1 || down[0].GetName() != "gone" || down[0].GetReason() == "" || !down[0].GetUndiscovered() {
 		t.Errorf("unavailable backends = %v, want gone with a reason", down)
 	}
 	if res := degraded.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t1", ToolName: "act"}); res.GetIsError() {
 		t.Errorf("the other backend's tool fails too: %s", res.GetContent())
+	}
+	if out, _ := ranWell(t, "ready", "--config", degraded.Config); !strings.Contains(out, "backend gone is not discovered yet: ") {
+		t.Errorf("sidecall ready says %s", out)
 	}
 }
 

@@ -38,7 +38,8 @@ func (a *Admin) Handler() http.Handler {
 
 // Readiness is the body of /readyz.
 type Readiness struct {
-	// Status is ready, degraded (calls are taken, something is amiss), draining
+	// Status is ready, degraded (calls are taken, something is amiss), starting
+	// (calls are taken, and tools that are to be there are not known yet), draining
 	// or store_down (only read_only tools run).
 	Status string `json:"status"`
 	// Store is why the store cannot be used; absent while it can.
@@ -47,6 +48,9 @@ type Readiness struct {
 	// Backends that cannot be reached, each with the reason. They fail only
 	// their own tools, so they do not make the sidecar unready.
 	BackendsDown map[string]string `json:"backends_down,omitempty"`
+	// Undiscovered are backends whose tools have not been seen since the start, each
+	// with the reason. Unless they are optional, the sidecar is not ready.
+	Undiscovered map[string]string `json:"undiscovered,omitempty"`
 	// Collisions are tools that are not registered because their name is taken.
 	Collisions []string `json:"collisions,omitempty"`
 	// Journal says what is amiss with the settlements that the store did not
@@ -62,6 +66,7 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 	for _, c := range snapshot.Collisions() {
 		body.Collisions = append(body.Collisions, c.String())
 	}
+	body.Undiscovered = undiscovered(snapshot)
 	body.Journal = journalReadiness(a.Dedupe.Late())
 	if err := a.Dedupe.Ping(ctx); err != nil {
 		body.Store = err.Error()
@@ -72,10 +77,25 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 		body.Status, code = "draining", http.StatusServiceUnavailable
 	case body.Store != "":
 		body.Status, code = "store_down", http.StatusServiceUnavailable
-	case len(body.BackendsDown) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
+	case !snapshot.Discovered():
+		body.Status, code = "starting", http.StatusServiceUnavailable
+	case len(body.BackendsDown) > 0 || len(body.Undiscovered) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
 		body.Status = "degraded"
 	}
 	writeJSON(w, code, body)
+}
+
+// undiscovered says of each backend whose tools are not known yet why; nil when there
+// is none.
+func undiscovered(snapshot *catalog.Snapshot) map[string]string {
+	if len(snapshot.Undiscovered()) == 0 {
+		return nil
+	}
+	reasons := make(map[string]string)
+	for name, u := range snapshot.Undiscovered() {
+		reasons[name] = u.Why()
+	}
+	return reasons
 }
 
 func writeJSON(w http.ResponseWriter, code int, body any) {

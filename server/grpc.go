@@ -43,7 +43,8 @@ const streamWorkers = 64
 // pipeline, the drain and the health in common, and no method that is not for
 // whom they serve.
 type GRPC struct {
-	// Health says SERVING until its Shutdown.
+	// Health says SERVING of the process until its Shutdown, and of ToolService from
+	// when it is told that the sidecar is ready.
 	Health *health.Server
 
 	executor *call.Executor
@@ -55,7 +56,7 @@ type GRPC struct {
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options}
-	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
 }
 

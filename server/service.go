@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,6 +13,7 @@ import (
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -82,10 +85,24 @@ func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest)
 	if req.GetPageToken() != "" {
 		return res, nil
 	}
-	for name, reason := range snapshot.Down() {
-		res.UnavailableBackends = append(res.UnavailableBackends, &sidecallv1.UnavailableBackend{Name: name, Reason: reason})
-	}
+	res.UnavailableBackends = unavailable(snapshot)
 	return res, nil
+}
+
+// unavailable are the backends that are down, or not discovered yet, by name.
+func unavailable(snapshot *catalog.Snapshot) []*sidecallv1.UnavailableBackend {
+	var all []*sidecallv1.UnavailableBackend
+	waiting := snapshot.Undiscovered()
+	for name, u := range waiting {
+		all = append(all, &sidecallv1.UnavailableBackend{Name: name, Reason: u.Why(), Undiscovered: true})
+	}
+	for name, reason := range snapshot.Down() {
+		if _, told := waiting[name]; !told {
+			all = append(all, &sidecallv1.UnavailableBackend{Name: name, Reason: reason})
+		}
+	}
+	slices.SortFunc(all, func(a, b *sidecallv1.UnavailableBackend) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all
 }
 
 // GetExecution returns the record of a call.

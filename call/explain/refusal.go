@@ -19,6 +19,8 @@ const (
 	WhenOverloaded = time.Second
 	// WhenStoreDown is while the store cannot be asked.
 	WhenStoreDown = 2 * time.Second
+	// WhenUndiscovered is while the tools of a backend are not known yet.
+	WhenUndiscovered = 2 * time.Second
 	// WhenInProgress is while somebody else runs the call.
 	WhenInProgress = time.Second
 )
@@ -31,6 +33,22 @@ func UnknownProfile(name string, offered []string) tool.Error {
 		Received:   tool.Quote(name),
 		Hint: fmt.Sprintf("The agent's program must send one of the profiles that are: %s. Do not call tools until it does.",
 			strings.Join(offered, ", ")),
+	}
+}
+
+// Undiscovered refuses a tool that may be one of backends whose tools are not known
+// yet. Why they are not is for operators: a model cannot act on it.
+func Undiscovered(name string, awaited []string) tool.Error {
+	constraint := "it may be a tool of the backend %s, whose tools are not known yet"
+	if len(awaited) > 1 {
+		constraint = "it may be a tool of one of the backends %s, whose tools are not known yet"
+	}
+	return tool.Error{
+		Code:       tool.CodeDependencyUnavailable,
+		Constraint: fmt.Sprintf(constraint, strings.Join(awaited, ", ")),
+		Received:   tool.Quote(name),
+		Hint: fmt.Sprintf("Call %s again after %s if it is one of the tools you were given; nothing was sent. If you made the name up, use the tools you were given.",
+			name, Round(WhenUndiscovered)),
 	}
 }
 

@@ -28,19 +28,25 @@ const (
 
 func newReady() *cobra.Command {
 	var path, admin string
+	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "ready [--config FILE | --admin HOST:PORT]",
+		Use:   "ready [--config FILE | --admin HOST:PORT] [--wait 30s]",
 		Short: "Ask the sidecar on this machine whether it can take calls",
 		Long: `Ask /readyz of the admin address, which only this machine, or this pod, can reach,
 and print the answer with its reasons. It is made for the exec probe of an
 orchestrator: readiness, not liveness, since a sidecar whose store is away gets
 well by itself, and not by a restart.
 
+A sidecar is ready when every backend that finds its tools by itself (mcp) has
+found them once, but for those with optional: true. With --wait the command asks
+until it is, or that much time is over.
+
 Exit codes: 0 ready, or degraded (calls are taken, something is amiss); 1 not
 ready, or nobody answers within 4 s; 2 the command line or the config file is
 wrong, or its admin address is off.`,
 		Example: `  sidecall ready
-  sidecall ready --config /etc/sidecall/sidecall.yaml`,
+  sidecall ready --config /etc/sidecall/sidecall.yaml
+  sidecall ready --wait 30s && python agent.py`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
@@ -49,7 +55,10 @@ wrong, or its admin address is off.`,
 					return fail(exitUsage, err)
 				}
 			}
-			answer, ready, err := readiness(cmd.Context(), admin)
+			if wait < 0 {
+				return fail(exitUsage, fmt.Errorf("--wait %s: must not be negative", wait))
+			}
+			answer, ready, err := readyWithin(cmd.Context(), admin, wait)
 			if err != nil {
 				return fail(exitFailed, fmt.Errorf("no sidecar answers at %s: %w", admin, err))
 			}
@@ -65,6 +74,7 @@ wrong, or its admin address is off.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&path, "config", "c", "", "the config file of the sidecar, which has the admin address")
 	flags.StringVar(&admin, "admin", defaultAdmin, "the admin address itself")
+	flags.DurationVar(&wait, "wait", 0, "ask again until it is ready, for so long at the most")
 	cmd.MarkFlagsMutuallyExclusive("config", "admin")
 	return cmd
 }
@@ -80,6 +90,31 @@ func adminOf(path string) (string, error) {
 		return "", fmt.Errorf("%s: admin is off: there is nobody to ask", path)
 	}
 	return admin, nil
+}
+
+// askAgain is how long who waits for a sidecar leaves it alone between two questions.
+const askAgain = 100 * time.Millisecond
+
+// readyWithin asks until the sidecar is ready or the wait is over, once at least.
+func readyWithin(ctx context.Context, admin string, wait time.Duration) (answer server.Readiness, ready bool, err error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		answer, ready, err = readiness(ctx, admin)
+		if ready && err == nil {
+			return answer, ready, nil
+		}
+		again := time.NewTimer(askAgain)
+		select {
+		case <-again.C:
+		case <-over.C:
+			again.Stop()
+			return answer, ready, err
+		case <-ctx.Done():
+			again.Stop()
+			return answer, ready, err
+		}
+	}
 }
 
 // readiness asks /readyz. The error is that nobody there gives an answer.
@@ -109,7 +144,13 @@ func printReadiness(out io.Writer, answer server.Readiness) error {
 	if answer.Store != "" {
 		lines = append(lines, "store: "+answer.Store)
 	}
+	for _, name := range slices.Sorted(maps.Keys(answer.Undiscovered)) {
+		lines = append(lines, fmt.Sprintf("backend %s is not discovered yet: %s", name, answer.Undiscovered[name]))
+	}
 	for _, name := range slices.Sorted(maps.Keys(answer.BackendsDown)) {
+		if answer.Undiscovered[name] != "" {
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("backend %s is down: %s", name, answer.BackendsDown[name]))
 	}
 	for _, collision := range answer.Collisions {

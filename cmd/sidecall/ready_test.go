@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -23,6 +24,10 @@ func TestReady(t *testing.T) {
 		"degraded": {
 			200, `{"status":"degraded","tools":3,"backends_down":{"b":"refused","a":"gone"},"collisions":["x is taken"],"journal":{"detail":"1 settlement waits"}}`,
 			0, "degraded: 3 tools\nbackend a is down: gone\nbackend b is down: refused\nname collision: x is taken\njournal: 1 settlement waits\n", "",
+		},
+		"starting": {
+			503, `{"status":"starting","tools":3,"backends_down":{"b":"refused","c":"gone"},"undiscovered":{"a":"it is being connected","b":"refused"}}`,
+			exitFailed, "starting: 3 tools\nbackend a is not discovered yet: it is being connected\nbackend b is not discovered yet: refused\nbackend c is down: gone\n", "",
 		},
 		"store down":    {503, `{"status":"store_down","store":"redis does not answer","tools":1}`, exitFailed, "store_down: 1 tool\nstore: redis does not answer\n", ""},
 		"draining":      {503, `{"status":"draining","tools":1}`, exitFailed, "draining: 1 tool\n", ""},
@@ -53,6 +58,32 @@ func TestReady(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Who waits for a sidecar is told when it is ready, not that it is not yet.
+func TestReadyIsWaitedFor(t *testing.T) {
+	var asked atomic.Int32
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		body := `{"status":"ready","tools":3}`
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			body = `{"status":"starting","tools":1}`
+		}
+		if _, err := io.WriteString(w, body); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer admin.Close()
+	address := strings.TrimPrefix(admin.URL, "http://")
+	if got := command(t, "ready", "--admin", address); got.code != exitFailed || got.out != "starting: 1 tool\n" {
+		t.Errorf("without --wait: %+v", got)
+	}
+	if got := command(t, "ready", "--admin", address, "--wait", "1h"); got.code != 0 || got.out != "ready: 3 tools\n" || asked.Load() != 3 {
+		t.Errorf("with it: %+v after %d questions", got, asked.Load())
+	}
+	if got := command(t, "ready", "--admin", address, "--wait", "-1s"); got.code != exitUsage {
+		t.Errorf("a negative wait: %+v", got)
 	}
 }
 

@@ -44,7 +44,11 @@ func newTools() *cobra.Command {
 					return rpcError(addr, lostList, err)
 				}
 				for _, down := range res.GetUnavailableBackends() {
-					fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: backend %s is down: %s\n", down.GetName(), down.GetReason())
+					what := "is down"
+					if down.GetUndiscovered() {
+						what = "is not discovered yet, so its tools are missing here"
+					}
+					fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: backend %s %s: %s\n", down.GetName(), what, down.GetReason())
 				}
 				return write(cmd.OutOrStdout(), res)
 			})
