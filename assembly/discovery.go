@@ -78,8 +78,13 @@ func (d *discovery) tellComplete() {
 func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	if err != nil {
 		h.logger.Warn("backend down", "backend", h.name, "error", err)
+		h.lost = true
 		d.tools.SetDown(h.name, tool.Shorten(output.Disarm(h.secrets.Replace(output.Clean([]byte(err.Error())))), maxReason))
 		return
+	}
+	if h.lost {
+		h.lost = false
+		h.guards.reconnected()
 	}
 	routes, err := d.compile(h, found)
 	if err != nil {

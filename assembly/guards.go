@@ -96,6 +96,17 @@ func (g *guards) newBreaker(name string) *breaker.Breaker {
 	})
 }
 
+// reconnected closes the breakers: what they have seen fail is gone with the
+// connection that failed.
+func (g *guards) reconnected() {
+	g.breaker.Reset()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, of := range g.tools {
+		of.breaker.Reset()
+	}
+}
+
 // breakers tells the state of each breaker, by its name.
 func (g *guards) breakers(tell func(name string, state breaker.State)) {
 	if g.breaker != nil {

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -30,6 +31,39 @@ func discover(t *testing.T, g *generation, found ...backend.Discovered) map[stri
 		byName[route.Tool.Name] = route
 	}
 	return byName
+}
+
+// What a lost connection has made fail is gone with it: its breakers are closed when
+// there is another one. A changed tool list closes nothing.
+func TestAReconnectClosesTheBreakers(t *testing.T) {
+	for _, text := range []string{guarded, "backends: {files: {mcp: {command: [server]}}}"} {
+		g := generationOf(t, text)
+		h := g.hosts["files"]
+		g.discovery.complete = func() {}
+		list := []backend.Discovered{{Name: "append"}}
+		g.discovery.heard(h, list, nil)
+		route, ok := g.tools.Snapshot().Lookup("append")
+		if !ok {
+			t.Fatal("the tool is not there")
+		}
+		for range 10 {
+			if done, err := route.Breaker.Allow(); err == nil {
+				done(breaker.Failure)
+			}
+		}
+		g.discovery.heard(h, append(list, backend.Discovered{Name: "read"}), nil)
+		if got := route.Breaker.State(); got != breaker.Open {
+			t.Errorf("after another list it is %v", got)
+		}
+		g.discovery.heard(h, nil, errors.New("it exits"))
+		if got := route.Breaker.State(); got != breaker.Open {
+			t.Errorf("while the server is down it is %v", got)
+		}
+		g.discovery.heard(h, list, nil)
+		if got := route.Breaker.State(); got != breaker.Closed {
+			t.Errorf("after a reconnect it is %v", got)
+		}
+	}
 }
 
 // A server that sends its list again, with another word in it, does not get a

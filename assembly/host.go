@@ -27,6 +27,9 @@ type host struct {
 	secrets *redact.Set
 	// logger takes the words of the backend, which may quote its secrets.
 	logger *slog.Logger
+	// lost says that the backend was heard of last when it went down. It is the
+	// discovery's.
+	lost bool
 }
 
 // surroundings are what a generation has of the process around it.

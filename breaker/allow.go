@@ -52,7 +52,7 @@ func (b *Breaker) allowProbe() (done func(Outcome), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probe.expire(time.Now())
-	settle, err := b.inner.Allow()
+	settle, err := b.inner.Load().Allow()
 	now := phase(b.phase.Load())
 	switch {
 	case now.state() == Closed:
@@ -96,7 +96,7 @@ func (b *Breaker) count(from phase, o Outcome) {
 	if !o.counts() || phase(b.phase.Load()) != from {
 		return
 	}
-	settle, err := b.inner.Allow()
+	settle, err := b.inner.Load().Allow()
 	if err != nil {
 		return // open since a moment
 	}

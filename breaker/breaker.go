@@ -50,11 +50,17 @@ type Breaker struct {
 	openFor      time.Duration
 	probeTimeout time.Duration
 	start        time.Time // what openUntil counts from
-	inner        *gobreaker.TwoStepCircuitBreaker[struct{}]
+	settings     Settings
 	changes      changes
 
-	// phase and openUntil are written under the mutex of inner only, in its
-	// OnStateChange, and so are never behind what inner has decided.
+	// inner decides. Reset puts another one in its place; turning keeps apart what
+	// the old one still decides and that.
+	inner   atomic.Pointer[inner]
+	turning sync.Mutex
+
+	// phase and openUntil are written with turning held, by the inner of now in its
+	// OnStateChange, under its mutex, and by Reset. So they are never behind what
+	// has been decided.
 	phase     atomic.Uint64
 	openUntil atomic.Int64 // nanoseconds since start
 
@@ -83,9 +89,23 @@ func New(s Settings) *Breaker {
 		openFor:      s.OpenFor,
 		probeTimeout: s.ProbeTimeout,
 		start:        time.Now(),
+		settings:     s,
 		changes:      changes{name: s.Name, listener: s.OnChange},
 	}
-	b.inner = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	b.inner.Store(b.newInner())
+	return b
+}
+
+// inner is gobreaker's state machine. It cannot be told to close.
+type inner struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+}
+
+// newInner returns a closed one, which tells b what it decides for as long as it is
+// the one of b.
+func (b *Breaker) newInner() *inner {
+	s, made := b.settings, &inner{}
+	made.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         s.Name,
 		MaxRequests:  1, // one probe, and one success closes
 		Interval:     s.Window,
@@ -96,9 +116,9 @@ func New(s Settings) *Breaker {
 		Timeout:       max(s.OpenFor-1, 1),
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return trips(c, s.Failures) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, errIgnored) },
-		OnStateChange: b.changed,
+		OnStateChange: func(_ string, from, to gobreaker.State) { b.changed(made, State(from), State(to)) },
 	})
-	return b
+	return made
 }
 
 // trips is the rule of the package comment.
@@ -112,13 +132,45 @@ func trips(c gobreaker.Counts, failures uint32) bool {
 		run >= uint64(failures) && 100*run >= outcomes
 }
 
-// changed runs under the mutex of inner.
-func (b *Breaker) changed(_ string, from, to gobreaker.State) {
-	if to == gobreaker.StateOpen {
+// changed runs under the mutex of the inner that tells of the change.
+func (b *Breaker) changed(by *inner, from, to State) {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	if b.inner.Load() != by {
+		return // it has been replaced: it speaks of another time
+	}
+	if to == Open {
 		b.openUntil.Store(int64(time.Since(b.start) + b.openFor))
 	}
-	b.phase.Store(uint64(phase(b.phase.Load()).next(State(to))))
-	b.changes.add(State(from), State(to))
+	b.phase.Store(uint64(phase(b.phase.Load()).next(to)))
+	b.changes.add(from, to)
+}
+
+// Reset closes the breaker and forgets what it has counted: for whoever knows that
+// what failed is there no more, as a connection that was lost and made anew. Calls
+// that were let through before count for nothing.
+func (b *Breaker) Reset() {
+	if b == nil {
+		return
+	}
+	b.renew()
+	b.changes.deliver()
+}
+
+func (b *Breaker) renew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	now := phase(b.phase.Load())
+	// The phase first: what was let through in the one before must find that it is
+	// over before it finds an inner that would count it.
+	b.phase.Store(uint64(now.next(Closed)))
+	b.inner.Store(b.newInner())
+	b.probe = nil
+	if now.state() != Closed {
+		b.changes.add(now.state(), Closed)
+	}
 }
 
 // State returns the present state.
@@ -126,7 +178,7 @@ func (b *Breaker) State() State {
 	if b == nil {
 		return Closed
 	}
-	state := State(b.inner.State()) // turns open into half-open when it is time
+	state := State(b.inner.Load().State()) // turns open into half-open when it is time
 	b.changes.deliver()
 	return state
 }

@@ -186,7 +186,8 @@ func verdictOf(read, raw *tool.Failure) breaker.Outcome {
 	case read == nil:
 		return breaker.Success
 	case read.Code == tool.CodeCancelled || raw != nil && raw.Code == tool.CodeCancelled,
-		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient:
+		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient,
+		read.KnownDown: // which the backend knows better than its breaker
 		return breaker.Ignored
 	case read.CallerFault || read.Evidence == tool.Definite && read.Code.Class() != tool.Transient:
 		// The backend answered: it is alive, whatever the answer.

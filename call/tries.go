@@ -88,10 +88,11 @@ func stillRunning(conflict *tool.Failure) *tool.Failure {
 
 // mayRepeat is the rule that keeps a call from happening twice: what provably
 // did not run may be sent again; what may have run, only when repeating it is
-// harmless; what ran to an answer, never. An open breaker is terminal: waiting
-// here would only hold the caller.
+// harmless; what ran to an answer, never. An open breaker is terminal, and so is a
+// backend that knows that it is down for a while: waiting here would only hold the
+// caller.
 func mayRepeat(failure *tool.Failure, effect tool.Effect) bool {
-	if failure.Code.Class() != tool.Transient {
+	if failure.Code.Class() != tool.Transient || failure.KnownDown {
 		return false
 	}
 	switch failure.Code {

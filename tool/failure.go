@@ -60,6 +60,9 @@ type Failure struct {
 	// CallerFault marks failures that say nothing about the backend's health
 	// (4xx, isError, cancelled): they never count against the breaker.
 	CallerFault bool
+	// KnownDown marks the failure of a backend that knows itself that it is down, and
+	// tries to come back no sooner than after RetryAfter. To ask it before is in vain.
+	KnownDown bool
 	// Err is the cause, for the log only.
 	Err error
 }

@@ -26,15 +26,24 @@ const (
 	maxMessage = 4 << 10
 )
 
-// downFailure is a call while there is no session: nothing was sent.
-func downFailure(reason error) *tool.Failure {
-	return &tool.Failure{
+// downFailure is a call while there is no session: nothing was sent. Where it is
+// known when the next try begins, it is told.
+func downFailure(st *state) *tool.Failure {
+	f := &tool.Failure{
 		Code:       tool.CodeDependencyUnavailable,
 		Evidence:   tool.NotExecuted,
 		Constraint: "the MCP server is not available",
 		ErrorType:  "backend_down",
-		Err:        reason,
+		Err:        st.reason,
 	}
+	switch left := time.Until(st.due); {
+	case st.opening == nil: // none is to come, or one has come in this moment
+	case left > 0:
+		f.RetryAfter, f.KnownDown = left, left > readyWait
+	default:
+		f.RetryAfter = soon
+	}
+	return f
 }
 
 // ended is a call whose context ended.

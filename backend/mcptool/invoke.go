@@ -14,8 +14,12 @@ import (
 )
 
 const (
-	// readyWait is how long a call waits for a session that is likely to come.
+	// readyWait is how long an attempt waits for a session: long enough for a server
+	// that has just died to be there again, so that nobody notices.
 	readyWait = 2 * time.Second
+	// soon is what a call is told that has waited for a session in vain, while one is
+	// still being opened.
+	soon = time.Second
 	// drainGrace is how long the end of an answered stream may take, so that
 	// its connection can be used again.
 	drainGrace = time.Second
@@ -83,22 +87,33 @@ func (b *Backend) acquire(ctx context.Context) (*session, *tool.Failure) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, tool.NotExecuted)
 	}
-	st := b.state.Load()
-	if st.opening != nil {
-		timer := time.NewTimer(readyWait)
-		defer timer.Stop()
+	if st := b.state.Load(); st.session != nil && st.session.enter() {
+		return st.session, nil
+	}
+	return b.acquireNext(ctx)
+}
+
+// acquireNext waits for the next session, unless it cannot come in time.
+func (b *Backend) acquireNext(ctx context.Context) (*session, *tool.Failure) {
+	until := time.Now().Add(readyWait)
+	timer := time.NewTimer(readyWait)
+	defer timer.Stop()
+	for {
+		st := b.state.Load()
+		switch {
+		case st.session != nil && st.session.enter():
+			return st.session, nil
+		case st.opening == nil || st.due.After(until):
+			return nil, downFailure(st)
+		}
 		select {
 		case <-st.opening:
 		case <-timer.C:
+			return nil, downFailure(b.state.Load())
 		case <-ctx.Done():
 			return nil, ended(ctx, tool.NotExecuted)
 		}
-		st = b.state.Load()
 	}
-	if st.session != nil && st.session.enter() {
-		return st.session, nil
-	}
-	return nil, downFailure(st.reason)
 }
 
 // meta is the _meta of a request as a carrier of W3C trace context, which MCP

@@ -28,9 +28,10 @@
 //
 // Run keeps one session open. A process that exits, hangs or breaks the
 // protocol is ended as a group and started again after an exponential, jittered
-// delay; while there is no session, calls fail at once and provably unexecuted. An HTTP
-// session that the server has forgotten is replaced without delay; calls of the
-// old one come to their end.
+// delay. While there is no session, a call waits for the next one, for readyWait at
+// the most; when the next try is later than that, it fails at once and is told when
+// that is. Either way it is provably unexecuted. An HTTP session that the server has
+// forgotten is replaced without delay; calls of the old one come to their end.
 package mcptool
 
 import (
@@ -156,10 +157,11 @@ var _ backend.Discoverer = (*Backend)(nil)
 // state is whether calls can be made.
 type state struct {
 	session *session // nil while there is none
-	// opening is not nil while a session is being opened that is likely to
-	// come (the first one, or one in place of an expired one): calls then
-	// wait a little. Closed when it is decided.
+	// opening is not nil while a session is being opened, or is to be: calls then
+	// wait a little. Closed when the state is over.
 	opening chan struct{}
+	// due is when the next try to open one begins; zero while one is under way.
+	due time.Time
 	// reason says why there is no session.
 	reason error
 }

@@ -26,6 +26,7 @@ const (
 var (
 	errExpired = errors.New("the server does not know the session any more")
 	errClosed  = errors.New("the backend is closed")
+	errOpening = errors.New("the connection is being opened")
 )
 
 // Run implements backend.Discoverer. It may be called once.
@@ -42,19 +43,19 @@ func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovere
 		fails int    // in a row
 		told  string // the reason that update was last told
 	)
-	decided := b.await()
+	b.await(errOpening)
 	for {
 		s, tools, err := b.open(ctx)
 		var lived time.Duration
 		if err == nil {
-			b.up(s, decided)
+			b.turn(&state{session: s})
 			update(tools, nil)
 			told = ""
 			err = b.keep(ctx, s, tools, update)
 			lived = time.Since(s.since)
 		}
 		if ctx.Err() != nil {
-			b.down(errClosed, decided)
+			b.turn(&state{reason: errClosed})
 			if s != nil {
 				s.refuse()
 				s.end()
@@ -64,11 +65,15 @@ func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovere
 		// A server that forgets every session at once is treated as one
 		// that fails.
 		if errors.Is(err, errExpired) && lived > b.timing.RestartBase {
-			decided = b.await()
+			b.await(errOpening)
 			b.retire(s, err)
 			continue
 		}
-		b.down(err, decided)
+		if lived > b.timing.RestartMax {
+			fails = 0
+		}
+		wait := b.backoff(fails)
+		b.turn(&state{opening: make(chan struct{}), due: time.Now().Add(wait), reason: err})
 		if s != nil {
 			b.retire(s, err)
 		}
@@ -77,32 +82,22 @@ func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovere
 			b.log.Warn("the MCP server is down", "error", err)
 			update(nil, err)
 		}
-		if lived > b.timing.RestartMax {
-			fails = 0
-		}
-		pause(ctx, b.backoff(fails))
+		pause(ctx, wait)
+		b.await(err)
 		fails++
 	}
 }
 
-// await announces that a session is about to come, which calls then wait for.
-// The returned function tells them that it is decided.
-func (b *Backend) await() (decided func()) {
-	opening := make(chan struct{})
-	b.state.Store(&state{opening: opening, reason: errors.New("the connection is being opened")})
-	return func() { close(opening) }
+// await says that a session is being opened, which calls then wait for; reason is why
+// there is none yet.
+func (b *Backend) await(reason error) {
+	b.turn(&state{opening: make(chan struct{}), reason: reason})
 }
 
-func (b *Backend) up(s *session, decided func()) {
-	if b.state.Swap(&state{session: s}).opening != nil {
-		decided()
-	}
-}
-
-// down makes calls fail from now on.
-func (b *Backend) down(reason error, decided func()) {
-	if b.state.Swap(&state{reason: reason}).opening != nil {
-		decided()
+// turn puts a state in the place of another, and tells those who wait for that.
+func (b *Backend) turn(next *state) {
+	if before := b.state.Swap(next); before.opening != nil {
+		close(before.opening)
 	}
 }
 

@@ -150,8 +150,34 @@ func TestWhileDownCallsFailAtOnceAndDidNotRun(t *testing.T) {
 	if err := r.down(); !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("it is down because %v", err)
 	}
+	waitFor(t, "the next try is due", func() bool { return !r.state.Load().due.IsZero() })
 	_, f := r.call("echo", `{}`)
 	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.NotExecuted, "backend_down")
+	// The delay is drawn between half of it and the whole.
+	if !f.KnownDown || f.RetryAfter > time.Hour || f.RetryAfter < time.Minute {
+		t.Errorf("known to be down: %v, the next try in %v", f.KnownDown, f.RetryAfter)
+	}
+}
+
+// A server that has died and is started again is waited for: the call that comes
+// meanwhile is made, once.
+func TestACallWaitsForAServerThatIsStartedAgain(t *testing.T) {
+	l := newLedger(t)
+	cfg := stdio(t, "plain", l)
+	cfg.Timing.RestartBase = 400 * time.Millisecond
+	r := run(t, cfg)
+	r.up()
+	_, f := r.call("pay and exit", `{}`)
+	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.Ambiguous, "connection_lost")
+	if why := r.down(); why == nil {
+		t.Fatal("it is not down")
+	}
+	if got := r.want("echo", `{"while":"down"}`); got != `{"while":"down"}` {
+		t.Errorf("got %q", got)
+	}
+	if n := l.count("echo"); n > 1 {
+		t.Errorf("it ran %d times", n)
+	}
 }
 
 func TestBeforeRunNothingIsCalled(t *testing.T) {
