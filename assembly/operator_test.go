@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/testkit/transcript"
 )
 
@@ -47,17 +48,6 @@ func services(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(res.GetListServicesResponse().GetService())
-}
-
-// shortDir is a directory whose path leaves room for a socket's.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "sc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // of an own temporary directory
-	return dir
 }
 
 // freePort is an address that nothing listened on just now.
@@ -109,7 +99,7 @@ func settling() *sidecallv1.ResolveExecutionRequest {
 // Whoever reaches a listener of agents, over TCP any user of the machine, must not
 // settle a payment as not run: it would run twice.
 func TestAgentsCannotSettle(t *testing.T) {
-	dir := shortDir(t)
+	dir := harness.ShortDir(t)
 	agents, _ := withLostCall(t, dir, "store: {embedded: {path: "+filepath.Join(dir, "calls.db")+"}}")
 	for _, address := range agents {
 		operator := sidecallv1.NewOperatorServiceClient(connected(t, address))
@@ -138,7 +128,7 @@ func TestAgentsCannotSettle(t *testing.T) {
 // The audit names the user that the system names; what the caller calls itself is
 // beside it.
 func TestWhoSettlesIsWhoTheSystemSays(t *testing.T) {
-	dir := shortDir(t)
+	dir := harness.ShortDir(t)
 	agents, log := withLostCall(t, dir, "store: {embedded: {path: "+filepath.Join(dir, "calls.db")+"}}")
 	socket := filepath.Join(dir, "calls.operator.sock")
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
@@ -176,7 +166,7 @@ func TestWhoSettlesIsWhoTheSystemSays(t *testing.T) {
 // What is off is said, at the start and to who asks; what was asked for and cannot
 // be had keeps the sidecar from starting.
 func TestAnOperatorsSurfaceThatIsOff(t *testing.T) {
-	dir := shortDir(t)
+	dir := harness.ShortDir(t)
 	taken := filepath.Join(dir, "calls.operator.sock")
 	if err := os.WriteFile(taken, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -188,7 +178,7 @@ func TestAnOperatorsSurfaceThatIsOff(t *testing.T) {
 		embedded + `operator: "off"`: "off in the config",
 	} {
 		t.Run(want, func(t *testing.T) {
-			agents, log := withLostCall(t, shortDir(t), more)
+			agents, log := withLostCall(t, harness.ShortDir(t), more)
 			if !strings.Contains(log.String(), want) || strings.Contains(log.String(), "cannot be settled by hand") == strings.Contains(more, "off") {
 				t.Errorf("the log says %s", log)
 			}

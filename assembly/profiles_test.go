@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // A caller gets the profiles that its listener offers, whatever name it gives: a
 // narrow profile is no fence if another can be had for the asking.
 func TestACallerGetsTheProfilesOfItsListener(t *testing.T) {
-	dir := shortDir(t)
+	dir := harness.ShortDir(t)
 	address := func(name string) string { return "unix://" + filepath.Join(dir, name) }
 	s := started(t, parsed(t, fmt.Sprintf(`
 listen: [%q, {address: %q, profiles: [reader]}, {address: %q, profiles: [writer, reader]}]

@@ -31,7 +31,7 @@ func asNobody(t *testing.T, args ...string) (code int, said string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(binary, copied, 0o755); err != nil { //nolint:gosec // for another user to run
+	if err := os.WriteFile(binary, copied, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -59,7 +59,7 @@ func nameOfUser(t *testing.T, uid int) string {
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := harness.ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that is what it is for
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -98,7 +98,7 @@ func TestAnotherUserSettlesNothing(t *testing.T) {
 	}
 
 	// Whom the owner lets in is named by the system, whatever he calls himself.
-	if err := os.Chmod(socket, 0o666); err != nil { //nolint:gosec // as an owner may who wants to
+	if err := os.Chmod(socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if code, said := asNobody(t, append([]string{"resolve", "--addr", "unix://" + socket, "--id", "order-1", "--as", "done"}, settle[4:]...)...); code != 0 {

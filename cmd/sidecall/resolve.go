@@ -11,12 +11,7 @@ import (
 	sidecall "github.com/sidecall/sidecall/clients/go"
 )
 
-func newResolve() *cobra.Command {
-	r := &resolving{}
-	cmd := &cobra.Command{
-		Use:   "resolve [--id ID --as done|not_run --reason TEXT | --id ID --verify]",
-		Short: "List the calls of which nobody knows whether they ran, and settle them",
-		Long: `Without --id, list the calls whose outcome is unknown: the answer of the tool, or
+const resolveHelp = `Without --id, list the calls whose outcome is unknown: the answer of the tool, or
 the sidecar that ran the call, was lost in the middle. They stay so until they
 are settled or forgotten, and are not run again.
 
@@ -41,7 +36,14 @@ variable SIDECALL_OPERATOR, or ./sidecall.yaml, in this order.
 
 Exit codes: 0 listed, settled, or the verification decides; 1 the call cannot be
 settled, you said no, or the verification does not decide; 2 the command line is
-wrong; 3 the sidecar or its store cannot be reached.`,
+wrong; 3 the sidecar or its store cannot be reached.`
+
+func newResolve() *cobra.Command {
+	r := &resolving{}
+	cmd := &cobra.Command{
+		Use:   "resolve [--id ID --as done|not_run --reason TEXT | --id ID --verify]",
+		Short: "List the calls of which nobody knows whether they ran, and settle them",
+		Long: resolveHelp,
 		Example: `  sidecall resolve
   sidecall resolve --id toolu_01 --conversation c1 --as done --reason "refund r-77 is in the ledger"
   sidecall resolve --id toolu_01 --conversation c1 --verify --args '{"order_id":"A-1","cents":500}'`,

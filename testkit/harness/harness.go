@@ -178,7 +178,7 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 // may be some 100 bytes long; that of TempDir has the name of the test in it.
 func ShortDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "sc")
+	dir, err := os.MkdirTemp("", "sc") //nolint:usetesting // TempDir has the name of the test in its path
 	if err != nil {
 		tb.Fatal(err)
 	}
