@@ -63,7 +63,10 @@ func (r *page) section(t reflect.Type, place string) {
 	}
 	for _, f := range own {
 		r.row(f, place)
-		if s := elem(f.typ); s.Kind() == reflect.Struct && !isLeaf(s) {
+		switch s := elem(f.typ); {
+		case s == reflect.TypeFor[Listener]():
+			below = append(below, nested{reflect.TypeFor[listenerKeys](), join(place, f.key, f.typ)})
+		case s.Kind() == reflect.Struct && !isLeaf(s):
 			below = append(below, nested{s, join(place, f.key, f.typ)})
 		}
 	}
@@ -174,6 +177,8 @@ func (f *field) words(t reflect.Type) string {
 		words = "list of names, or map of names to values"
 	case reflect.TypeFor[Body]():
 		words = "an argument, or map of members to arguments"
+	case reflect.TypeFor[Listener]():
+		words = f.text() + " *ref*, or a mapping: [listen[]](#listen)"
 	case reflect.TypeFor[Secret]():
 		words = f.text() + " *secret*"
 	case reflect.TypeFor[Text]():
