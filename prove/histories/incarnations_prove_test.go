@@ -45,6 +45,9 @@ func (w *worker) succeed(d *dedupe.Dedupe) error {
 	if err := d.Alone(context.Background()); err != nil {
 		return err
 	}
+	for d.Ping(context.Background()) != nil { // it starts without a store that does not answer in time
+		time.Sleep(aTenure / 20)
+	}
 	w.teller.tell(message{Call: &callEvent{Instance: w.job.Instance, PID: os.Getpid(), Kind: took, At: monotonic()}})
 	go func() { // ends with the process
 		<-d.Ousted()

@@ -54,7 +54,11 @@ func NewPlan(seed uint64, history int) Plan {
 	if r.IntN(10) == 0 {
 		p.Retention = time.Duration(20+r.IntN(20)) * time.Millisecond
 	}
-	p.Incarnations = r.IntN(3) == 0
+	if p.Incarnations = r.IntN(4) == 0; p.Incarnations {
+		// Of what has no answer more may have changed something here, each at any
+		// time: an order of many such is never found.
+		p.Ops, p.Unheard = 3+r.IntN(3), 10
+	}
 	return p
 }
 

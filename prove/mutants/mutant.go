@@ -53,6 +53,7 @@ var (
 	fileGone           = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
 	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")
 	stoppedPredecessor = test("./dedupe", "TestAStoppedPredecessorDoesNothing")
+	bids               = test("./dedupe", "TestBid")
 	twoOfOneName       = test("./dedupe", "TestTwoOfOneNameAreToldApart")
 	tenureFromRequest  = test("./dedupe", "TestATenureCountsFromTheRequest")
 	forgottenTenure    = test("./dedupe", "TestATenureThatIsForgotten")
