@@ -118,6 +118,9 @@ func everything(t *testing.T, s *Store, id string) error {
 	if text := strings.Join(warnings, ""); strings.Contains(text, "not allowed") {
 		return errors.New(text)
 	}
+	if _, _, _, err := s.Bid(ctx, dedupe.Bid{Instance: id, Token: "t", TTL: time.Second, Keep: time.Second}); err != nil {
+		return err
+	}
 	if _, err := s.Admit(ctx, request(id, tool.NonIdempotent)); err != nil {
 		return err
 	}

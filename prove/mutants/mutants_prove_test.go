@@ -108,7 +108,7 @@ func (r *runner) judge(m Mutant) (verdict, string) {
 		"-run", m.Suite.Run, m.Suite.Package)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), proof.SizeEnv+"=short", proof.RowsEnv+"=",
-		"SIDECALL_PROVE_HISTORIES="+histories, "SIDECALL_PROVE_SEARCH=3s", "SIDECALL_PROVE_PICTURES="+dir)
+		"SIDECALL_PROVE_HISTORIES="+histories, "SIDECALL_PROVE_SEARCH=10s", "SIDECALL_PROVE_PICTURES="+dir)
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
