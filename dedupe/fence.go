@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -50,6 +51,9 @@ type fence struct {
 	// head is how the owners of this incarnation begin; nil until it has a number.
 	head atomic.Pointer[string]
 
+	mu    sync.Mutex
+	asked chan struct{} // closed when the store has been asked once more, or did not answer
+
 	decided chan struct{} // closed when the start need not wait any more
 	ousted  chan error    // gets a RivalError
 	rival   atomic.Pointer[RivalError]
@@ -62,9 +66,6 @@ type fence struct {
 	first, last Tenure
 	lastAt      time.Time
 	lapsed      bool
-	// bereaved is called when the tenure of a process was taken over that did not
-	// give it up.
-	bereaved func()
 }
 
 // newFence returns the fence of a process that is named an instance, at work
@@ -75,7 +76,7 @@ func newFence(store Store, o Options, l *life) *fence {
 		return nil
 	}
 	return &fence{
-		tenures: tenures, options: o, life: l, decided: make(chan struct{}), ousted: make(chan error, 1),
+		tenures: tenures, options: o, life: l, asked: make(chan struct{}), decided: make(chan struct{}), ousted: make(chan error, 1),
 		bid: Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)},
 	}
 }
@@ -105,6 +106,30 @@ func (f *fence) check() error {
 	return ErrUnconfirmed
 }
 
+// await is check for who is about to begin something, and would be refused only
+// because this process stood still for a while: it is soon known whether another
+// has succeeded it. A store that was asked and did not confirm it is not waited for.
+func (f *fence) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure)
+	defer cancel()
+	for {
+		f.mu.Lock()
+		asked := f.asked
+		f.mu.Unlock()
+		err := f.check()
+		if err == nil || f.rival.Load() != nil || f.cause.Load() != nil {
+			return err
+		}
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return err
+		case <-f.life.closing:
+			return ErrClosed
+		}
+	}
+}
+
 // owner is how the owners of this incarnation begin; empty while it has none.
 func (f *fence) owner() string {
 	if f != nil {
@@ -126,6 +151,7 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 		before, after, standing, err = f.tenures.Bid(ctx, f.bid)
 		return err
 	})
+	defer f.tell()
 	switch {
 	case err != nil:
 		f.unanswered(err)
@@ -135,6 +161,14 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 	}
 	f.confirm(sent, before, after, standing)
 	return max(f.options.Tenure/renewalsPerTenure-time.Since(sent), 0), nil
+}
+
+// tell wakes who waits for what the store says.
+func (f *fence) tell() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.asked)
+	f.asked = make(chan struct{})
 }
 
 // unanswered: the start does not wait for a store that is away.
@@ -155,14 +189,16 @@ func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing)
 	case f.bid.Number == 0:
 		head := ownerOf(f.options.Instance, after.Number)
 		f.head.Store(&head)
-		log.Info("instance taken", "over_from", over(before), "resigned", before.Until.IsZero())
+		if before.Token != "" && before.Token != f.bid.Token {
+			log = log.With("over_from", decodeWho(before.Who).String(), "had_ended_well", before.Until.IsZero())
+		}
+		log.Info("instance taken")
 	case standing == Founded:
 		f.since.Store(int64(f.life.elapsed(sent)))
 		log.Warn("the store had forgotten this instance: what was claimed before is sent only once the store has confirmed it")
 	case f.lapsed:
 		log.Info("the store confirms this instance again")
 	}
-	taken := f.bid.Number == 0
 	f.bid.Number, f.bid.Gone, f.lapsed = after.Number, Tenure{}, false
 	surely := surely(f.options.Tenure)
 	f.wall.Store(sent.Add(surely).UnixNano())
@@ -170,17 +206,6 @@ func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing)
 	f.cause.Store(nil)
 	f.heard(nil)
 	f.decide()
-	if taken && standing != Founded && !before.Until.IsZero() && f.bereaved != nil {
-		f.bereaved()
-	}
-}
-
-// over tells from whom a tenure was taken over.
-func over(before Tenure) string {
-	if before.Token == "" {
-		return ""
-	}
-	return decodeWho(before.Who).String()
 }
 
 // occupied deals with another's tenure: after one's own it is the end. Before, it

@@ -18,6 +18,9 @@ type fenced struct {
 // record, and nothing is claimed.
 func (s fenced) Admit(ctx context.Context, req Request) (Admission, error) {
 	err := s.fence.check()
+	if err != nil {
+		err = s.fence.await(ctx)
+	}
 	if err == nil && strings.HasPrefix(req.Owner, s.fence.options.Incarnation) {
 		err = ErrUnconfirmed // it was when this owner was made
 	}

@@ -1,7 +1,10 @@
 package dedupe
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -88,4 +91,52 @@ func TestSucceeds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// onlyTenures is a store that keeps one tenure and nothing else.
+type onlyTenures struct {
+	Store
+
+	tenure Tenure
+}
+
+func (s *onlyTenures) Bid(_ context.Context, bid Bid) (before, after Tenure, standing Standing, err error) {
+	before = s.tenure
+	s.tenure, standing = before.Bid(bid, time.Now())
+	return before, s.tenure, standing, nil
+}
+
+// A process that stood still for longer than its tenure refuses nothing when it
+// goes on: it asks the store first.
+func TestAProcessThatStoodStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, s := newLife(), &onlyTenures{}
+		f := newFence(s, Options{Instance: "shop"}.withDefaults(), l)
+		f.heard = func(error) {}
+		f.round()
+		time.Sleep(time.Minute) // nothing runs
+		if err := f.check(); err == nil {
+			t.Fatal("confirmed after a minute")
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- f.await(t.Context()) }()
+		synctest.Wait()
+		f.round()
+		if err := <-waited; err != nil {
+			t.Errorf("when it goes on: %v", err)
+		}
+
+		s.tenure = Tenure{Number: s.tenure.Number + 1, Token: "hers", Until: time.Now().Add(time.Hour)}
+		time.Sleep(time.Minute)
+		go func() { waited <- f.await(t.Context()) }()
+		synctest.Wait()
+		f.round()
+		if err := <-waited; !errors.Is(err, ErrUnconfirmed) {
+			t.Errorf("when another has succeeded it: %v", err)
+		}
+		if ended, err := l.end(t.Context()); !ended || err != nil {
+			t.Error(ended, err)
+		}
+	})
 }
