@@ -65,8 +65,8 @@ func surely(lease time.Duration) time.Duration {
 // Whoever is about to start an effect asks this first; a process that was
 // stopped past its lease, or that another has succeeded, learns it here.
 func (c *Claim) Held() bool {
-	p, until, now := c.process, c.heldUntil.Load(), time.Now()
-	return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(now, until-int64(surely(p.options.Lease)))
+	p, until := c.process, time.Duration(c.heldUntil.Load())
+	return p.life.now() < until && (p.fence == nil || p.fence.covers(time.Now(), until-surely(p.options.Lease)))
 }
 
 // Epoch counts the claims of this call; 1 for the first.

@@ -83,13 +83,13 @@ func newFence(store Store, o Options, l *life) *fence {
 
 // confirmed reports that nobody else can be this instance now.
 func (f *fence) confirmed(now time.Time) bool {
-	return f == nil || int64(f.life.elapsed(now)) < f.until.Load() && now.UnixNano() < f.wall.Load()
+	return int64(f.life.elapsed(now)) < f.until.Load() && now.UnixNano() < f.wall.Load()
 }
 
 // covers reports that, besides, nobody else was since a claim was last confirmed,
 // as time since the start.
-func (f *fence) covers(now time.Time, claimed int64) bool {
-	return f == nil || f.confirmed(now) && claimed >= f.since.Load()
+func (f *fence) covers(now time.Time, claimed time.Duration) bool {
+	return f.confirmed(now) && int64(claimed) >= f.since.Load()
 }
 
 // check says why nothing may be done; nil while the tenure holds.

@@ -290,8 +290,8 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	}
 	_, _ = pipe.Exec(ctx) // as above: the first of the commands' errors
 	p.batches.Add(1)
-	p.roundTrips.Add(uint64(len(to.group)))
 
+	var ofCalls uint64
 	replicated := waited == nil
 	if waited != nil {
 		n, err := waited.Int64()
@@ -302,7 +302,11 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 			c.err = nil // an answer like any other
 		}
 		c.replicated = replicated
+		if c.script != tenureScript {
+			ofCalls++
+		}
 	}
+	p.roundTrips.Add(ofCalls)
 }
 
 // Stats counts what the store has done since it was made.

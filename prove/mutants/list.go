@@ -166,13 +166,13 @@ func stores() []Mutant {
 func layers() []Mutant {
 	return []Mutant{
 		one("dedupe: a claim is always held", claim,
-			"return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(", "return until != 1 || p.fence.covers(", heldClaim),
+			"return p.life.now() < until &&", "return until >= 0 || p.life.now() < until &&", heldClaim),
 		one("dedupe: a claim is always held, seen by calls", claim,
-			"return p.life.elapsed(now) < time.Duration(until) && p.fence.covers(", "return until != 1 || p.fence.covers(", callHistories),
-		short(one("fence: a process is never fenced", fence, "return f == nil || int64(f.life.elapsed(now)) < f.until.Load()", "return f == nil || f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", stoppedPredecessor)),
-		one("fence: a process is never fenced, seen by calls", fence, "return f == nil || int64(f.life.elapsed(now)) < f.until.Load()", "return f == nil || f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", incarnations),
+			"return p.life.now() < until &&", "return until >= 0 || p.life.now() < until &&", callHistories),
+		short(one("fence: a process is never fenced", fence, "return int64(f.life.elapsed(now)) < f.until.Load()", "return f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", stoppedPredecessor)),
+		one("fence: a process is never fenced, seen by calls", fence, "return int64(f.life.elapsed(now)) < f.until.Load()", "return f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", incarnations),
 		one("fence: a tenure counts from the answer", fence, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
-		one("fence: what was claimed before the tenure was forgotten is held", fence, "&& claimed >= f.since.Load()", "", forgottenTenure),
+		one("fence: what was claimed before the tenure was forgotten is held", fence, "int64(claimed) >= f.since.Load()", "claimed >= 0", forgottenTenure),
 		one("fenced: settles whoever is the instance", fenced, "	if err := s.fence.check(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.Store.Settle", "	return s.Store.Settle", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid.Gone, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
