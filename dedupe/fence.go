@@ -65,6 +65,7 @@ type fence struct {
 	// the latter at an instant.
 	first, last Tenure
 	lastAt      time.Time
+	looks       int // since then
 	lapsed      bool
 }
 
@@ -199,7 +200,7 @@ func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing)
 	case f.lapsed:
 		log.Info("the store confirms this instance again")
 	}
-	f.bid.Number, f.bid.Gone, f.lapsed = after.Number, Tenure{}, false
+	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed = after.Number, Tenure{}, false, false
 	surely := surely(f.options.Tenure)
 	f.wall.Store(sent.Add(surely).UnixNano())
 	f.until.Store(int64(f.life.elapsed(sent.Add(surely))))
@@ -216,24 +217,27 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 		return f.end(who)
 	}
 	if other.Token != f.first.Token {
-		f.first, f.last, f.lastAt = other, other, now
+		f.first, f.last, f.lastAt, f.looks = other, other, now, 0
 		cause := "it waits for the end of another process of this instance, or a sign that it lives: " + who.String()
 		f.cause.Store(&cause)
 		f.options.Log.Info(cause, f.name())
 	}
 	if other.Renewals != f.last.Renewals {
-		f.last, f.lastAt = other, now
+		f.last, f.lastAt, f.looks = other, now, 0
 	}
+	f.looks++
+	f.bid.Looks = true // it has been seen: from now on it has to be seen not to be renewed
 	gone := f.options.Gone != nil && f.options.Gone(who)
 	switch left := f.options.Tenure - now.Sub(f.lastAt); {
-	case gone || left <= 0:
+	case gone || left <= 0 && f.looks > looksPerTenure:
+		// By as many looks as by time: a process that stood still has seen nothing.
 		// A renewal that was under way may still come before the bid that says so.
 		f.bid.Gone = other
 		return 0
 	case other.Renewals-f.first.Renewals >= alive:
 		return f.end(who)
 	default:
-		return min(left, f.options.Tenure/looksPerTenure)
+		return f.options.Tenure / looksPerTenure
 	}
 }
 

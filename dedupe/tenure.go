@@ -36,6 +36,9 @@ type Bid struct {
 	// knows to be gone, or not to have renewed it for a TTL: it is over, whatever
 	// the store's clock says, unless it has been renewed since.
 	Gone Tenure
+	// Looks takes nothing over for its time alone, only what was given up or is Gone:
+	// where everything stood still for a while, a holder that lives renews it now.
+	Looks bool
 	// Resigns gives the tenure up: what its holder claimed may be decided.
 	Resigns bool
 }
@@ -72,8 +75,8 @@ type Tenures interface {
 //	another's, over     who has none yet             Succeeded, with a higher number
 //	another's           who has none yet             Occupied
 //
-// A tenure is over when it was given up, when its time has passed, or when the
-// bidder says so of the very tenure that is there (Bid.Gone).
+// A tenure is over when it was given up, when its time has passed (to who does not
+// only look), or when the bidder says so of the very tenure that is there (Bid.Gone).
 func (t Tenure) Bid(bid Bid, now time.Time) (next Tenure, standing Standing) {
 	next = Tenure{Number: bid.Number, Token: bid.Token, Until: now.Add(bid.TTL), Who: bid.Who}
 	if bid.Resigns {
@@ -88,7 +91,7 @@ func (t Tenure) Bid(bid Bid, now time.Time) (next Tenure, standing Standing) {
 	case t.Token == bid.Token:
 		next.Number, next.Renewals = t.Number, t.Renewals+1
 		return next, Holding
-	case bid.Number != 0 || bid.Resigns || !t.over(bid.Gone, now):
+	case bid.Number != 0 || bid.Resigns || !t.over(bid, now):
 		return t, Occupied
 	default:
 		// By the clock, so that it is higher even if the one before it is forgotten.
@@ -97,8 +100,8 @@ func (t Tenure) Bid(bid Bid, now time.Time) (next Tenure, standing Standing) {
 	}
 }
 
-func (t Tenure) over(gone Tenure, now time.Time) bool {
-	return !now.Before(t.Until) || gone.Token == t.Token && gone.Renewals == t.Renewals
+func (t Tenure) over(bid Bid, now time.Time) bool {
+	return t.Until.IsZero() || !bid.Looks && !now.Before(t.Until) || bid.Gone.Token == t.Token && bid.Gone.Renewals == t.Renewals
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.

@@ -18,6 +18,8 @@ func TestBid(t *testing.T) {
 	mine := Bid{Instance: "shop", Token: "mine", Who: "me", TTL: ttl, Keep: time.Hour}
 	again, resigns, says, saysOld := mine, mine, mine, mine
 	again.Number, resigns.Number, resigns.Resigns = 9, 9, true
+	looks, looksAndSays := mine, mine
+	looks.Looks, looksAndSays.Looks, looksAndSays.Gone = true, true, hers
 	says.Gone, saysOld.Gone = hers, Tenure{Token: "hers", Renewals: 2}
 	held := Tenure{Number: 9, Token: "mine", Renewals: 1, Until: start, Who: "me"}
 	early, late := start.Add(time.Second), start.Add(ttl)
@@ -44,6 +46,9 @@ func TestBid(t *testing.T) {
 		{"it was given up", resigned, mine, early, Succeeded, Millis(early), early.Add(ttl)},
 		{"its holder is gone", hers, says, early, Succeeded, Millis(early), early.Add(ttl)},
 		{"its holder was gone, and has renewed it", hers, saysOld, early, Occupied, 7, hers.Until},
+		{"its time has passed, to who looks", hers, looks, late, Occupied, 7, hers.Until},
+		{"its holder is gone, to who looks", hers, looksAndSays, early, Succeeded, Millis(early), early.Add(ttl)},
+		{"it was given up, to who looks", resigned, looks, early, Succeeded, Millis(early), early.Add(ttl)},
 		{"a number ahead of the clock", ahead, mine, late.Add(-time.Nanosecond), Occupied, ahead.Number, ahead.Until},
 		{"and when it is over", ahead, mine, late, Succeeded, Millis(late), late.Add(ttl)},
 		{"and the clock jumped back", ahead, Bid{Token: "mine", Gone: ahead, TTL: ttl}, start.Add(-time.Hour), Succeeded, ahead.Number + 1, start.Add(ttl - time.Hour)},

@@ -24,7 +24,7 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 		return before, after, 0, err
 	}
 	words := tenureScript.call([]string{tenureKey(s.options.KeyPrefix, bid.Instance)},
-		bid.Token, bid.Number, bid.TTL.Milliseconds(), bid.Keep.Milliseconds(), bid.Gone.Token, bid.Gone.Renewals, bid.Resigns, bid.Who)
+		bid.Token, bid.Number, bid.TTL.Milliseconds(), bid.Keep.Milliseconds(), bid.Gone.Token, bid.Gone.Renewals, bid.Resigns, bid.Who, bid.Looks)
 	err = s.run(ctx, tenureScript, words, 0, func(reply any) (durable bool, err error) {
 		before, after, standing, err = decodeBid(reply)
 		return standing == dedupe.Occupied, err

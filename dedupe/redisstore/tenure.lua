@@ -1,6 +1,7 @@
 -- Applies a bid to the tenure of an instance (Tenure.Bid). KEYS: tenure. ARGV:
 -- token, number, time to live, how long to keep it, the token and the renewals of
--- one that is over, whether it resigns, who. Returns {standing, after, before}; the
+-- one that is over, whether it resigns, who, whether
+-- it only looks. Returns {standing, after, before}; the
 -- last is missing when there was none.
 --
 -- A tenure is one line, for whoever looks at it: its number, its renewals, its end
@@ -18,7 +19,7 @@ if before then
   end
   if holder == token then
     standing, number, renewals = HOLDING, tonumber(n), tonumber(renewed) + 1
-  elseif number ~= 0 or ARGV[7] == '1' or (now < tonumber(ends) and not (holder == ARGV[5] and renewed == ARGV[6])) then
+  elseif number ~= 0 or ARGV[7] == '1' or (tonumber(ends) ~= 0 and (now < tonumber(ends) or ARGV[9] == '1') and not (holder == ARGV[5] and renewed == ARGV[6])) then
     return {OCCUPIED, before, before}
   else
     standing, number = SUCCEEDED, math.max(tonumber(n) + 1, now)

@@ -86,11 +86,14 @@ func tenures(s *suite) {
 	bid("who was succeeded resigns", alice, dedupe.Occupied)
 	bob.Gone, bob.Number, bob.Resigns = dedupe.Tenure{}, second.Number, true
 	bid("resigns", bob, dedupe.Holding)
-	carol := dedupe.Bid{Instance: alice.Instance, Token: "carol", TTL: s.lease, Keep: long}
+	carol := dedupe.Bid{Instance: alice.Instance, Token: "carol", TTL: s.lease, Keep: long, Looks: true}
 	bid("after who has resigned", carol, dedupe.Succeeded)
 	dave := carol
-	dave.Token, dave.TTL = "dave", long
+	dave.Token, dave.TTL, dave.Looks = "dave", long, false
+	erin := carol
+	erin.Token = "erin"
 	s.await("the tenure is over", func() bool {
+		bid("who only looks", erin, dedupe.Occupied)
 		_, after, standing, err := store.Bid(s.Context(), dave)
 		return err == nil && standing == dedupe.Succeeded && after.Number > model.Number
 	})
