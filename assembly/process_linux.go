@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -36,8 +37,8 @@ func startOf(pid int) (start string, exists bool) {
 		return "", true
 	}
 	// The name of the command is in brackets, and may hold anything.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const state, threads, startTime = 3 - 3, 20 - 3, 22 - 3
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const state, threads, startTime = 0, 17, 19 // the manual's fields 3, 20 and 22
 	if len(fields) <= startTime {
 		return "", true
 	}

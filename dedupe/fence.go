@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,14 +177,14 @@ func (f *fence) unanswered(err error) {
 	f.cause.Store(&cause)
 	if f.bid.Number != 0 && !f.lapsed && !f.confirmed(time.Now()) {
 		f.lapsed = true
-		f.options.Log.Warn("the store does not confirm this instance: nothing is claimed, sent or settled until it does", f.name(), "error", err)
+		f.options.Log.Warn("the store does not confirm this instance: nothing is claimed, sent or settled until it does", "instance", f.options.Instance, "error", err)
 	}
 	f.decide()
 }
 
 // confirm notes that the tenure is this process's, from before it was asked for.
 func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing) {
-	log := f.options.Log.With(f.name(), "incarnation", after.Number)
+	log := f.options.Log.With("instance", f.options.Instance, "incarnation", after.Number)
 	switch {
 	case f.bid.Number == 0:
 		head := ownerOf(f.options.Instance, after.Number)
@@ -220,7 +219,7 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 		f.first, f.last, f.lastAt, f.looks = other, other, now, 0
 		cause := "it waits for the end of another process of this instance, or a sign that it lives: " + who.String()
 		f.cause.Store(&cause)
-		f.options.Log.Info(cause, f.name())
+		f.options.Log.Info(cause, "instance", f.options.Instance)
 	}
 	if other.Renewals != f.last.Renewals {
 		f.last, f.lastAt, f.looks = other, now, 0
@@ -289,5 +288,3 @@ func (f *fence) resign(ctx context.Context) {
 		return err
 	})
 }
-
-func (f *fence) name() slog.Attr { return slog.String("instance", f.options.Instance) }
