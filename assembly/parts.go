@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/server"
 	"github.com/sidecall/sidecall/telemetry"
 )
@@ -20,6 +21,7 @@ type parts struct {
 	// life ends, by endLife, what goes on without its caller.
 	life       context.Context //nolint:containedctx // the process's, not a call's
 	endLife    context.CancelFunc
+	bytes      *limit.Bytes // what requests and replies hold
 	telemetry  *telemetry.Telemetry
 	generation *generation
 	catalog    *catalog.Catalog
@@ -33,6 +35,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	if p.telemetry, err = telemetry.Start(ctx, options.Version, options.Log); err != nil {
 		return err
 	}
+	p.bytes = heldBytes(p.config, p.telemetry.Logger)
 	p.warn()
 	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
 		return err

@@ -16,6 +16,7 @@ func pipeline(p *parts) *call.Executor {
 		Catalog:  p.catalog,
 		Dedupe:   p.dedupe,
 		Recorder: p.telemetry.Recorder,
+		Bytes:    p.bytes,
 		Slots:    limit.NewBulkhead(p.config.Limits.MaxInFlight),
 		Waiting:  limit.NewBulkhead(p.config.Limits.MaxWaiting),
 		Looks:    limit.NewBulkhead(maxLooks),

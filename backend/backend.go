@@ -83,6 +83,8 @@ type Invocation struct {
 	// MaxBytes bounds what is read of the reply. Reading stops there; the
 	// reply then says so and is not a failure.
 	MaxBytes int64
+	// Room there is for the reply below MaxBytes: Fits. nil is without a bound.
+	Room Room
 	// MaxChars is how many characters of a result the model will get.
 	MaxChars int
 	// Progress, when not nil, is told of signs of life of a long call
@@ -113,7 +115,7 @@ type Reply struct {
 	// Size is the number of bytes of the body as far as known: the declared
 	// length, else what was read.
 	Size int64
-	// Cut reports that reading stopped at MaxBytes.
+	// Cut reports that reading stopped at MaxBytes, or where there was no room.
 	Cut bool
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
@@ -45,6 +46,7 @@ type call struct {
 	canonical []byte         // from validate: args in canonical form (RFC 8785)
 	notes     []string       // from validate: what was changed in the arguments
 
+	load  limit.Load    // what its replies hold
 	claim *dedupe.Claim // from claim; nil when the call runs unrecorded
 	tried tries         // from run: what came of its attempts so far
 
@@ -55,6 +57,7 @@ type call struct {
 
 func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
+	c.Load = req.Load.Share() // until it leaves
 	c.route, _ = snapshot.Lookup(req.Tool)
 	return c
 }

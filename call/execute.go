@@ -45,6 +45,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		e.tell(ctx, c, res)
 	}()
 	defer c.leave()
+	c.load.Of(e.Bytes)
 	if c.Nameless != nil { // of it there can be no record
 		return c.result().Refused(*c.Nameless, 0)
 	}
@@ -140,12 +141,15 @@ func (c *call) check(ctx context.Context) ([]tool.Error, error) {
 	return violations, nil
 }
 
-// leave gives back whatever the call still holds: its place in line, its seats.
+// leave gives back whatever the call still holds: its place in line, its seats,
+// its room.
 func (c *call) leave() {
 	if c.ticket != nil {
 		c.ticket.Leave()
 	}
 	c.seats.leave()
+	c.load.Release()
+	c.Load.Release()
 }
 
 // tell counts and logs a call that has its result. A bug there must not take the

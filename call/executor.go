@@ -20,6 +20,8 @@ type Parts struct {
 	// questions to the store on behalf of calls that find no room. nil is no
 	// bound.
 	Slots, Waiting, Looks *limit.Bulkhead
+	// Bytes bounds what requests and replies hold at the same time.
+	Bytes *limit.Bytes
 	// Life ends what goes on without its caller; nil is without end.
 	Life context.Context //nolint:containedctx // the end of many calls, not of one
 	// Hold hears of a call that goes on without its caller, until release; nil

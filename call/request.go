@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -32,6 +33,8 @@ type Request struct {
 	Timeout        time.Duration
 	MaxOutputChars int
 	Labels         map[string]string
+	// Load is what the request holds of Parts.Bytes; nil for nothing.
+	Load *limit.Load
 }
 
 // NewRequest is the request of a tenant as the contract has it; required are the

@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/retry"
 	"github.com/sidecall/sidecall/tool"
@@ -36,9 +37,11 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 		errand.caller = ctx
 	}
 	c.caller, errand.invocation.Right = ctx, c
+	errand.invocation.Room = (*replyRoom)(&c.load)
 	reopened := c.claim != nil && c.claim.Epoch() > 1
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
+		c.load.Empty() // of the attempt before
 		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
 		if failure == nil {
 			return retry.Verdict{}
@@ -54,6 +57,16 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	}
 	return c.succeed()
 }
+
+// replyWeight is how often a reply is in memory while it is worked on: while its
+// buffer grows, as it came, as it is shown and kept.
+const replyWeight = 3
+
+// replyRoom is the room that the replies of a call take.
+type replyRoom limit.Load
+
+// Take implements backend.Room.
+func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
 
 // succeed shapes the reply of a call that worked.
 func (c *call) succeed() ending {

@@ -49,6 +49,7 @@ type seats struct {
 const (
 	noMore      = " has as many calls in flight as it may have"
 	sidecarFull = "this sidecar" + noMore
+	bytesFull   = "this sidecar holds as many bytes of arguments and replies as it may (limits.max_held_bytes)"
 	looksFull   = "this sidecar looks up the ids of as many refused calls as it may"
 )
 
@@ -56,10 +57,19 @@ const (
 // call in flight here needs none.
 func (e *Executor) seat(c *call) bool {
 	if c.ValidateOnly {
-		return c.seats.takeSidecar(e.Slots)
+		return e.roomFor(c) && c.seats.takeSidecar(e.Slots)
 	}
 	c.ticket = e.Dedupe.Join(c.Key)
-	return !c.ticket.Leads() || c.seats.take(e.Slots, c.route)
+	return !c.ticket.Leads() || e.roomFor(c) && c.seats.take(e.Slots, c.route)
+}
+
+// roomFor reports that there is memory for a call, beside what it holds already.
+func (e *Executor) roomFor(c *call) bool {
+	if !e.Bytes.Full(c.Load.Held()) {
+		return true
+	}
+	c.seats.state, c.seats.full = refused, bytesFull
+	return false
 }
 
 // noRoom refuses a call that has found no room. Of a call that only asks whether

@@ -16,6 +16,7 @@ import (
 	"github.com/sidecall/sidecall/call/verify"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
@@ -41,6 +42,10 @@ func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret
 	defer room.leave()
 	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, e.Catalog.Snapshot().Limits.KeepOutputBytes)
 	errand.trace, errand.room = q.Trace, room.room
+	var load limit.Load
+	load.Of(e.Bytes)
+	defer load.Release()
+	errand.invocation.Room = (*replyRoom)(&load)
 	made := errand.attempt(ctx, 1)
 	if failure := made.reading.Failure; failure != nil {
 		why = failure.Err

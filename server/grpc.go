@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -29,6 +31,8 @@ import (
 type GRPCOptions struct {
 	// MaxRequestBytes bounds one request; a larger one is RESOURCE_EXHAUSTED.
 	MaxRequestBytes int
+	// Bytes is what the requests take room of; nil is without a bound.
+	Bytes *limit.Bytes
 	// MaxStreams bounds the requests in flight on one connection.
 	MaxStreams uint32
 	// Operator says where OperatorService is, for those who ask for it where it is
@@ -51,11 +55,14 @@ type GRPC struct {
 	drain    *Drain
 	logger   *slog.Logger
 	options  GRPCOptions
+	codec    encoding.CodecV2
+	intake   *intake
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec()}
+	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
 }
@@ -64,7 +71,7 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 // reflection. offered are the profiles that they may name, as in Service.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
-	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor, Offered: offered})
+	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered})
 	return g.described(server)
 }
 
@@ -73,8 +80,8 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 // serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(grpc.Creds(peerCredentials{}))
-	sidecallv1.RegisterToolServiceServer(server, &Service{Executor: g.executor})
-	sidecallv1.RegisterOperatorServiceServer(server, &Operator{Executor: g.executor})
+	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor})
+	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
 	return g.described(server)
 }
 
@@ -89,7 +96,7 @@ func (g *GRPC) described(server *grpc.Server) *grpc.Server {
 func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 	options, drain, logger := g.options, g.drain, g.logger
 	return grpc.NewServer(append(append(watchSent(), more...),
-		grpc.ForceServerCodecV2(newTextCodec()),
+		grpc.ForceServerCodecV2(g.codec),
 		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
@@ -127,8 +134,7 @@ func readable(most int) grpc.UnaryServerInterceptor {
 			return next(ctx, req)
 		}
 		if size := proto.Size(message); size > most {
-			return nil, status.Errorf(codes.ResourceExhausted,
-				"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
+			return nil, tooLarge(int64(size), most)
 		}
 		switch req.(type) {
 		case *sidecallv1.ExecuteToolRequest, *sidecallv1.ExecuteToolsRequest:

@@ -59,7 +59,7 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 // request is a call as the caller sends it.
 func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolRequest) call.Request {
 	made := call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
-	made.Offered = s.Offered
+	made.Offered, made.Load = s.Offered, loadOf(ctx)
 	return made
 }
 

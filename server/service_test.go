@@ -19,6 +19,7 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
@@ -140,11 +141,22 @@ func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
 // dial is a client with default settings of a sidecar behind its real front.
 func dial(t *testing.T, s *calltest.Sidecar) sidecallv1.ToolServiceClient {
 	t.Helper()
+	return dialWith(t, s, GRPCOptions{MaxRequestBytes: 64 << 10, MaxStreams: 100, Bytes: limit.NewBytes(64 << 20)})
+}
+
+type testClient struct {
+	sidecallv1.ToolServiceClient
+
+	conn *grpc.ClientConn
+}
+
+func dialWith(t *testing.T, s *calltest.Sidecar, options GRPCOptions) testClient {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 64 << 10, MaxStreams: 100}).Agents()
+	front := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), options).Agents()
 	served := make(chan error, 1)
 	go func() { served <- front.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -160,7 +172,7 @@ func dial(t *testing.T, s *calltest.Sidecar) sidecallv1.ToolServiceClient {
 			t.Error(err)
 		}
 	})
-	return sidecallv1.NewToolServiceClient(conn)
+	return testClient{sidecallv1.NewToolServiceClient(conn), conn}
 }
 
 // Which setting refuses a request that is too large is said.

@@ -14,12 +14,14 @@ import (
 // fails, so that the command that writes is never disturbed.
 type output struct {
 	limit int64
+	room  backend.Room
 	// full, when not nil, is called once there is more than limit.
 	full func()
 
 	mu    sync.Mutex
 	buf   bytes.Buffer
 	total int64
+	taken int64 // room
 }
 
 // Write keeps what fits of p.
@@ -27,6 +29,9 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	before := o.total
 	o.total += int64(len(p))
+	if kept := min(o.total, o.limit); kept > before && !o.grow(kept) {
+		o.limit = before // the rest is thrown away
+	}
 	if room := o.limit - before; room > 0 {
 		o.buf.Write(p[:min(room, int64(len(p)))])
 	}
@@ -36,6 +41,20 @@ func (o *output) Write(p []byte) (int, error) {
 		o.full()
 	}
 	return len(p), nil
+}
+
+// grow sees to it that there is room for so many bytes. It takes twice of what
+// there was, as the buffer does. The caller holds mu.
+func (o *output) grow(kept int64) bool {
+	if kept <= o.taken || kept <= backend.Uncounted {
+		return true
+	}
+	size := min(max(kept, 2*o.taken), o.limit)
+	if !backend.Fits(o.room, o.taken, size) {
+		return false
+	}
+	o.taken = size
+	return true
 }
 
 // snapshot returns a copy of what was kept so far.

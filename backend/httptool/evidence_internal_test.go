@@ -132,11 +132,11 @@ func TestSlowTextIsJudgedByItsWholeCharacters(t *testing.T) {
 }
 
 func TestReadAllStopsAtErrors(t *testing.T) {
-	text, cut, err := readAll(io.MultiReader(io.LimitReader(endless{}, 10), errReader{}), -1, 100)
+	text, cut, err := readAll(io.MultiReader(io.LimitReader(endless{}, 10), errReader{}), -1, 100, nil)
 	if len(text) != 10 || cut || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("%d bytes, cut %v, %v", len(text), cut, err)
 	}
-	text, cut, err = readAll(endless{}, 1<<40, 1000)
+	text, cut, err = readAll(endless{}, 1<<40, 1000, nil)
 	if len(text) != 1000 || !cut || err != nil {
 		t.Errorf("%d bytes, cut %v, %v", len(text), cut, err)
 	}

@@ -30,7 +30,7 @@ func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.In
 	}
 	var bodyErr error
 	if resp.StatusCode >= 200 { // after 101 the body is another protocol
-		bodyErr = readBody(resp, &reply, limitOf(call))
+		bodyErr = readBody(resp, &reply, limitOf(call), call.Room)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// The status is the answer; a body that is cut short changes nothing.
@@ -113,7 +113,7 @@ var errEncoding = errors.New("unknown content encoding")
 // and decides whether they are JSON, other text or neither. net/http takes
 // gzip off that it asked for; the limit counts what comes out of it, so a
 // compressed bomb grows to limit and no further.
-func readBody(resp *http.Response, reply *backend.Reply, limit int64) error {
+func readBody(resp *http.Response, reply *backend.Reply, limit int64, room backend.Room) error {
 	body, err := decompressed(resp)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func readBody(resp *http.Response, reply *backend.Reply, limit int64) error {
 	if isBinary(mediaType) {
 		return skip(body, reply, mediaType, limit)
 	}
-	text, cut, err := readAll(body, resp.ContentLength, limit)
+	text, cut, err := readAll(body, resp.ContentLength, limit, room)
 	reply.Cut = cut
 	if reply.Size < int64(len(text)) {
 		reply.Size = int64(len(text))
@@ -183,13 +183,18 @@ const (
 	trustedLength = 64 << 10
 )
 
-// readAll reads at most limit bytes; cut reports that there were more.
-func readAll(body io.Reader, declared, limit int64) (text []byte, cut bool, err error) {
-	room := int64(firstRead)
+// readAll reads at most limit bytes, and no more than there is room for; cut
+// reports that there were more.
+func readAll(body io.Reader, declared, limit int64, room backend.Room) (text []byte, cut bool, err error) {
+	first := int64(firstRead)
 	if declared >= 0 {
-		room = min(declared+1, trustedLength) // one more, to see the end
+		first = min(declared+1, trustedLength) // one more, to see the end
 	}
-	buffer := make([]byte, 0, min(room, limit+1))
+	first = min(first, limit+1)
+	if !backend.Fits(room, 0, first) {
+		first = min(first, backend.Uncounted)
+	}
+	buffer := make([]byte, 0, first)
 	for {
 		n, err := body.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
@@ -202,11 +207,25 @@ func readAll(body io.Reader, declared, limit int64) (text []byte, cut bool, err 
 			return buffer, false, err
 		}
 		if len(buffer) == cap(buffer) {
-			grown := make([]byte, len(buffer), min(2*int64(cap(buffer)), limit+1))
+			size := min(2*int64(cap(buffer)), limit+1)
+			if !backend.Fits(room, int64(cap(buffer)), size) {
+				return ending(body, buffer)
+			}
+			grown := make([]byte, len(buffer), size)
 			copy(grown, buffer)
 			buffer = grown
 		}
 	}
+}
+
+// ending is what was read of a body for whose rest there is no room, if it has one.
+func ending(body io.Reader, read []byte) (text []byte, cut bool, err error) {
+	var one [1]byte
+	n, err := io.ReadFull(body, one[:])
+	if err == io.EOF { //nolint:errorlint // only the bare one is the end
+		return read, false, nil
+	}
+	return read, n > 0, err
 }
 
 // isBinary reports whether a media type is never text.

@@ -23,6 +23,8 @@ type capture struct {
 	// whole passes the original answer on to the SDK, which otherwise gets an
 	// empty one.
 	whole bool
+	// room for the answer; nil is without a bound.
+	room backend.Room
 	// right to send the request, asked right before its first byte; nil is
 	// always held.
 	right backend.Right

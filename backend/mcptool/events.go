@@ -42,7 +42,11 @@ type event struct {
 }
 
 func newEvents(body io.ReadCloser, w *wire, id jsonrpc.ID, cp *capture) *events {
-	return &events{body: body, lines: newLineReader(body, w.limit, 4<<10), wire: w, id: id, cp: cp}
+	lines := newLineReader(body, w.limit, 4<<10)
+	if cp != nil {
+		lines.room = cp.room
+	}
+	return &events{body: body, lines: lines, wire: w, id: id, cp: cp}
 }
 
 // Read implements io.Reader.

@@ -47,7 +47,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 
 	callCtx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
-	c := &capture{method: methodCall, right: call.Right}
+	c := &capture{method: methodCall, right: call.Right, room: call.Room}
 	result, err := s.client.CallTool(c.in(callCtx), params)
 	a, sent, streaming := c.done()
 	stop()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 // keepOfGiant is how much of the start and of the end of a message that is too
@@ -21,7 +23,7 @@ type line struct {
 	text []byte // without its end; the start of it when giant
 	tail []byte // the end of a giant line
 	size int64
-	// giant: longer than the limit; the middle was thrown away.
+	// giant: longer than the limit, or than there is room for; the middle was thrown away.
 	giant bool
 }
 
@@ -29,6 +31,7 @@ type line struct {
 type lineReader struct {
 	r     *bufio.Reader
 	limit int
+	room  backend.Room // nil is without a bound
 }
 
 func newLineReader(r io.Reader, limit, buffer int) *lineReader {
@@ -41,7 +44,7 @@ func (l *lineReader) next() (line, error) {
 	var ln line
 	for {
 		chunk, err := l.r.ReadSlice('\n')
-		ln.add(chunk, l.limit)
+		ln.add(chunk, l.limit, l.room)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
@@ -59,9 +62,9 @@ func (l *lineReader) next() (line, error) {
 	}
 }
 
-func (ln *line) add(chunk []byte, limit int) {
+func (ln *line) add(chunk []byte, limit int, room backend.Room) {
 	ln.size += int64(len(chunk))
-	if !ln.giant && len(ln.text)+len(chunk) <= limit {
+	if !ln.giant && len(ln.text)+len(chunk) <= limit && backend.Fits(room, int64(len(ln.text)), int64(len(ln.text)+len(chunk))) {
 		ln.text = append(ln.text, chunk...)
 		return
 	}

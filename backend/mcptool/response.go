@@ -42,6 +42,28 @@ type limited struct {
 	io.Closer
 }
 
+// readFitting reads a body to its end, or to limit bytes, as long as there is room
+// for it.
+func readFitting(body io.Reader, limit int64, room backend.Room) (data []byte, fits bool, err error) {
+	if room == nil {
+		data, err = io.ReadAll(io.LimitReader(body, limit))
+		return data, true, err
+	}
+	var all bytes.Buffer
+	for size := min(backend.Uncounted, limit); ; size = min(2*size, limit) {
+		_, err = io.CopyN(&all, body, size-int64(all.Len()))
+		switch {
+		case err == io.EOF: //nolint:errorlint // only the bare one is the end
+			return all.Bytes(), true, nil
+		case err != nil || size >= limit:
+			return all.Bytes(), true, err
+		case !backend.Fits(room, size, min(2*size, limit)):
+			more, _ := io.CopyN(io.Discard, body, 1) // or that was its end
+			return all.Bytes(), more == 0, nil
+		}
+	}
+}
+
 func success(status int) bool { return status >= 200 && status < 300 }
 
 func mediaType(resp *http.Response) string {

@@ -179,9 +179,9 @@ func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *c
 // readJSON reads an answer that is one JSON document, and returns the message in
 // it that answers the request, or nil.
 func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
-	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(w.limit)+1))
+	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.room)
 	switch {
-	case len(data) > w.limit:
+	case len(data) > w.limit || !fits:
 		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
 		return nil
 	case err != nil:

@@ -1,0 +1,22 @@
+package backend
+
+// Uncounted is what a reply may hold without room for it, in bytes: most replies
+// ask for none.
+const Uncounted = 16 << 10
+
+// Room is the memory that there is for replies, of all calls together.
+type Room interface {
+	// Take takes room for n bytes more of a reply, until the call has ended; false
+	// when there is none. It never waits.
+	Take(n int64) bool
+}
+
+// Fits takes room for a reply that grows from one size to another, in bytes. What
+// does not fit is not kept: the reply is cut there.
+func (i *Invocation) Fits(from, to int64) bool { return Fits(i.Room, from, to) }
+
+// Fits is Invocation.Fits of its room; nil is without a bound.
+func Fits(room Room, from, to int64) bool {
+	from, to = max(from, Uncounted), max(to, Uncounted)
+	return room == nil || from >= to || room.Take(to-from)
+}

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"math"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/limit"
+)
+
+const (
+	// smallRequest is what a request may have without being counted, in bytes: as
+	// much as a client may send before it is asked for more (RFC 9113, 6.9.2).
+	smallRequest = 64 << 10
+	// requestWeight is how often a request is in memory while it is worked on: as
+	// it came, as its text, as values, as what is sent on.
+	requestWeight = 4
+	// maxReceivers bounds how many large requests are received at a time.
+	maxReceivers = 64
+)
+
+// intake receives the requests. gRPC would read each as a whole, however many
+// there are at once, before anybody is asked; so here the length is read first,
+// which stands before every message, and a large request has room before the rest
+// of it is let in. Small ones wait for nobody.
+type intake struct {
+	bytes *limit.Bytes
+	most  int // bytes of one request
+	codec encoding.CodecV2
+	// receivers are those of large requests. They are few: one that stalls holds
+	// its room, and all of them must leave room for others.
+	receivers chan struct{}
+}
+
+func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
+	places := bytes.Max() / 2 / (requestWeight * int64(max(most, 1)))
+	return &intake{bytes: bytes, most: most, codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
+}
+
+// wireStream is what gRPC reads a message from. It is not part of its interface,
+// but of what it puts into the context; a test sees to it that it is there.
+type wireStream interface {
+	ReadMessageHeader(header []byte) error
+	Read(n int) (mem.BufferSlice, error)
+	RecvCompress() string
+}
+
+// methods are those of a service, with requests that are received here.
+func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
+	own := *service
+	own.Methods = make([]grpc.MethodDesc, len(service.Methods))
+	for i, method := range service.Methods {
+		own.Methods[i] = grpc.MethodDesc{
+			MethodName: method.MethodName,
+			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+				stream, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
+				if !ok || in.bytes == nil {
+					return method.Handler(srv, ctx, decode, interceptor)
+				}
+				data, load, err := in.receive(ctx, stream)
+				if err != nil {
+					return nil, err
+				}
+				if load != nil {
+					defer load.Release()
+					ctx = context.WithValue(ctx, loadKey{}, load)
+				}
+				return method.Handler(srv, ctx, func(into any) error { return in.decode(data, into) }, interceptor)
+			},
+		}
+	}
+	return &own
+}
+
+type loadKey struct{}
+
+// loadOf is what a request holds; nil when it is small.
+func loadOf(ctx context.Context) *limit.Load {
+	load, _ := ctx.Value(loadKey{}).(*limit.Load)
+	return load
+}
+
+// decode reads a request that came.
+func (in *intake) decode(data mem.BufferSlice, into any) error {
+	defer data.Free()
+	if err := in.codec.Unmarshal(data, into); err != nil {
+		return status.Errorf(codes.Internal, "the request cannot be read: %v", err)
+	}
+	return nil
+}
+
+// receive reads one message, once there is room for it.
+func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSlice, *limit.Load, error) {
+	var header [5]byte
+	if err := stream.ReadMessageHeader(header[:]); err != nil {
+		return nil, nil, unread(ctx, err)
+	}
+	size := int64(binary.BigEndian.Uint32(header[1:]))
+	switch {
+	case size > int64(in.most+max(in.most/4, wellBeyond)):
+		return nil, nil, tooLarge(size, in.most)
+	case header[0] != 0:
+		return in.unpack(ctx, stream, size)
+	case size <= smallRequest:
+		data, err := read(ctx, stream, size)
+		return data, nil, err
+	}
+	load, leave, err := in.enter(ctx, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	data, err := read(ctx, stream, size)
+	if err != nil {
+		load.Release()
+		return nil, nil, err
+	}
+	return data, load, nil
+}
+
+// enter waits for a receiver of a large request and takes room for it.
+func (in *intake) enter(ctx context.Context, size int64) (load *limit.Load, leave func(), err error) {
+	select {
+	case in.receivers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, status.FromContextError(ctx.Err()).Err()
+	}
+	load = new(limit.Load)
+	load.Of(in.bytes)
+	if !load.Take(requestWeight * size) {
+		<-in.receivers
+		return nil, nil, status.Errorf(codes.ResourceExhausted,
+			"OVERLOADED: there is no room for a request of %d bytes beside those that are under way (limits.max_held_bytes); nothing was started, send it again later", size)
+	}
+	return load, func() { <-in.receivers }, nil
+}
+
+// unpack reads a message that is compressed, of which nobody knows how large it
+// is: as large as one may be.
+func (in *intake) unpack(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, *limit.Load, error) {
+	packer := encoding.GetCompressor(stream.RecvCompress())
+	if packer == nil {
+		return nil, nil, status.Errorf(codes.Unimplemented, "the request is compressed with %q, which is not known here", stream.RecvCompress())
+	}
+	load, leave, err := in.enter(ctx, int64(in.most))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	data, err := unpacked(ctx, stream, packer, size, int64(in.most))
+	if err != nil {
+		load.Release()
+		return nil, nil, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(data)}, load, nil
+}
+
+func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor, size, most int64) ([]byte, error) {
+	packed, err := read(ctx, stream, size)
+	if err != nil {
+		return nil, err
+	}
+	defer packed.Free()
+	reader, err := packer.Decompress(packed.Reader())
+	var data []byte
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(reader, most+1))
+	}
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codes.Internal, "the request cannot be unpacked: %v", err)
+	case int64(len(data)) > most:
+		return nil, tooLarge(int64(len(data)), int(most))
+	}
+	return data, nil
+}
+
+func read(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, error) {
+	data, err := stream.Read(int(min(size, math.MaxInt32)))
+	if err != nil {
+		return nil, unread(ctx, err)
+	}
+	return data, nil
+}
+
+// unread is the status of a request that did not arrive.
+func unread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return status.Errorf(codes.Internal, "the request did not arrive: %v", err)
+}
+
+// tooLarge is the status of a request that is longer than one may be.
+func tooLarge(size int64, most int) error {
+	return status.Errorf(codes.ResourceExhausted,
+		"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
+}

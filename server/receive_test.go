@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// waiting is a backend whose calls of large arguments say that they have begun,
+// and end when they are let.
+func waiting() (b *calltest.Backend, begun chan struct{}, let chan struct{}) {
+	begun, let = make(chan struct{}, 100), make(chan struct{})
+	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		if len(in.Args) > smallRequest {
+			begun <- struct{}{}
+			<-let
+		}
+		return backend.Reply{Text: []byte("ok")}, nil
+	}}, begun, let
+}
+
+func large(id string) *sidecallv1.ExecuteToolRequest {
+	req := calltest.Request(id, "act")
+	req.ArgumentsJson = `{"order_id":"` + strings.Repeat("x", 3<<20) + `"}`
+	return req
+}
+
+// Four hundred arguments of 4 MiB took 3.8 GB. Here two fit; all others are told
+// before they are read, those that are small are not kept waiting, and what was
+// taken is given back.
+func TestLargeRequestsAreRefusedBeforeTheyAreRead(t *testing.T) {
+	b, begun, let := waiting()
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, b))
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(2 * requestWeight * (3<<20 + 1000)) })
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 1000, Bytes: s.Bytes})
+	results := make(chan error, 40)
+	var calls sync.WaitGroup
+	for n := range cap(results) {
+		calls.Go(func() {
+			_, err := client.ExecuteTool(t.Context(), large("big_"+string(rune('A'+n))))
+			results <- err
+		})
+	}
+	<-begun
+	for range cap(results) - 2 {
+		if err := <-results; status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "OVERLOADED") {
+			t.Fatalf("one too many: %v", err)
+		}
+	}
+	if held := s.Bytes.Held(); held > s.Bytes.Max() || held == 0 {
+		t.Errorf("%d of %d bytes are held", held, s.Bytes.Max())
+	}
+	close(let)
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	calls.Wait()
+	if held := s.Bytes.Held(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
+	if res, err := client.ExecuteTool(t.Context(), large("later")); err != nil || res.GetIsError() {
+		t.Errorf("one alone: %v, %v", res.GetContent(), err)
+	}
+}
+
+// Who sends little waits for nobody who sends much, and slowly.
+func TestSmallRequestsWaitForNoReceiver(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1 << 20) })
+	in := newIntake(s.Bytes, 4<<20, newTextCodec())
+	if cap(in.receivers) != 1 {
+		t.Fatalf("%d receivers", cap(in.receivers))
+	}
+	in.receivers <- struct{}{} // and stalls
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := in.enter(ctx, 1<<20); status.Code(err) != codes.Canceled {
+		t.Errorf("a large one is let in: %v", err)
+	}
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes})
+	for range 3 {
+		stalled, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, err := client.conn.NewStream(stalled, &grpc.StreamDesc{ClientStreams: true}, sidecallv1.ToolService_ExecuteTool_FullMethodName)
+		if err != nil || stream == nil {
+			t.Fatal(err)
+		}
+	}
+	if res, err := client.ExecuteTool(t.Context(), calltest.Request("toolu_1", "act")); err != nil || res.GetIsError() {
+		t.Errorf("%v, %v", res.GetContent(), err)
+	}
+}
+
+// gRPC does not promise that the length of a message can be read before it. When
+// it cannot any more, this says so.
+func TestTheLengthOfARequestIsKnownBeforeIt(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1 << 30) })
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes})
+	s.Bytes.Held()
+	if res, err := client.ExecuteTool(t.Context(), large("toolu_1")); err != nil || res.GetIsError() {
+		t.Fatalf("%v, %v", res.GetContent(), err)
+	}
+	full := limit.NewBytes(1)
+	var all limit.Load
+	all.Of(full)
+	all.Take(1)
+	client = dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: full})
+	if _, err := client.ExecuteTool(t.Context(), large("toolu_2")); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a large request was read without room for it: %v", err)
+	}
+}
+
+// A compressed request is as large as it becomes.
+func TestACompressedRequestIsBounded(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(64 << 20) })
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 1 << 20, MaxStreams: 100, Bytes: s.Bytes})
+	small := calltest.Request("toolu_1", "act")
+	small.ArgumentsJson = `{"order_id":"` + strings.Repeat("x", 900<<10) + `"}`
+	if res, err := client.ExecuteTool(t.Context(), small, grpc.UseCompressor(gzip.Name)); err != nil || res.GetIsError() {
+		t.Errorf("%v, %v", res.GetContent(), err)
+	}
+	if _, err := client.ExecuteTool(t.Context(), large("toolu_2"), grpc.UseCompressor(gzip.Name)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one that is too large: %v", err)
+	}
+	if held := s.Bytes.Held(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
+}
