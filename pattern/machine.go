@@ -74,9 +74,12 @@ func (m *machine) search(meter *Meter, s string) int { return m.run(meter, s, fa
 func (m *machine) find(meter *Meter, s string) int { return m.run(meter, s, true) }
 
 func (m *machine) run(meter *Meter, s string, leftmost bool) int {
+	if !meter.Spend(1) {
+		return -1
+	}
 	if m.whole && m.prefix != "" {
 		// A search for a constant looks at many bytes in one step.
-		if !meter.Spend(int64(len(s))/16 + 1) {
+		if !meter.Spend(int64(len(s)) / 16) {
 			return -1
 		}
 		return strings.Index(s, m.prefix)

@@ -33,7 +33,7 @@ func NewMeter(ctx context.Context, steps int64) *Meter {
 
 // Reset begins anew.
 func (m *Meter) Reset(ctx context.Context, steps int64) {
-	*m = Meter{ctx: ctx, left: steps, until: steps - glance, whole: steps}
+	*m = Meter{ctx: ctx, left: steps, until: max(steps-glance, 0), whole: steps}
 }
 
 // Spend takes steps, and reports whether the work may go on.
@@ -47,7 +47,7 @@ func (m *Meter) Spend(steps int64) bool {
 
 // look looks up from the work.
 func (m *Meter) look() bool {
-	m.until = m.left - glance
+	m.until = max(m.left-glance, 0)
 	switch {
 	case m.err != nil:
 	case m.left < 0:

@@ -148,3 +148,20 @@ func FuzzTheMachineAgreesWithGo(f *testing.F) {
 		agree(t, source, text)
 	})
 }
+
+// A look costs what it looks at, and a meter that has stopped lets nothing begin.
+func TestAStoppedMeterCostsNothing(t *testing.T) {
+	p, err := Compile(`(?:(?:a{1,10}){1,10}){1,10}b`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, text := NewMeter(t.Context(), 1000), strings.Repeat("a", 1000)
+	p.Find(m, text)
+	before := m.Spent()
+	for range 1000 {
+		p.Match(m, text)
+	}
+	if spent := m.Spent() - before; spent > 2000 {
+		t.Errorf("%d steps after the meter has stopped", spent)
+	}
+}

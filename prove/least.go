@@ -27,6 +27,8 @@ var leastRuns = map[string]int{
 	"dead upstream: 503 with Retry-After, breaker off [embedded]":             deadCalls,
 	"dead upstream: accepts, never answers [redis]":                           deadCalls,
 	"dead upstream: accepts, never answers, breaker off [redis]":              deadCalls,
+	"250 endless bodies at once [embedded]":                                   250,
+	"400 arguments of 4 MiB at once [embedded]":                               400,
 	"callers leave calls at work, and send them again [embedded]":             1_200,
 	"callers leave calls at work, and send them again [redis]":                1_200,
 	"mutants":       len(mutants.All()),

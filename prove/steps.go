@@ -171,6 +171,11 @@ var steps = []step{
 		},
 	},
 	{
+		name: "memory", pkg: "./prove/memory", run: ".",
+		short: 3 * time.Minute, full: 10 * time.Minute,
+		rows: []string{"250 endless bodies at once [embedded]", "400 arguments of 4 MiB at once [embedded]"},
+	},
+	{
 		name: "soak", pkg: "./prove/overload", run: "TestSoak", clock: true,
 		short: 4 * time.Minute, full: 35 * time.Minute,
 		rows: []string{"soak at full load [embedded]", "soak at full load [redis]"},

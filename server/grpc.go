@@ -100,6 +100,10 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
+		// gRPC would let a client on a fast link send megabytes on every stream
+		// before anybody wants them.
+		grpc.StaticStreamWindowSize(smallRequest),
+		grpc.StaticConnWindowSize(connWindow),
 		// Workers keep the stacks that a call has grown; calls beyond them get
 		// goroutines of their own.
 		grpc.NumStreamWorkers(streamWorkers),
@@ -119,6 +123,10 @@ func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
 	}
 	return status.Errorf(codes.Unimplemented, "there is no method %s here", method)
 }
+
+// connWindow is how much all the streams of a connection may have on the way, in
+// bytes.
+const connWindow = 1 << 20
 
 // wellBeyond is how much larger than it may be a request has to be, in bytes, for
 // gRPC to refuse it before it is read: in its own words, which name no setting.

@@ -48,6 +48,8 @@ var Targets = []Target{
 	{"output", "FuzzPage"},
 	{"output", "FuzzPages"},
 	{"output", "FuzzShape"},
+	{"pattern", "FuzzCost"},
+	{"pattern", "FuzzTheMachineAgreesWithGo"},
 	{"redact", "FuzzSet"},
 	{"schema", "FuzzCanonical"},
 	{"schema", "FuzzCanonicalEquality"},
