@@ -11,7 +11,7 @@ import (
 const (
 	allocatedFlat    = 64 << 20
 	allocatedPerByte = 4 << 10
-	fuzzSteps        = 1 << 20
+	fuzzSteps        = 1 << 17
 )
 
 // FuzzCost holds what goes in against what it takes: steps and memory, whatever
