@@ -57,11 +57,12 @@ type GRPC struct {
 	options  GRPCOptions
 	codec    encoding.CodecV2
 	intake   *intake
+	readers  chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec()}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, maxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
@@ -71,7 +72,7 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 // reflection. offered are the profiles that they may name, as in Service.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
-	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered})
+	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
 	return g.described(server)
 }
 
@@ -80,7 +81,7 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 // serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(grpc.Creds(peerCredentials{}))
-	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor})
+	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, readers: g.readers})
 	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
 	return g.described(server)
 }

@@ -143,3 +143,26 @@ func TestACompressedRequestIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are held by nobody", held)
 	}
 }
+
+// An output is taken whole out of the store for a page of it, so few are read at
+// a time; who waits holds nothing, and leaves when its caller does.
+func TestFewOutputsAreReadAtATime(t *testing.T) {
+	s := calltest.New(t)
+	front := &Service{Executor: s.Executor, readers: make(chan struct{}, 1)}
+	read := func(ctx context.Context) codes.Code {
+		_, err := front.ReadOutput(ctx, &sidecallv1.ReadOutputRequest{OutputRef: "out_1"})
+		return status.Code(err)
+	}
+	front.readers <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := read(ctx); code != codes.Canceled {
+		t.Errorf("one too many: %s", code)
+	}
+	waiting := make(chan codes.Code, 1)
+	go func() { waiting <- read(t.Context()) }()
+	<-front.readers
+	if code := <-waiting; code != codes.NotFound || len(front.readers) != 0 {
+		t.Errorf("after its wait: %s, %d places are taken", code, len(front.readers))
+	}
+}

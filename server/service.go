@@ -29,7 +29,14 @@ type Service struct {
 	// Offered are the profiles that requests may name, the first of them for one
 	// that names none; nil is all.
 	Offered []string
+
+	// readers has a place for each output that may be read at a time: it is taken
+	// whole out of the store, for a page of it. nil is without a bound.
+	readers chan struct{}
 }
+
+// maxReaders is how many outputs are read at a time; others wait.
+const maxReaders = 4
 
 // ExecuteTool runs one call. Nothing but a call without an id that it must have,
 // or under whose id no result can be given, is refused with a status: what else is
@@ -119,6 +126,14 @@ func (s *Service) GetExecution(ctx context.Context, req *sidecallv1.GetExecution
 func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequest) (*sidecallv1.ReadOutputResponse, error) {
 	if req.GetOutputRef() == "" {
 		return nil, status.Error(codes.InvalidArgument, "output_ref: is required: send the one from truncation, a block or structured_output_ref")
+	}
+	if s.readers != nil {
+		select {
+		case s.readers <- struct{}{}:
+			defer func() { <-s.readers }()
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
 	}
 	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe}.Read(ctx, tenant(ctx), req.GetConversationId(), req.GetOutputRef())
 	switch {

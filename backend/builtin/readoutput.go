@@ -22,7 +22,17 @@ const pageOverhead = 600
 
 // readOutput is the backend of the built-in tool read_output: it pages through
 // outputs that were cut. It goes through the pipeline as every tool does.
-type readOutput struct{ outputs Outputs }
+type readOutput struct {
+	outputs Outputs
+	places  chan struct{}
+}
+
+// maxReaders is how many outputs are read at a time: each is taken whole out of
+// the store, for a page of it.
+const maxReaders = 4
+
+// errNoTurn is of a call whose time was over before its output was read.
+var errNoTurn = errors.New("too many outputs are read at the same time")
 
 // Outputs serve what was kept.
 type Outputs interface {
@@ -32,12 +42,20 @@ type Outputs interface {
 }
 
 // NewReadOutput returns the backend of the built-in tool read_output.
-func NewReadOutput(outputs Outputs) backend.Backend { return readOutput{outputs} }
+func NewReadOutput(outputs Outputs) backend.Backend {
+	return readOutput{outputs, make(chan struct{}, maxReaders)}
+}
 
 // Invoke returns one page.
 func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
 	ref, _ := in.Parsed["output_ref"].(string)
 	pattern, _ := in.Parsed["pattern"].(string)
+	select {
+	case b.places <- struct{}{}:
+		defer func() { <-b.places }()
+	case <-ctx.Done():
+		return backend.Reply{}, &tool.Failure{Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, Err: errNoTurn}
+	}
 	kept, err := b.outputs.Read(ctx, in.Tenant, in.Conversation, ref)
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
