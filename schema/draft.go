@@ -23,6 +23,9 @@ func ReadDraft(text []byte) Draft {
 	return Draft{root: doc}
 }
 
+// Held is the text as calls are held to it with Options.Closed.
+func (d Draft) Held() Draft { return Draft{root: closed(d.root)} }
+
 // maxDraftDepth bounds how deep schemas are followed in each other.
 const maxDraftDepth = 32
 
