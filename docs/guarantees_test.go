@@ -9,18 +9,30 @@ import (
 	"testing"
 )
 
-// link is a link to a test: [words](../path/of_test.go#TestName).
-var link = regexp.MustCompile(`\]\((\.\./[^)#]+_test\.go)#((?:Test|Fuzz)[A-Za-z0-9_]+)\)`)
+// link is a link to a test: [words](../path/of_test.go#TestName), relative to the
+// document.
+var link = regexp.MustCompile(`\]\(((?:\.\./)?[^):#]+_test\.go)#((?:Test|Fuzz)[A-Za-z0-9_]+)\)`)
 
 // Every guarantee, and everything said not to be one, is a list item or a row of
 // a table, and names the test that shows it. The test exists.
 func TestEveryGuaranteeIsLinkedToItsTest(t *testing.T) {
-	text, err := os.ReadFile("guarantees.md")
+	everyStatementHasItsTest(t, "guarantees.md", 40)
+}
+
+// Likewise every line of the threat model.
+func TestEveryThreatIsLinkedToItsTest(t *testing.T) {
+	everyStatementHasItsTest(t, "../SECURITY.md", 25)
+}
+
+// everyStatementHasItsTest checks a document that has at least so many statements.
+func everyStatementHasItsTest(t *testing.T, document string, least int) {
+	t.Helper()
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	statements := statementsOf(string(text))
-	if len(statements) < 40 {
+	if len(statements) < least {
 		t.Fatalf("only %d statements were found", len(statements))
 	}
 	for _, s := range statements {
@@ -29,7 +41,7 @@ func TestEveryGuaranteeIsLinkedToItsTest(t *testing.T) {
 		}
 	}
 	for _, l := range link.FindAllStringSubmatch(string(text), -1) {
-		if why := missing(l[1], l[2]); why != "" {
+		if why := missing(filepath.Join(filepath.Dir(document), l[1]), l[2]); why != "" {
 			t.Errorf("%s#%s: %s", l[1], l[2], why)
 		}
 	}
