@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,11 @@ func newCells() (*cells, error) {
 	defer c.close()
 	if err := unix.Access(filepath.Join(c.dir, "cgroup.kill"), unix.W_OK); err != nil {
 		return nil, fmt.Errorf("cgroup.kill (Linux 5.14): %w", err)
+	}
+	// A sandbox may refuse the system call (clone3) that starts a program in a
+	// cell. One that there is not comes as far as that.
+	if _, err := c.start(&exec.Cmd{Path: "/proc/self/no-such-program"}); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("starting in a cgroup: %w", err)
 	}
 	return c, nil
 }
