@@ -170,13 +170,13 @@ func (e *exposure) tell(at config.Problem, message string) {
 
 // resolved follows links, and returns what is there: nil when nothing is.
 func resolved(path string) (string, fs.FileInfo, error) {
-	real, err := filepath.EvalSymlinks(path)
+	leads, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return path, nil, nil
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	info, err := os.Stat(real)
-	return real, info, err
+	info, err := os.Stat(leads)
+	return leads, info, err
 }

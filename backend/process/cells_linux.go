@@ -35,7 +35,7 @@ func newCells() (*cells, error) {
 		return nil, fmt.Errorf("cgroup %s: %w", own, err)
 	}
 	c := &cells{dir: filepath.Join(own, "sidecall-"+strconv.Itoa(os.Getpid()))}
-	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(c.dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
 	defer c.close()
@@ -60,12 +60,12 @@ type cell struct{ dir string }
 
 // start starts a command in a new cell.
 func (c *cells) start(cmd *exec.Cmd) (*cell, error) {
-	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(c.dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
 	made := &cell{dir: filepath.Join(c.dir, strconv.Itoa(c.next))}
 	c.next++
-	if err := os.Mkdir(made.dir, 0o755); err != nil {
+	if err := os.Mkdir(made.dir, 0o750); err != nil {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
 	dir, err := os.Open(made.dir)

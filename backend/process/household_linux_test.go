@@ -267,13 +267,13 @@ func TestTheMarkIsTheCommandsAlone(t *testing.T) {
 }
 
 func TestTheCgroupIsFoundAmongTheMounts(t *testing.T) {
-	const hybrid = "30 24 0:26 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+	const hybrid = "30 24 0:26 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 none rw,nsdelegate\n"
 	for name, tt := range map[string]struct{ mounts, path, want string }{
 		"whole":          {hybrid, "/system.slice/s.service", "/sys/fs/cgroup/unified/system.slice/s.service"},
 		"root":           {hybrid, "/", "/sys/fs/cgroup/unified"},
 		"a part":         {"30 24 0:26 /docker/abc /cg rw - cgroup2 cgroup rw\n", "/docker/abc/x", "/cg/x"},
 		"another part":   {"30 24 0:26 /docker/abc /cg rw - cgroup2 cgroup rw\n", "/docker/abd", ""},
-		"version 1 only": {"30 24 0:26 / /cg rw - cgroup cgroup rw,pids\n", "/", ""},
+		"version 1 only": {"30 24 0:26 / /cg rw - cgroup none rw,pids\n", "/", ""},
 		"nothing":        {"", "/", ""},
 	} {
 		got, err := cgroupDir(tt.mounts, tt.path)
