@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
 
 // checked runs sidecall check on a file of that text, in its directory.
@@ -189,5 +190,31 @@ func TestCLICheckWarns(t *testing.T) {
 	}
 	if strings.Contains(said, `"minLength" at /properties/minLength`) {
 		t.Errorf("a property is taken for a keyword:\n%s", said)
+	}
+}
+
+// A real server is asked for its tools, and what the file says is held against
+// them.
+func TestCLICheckDiscovers(t *testing.T) {
+	t.Parallel()
+	text := inYAML(t, map[string]any{"backends": map[string]any{
+		"files": with(stdio(t)(mcpservers.Filesystem(t.TempDir())), "prefix", "files_",
+			"exclude", []string{"no_such_*"}, "effects", map[string]string{"read_text_file": "read_only", "read_txt_file": "read_only"}),
+	}, "profiles": map[string]any{"p": map[string]any{"tools": []string{"files_read_text_file", "files_red_*"}}}})
+	code, said := checked(t, text, "--discover")
+	for _, want := range []string{
+		"of 13 tools nobody says what repeating them does, so they count as non_idempotent: files_create_directory, ", "[effect]",
+		`the backend has no tool like "no_such_*" [unmatched]`, `the backend has no tool like "read_txt_file" [unmatched]`,
+		`no tool matches "files_red_*" [unknown-name]`,
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	if code != 0 || strings.Contains(said, "note: ") || strings.Contains(said, "files_read_text_file") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	if code, said := checked(t, text); code != 0 || !strings.Contains(said, `"files_red_*"; it has to be a discovered one [undiscovered]`) {
+		t.Errorf("without asking: exit code %d\n%s", code, said)
 	}
 }
