@@ -36,7 +36,9 @@ func Check(ctx context.Context, cfg *config.Config, known config.Problems, optio
 			})
 		}
 	}
-	if err := g.retire(context.WithoutCancel(ctx)); err != nil && options.Discover {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if err := g.retire(ending); err != nil && options.Discover {
 		found.add(config.RuleDiscovery, "a backend did not end: "+err.Error())
 	}
 	all := slices.Concat(known, found.found, file, cfg.NotEnforced(), found.warnings)

@@ -26,32 +26,48 @@ func ReadDraft(text []byte) Draft {
 // Held is the text as calls are held to it with Options.Closed.
 func (d Draft) Held() Draft { return Draft{root: closed(d.root)} }
 
-// maxDraftDepth bounds how deep schemas are followed in each other.
-const maxDraftDepth = 32
+// maxDraftVisits bounds how many schemas one question looks at: references may
+// multiply, and lead in circles.
+const maxDraftVisits = 10_000
+
+// draftWalk is one question in the asking.
+type draftWalk struct {
+	root any
+	left int // how many more schemas are looked at
+}
+
+func (d Draft) walk() *draftWalk { return &draftWalk{d.root, maxDraftVisits} }
+
+// enter reports whether s is a schema to be looked into.
+func (d *draftWalk) enter(s any) (map[string]any, bool) {
+	obj, ok := s.(map[string]any)
+	d.left--
+	return obj, ok && d.left >= 0
+}
 
 // Never reports whether arguments that fit the schema certainly have no property
 // of that name.
-func (d Draft) Never(name string) bool { return d.never(d.root, name, 0) }
+func (d Draft) Never(name string) bool { return d.walk().never(d.root, name) }
 
 // Closed reports whether arguments can have no property but those that the
 // schema mentions.
 func (d Draft) Closed() bool { return d.Never("\uE000 nobody's name") }
 
 // Mentions reports whether the schema says something of a property of that name.
-func (d Draft) Mentions(name string) bool { return d.mentions(d.root, name, 0) }
+func (d Draft) Mentions(name string) bool { return d.walk().mentions(d.root, name) }
 
 // Requires reports whether the schema says that the property has to be there.
 func (d Draft) Requires(name string) bool {
-	return slices.Contains(d.required(d.root, 0), name)
+	return slices.Contains(d.Required(), name)
 }
 
 // Required lists the properties that the schema says have to be there.
-func (d Draft) Required() []string { return d.required(d.root, 0) }
+func (d Draft) Required() []string { return d.walk().required(d.root) }
 
 // Names lists, sorted, the properties that the schema mentions by name.
 func (d Draft) Names() []string {
 	names := map[string]bool{}
-	d.names(d.root, names, 0)
+	d.walk().names(d.root, names)
 	return sortedNames(names)
 }
 
@@ -59,15 +75,15 @@ func (d Draft) Names() []string {
 // given; empty when none is near.
 func (d Draft) Nearest(name string) string { return tool.Closest(name, d.Names()) }
 
-func (d Draft) never(s any, name string, depth int) bool {
+func (d *draftWalk) never(s any, name string) bool {
 	if allowed, isBool := s.(bool); isBool {
 		return !allowed
 	}
-	obj, ok := s.(map[string]any)
-	if !ok || depth > maxDraftDepth {
+	obj, ok := d.enter(s)
+	if !ok {
 		return false
 	}
-	of := func(sub any) bool { return d.never(sub, name, depth+1) }
+	of := func(sub any) bool { return d.never(sub, name) }
 	properties, _ := obj["properties"].(map[string]any)
 	own, mentioned := properties[name]
 	switch {
@@ -75,7 +91,7 @@ func (d Draft) never(s any, name string, depth int) bool {
 		return true
 	case !mentioned && obj["additionalProperties"] == false && !matchesPattern(obj, name):
 		return true
-	case obj["unevaluatedProperties"] == false && !d.mentions(obj, name, depth+1):
+	case obj["unevaluatedProperties"] == false && !d.mentions(obj, name):
 		return true
 	}
 	for _, union := range []string{"anyOf", "oneOf"} {
@@ -89,38 +105,38 @@ func (d Draft) never(s any, name string, depth int) bool {
 }
 
 // mentions looks at whatever may apply to the same object.
-func (d Draft) mentions(s any, name string, depth int) bool {
-	obj, ok := s.(map[string]any)
-	if !ok || depth > maxDraftDepth {
+func (d *draftWalk) mentions(s any, name string) bool {
+	obj, ok := d.enter(s)
+	if !ok {
 		return false
 	}
 	properties, _ := obj["properties"].(map[string]any)
 	if own, ok := properties[name]; ok && own != false || matchesPattern(obj, name) || isObject(obj["additionalProperties"]) {
 		return true
 	}
-	return slices.ContainsFunc(d.beside(obj), func(sub any) bool { return d.mentions(sub, name, depth+1) })
+	return slices.ContainsFunc(d.beside(obj), func(sub any) bool { return d.mentions(sub, name) })
 }
 
-func (d Draft) required(s any, depth int) []string {
-	obj, ok := s.(map[string]any)
-	if !ok || depth > maxDraftDepth {
+func (d *draftWalk) required(s any) []string {
+	obj, ok := d.enter(s)
+	if !ok {
 		return nil
 	}
 	list, _ := obj["required"].([]any)
 	names := stringsOf(list)
 	all, _ := obj["allOf"].([]any)
 	for _, sub := range all {
-		names = append(names, d.required(sub, depth+1)...)
+		names = append(names, d.required(sub)...)
 	}
 	if target, found := d.target(obj); found {
-		names = append(names, d.required(target, depth+1)...)
+		names = append(names, d.required(target)...)
 	}
 	return names
 }
 
-func (d Draft) names(s any, into map[string]bool, depth int) {
-	obj, ok := s.(map[string]any)
-	if !ok || depth > maxDraftDepth {
+func (d *draftWalk) names(s any, into map[string]bool) {
+	obj, ok := d.enter(s)
+	if !ok {
 		return
 	}
 	properties, _ := obj["properties"].(map[string]any)
@@ -128,12 +144,12 @@ func (d Draft) names(s any, into map[string]bool, depth int) {
 		into[name] = true
 	}
 	for _, sub := range d.beside(obj) {
-		d.names(sub, into, depth+1)
+		d.names(sub, into)
 	}
 }
 
 // beside are the schemas that may apply to the same object.
-func (d Draft) beside(obj map[string]any) []any {
+func (d *draftWalk) beside(obj map[string]any) []any {
 	var subs []any
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		list, _ := obj[keyword].([]any)
@@ -153,7 +169,7 @@ func (d Draft) beside(obj map[string]any) []any {
 }
 
 // target is what a local $ref leads to.
-func (d Draft) target(obj map[string]any) (any, bool) {
+func (d *draftWalk) target(obj map[string]any) (any, bool) {
 	ref, ok := obj["$ref"].(string)
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !ok || !local || pointer != "" && pointer[0] != '/' {

@@ -59,6 +59,15 @@ func TestWhatASchemaSaysOfAName(t *testing.T) {
 	}
 }
 
+// References that multiply, and lead in circles, cost no more than others.
+func TestADraftOfManyReferencesIsBounded(t *testing.T) {
+	d := schema.ReadDraft([]byte(`{"allOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"unevaluatedProperties":false}`))
+	if d.Mentions("x") || len(d.Names()) > 0 || len(d.Required()) > 0 {
+		t.Error("nothing is there")
+	}
+	_ = d.Never("x") // whatever it says: it says it
+}
+
 // What the text says can never be is refused by the compiled schema.
 func TestNeverIsNever(t *testing.T) {
 	for _, one := range corpus(t) {
