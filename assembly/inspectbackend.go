@@ -149,7 +149,7 @@ func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *
 		return
 	}
 	spec := process.Spec{Argv: config.RevealList(argv), Dir: dir.Reveal(), Env: env.List(os.LookupEnv)}
-	why := ""
+	var why string
 	switch err := findProgram(spec); {
 	case err == nil || spec.Validate() != nil:
 		return

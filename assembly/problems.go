@@ -41,7 +41,7 @@ func (p *problems) note(rule config.Rule, message string, at config.Problem) {
 // follows reports whether a problem comes of one that is known: of a value at its
 // place or below it that could not be read, or of a key that is missing there.
 func follows(p, cause config.Problem) bool {
-	switch cause.Rule {
+	switch cause.Rule { //nolint:exhaustive // of other rules nothing follows
 	case config.RuleValue:
 		above := p.Path[:max(0, strings.LastIndexAny(p.Path, ".["))]
 		return cause.Path == above || below(cause.Path, p.Path)

@@ -94,7 +94,7 @@ func TestMisspeltKeywords(t *testing.T) {
 		"requird": "required", "require": "required", "requires": "required", "minlength": "minLength", "min_length": "minLength", "min-length": "minLength",
 		"maxlenght": "maxLength", "additionalPropertys": "additionalProperties", "additionalProperty": "additionalProperties", "additionalproperties": "additionalProperties",
 		"fromat": "format", "foramt": "format", "patern": "pattern", "tpye": "type", "types": "type", "enums": "enum", "emun": "enum", "item": "items",
-		"anyof": "anyOf", "one_of": "oneOf", "ref": "$ref", "minumum": "minimum", "exclusiveMin": "", "uniqueItem": "uniqueItems",
+		"anyof": "anyOf", "one_of": "oneOf", "ref": "$ref", "minimumm": "minimum", "exclusiveMin": "", "uniqueItem": "uniqueItems",
 		// words of the author's own
 		"x-order": "", "x-type": "", "cost": "", "count": "", "note": "", "minimal": "", "example": "", "nullable": "", "unit": "", "hint": "", "label": "", "group": "",
 		"widget": "", "placeholder": "", "enumNames": "", "min": "", "max": "", "step": "", "name": "", "order": "", "constant": "", "when": "", "elsewhere": "", "cast": "",

@@ -148,7 +148,7 @@ func eachKeyword(s any, at []string, tell func(word string, at []string)) {
 		return
 	}
 	for word, value := range obj {
-		here := append(at, word)
+		here := append(at[:len(at):cap(at)], word) //nolint:gocritic // the array is shared: who is told keeps none of it
 		tell(word, here)
 		switch value := value.(type) {
 		case map[string]any:

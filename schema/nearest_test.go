@@ -55,15 +55,15 @@ func TestNearestIsBounded(t *testing.T) {
 
 func TestUnknownTool(t *testing.T) {
 	shop := []schema.Offered{{Name: "refund"}, {Name: "get_order", Effect: tool.ReadOnly}}
-	const any = "Choose from the listed tools only one that does what you want, or go on without it."
+	const choose = "Choose from the listed tools only one that does what you want, or go on without it."
 	for _, c := range []struct {
 		name    string
 		offered []schema.Offered
 		want    tool.Error
 	}{
 		{"getOrder", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"getOrder"`, Hint: `Did you mean "get_order"? Use it only if it does what you want; else go on without it.`}},
-		{"fly", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"fly"`, Hint: any}},
-		{"refund_all", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"refund_all"`, Hint: any}},
+		{"fly", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"fly"`, Hint: choose}},
+		{"refund_all", shop, tool.Error{Constraint: `must name a registered tool: ["get_order","refund"]`, Received: `"refund_all"`, Hint: choose}},
 		{"fly", nil, tool.Error{Constraint: `must name a registered tool; there is none`, Received: `"fly"`, Hint: `Go on without tools.`}},
 	} {
 		c.want.Code, c.want.Field = tool.CodeUnknownTool, "tool_name"

@@ -43,7 +43,7 @@ func TestASuggestionDoesNoMoreThanTheNameAskedFor(t *testing.T) {
 		// really near
 		{"create_ordr", "create_order", tool.NonIdempotent, "create_order"},
 		{"createOrder", "create-order", tool.NonIdempotent, "create-order"},
-		{"trasnfer_moneys", "transfer_money", tool.NonIdempotent, "transfer_money"},
+		{"transfre_moneys", "transfer_money", tool.NonIdempotent, "transfer_money"},
 		{"refund_orders", "refund_order", tool.Keyed, "refund_order"},
 		// what only looks may be suggested from further away
 		{"orders_list", "list_order", tool.ReadOnly, "list_order"},
