@@ -86,7 +86,9 @@ func TestEveryRule(t *testing.T) {
 				"4:72: tools.a.verify.args.id|4:93: tools.a.verify.done_when",
 			},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, verify: {tool: look, args: {id: args.no}, done_when: "has(args.nr) && args.nr == 'args.nx'"}, input_schema: {properties: {no: {}}, additionalProperties: false}}`, ""},
-			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}}}`, "4:46: tools.a.http.path"},      // it would be refused
+			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}}}`, "4:46: tools.a.http.path"}, // refused, though not by the schema
+			{aBackend + `  a: {backend: up, forward_undeclared: true, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}}}`, ""},
+			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}}`, ""}, // it names none
 			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}, additionalProperties: true}}`, ""}, // it can have it
 		},
 
@@ -105,7 +107,7 @@ func TestEveryRule(t *testing.T) {
 		config.RuleOpenSchema: {
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}, additionalProperties: true}}`, "4:54: tools.a.input_schema"},
 			{aBackend + `  a: {backend: sh, forward_undeclared: true, exec: {argv: [ls]}, input_schema: {properties: {id: {}}}}`, "4:80: tools.a.input_schema"},
-			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}}}`, ""},
+			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}}}`, "4:54: tools.a.input_schema"},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, "4:6: tools.a"},
 			{aBackend + `  a: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, ""},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}, unevaluatedProperties: false}}`, ""},

@@ -66,9 +66,6 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 	drafts := make(map[string]schema.Draft, len(cfg.Tools))
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
 		route, draft := declaredRoute(hostOf(cfg.Tools[name], g.hosts), name, cfg, found)
-		if !cfg.Tools[name].ForwardUndeclared {
-			draft = draft.Held()
-		}
 		if drafts[name] = draft; route != nil {
 			g.declared = append(g.declared, route)
 		}

@@ -38,8 +38,11 @@ func (i *inspection) declared(t config.Tool) {
 		if t.InputSchema != nil {
 			at = i.under("input_schema")
 		}
-		i.add(config.RuleOpenSchema, fmt.Sprintf("a %s tool takes arguments that its schema does not know: "+
-			"one that is misspelt goes unnoticed, and the effect is another; add additionalProperties: false", i.effect), at...)
+		why := "one that is misspelt goes unnoticed, and the effect is another"
+		if i.own.Enforced() {
+			why = "Sidecall refuses others all the same, but models and providers take it for open"
+		}
+		i.add(config.RuleOpenSchema, fmt.Sprintf("the schema of a %s tool does not say that it has no other arguments: %s; add additionalProperties: false", i.effect, why), at...)
 	}
 	if t.HTTP != nil {
 		i.request(t.HTTP)

@@ -89,7 +89,7 @@ var rules = []RuleInfo{
 	{RuleArgumentUndeclared, Doubtful, "The request names an argument that the schema allows and does not mention: no model knows of it."},
 	{RuleArgumentOptional, Doubtful, "The path needs an argument that the schema does not require: a call without it passes the schema and is refused after it."},
 	{RuleArgumentUnsent, Doubtful, "The schema has an argument that the request sends nowhere."},
-	{RuleOpenSchema, Doubtful, "A tool with an effect that takes arguments which its schema does not name: it says so (`additionalProperties`, `forward_undeclared`), or names none. A misspelt optional argument is not noticed, and the effect is another one."},
+	{RuleOpenSchema, Doubtful, "A tool with an effect without `additionalProperties: false`: models and providers take its schema for open. Where it is (`forward_undeclared`, no argument named), a misspelt argument goes unnoticed, and the effect is another one."},
 	{RuleExecutable, Doubtful, "A program that is not there, or cannot be run, on this machine."},
 	{RuleDirectory, Doubtful, "A working directory, or the directory of the store, that is not there on this machine."},
 	{RulePrivateAddress, Doubtful, "A literal private address without `allow_private`, or a link-local one: every call is refused."},

@@ -69,10 +69,14 @@ func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 func CompileDraft(name string, inputSchema []byte, opts Options) (*Schema, Draft, error) {
 	doc, fail := readSchema(name, inputSchema)
 	if fail != nil {
-		return nil, Draft{root: true}, fail
+		return nil, Draft{true, true}, fail
 	}
 	s, err := compileDoc(name, inputSchema, doc, opts)
-	return s, Draft{root: doc}, err
+	draft := Draft{doc, doc}
+	if opts.Closed {
+		draft.enforced = closed(doc)
+	}
+	return s, draft, err
 }
 
 func compileDoc(name string, inputSchema []byte, doc any, opts Options) (*Schema, error) {

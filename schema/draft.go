@@ -12,19 +12,21 @@ import (
 // name without compiling it: a start with a thousand tools has no time for that.
 // What it cannot tell it takes for allowed. It holds the whole text, parsed, so
 // nobody keeps it.
-type Draft struct{ root any }
+type Draft struct {
+	root any
+	// enforced is what is held against arguments: root, or what Options.Closed
+	// makes of it.
+	enforced any
+}
 
 // ReadDraft reads the text of a schema. Of one that is not JSON it knows nothing.
 func ReadDraft(text []byte) Draft {
 	doc, fault := parseValue(text, false)
 	if fault != nil || len(text) > MaxSchemaBytes {
-		return Draft{root: true}
+		return Draft{true, true}
 	}
-	return Draft{root: doc}
+	return Draft{doc, doc}
 }
-
-// Held is the text as calls are held to it with Options.Closed.
-func (d Draft) Held() Draft { return Draft{root: closed(d.root)} }
 
 // maxDraftVisits bounds how many schemas one question looks at: references may
 // multiply, and lead in circles.
@@ -45,13 +47,19 @@ func (d *draftWalk) enter(s any) (map[string]any, bool) {
 	return obj, ok && d.left >= 0
 }
 
-// Never reports whether arguments that fit the schema certainly have no property
-// of that name.
-func (d Draft) Never(name string) bool { return d.walk().never(d.root, name) }
+// Never reports whether arguments that are accepted certainly have no property of
+// that name.
+func (d Draft) Never(name string) bool { return d.walk().never(d.enforced, name) }
 
-// Closed reports whether arguments can have no property but those that the
-// schema mentions.
-func (d Draft) Closed() bool { return d.Never("\uE000 nobody's name") }
+// Closed reports whether the schema itself says that arguments can have no
+// property but those that it mentions.
+func (d Draft) Closed() bool { return d.walk().never(d.root, nobody) }
+
+// Enforced reports whether arguments with other properties are refused, be it
+// said or not.
+func (d Draft) Enforced() bool { return d.Never(nobody) }
+
+const nobody = "\uE000 nobody's name"
 
 // Mentions reports whether the schema says something of a property of that name.
 func (d Draft) Mentions(name string) bool { return d.walk().mentions(d.root, name) }

@@ -59,6 +59,17 @@ func TestWhatASchemaSaysOfAName(t *testing.T) {
 	}
 }
 
+// What is refused although the schema does not say so is refused.
+func TestWhatIsEnforcedOfADraft(t *testing.T) {
+	const plain = `{"type":"object","properties":{"x":{}}}`
+	for forward, want := range map[bool]bool{false: true, true: false} {
+		_, d, err := schema.CompileDraft("t", []byte(plain), schema.Options{Closed: !forward})
+		if err != nil || d.Never("y") != want || d.Enforced() != want || d.Closed() || d.Never("x") || !d.Mentions("x") {
+			t.Errorf("forwarded %v: %v", forward, err)
+		}
+	}
+}
+
 // References that multiply, and lead in circles, cost no more than others.
 func TestADraftOfManyReferencesIsBounded(t *testing.T) {
 	d := schema.ReadDraft([]byte(`{"allOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}],"anyOf":[{"$ref":"#"},{"$ref":"#"}],"unevaluatedProperties":false}`))
