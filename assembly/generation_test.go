@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/sidecall/sidecall/config"
@@ -20,9 +21,13 @@ func parsed(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// generationOf is what a config file makes, until the test ends.
+// generationOf is what a config file makes, until the test ends. It keeps nothing
+// on disk unless the text says so.
 func generationOf(t *testing.T, text string) *generation {
 	t.Helper()
+	if !strings.Contains(text, "store:") {
+		text += "\nstore: {memory: {}}\n"
+	}
 	g, err := newGeneration(parsed(t, text), surroundings{logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
