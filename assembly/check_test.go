@@ -88,7 +88,7 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, verify: {tool: look, args: {id: args.no}, done_when: "has(args.nr) && args.nr == 'args.nx'"}, input_schema: {properties: {no: {}}, additionalProperties: false}}`, ""},
 			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}}}`, "4:46: tools.a.http.path"}, // refused, though not by the schema
 			{aBackend + `  a: {backend: up, forward_undeclared: true, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}}}`, ""},
-			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}}`, ""}, // it names none
+			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}}`, ""},                                                                   // it names none
 			{aBackend + `  a: {backend: up, http: {method: GET, path: "/a/{id}"}, input_schema: {properties: {no: {}}, additionalProperties: true}}`, ""}, // it can have it
 		},
 

@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // exposable is a directory with every kind of file that a config may name, all of
 // them the user's own.
 func exposable(t *testing.T) (dir, path string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = harness.ShortDir(t)
 	for name, mode := range map[string]os.FileMode{
 		"secret": 0o600, "s.db": 0o600, "s.journal": 0o600, "tool": 0o755, "server": 0o755, "key.pem": 0o600, "cert.pem": 0o644,
 	} {

@@ -62,7 +62,7 @@ func (t *threads) has(pc uint32) bool {
 }
 
 func (t *threads) put(pc, start uint32) {
-	t.sparse[pc] = uint32(len(t.dense)) //nolint:gosec // below the length of a program
+	t.sparse[pc] = uint32(len(t.dense)) // below the length of a program
 	t.dense = append(t.dense, thread{pc, start})
 }
 
@@ -104,20 +104,14 @@ func (r *run) over(s string, leftmost bool) int {
 			if found >= 0 || r.fixed && at > 0 {
 				return found
 			}
-			if skipped := r.skip(s, at); skipped < 0 {
+			if at = r.skip(s, at, &before); at < 0 {
 				return -1
-			} else if skipped > at {
-				before, _ = utf8.DecodeLastRuneInString(s[:skipped])
-				at = skipped
 			}
 		}
-		char, width := rune(-1), 0
-		if at < len(s) {
-			char, width = utf8.DecodeRuneInString(s[at:])
-		}
+		char, width := charAt(s, at)
 		around := syntax.EmptyOpContext(before, char)
 		if found < 0 {
-			r.follow(&r.now, uint32(r.prog.Start), uint32(at), around) //nolint:gosec // indexes of what is in memory
+			r.follow(&r.now, uint32(r.prog.Start), uint32(at), around)
 		}
 		after := syntax.EmptyOp(0)
 		if width > 0 {
@@ -143,15 +137,21 @@ func (r *run) over(s string, leftmost bool) int {
 
 // after is what holds between a character and the one at an index.
 func (r *run) after(s string, at int, char rune) syntax.EmptyOp {
-	next := rune(-1)
-	if at < len(s) {
-		next, _ = utf8.DecodeRuneInString(s[at:])
-	}
+	next, _ := charAt(s, at)
 	return syntax.EmptyOpContext(char, next)
 }
 
+// charAt is the character at an index, and its bytes; -1 and none behind the end.
+func charAt(s string, at int) (char rune, width int) {
+	if at >= len(s) {
+		return -1, 0
+	}
+	return utf8.DecodeRuneInString(s[at:])
+}
+
 // skip returns where the next match can begin at the earliest; -1 for nowhere.
-func (r *run) skip(s string, at int) int {
+// before is the character before that.
+func (r *run) skip(s string, at int, before *rune) int {
 	if r.prefix == "" || r.fixed {
 		return at
 	}
@@ -161,6 +161,9 @@ func (r *run) skip(s string, at int) int {
 		return -1
 	}
 	r.steps += int64(ahead) / 16
+	if ahead > 0 {
+		*before, _ = utf8.DecodeLastRuneInString(s[:at+ahead])
+	}
 	return at + ahead
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ErrTooCostly: the steps of a meter are used up.
+// ErrTooCostly says that the steps of a meter are used up.
 var ErrTooCostly = errors.New("it takes more steps than it may")
 
 // Meter is what one piece of work may spend: the check of one call's arguments,

@@ -93,9 +93,9 @@ func TestSmallRequestsWaitForNoReceiver(t *testing.T) {
 		t.Errorf("a large one is let in: %v", err)
 	}
 	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes})
+	stalled, end := context.WithCancel(t.Context())
+	defer end()
 	for range 3 {
-		stalled, cancel := context.WithCancel(t.Context())
-		defer cancel()
 		stream, err := client.conn.NewStream(stalled, &grpc.StreamDesc{ClientStreams: true}, sidecallv1.ToolService_ExecuteTool_FullMethodName)
 		if err != nil || stream == nil {
 			t.Fatal(err)

@@ -222,7 +222,7 @@ func readAll(body io.Reader, declared, limit int64, room backend.Room) (text []b
 func ending(body io.Reader, read []byte) (text []byte, cut bool, err error) {
 	var one [1]byte
 	n, err := io.ReadFull(body, one[:])
-	if err == io.EOF { //nolint:errorlint // only the bare one is the end
+	if err == io.EOF { // only the bare one is the end
 		return read, false, nil
 	}
 	return read, n > 0, err

@@ -43,7 +43,7 @@ func newResolve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve [--id ID --as done|not_run --reason TEXT | --id ID --verify]",
 		Short: "List the calls of which nobody knows whether they ran, and settle them",
-		Long: resolveHelp,
+		Long:  resolveHelp,
 		Example: `  sidecall resolve
   sidecall resolve --id toolu_01 --conversation c1 --as done --reason "refund r-77 is in the ledger"
   sidecall resolve --id toolu_01 --conversation c1 --verify --args '{"order_id":"A-1","cents":500}'`,

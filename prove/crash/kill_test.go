@@ -246,7 +246,7 @@ func (p *kills) checkStart(t *testing.T, s *harness.Sidecar, k kill) {
 		return
 	}
 	state := execution.GetState()
-	wrong := false
+	var wrong bool
 	switch {
 	case k.left == nothing:
 		wrong = state != sidecallv1.ExecutionState_EXECUTION_STATE_UNSPECIFIED
