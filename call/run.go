@@ -102,7 +102,9 @@ func secretsOf(route *catalog.Route) output.Secrets {
 
 // afterFailure turns the last failure of the attempts into the error for the
 // model and the state of the record.
-func (c *call) afterFailure(failure *tool.Failure, report retry.Report) ending {
+func (c *call) afterFailure(last *tool.Failure, report retry.Report) ending {
+	own := *last // who failed may fail others in the same words
+	failure := &own
 	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
 	switch {
 	case failure.Evidence == tool.Definite:

@@ -33,7 +33,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 
 // unfitConns is how many connections in a row a request may find unfit. Each of
 // them is closed, and nothing was written to it.
-const unfitConns = 8
+const unfitConns = 64
 
 // exchange makes the request and reads the answer, following harmless
 // redirects.

@@ -140,7 +140,7 @@ func (w *wire) captured(req *http.Request, body func() (io.ReadCloser, error), i
 }
 
 // unfitConns is how many connections in a row a request may find unfit.
-const unfitConns = 8
+const unfitConns = 64
 
 var errUnfit = errors.New("on every open connection there was an answer that nobody had asked for, or its end")
 
