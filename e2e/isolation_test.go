@@ -23,16 +23,9 @@ import (
 // read its environment, and not leave anything running behind its back. The
 // sidecar runs as nobody here when the test runs as root, who could read it all.
 func TestACommandNeitherReadsTheSidecarNorOutlivesItsCall(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "sc") //nolint:usetesting // another user has no way into t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := openDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	binary, err := os.ReadFile(harness.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	copyBinary(t, dir)
 	socket := "unix://" + at("s.sock")
 	config := fmt.Sprintf(`
 listen: [%q]
@@ -44,10 +37,8 @@ tools:
   look: {backend: sh, effect: read_only, exec: {argv: [sh, -c, "tr '\\0' '\\n' </proc/$PPID/environ 2>&1; echo looked"]}}
   stray: {backend: sh, effect: read_only, exec: {argv: [sh, -c, "setsid sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'"]}}
 `, socket, at("s.db"))
-	for name, content := range map[string][]byte{"sidecall": binary, "c.yaml": []byte(config)} {
-		if err := os.WriteFile(at(name), content, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(at("c.yaml"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(context.Background(), at("sidecall"), "serve", "--config", at("c.yaml"), "--log-level", "debug")
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "E2E_SECRET=" + envSecret}

@@ -26,14 +26,7 @@ const nobody = 65_534
 func asNobody(t *testing.T, args ...string) (code int, said string) {
 	t.Helper()
 	// The binary stands where only its owner may be; this user gets one of its own.
-	binary := filepath.Join(openDir(t), "sidecall")
-	copied, err := os.ReadFile(harness.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(binary, copied, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	binary := copyBinary(t, openDir(t))
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -43,6 +36,17 @@ func asNobody(t *testing.T, args ...string) (code int, said string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// copyBinary copies the binary into a directory. Another process does that: one
+// that this process has open for writing while a test starts something is busy.
+func copyBinary(t *testing.T, dir string) string {
+	t.Helper()
+	binary := filepath.Join(dir, "sidecall")
+	if said, err := exec.CommandContext(t.Context(), "cp", harness.Binary(t), binary).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	return binary
 }
 
 // nameOfUser is how the system calls a user.
@@ -58,7 +62,15 @@ func nameOfUser(t *testing.T, uid int) string {
 // openDir is a directory that every user may enter.
 func openDir(t *testing.T) string {
 	t.Helper()
-	dir := harness.ShortDir(t)
+	dir, err := os.MkdirTemp("/tmp", "sc") //nolint:usetesting // another user has no way into t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

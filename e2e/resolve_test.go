@@ -162,7 +162,7 @@ func TestResolveAsDone(t *testing.T) {
 		}
 		table, said := resolve(t, s, 0)
 		says(t, table, "AGE", "act", "order-1", "call look")
-		says(t, said, "1 calls", "--as done|not_run")
+		says(t, said, "1 call.", "--as done|not_run")
 		wantUnknown(t, s, "order-1")
 
 		// Nobody is asked, so nothing is settled.

@@ -173,7 +173,7 @@ func TestServeRefusesWhatOnlyTheProgramCanCorrect(t *testing.T) {
 		},
 		"a request that is much too large": {
 			&sidecallv1.ExecuteToolRequest{ToolName: "act", ToolUseId: "t3", ArgumentsJson: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`},
-			codes.ResourceExhausted, "larger than max",
+			codes.ResourceExhausted, "limits.max_request_bytes",
 		},
 	} {
 		_, err := execute(t, s, c.req)

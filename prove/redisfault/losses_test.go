@@ -17,11 +17,16 @@ import (
 	"github.com/sidecall/sidecall/testkit/harness"
 )
 
-// scriptHash is the name under which a server knows a script of the store.
+// scriptHash is the name under which a server knows a script of the store, which
+// is made of several files as in its script.go.
 func scriptHash(tb testing.TB, name string) string {
 	tb.Helper()
+	parts := []string{"record.lua", name}
+	if name == "admit.lua" {
+		parts = []string{"record.lua", "succeeds.lua", name}
+	}
 	hash := sha1.New()
-	for _, part := range []string{"record.lua", name} {
+	for _, part := range parts {
 		text, err := os.ReadFile(filepath.Join(harness.Root(), "dedupe", "redisstore", part))
 		if err != nil {
 			tb.Fatal(err)
