@@ -8,14 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +27,7 @@ import (
 
 	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/ports"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/testkit/transcript"
 )
@@ -66,38 +64,11 @@ var root = sync.OnceValue(func() string {
 	}
 })
 
-// Ports below those that systems give to outgoing connections (RFC 6335: from
-// 49152; Linux: from 32768). A port from that range may be free now and belong
-// to some connection when the process that is to listen there starts.
-const firstPort, lastPort = 10_000, 32_767
-
-// givenPorts are those that FreePort has returned: the process that one is for
-// may be dead just now.
-var givenPorts sync.Map
-
-// FreePort returns a loopback address that nothing listens on now, that it has
-// not returned before, and that no connection takes before, or between two lives
-// of, the process that it is for.
+// FreePort returns a loopback address that nothing listens on now, and that nobody
+// takes before the test ends but the process that it is for.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	var last error
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1)))
-		if _, given := givenPorts.LoadOrStore(addr, nil); given {
-			continue
-		}
-		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
-		if err != nil {
-			last = err
-			continue
-		}
-		if err := listener.Close(); err != nil {
-			tb.Fatal(err)
-		}
-		return addr
-	}
-	tb.Fatalf("no free port: %v", last)
-	return ""
+	return ports.Free(tb, ports.First, ports.Last)
 }
 
 // Sidecar is a running sidecar.

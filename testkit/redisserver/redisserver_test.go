@@ -1,9 +1,7 @@
 package redisserver
 
 import (
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,23 +12,6 @@ func TestSettingsBecomeLines(t *testing.T) {
 	want := []string{`appendonly "yes"`, `client-output-buffer-limit "normal" "0"`, `save ""`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestAPortIsHeldByOne(t *testing.T) {
-	t.Parallel()
-	_, text, err := net.SplitHostPort(freePort(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, taken := range []int{port, port + busOffset} {
-		if _, err := hold(taken); err == nil {
-			t.Errorf("port %d is held twice", taken)
-		}
 	}
 }
 
