@@ -80,7 +80,7 @@ prove-short: deps ## The short form of it, a few minutes
 
 .PHONY: prove-counted
 prove-counted: deps ## What of the short form compares and counts, and needs no clock: as in make test
-	GO="$(GO)" $(GO) run ./prove -counted -together 2
+	GO="$(GO)" $(GO) run ./prove -counted
 
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory
