@@ -24,7 +24,7 @@ const (
 	width      = 48
 	duplicates = 4
 	// patience bounds one call, for a caller who asks again after each error.
-	patience = time.Minute
+	patience = 20 * time.Second
 )
 
 // workload makes calls of which each must run once, whatever the store suffers.
