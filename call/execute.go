@@ -78,10 +78,9 @@ func (c *call) resolve() *response {
 	if c.Impossible != nil {
 		return c.result().Refused(*c.Impossible, 0)
 	}
-	profiles := c.snapshot.Profiles
-	profile, ok := profiles.Find(c.Profile, c.Offered...)
+	profile, ok := c.profile()
 	if !ok {
-		return c.result().Refused(explain.UnknownProfile(c.Profile, profiles.Names(c.Offered...)), 0)
+		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
 	if c.route == nil {
 		if awaited := c.snapshot.MayHave(c.Tool); len(awaited) > 0 && profile.Allows(c.Tool) {

@@ -7,6 +7,12 @@ import (
 	"github.com/sidecall/sidecall/schema"
 )
 
+// profile is the one that the call gets of those that it may choose from; false
+// when it is none of them.
+func (c *call) profile() (catalog.Profile, bool) {
+	return c.snapshot.Profiles.Find(c.Profile, c.Offered...)
+}
+
 // offered are the tools that a profile may call, as suggestions see them.
 func (c *call) offered(profile catalog.Profile) []schema.Offered {
 	routes := c.snapshot.Routes(profile)
@@ -26,7 +32,7 @@ func offer(route *catalog.Route) schema.Offered {
 // could not look something up must not be told to pay. What nobody knows yet may
 // still be discovered.
 func (c *call) noStronger(alternatives []string) []string {
-	profile, _ := c.snapshot.Profiles.Find(c.Profile)
+	profile, _ := c.profile() // a call without one has failed long before
 	harmful := func(name string) bool {
 		route, ok := c.snapshot.Lookup(name)
 		return ok && (schema.Stronger(route.Tool.Effect, c.effect()) || !profile.Allows(name))

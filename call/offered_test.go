@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/testkit/calltest"
@@ -53,5 +54,25 @@ func TestAlternativesAreNoStrongerThanWhatFailed(t *testing.T) {
 	req.Profile = "narrow" // get_* only
 	if res := s.Call(req); calltest.Code(res) != tool.CodePermissionDenied || len(res.GetRecovery().GetAllowedAlternatives()) != 0 {
 		t.Errorf("get_order is nothing like pay: %v", res)
+	}
+}
+
+// What may be called instead is what the caller's listener offers, also to one that
+// names no profile: its first, not the default one.
+func TestAlternativesAreOfTheOfferedProfile(t *testing.T) {
+	program, err := interpret.Compile(interpret.Config{Errors: []interpret.Rule{
+		{When: "true", Code: tool.CodeNotFound, AllowedAlternatives: []string{"list_orders", "get_orders"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := calltest.Answers("none")
+	s := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, b, func(r *catalog.Route) { r.Program = program }),
+		calltest.NewRoute(t, "get_orders", tool.ReadOnly, b), calltest.NewRoute(t, "list_orders", tool.ReadOnly, b))
+	req := call.NewRequest("", calltest.Request("toolu_1", "get_order"))
+	req.Offered = []string{"narrow"} // get_* only; the default has every tool
+	res := s.Execute(t.Context(), req)
+	if got := res.GetRecovery().GetAllowedAlternatives(); !slices.Equal(got, []string{"get_orders"}) {
+		t.Errorf("%v may be called instead, want get_orders: %v", got, res)
 	}
 }
