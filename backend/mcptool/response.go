@@ -58,8 +58,11 @@ func readFitting(body io.Reader, limit int64, room backend.Room) (data []byte, f
 		case err != nil || size >= limit:
 			return all.Bytes(), true, err
 		case !backend.Fits(room, size, min(2*size, limit)):
-			more, _ := io.CopyN(io.Discard, body, 1) // or that was its end
-			return all.Bytes(), more == 0, nil
+			more, err := io.CopyN(io.Discard, body, 1)
+			if err == io.EOF { //nolint:errorlint // only the bare one is the end
+				err = nil
+			}
+			return all.Bytes(), more == 0, err
 		}
 	}
 }

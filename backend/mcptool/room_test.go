@@ -1,9 +1,11 @@
 package mcptool
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/sidecall/sidecall/backend"
 )
@@ -48,5 +50,15 @@ func TestAnAnswerIsReadAsFarAsThereIsRoom(t *testing.T) {
 	}
 	if data, _, err := readFitting(io.LimitReader(strings.NewReader(text), 1<<20), 1000, &none); err != nil || len(data) != 1000 {
 		t.Errorf("to its limit: %d bytes, %v", len(data), err)
+	}
+}
+
+// A connection that breaks where the room ends has broken all the same.
+func TestAnAnswerThatBreaksWhereTheRoomEnds(t *testing.T) {
+	none := allowance(0)
+	broken := io.MultiReader(strings.NewReader(strings.Repeat("x", backend.Uncounted)), iotest.ErrReader(io.ErrUnexpectedEOF))
+	data, whole, err := readFitting(broken, 1<<20, &none)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || len(data) != backend.Uncounted {
+		t.Errorf("%d bytes, whole %v, %v", len(data), whole, err)
 	}
 }
