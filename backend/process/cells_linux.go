@@ -105,7 +105,7 @@ func (c *cell) emptied() {
 	poll := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
 	text := make([]byte, 256)
 	for until := time.Now().Add(endPatience); ; {
-		n, _ := events.ReadAt(text, 0)
+		n, _ := events.ReadAt(text, 0) // what cannot be read does not say that nobody is left
 		left := time.Until(until)
 		if bytes.Contains(text[:n], []byte("populated 0")) || left <= 0 {
 			return

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// lead does nothing: there are no process groups here, and a program that
-// starts others has to end them itself.
+// lead refuses another user, and does nothing else: there are no process groups
+// here, and a program that starts others has to end them itself.
 func lead(_ *exec.Cmd, user *User) error {
 	if user != nil {
 		return errors.New("a program cannot be run as another user here")

@@ -46,7 +46,10 @@ func LookUpUser(text string) (*User, error) {
 		found.Groups = []uint32{found.GID}
 		return found, nil
 	}
-	return found, found.join(account)
+	if err := found.join(account); err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // join gives the user the groups of an account.
@@ -55,8 +58,11 @@ func (u *User) join(account *user.User) error {
 	if err != nil {
 		return fmt.Errorf("the groups of user %s cannot be read: %w", account.Username, err)
 	}
-	u.GID, _ = id(account.Gid)
-	u.Groups = []uint32{u.GID}
+	gid, isNumber := id(account.Gid)
+	if !isNumber {
+		return fmt.Errorf("the group of user %s has no number here: %s", account.Username, account.Gid)
+	}
+	u.GID, u.Groups = gid, []uint32{gid}
 	for _, text := range groups {
 		if gid, ok := id(text); ok && !slices.Contains(u.Groups, gid) {
 			u.Groups = append(u.Groups, gid)

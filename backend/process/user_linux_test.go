@@ -86,3 +86,16 @@ func TestAProgramRunsAsAnotherUser(t *testing.T) {
 		t.Errorf("nobody is told %q, %v", said, err)
 	}
 }
+
+// A group whose number no program can have must not leave it with the sidecar's own.
+func TestAnAccountWhoseGroupIsNoNumber(t *testing.T) {
+	account, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	account.Gid = "4294967295" // which means "unchanged" to the kernel
+	found := &User{}
+	if err := found.join(account); err == nil {
+		t.Errorf("the program gets the groups %d", found.Groups)
+	}
+}
