@@ -37,7 +37,9 @@ class ToolServiceStub:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
+                        limits.max_held_bytes has no room for it now; nothing
+                        was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -89,7 +91,9 @@ class ToolServiceServicer:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
+                        limits.max_held_bytes has no room for it now; nothing
+                        was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -193,7 +197,9 @@ class ToolService:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
+                        limits.max_held_bytes has no room for it now; nothing
+                        was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
