@@ -38,7 +38,7 @@ func Check(ctx context.Context, cfg *config.Config, known config.Problems, optio
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	if err := g.retire(ending); err != nil && options.Discover {
+	if err := g.retire(ending); err != nil && options.Discover { // else nothing has begun that could fail to end
 		found.add(config.RuleDiscovery, "a backend did not end: "+err.Error())
 	}
 	all := slices.Concat(known, found.found, file, cfg.NotEnforced(), found.warnings)

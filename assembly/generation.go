@@ -33,6 +33,7 @@ type generation struct {
 func newGeneration(cfg *config.Config, around surroundings) (*generation, error) {
 	found := &problems{config: cfg}
 	g := draw(cfg, around, found)
+	config.SortProblems(found.warnings) // a start says the first of them only
 	g.warnings = found.warnings
 	if err := found.err(); err != nil {
 		return nil, errors.Join(err, g.close(context.Background()))

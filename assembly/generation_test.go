@@ -1,10 +1,12 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,31 @@ func generationOf(t *testing.T, text string) *generation {
 		}
 	})
 	return g
+}
+
+// A start says the first of its warnings only, so they are in the order of the file.
+func TestTheWarningsOfAStartAreInOrder(t *testing.T) {
+	g := generationOf(t, `
+tools:
+  zap: {backend: web, effect: non_idempotent, http: {method: POST, path: /x}}
+backends:
+  web:
+    http:
+      base_url: "http://example.com"
+      headers:
+        X-Key-1: 0123456789abcdef
+        X-Key-2: 0123456789abcdeg
+        X-Key-3: 0123456789abcdeh
+        X-Key-4: 0123456789abcdei
+        X-Key-5: 0123456789abcdej
+`)
+	if len(g.warnings) < 6 {
+		t.Fatalf("too few: %v", g.warnings)
+	}
+	inOrder := slices.IsSortedFunc(g.warnings, func(a, b config.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	if !inOrder {
+		t.Errorf("not in the order of the file: %v", g.warnings)
+	}
 }
 
 // Whoever mends a file wants to read everything that is wrong with it, in the

@@ -2,6 +2,8 @@ package assembly
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/sidecall/sidecall/breaker"
@@ -101,8 +103,9 @@ func (g *guards) newBreaker(name string) *breaker.Breaker {
 func (g *guards) reconnected() {
 	g.breaker.Reset()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, of := range g.tools {
+	tools := slices.Collect(maps.Values(g.tools))
+	g.mu.Unlock()
+	for _, of := range tools { // each writes a line to the log: calls need not wait for that
 		of.breaker.Reset()
 	}
 }

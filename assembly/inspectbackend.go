@@ -165,13 +165,9 @@ func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *
 
 // findProgram looks for the file that a call would run.
 func findProgram(spec process.Spec) error {
-	cmd, err := spec.Prepare()
+	path, err := spec.Program()
 	if err != nil {
 		return err
-	}
-	path := cmd.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(spec.Dir, path)
 	}
 	info, err := os.Stat(path)
 	if err == nil && (info.IsDir() || info.Mode()&0o111 == 0) {

@@ -34,7 +34,7 @@ type secrets struct {
 }
 
 // set is what takes them out.
-func (s secrets) set() *redact.Set { return redact.New(append(s.known, s.literal...)...) }
+func (s secrets) set() *redact.Set { return redact.New(slices.Concat(s.known, s.literal)...) }
 
 // secretsOf are the secrets among what a backend is given: some servers echo
 // their request, some commands their environment.
@@ -96,7 +96,8 @@ func (s *secrets) value(name string, value config.Secret) {
 	}
 }
 
-// references takes what references stand for, unless it is a word or a place.
+// references takes what references to files stand for, and to variables of whose
+// name it is plain that they hold a secret.
 func (s *secrets) references(refs []config.Reference) {
 	for _, ref := range refs {
 		if ref.FromFile() || secretName.MatchString(ref.Name) {

@@ -25,7 +25,8 @@ type Sidecar struct {
 
 // Start starts the sidecar that a config describes; it takes the config over.
 // When it returns, calls are taken; the tools of backends that say themselves
-// which they have follow, and with them it is ready. Whoever starts a sidecar stops it, with Stop.
+// which they have follow, and with them it is ready. Whoever starts a sidecar stops
+// it, with Stop.
 //
 // An error in which errors.As finds config.Problems says that the config is
 // wrong. Any other says that something is not there which the sidecar needs: its
@@ -98,8 +99,8 @@ const closing = 5 * time.Second
 
 // Stop ends everything in the reverse order of its start: no new calls, calls in
 // flight to their end, at most until ctx ends, then their answers (2 s at the
-// most), then what they stood on (5 s at the most). The error says what did not end well, calls that were
-// cut off among it. A sidecar is stopped once.
+// most), then what they stood on (5 s at the most). The error says what did not end
+// well, calls that were cut off among it. A sidecar is stopped once.
 func (s *Sidecar) Stop(ctx context.Context) error {
 	began := time.Now()
 	var errs []error
