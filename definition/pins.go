@@ -115,7 +115,9 @@ func (p *Pins) read() error {
 	return nil
 }
 
-// write replaces the file whole, so that nobody reads half of it.
+// write replaces the file whole, so that nobody reads half of it. It is on the disk
+// before it has its name: a machine that loses its power must not find an empty one,
+// with which every tool would be believed anew.
 func (p *Pins) write() error {
 	if p.path == "" || p.unwritten {
 		return nil
@@ -126,7 +128,7 @@ func (p *Pins) write() error {
 		return err
 	}
 	_, err = temporary.Write(text)
-	err = errors.Join(err, temporary.Chmod(0o644), temporary.Close())
+	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), p.path)
 	}
