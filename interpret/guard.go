@@ -233,7 +233,7 @@ func matcher(call interpreter.InterpretableCall) (func(*interpreter.ExecutionFra
 		meter := meterOf(frame)
 		want := constant
 		if want == nil {
-			if !meter.Spend(int64(len(source)) * stepsToRead) {
+			if !meter.Spend(int64(len(source)) * pattern.StepsToRead) {
 				return types.WrapErr(meter.Err())
 			}
 			var err error
@@ -244,9 +244,6 @@ func matcher(call interpreter.InterpretableCall) (func(*interpreter.ExecutionFra
 		return match(want, meter, string(subject))
 	}, nil
 }
-
-// stepsToRead is what it takes to read one byte of a pattern, in steps.
-const stepsToRead = 64
 
 func match(want *pattern.Pattern, meter *pattern.Meter, subject string) ref.Val {
 	if most := int64(len(subject)+1) * int64(want.Size()); most <= quickSteps {

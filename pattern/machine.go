@@ -20,14 +20,16 @@ type machine struct {
 	runs sync.Pool // of *run: what a search needs is large for a large program
 }
 
+// newMachine compiles what was parsed before, as regexp.MustCompile does: one that
+// could not be compiled and matched nothing would let pass what must not match.
 func newMachine(text string) *machine {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return &machine{prog: &syntax.Prog{Inst: []syntax.Inst{{Op: syntax.InstFail}}}} // it was parsed before
+		panic(err)
 	}
 	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		return &machine{prog: &syntax.Prog{Inst: []syntax.Inst{{Op: syntax.InstFail}}}} // never
+		panic(err)
 	}
 	m := &machine{prog: prog, fixed: prog.StartCond()&syntax.EmptyBeginText != 0}
 	m.prefix, m.whole = prog.Prefix()

@@ -7,8 +7,9 @@
 // multiplies nested repetitions out. A few dozen bytes can stand for gigabytes,
 // and a megabyte of text keep a core for minutes. So here
 //
-//   - what an expression would compile to is counted before it is (Size), and
-//     bounded: MaxInstructions for one, an Allowance for those of one origin;
+//   - what an expression would compile to is counted before it is (Size, Measure),
+//     and bounded: by MaxInstructions for one, and by who compiles many for those
+//     of one origin;
 //   - matching takes steps that are counted (Meter), each about as long as any
 //     other, and ends when they are used up or the caller has left.
 //
@@ -30,6 +31,9 @@ const (
 	// longest repetition that is taken at all, 20,000 times, of a character or
 	// two; an instruction takes some 40 bytes.
 	MaxInstructions = 100_000
+	// StepsToRead is what it takes to read one byte of an expression, in the steps
+	// of a Meter. Whoever reads one that was just sent spends them.
+	StepsToRead = 64
 )
 
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.

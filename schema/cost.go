@@ -49,7 +49,7 @@ func own(s *jsonschema.Schema) (steps int64) {
 		}
 	}
 	if s.Format != nil && s.Format.Name == "regex" {
-		steps += stepsToRead
+		steps += pattern.StepsToRead
 	}
 	return steps
 }

@@ -123,25 +123,18 @@ func (d *declaration) follow(ref string, root map[string]any, seen map[string]bo
 	}
 	seen[pointer] = true
 	var at any = root
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
+	for _, token := range splitPointer(pointer) {
 		object, ok := at.(map[string]any)
-		if !ok {
-			d.open = true
-			return
+		if ok {
+			at, ok = object[token]
 		}
-		if at, ok = object[pointerTokens.Replace(token)]; !ok {
+		if !ok {
 			d.open = true
 			return
 		}
 	}
 	d.read(at, root, seen)
 }
-
-// pointerTokens undoes the escapes of a JSON pointer.
-var pointerTokens = strings.NewReplacer("~1", "/", "~0", "~")
 
 // inPlaceIn lists what a schema applies, or may apply, to the value itself.
 func inPlaceIn(s map[string]any) []any {

@@ -95,12 +95,9 @@ func (e *engine) compile(source string) (jsonschema.Regexp, error) {
 	return &expression{one.made, e.meter}, nil
 }
 
-// stepsToRead is what it takes to read one byte of an expression, in steps.
-const stepsToRead = 64
-
 // read says what is wrong with an expression, which is not compiled for that.
 func (e *engine) read(source string) error {
-	if e.meter != nil && !e.meter.Spend(int64(len(source))*stepsToRead) {
+	if e.meter != nil && !e.meter.Spend(int64(len(source))*pattern.StepsToRead) {
 		return e.meter.Err()
 	}
 	_, err := pattern.Measure(source)
