@@ -12,10 +12,7 @@ type Room interface {
 }
 
 // Fits takes room for a reply that grows from one size to another, in bytes. What
-// does not fit is not kept: the reply is cut there.
-func (i *Invocation) Fits(from, to int64) bool { return Fits(i.Room, from, to) }
-
-// Fits is Invocation.Fits of its room; nil is without a bound.
+// does not fit is not kept: the reply is cut there. A nil room is without a bound.
 func Fits(room Room, from, to int64) bool {
 	from, to = max(from, Uncounted), max(to, Uncounted)
 	return room == nil || from >= to || room.Take(to-from)

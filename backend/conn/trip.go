@@ -148,6 +148,10 @@ const (
 	Unfit
 )
 
+// MaxUnfit is how many connections in a row a request may find Unfit before it is
+// given up. Each of them is closed, and nothing was written to it.
+const MaxUnfit = 64
+
 // Fate tells what became of the trip. err is what RoundTrip returned.
 func (t *Trip) Fate(err error) Fate {
 	if t.watched != nil && (err == nil || t.kept && t.watched.closed.Load()) {

@@ -31,10 +31,6 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	return b.exchange(ctx, req, call)
 }
 
-// unfitConns is how many connections in a row a request may find unfit. Each of
-// them is closed, and nothing was written to it.
-const unfitConns = 64
-
 // exchange makes the request and reads the answer, following harmless
 // redirects.
 func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invocation) (backend.Reply, *tool.Failure) {
@@ -53,7 +49,7 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 			return backend.Reply{}, backend.Classify(ctx, err, trip.Wrote())
 		default:
 			disown(resp)
-			if unfit++; fate == conn.Unfit && unfit < unfitConns {
+			if unfit++; fate == conn.Unfit && unfit < conn.MaxUnfit {
 				continue
 			}
 			return backend.Reply{}, notSent(fate)

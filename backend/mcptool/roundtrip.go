@@ -139,15 +139,12 @@ func (w *wire) captured(req *http.Request, body func() (io.ReadCloser, error), i
 	return nil, errCaptured
 }
 
-// unfitConns is how many connections in a row a request may find unfit.
-const unfitConns = 64
-
 var errUnfit = errors.New("on every open connection there was an answer that nobody had asked for, or its end")
 
 // there sends a captured request and returns its answer. What is not one, and
 // whether anything was sent, goes to the capture.
 func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *capture) (*http.Response, error) {
-	for range unfitConns {
+	for range conn.MaxUnfit {
 		ctx, stop := context.WithCancel(req.Context())
 		trip, sent := conn.Trip{Right: c.right, Stop: stop}, new(sending)
 		resp, err := w.base.RoundTrip(req.WithContext(trip.Watch(sent.trace(ctx))))
