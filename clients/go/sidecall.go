@@ -155,8 +155,8 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Service is the generated client, for what has no method here: GetExecution
-// ("did it run?") and ReadOutput (pages of an output that
-// was cut; with the ConversationId of its call).
+// ("did it run?") and ReadOutput (pages of an output that was cut; with the
+// ConversationId of its call).
 func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
 
 // Operator returns the stub of the service for those who look after a sidecar:
