@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -26,69 +25,27 @@ const (
 	stateUnknown = sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
 )
 
-// place is where the owner of a claim is stopped.
-type place struct {
-	name string
-	at   failpoint.Name // empty: from outside, while the upstream holds the answer
-	// late: it goes on to send what it had not sent when it was stopped.
-	late bool
-	ran  bool // the upstream had done its work
-}
-
-var places = []place{
-	{name: "claim won, nothing sent", at: failpoint.ClaimWon},
-	{name: "on the way to the connection", at: failpoint.RequestUnsent},
-	// Between the last look at the lease and the first byte: the gap that nobody
-	// can close. The call is then late, and still not made twice.
-	{name: "lease checked, nothing sent", at: failpoint.RequestLeaving, late: true},
-	{name: "in the attempt", ran: true},
-	{name: "before the settlement", at: failpoint.SettlementUnsent, ran: true},
-}
-
 // An owner that is stopped past its lease, and then goes on, finds its call
 // decided by another sidecar, and neither repeats it nor overwrites its record.
 // What the other could not know, it says: that the call ran after all, or that
 // nothing was sent.
 func TestOwnerStoppedPastItsLease(t *testing.T) {
 	t.Parallel()
-	p := &stops{tally: newTally(), world: startWorld(t)}
+	p := &stops{stopping: newStopping(t, proof.Runs(4, 100))}
 	config := p.world.config(startRedis(t), shortLease)
 	p.other = harness.Start(t, config)
-	for i := range proof.Runs(4, 100) * len(places) {
-		p.runs = append(p.runs, stop{place: places[i%len(places)], run: i, tool: tools[i/len(places)%len(tools)]})
-	}
 	workers(t, 8, func(t *testing.T, _ int) {
 		owner := harness.New(t, config)
-		for i := p.next.Add(1) - 1; int(i) < len(p.runs); i = p.next.Add(1) - 1 {
-			p.one(t, owner, p.runs[i])
-		}
+		p.each(func(k stop) { p.one(t, owner, k) })
 	})
 	p.finish(t)
 }
 
 // stops is the proof.
 type stops struct {
-	*tally
-	world *world
+	*stopping
+
 	other *harness.Sidecar // gets the duplicates
-	runs  []stop
-	next  atomic.Int64
-}
-
-// stop is one run.
-type stop struct {
-	place
-	run  int
-	tool string
-}
-
-// givenBack says that nobody but the stopped owner can know that the call did
-// not run, and that it does know.
-func (k stop) givenBack() bool { return k.tool == act && !k.ran && !k.late }
-
-func (k stop) id() string { return fmt.Sprintf("stop-%d", k.run) }
-func (k stop) String() string {
-	return fmt.Sprintf("run %d: owner of %s stopped: %s", k.run, k.tool, k.name)
 }
 
 // one is one run: the owner stops, the other sidecar answers a duplicate, the
@@ -123,7 +80,11 @@ func (p *stops) one(t *testing.T, owner *harness.Sidecar, k stop) {
 	late := <-answers
 	p.judgeLate(t, k, late)
 	p.judgeRecord(t, k, before, duplicate, late)
-	p.judgeLedger(t, k)
+	want := 1
+	if k.tool == look && k.sent() {
+		want = 2 // reading twice harms nobody
+	}
+	p.judgeLedger(t, k, want)
 	p.add("stops", 1)
 }
 
@@ -131,28 +92,18 @@ func (p *stops) one(t *testing.T, owner *harness.Sidecar, k stop) {
 // comes when it goes on.
 func (p *stops) stopOwner(t *testing.T, owner *harness.Sidecar, k stop) (*errgroup.Group, chan *response) {
 	t.Helper()
-	var held *hold
-	if k.at == "" {
-		held = p.world.hold(k.id())
-	}
 	call, answers := new(errgroup.Group), make(chan *response, 1)
-	call.Go(func() error {
-		sending := p.sendHeld
-		if !k.ran && !k.late {
-			sending = send // there, that the claim ran out is what is to be said
-		}
-		answer, err := sending(t, owner, k.tool, k.id())
-		answers <- answer
-		return err
+	p.stopInside(t, owner, k, func() {
+		call.Go(func() error {
+			sending := p.sendHeld
+			if !k.sent() {
+				sending = send // there, that the claim ran out is what is to be said
+			}
+			answer, err := sending(t, owner, k.tool, k.id())
+			answers <- answer
+			return err
+		})
 	})
-	if held != nil {
-		held.await(t)
-		owner.Signal(syscall.SIGSTOP)
-	}
-	owner.AwaitStopped()
-	if held != nil {
-		close(held.open) // the answer lies in the socket when it goes on
-	}
 	return call, answers
 }
 
@@ -174,7 +125,7 @@ func (p *stops) judgeDuplicate(t *testing.T, k stop, answer *response) {
 func (p *stops) judgeLate(t *testing.T, k stop, answer *response) {
 	t.Helper()
 	switch {
-	case !k.ran && !k.late:
+	case !k.sent():
 		// Nothing was sent, and nothing is after the lease: it says so, to its
 		// caller and, where nobody took over, to the store.
 		if answer.GetError().GetCode() != "STORE_UNAVAILABLE" || answer.GetRecorded() && k.tool != act || answer.GetRecovery().GetAttempts() != 0 {
@@ -195,7 +146,7 @@ func (p *stops) judgeLate(t *testing.T, k stop, answer *response) {
 // judgeRecord compares the record before the owner went on with the one after.
 func (p *stops) judgeRecord(t *testing.T, k stop, before *sidecallv1.Execution, duplicate, late *response) {
 	t.Helper()
-	clearsUp, final := k.tool == act && (k.ran || k.late), stateDone
+	clearsUp, final := k.tool == act && k.sent(), stateDone
 	if k.givenBack() {
 		final = stateNotRun
 	}
@@ -238,32 +189,9 @@ func (p *stops) judgeRecord(t *testing.T, k stop, before *sidecallv1.Execution, 
 	}
 }
 
-// judgeLedger counts what really happened.
-func (p *stops) judgeLedger(t *testing.T, k stop) {
-	t.Helper()
-	want := 1
-	if k.tool == look && (k.ran || k.late) {
-		want = 2 // reading twice harms nobody
-	}
-	if n := p.world.ledger.Executions(k.id()); n != want {
-		p.broken(t, "%v: it was executed %d times, want %d", k, n, want)
-	}
-	if n := p.world.requests(k.id()); !k.ran && !k.late && n > 1 {
-		p.broken(t, "%v: it was sent %d times: its owner sent it after the lease", k, n)
-	}
-}
-
 func (p *stops) finish(t *testing.T) {
 	t.Helper()
-	executions := p.world.onDisk(t)
-	for _, k := range p.runs {
-		if n := executions[k.id()]; k.tool != look && n > 1 {
-			p.broken(t, "%v: the ledger holds it %d times", k, n)
-		}
-	}
-	if n := p.of("stops"); n != len(p.runs) {
-		p.broken(t, "%d of %d runs came to their end", n, len(p.runs))
-	}
+	p.judgeRuns(t)
 	proof.Report(t, proof.Row{
 		Fault: "owner stopped past its lease, then continued", Store: "redis", Runs: p.of("stops"), Violations: p.violations,
 		Figure: fmt.Sprintf("%d unknown to the duplicate, %d of them cleared up and %d given back by the late owner, %d taken over and not overwritten, %d not sent after the lease; %d claims too slow for the lease",

@@ -5,7 +5,6 @@ package crash
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,28 +21,18 @@ const endsAsRival = 3
 // write, claims, renews and settles nothing, and ends.
 func TestAStoppedOwnerIsSucceeded(t *testing.T) {
 	t.Parallel()
-	p := &successions{tally: newTally(), world: startWorld(t)}
+	p := &successions{stopping: newStopping(t, proof.Runs(3, 60))}
 	store := startRedis(t)
-	for i := range proof.Runs(3, 60) * len(places) {
-		p.runs = append(p.runs, stop{place: places[i%len(places)], run: i, tool: tools[i/len(places)%len(tools)]})
-	}
 	workers(t, 8, func(t *testing.T, worker int) {
 		config := fmt.Sprintf("instance: shop-%d\n", worker) + p.world.config(store, time.Hour)
 		owner, successor := harness.New(t, config), harness.New(t, config)
-		for i := p.next.Add(1) - 1; int(i) < len(p.runs); i = p.next.Add(1) - 1 {
-			p.one(t, owner, successor, p.runs[i])
-		}
+		p.each(func(k stop) { p.one(t, owner, successor, k) })
 	})
 	p.finish(t)
 }
 
 // successions is the proof.
-type successions struct {
-	*tally
-	world *world
-	runs  []stop
-	next  atomic.Int64
-}
+type successions struct{ *stopping }
 
 // one is one run: the owner stops, its successor starts and decides, the owner
 // goes on and ends.
@@ -76,7 +65,14 @@ func (p *successions) one(t *testing.T, owner, successor *harness.Sidecar, k sto
 	if err != nil || before.String() != after.String() {
 		p.broken(t, "%v: the record was %v and is %v, %v", k, before, after, err)
 	}
-	p.judgeLedger(t, k)
+	want := 1
+	switch {
+	case k.tool == look && k.sent():
+		want = 2 // reading twice harms nobody
+	case k.tool == act && !k.sent():
+		want = 0
+	}
+	p.judgeLedger(t, k, want)
 	p.add("stops", 1)
 }
 
@@ -84,23 +80,13 @@ func (p *successions) one(t *testing.T, owner, successor *harness.Sidecar, k sto
 // caller hears, if it hears anything.
 func (p *successions) stopOwner(t *testing.T, owner *harness.Sidecar, k stop) <-chan *response {
 	t.Helper()
-	var held *hold
-	if k.at == "" {
-		held = p.world.hold(k.id())
-	}
 	heard := make(chan *response, 1)
-	go func() { // ends with the process
-		answer, _ := send(t, owner, k.tool, k.id()) // it may end without an answer
-		heard <- answer
-	}()
-	if held != nil {
-		held.await(t)
-		owner.Signal(syscall.SIGSTOP)
-	}
-	owner.AwaitStopped()
-	if held != nil {
-		close(held.open) // the answer lies in the socket when it goes on
-	}
+	p.stopInside(t, owner, k, func() {
+		go func() { // ends with the process
+			answer, _ := send(t, owner, k.tool, k.id()) // it may end without an answer
+			heard <- answer
+		}()
+	})
 	return heard
 }
 
@@ -118,35 +104,9 @@ func (p *successions) judgeDecision(t *testing.T, k stop, answer *response, err 
 	}
 }
 
-// judgeLedger counts what really happened.
-func (p *successions) judgeLedger(t *testing.T, k stop) {
-	t.Helper()
-	want := 1
-	switch {
-	case k.tool == look && (k.ran || k.late):
-		want = 2 // reading twice harms nobody
-	case k.tool == act && !k.ran && !k.late:
-		want = 0
-	}
-	if n := p.world.ledger.Executions(k.id()); n != want {
-		p.broken(t, "%v: it was executed %d times, want %d", k, n, want)
-	}
-	if n := p.world.requests(k.id()); !k.ran && !k.late && n > 1 {
-		p.broken(t, "%v: it was sent %d times: its owner sent it although it was succeeded", k, n)
-	}
-}
-
 func (p *successions) finish(t *testing.T) {
 	t.Helper()
-	executions := p.world.onDisk(t)
-	for _, k := range p.runs {
-		if n := executions[k.id()]; k.tool != look && n > 1 {
-			p.broken(t, "%v: the ledger holds it %d times", k, n)
-		}
-	}
-	if n := p.of("stops"); n != len(p.runs) {
-		p.broken(t, "%d of %d runs ended", n, len(p.runs))
-	}
+	p.judgeRuns(t)
 	proof.Report(t, proof.Row{
 		Fault: "owner stopped, succeeded by the next process of its instance, then continued", Store: "redis",
 		Runs: p.of("stops"), Violations: p.violations,
