@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -10,17 +9,11 @@ import (
 // peerUID is the user of the process that opened the connection, when it did
 // (unix(7), SO_PEERCRED).
 func peerUID(conn *net.UnixConn) (uid uint32, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var found *unix.Ucred
-	var asked error
-	err = raw.Control(func(fd uintptr) {
-		found, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	return ofSocket(conn, func(fd int) (uint32, error) {
+		found, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil {
+			return 0, err
+		}
+		return found.Uid, nil
 	})
-	if err := errors.Join(err, asked); err != nil {
-		return 0, err
-	}
-	return found.Uid, nil
 }
