@@ -50,21 +50,20 @@ func (c *tally) add(t *testing.T, res *sidecallv1.ExecuteToolResponse, err error
 	}
 }
 
-// atOnce makes n calls at the same time.
-func atOnce(t *testing.T, s *harness.Sidecar, n int, arguments string) *tally {
+// atOnce makes n calls at the same time, and tells what came of each. It returns
+// at once; who waits for ended waits for all of them.
+func atOnce(t *testing.T, s *harness.Sidecar, n int, arguments string) (told *tally, ended *sync.WaitGroup) {
 	t.Helper()
-	told := &tally{}
-	var calls sync.WaitGroup
+	told, ended = &tally{}, &sync.WaitGroup{}
 	for i := range n {
-		calls.Go(func() {
+		ended.Go(func() {
 			res, err := s.Client.ExecuteTool(context.Background(), &sidecallv1.ExecuteToolRequest{
 				ToolUseId: fmt.Sprint("toolu_", i), ToolName: "act", ConversationId: "c1", TurnId: "t1", ArgumentsJson: arguments,
 			})
 			told.add(t, res, err)
 		})
 	}
-	calls.Wait()
-	return told
+	return told, ended
 }
 
 var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
@@ -114,13 +113,14 @@ func TestEndlessBodies(t *testing.T) {
 	t.Cleanup(bodies.Close)
 	s := start(t, up.URL, "/fault/endless")
 	const calls = 250
-	report(t, s, "250 endless bodies at once", calls, atOnce(t, s, calls, `{}`))
+	told, ended := atOnce(t, s, calls, `{}`)
+	ended.Wait()
+	report(t, s, "250 endless bodies at once", calls, told)
 }
 
 // Those that are let in are held until all the others have been told.
 func TestLargeArguments(t *testing.T) {
 	const calls = 400
-	var told tally
 	var atWork atomic.Int64
 	open := make(chan struct{})
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -129,16 +129,7 @@ func TestLargeArguments(t *testing.T) {
 	}))
 	t.Cleanup(up.Close)
 	s := start(t, up.URL, "/act")
-	arguments := `{"text":"` + strings.Repeat("x", 4<<20-1000) + `"}`
-	var all sync.WaitGroup
-	for i := range calls {
-		all.Go(func() {
-			res, err := s.Client.ExecuteTool(context.Background(), &sidecallv1.ExecuteToolRequest{
-				ToolUseId: fmt.Sprint("toolu_", i), ToolName: "act", ConversationId: "c1", TurnId: "t1", ArgumentsJson: arguments,
-			})
-			told.add(t, res, err)
-		})
-	}
+	told, ended := atOnce(t, s, calls, `{"text":"`+strings.Repeat("x", 4<<20-1000)+`"}`)
 	harness.WaitFor(t, "all calls to be at work or refused", func() bool {
 		return atWork.Load()+told.refused.Load()+told.other.Load() == calls
 	})
@@ -149,6 +140,6 @@ func TestLargeArguments(t *testing.T) {
 		t.Errorf("a small one is told %v, %v", small, err)
 	}
 	close(open)
-	all.Wait()
-	report(t, s, "400 arguments of 4 MiB at once", calls, &told)
+	ended.Wait()
+	report(t, s, "400 arguments of 4 MiB at once", calls, told)
 }
