@@ -85,6 +85,10 @@ type comparison struct {
 func (c *comparison) compare(t definition.Tool, now, before definition.Pin, seen bool) {
 	verdict := pinned{hash: now.Hash}
 	switch {
+	case !seen && len(t.Name) > definition.MaxName:
+		if c.host.config.Pin {
+			verdict.refused = fmt.Sprintf("its name has more than %d bytes, so it can have no pin", definition.MaxName)
+		}
 	case !seen:
 		c.fresh[t] = now
 	case before.Hash != now.Hash:

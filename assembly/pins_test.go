@@ -102,6 +102,27 @@ func TestPinsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// One name fills no file: a tool whose name is too long to be written down has no pin.
+func TestANameThatIsTooLongToBePinned(t *testing.T) {
+	for _, pin := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "p.pins")
+		g, _ := pinning(t, file, pin)
+		long := backend.Discovered{Name: strings.Repeat("n", 100_000)}
+		found := discover(t, g, long, named("reads"))
+		if len(found) != 2 || found["read"].Refused != "" {
+			t.Fatalf("pin %v: %v", pin, found)
+		}
+		for name, route := range found {
+			if name != "read" && (route.Refused != "") != pin {
+				t.Errorf("pin %v: it is refused because %q", pin, route.Refused)
+			}
+		}
+		if info, err := os.Stat(file); err != nil || info.Size() > 10_000 {
+			t.Errorf("pin %v: the file has %d bytes, %v", pin, info.Size(), err)
+		}
+	}
+}
+
 func TestWhereThePinsAre(t *testing.T) {
 	for text, want := range map[string]string{
 		"backends: {a: {mcp: {command: [x]}}}":                                 "./sidecall.pins",

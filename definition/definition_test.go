@@ -2,6 +2,7 @@ package definition_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -175,5 +176,39 @@ func TestPinsAreRemembered(t *testing.T) {
 		if _, err := definition.OpenPins(path); err == nil || !strings.Contains(err.Error(), "line ") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A server that renames its tools for ever fills neither the memory nor the file,
+// on which other backends rely at the next start.
+func TestAServerThatRenamesItsToolsFillsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.pins")
+	pins, err := definition.OpenPins(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for list := range 4 {
+		fresh := map[definition.Tool]definition.Pin{}
+		for n := range 10_000 {
+			fresh[definition.Tool{Backend: "noisy", Name: fmt.Sprintf("tool_%d_%d", list, n)}] = definition.Pin{Hash: "sha256:" + strings.Repeat("0", 64)}
+		}
+		if err := pins.Remember(fresh); err != nil {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("there is no bound")
+	}
+	other := definition.Tool{Backend: "calm", Name: "read"}
+	if err := pins.Remember(map[definition.Tool]definition.Pin{other: {Hash: "sha256:" + strings.Repeat("1", 64)}}); err != nil {
+		t.Errorf("another backend: %v", err)
+	}
+	again, err := definition.OpenPins(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, err := again.Known([]definition.Tool{other, {Backend: "noisy", Name: "tool_0_0"}}); err != nil || len(known) != 2 {
+		t.Errorf("what was remembered before is lost: %v, %v", known, err)
 	}
 }

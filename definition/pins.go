@@ -17,8 +17,17 @@ import (
 	"sync"
 )
 
-// maxFile bounds the file of pins, in bytes.
-const maxFile = 32 << 20
+// Servers choose the names of their tools, and may choose others for ever; the file
+// is one for all backends, and has to be read at the next start.
+const (
+	// MaxName bounds the name of a tool that has a pin, in bytes.
+	MaxName = 256
+	// maxPins bounds the pins of one backend: twice as many as the tools that a
+	// server may list.
+	maxPins = 20_000
+	// maxFile bounds the file of pins, in bytes.
+	maxFile = 32 << 20
+)
 
 // Tool names a tool: its backend, and what that calls it.
 type Tool struct{ Backend, Name string }
@@ -76,16 +85,40 @@ func (p *Pins) Known(tools []Tool) (map[Tool]Pin, error) {
 	return known, err
 }
 
-// Remember writes pins down, in the place of others of the same tools. After an
-// error they are remembered until the process ends.
+// Remember writes pins down, in the place of others of the same tools. When the file
+// cannot be written they are remembered until the process ends; when there are too
+// many, none of them is.
 func (p *Pins) Remember(pins map[Tool]Pin) error {
 	if len(pins) == 0 {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.Copy(p.known, pins)
-	return p.write()
+	next := maps.Clone(p.known)
+	maps.Copy(next, pins)
+	if err := bounded(next); err != nil {
+		return err
+	}
+	text := format(next)
+	if len(text) > maxFile {
+		return fmt.Errorf("it would be larger than %d bytes", maxFile)
+	}
+	p.known = next
+	return p.write(text)
+}
+
+// bounded says of which backend there are too many pins.
+func bounded(known map[Tool]Pin) error {
+	of := make(map[string]int)
+	for t := range known {
+		of[t.Backend]++
+	}
+	for backend, n := range of {
+		if n > maxPins {
+			return fmt.Errorf("the backend %s would have more than %d lines: remove those of tools that are gone", backend, maxPins)
+		}
+	}
+	return nil
 }
 
 func (p *Pins) read() error {
@@ -118,11 +151,10 @@ func (p *Pins) read() error {
 // write replaces the file whole, so that nobody reads half of it. It is on the disk
 // before it has its name: a machine that loses its power must not find an empty one,
 // with which every tool would be believed anew.
-func (p *Pins) write() error {
+func (p *Pins) write(text []byte) error {
 	if p.path == "" || p.unwritten {
 		return nil
 	}
-	text := format(p.known)
 	temporary, err := os.CreateTemp(filepath.Dir(p.path), filepath.Base(p.path)+".*")
 	if err != nil {
 		return err
