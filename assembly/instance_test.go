@@ -6,10 +6,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 func TestInstance(t *testing.T) {
@@ -72,12 +72,7 @@ func TestGone(t *testing.T) {
 		t.Error("another process of the same number is taken for it")
 	}
 	signal(syscall.SIGKILL)
-	for deadline := time.Now().Add(time.Minute); !gone(child); {
-		if time.Now().After(deadline) {
-			t.Fatal("killed, and not waited for yet, it is not gone")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	harness.WaitFor(t, "one that was killed, and not waited for, to be gone", func() bool { return gone(child) })
 	_ = cmd.Wait() // it was killed
 	if !gone(child) {
 		t.Error("killed, it is not gone")

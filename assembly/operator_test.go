@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -50,22 +49,11 @@ func services(t *testing.T, address string) string {
 	return fmt.Sprint(res.GetListServicesResponse().GetService())
 }
 
-// freePort is an address that nothing listened on just now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // withLostCall runs a sidecar, with more of a config, in which the call order-1 of
 // the tool pay is of unknown outcome.
 func withLostCall(t *testing.T, dir, more string) (agents []string, log *transcript.Transcript) {
 	t.Helper()
-	agents = []string{"unix://" + filepath.Join(dir, "s.sock"), "tcp://" + freePort(t)}
+	agents = []string{"unix://" + filepath.Join(dir, "s.sock"), "tcp://" + harness.FreePort(t)}
 	log = &transcript.Transcript{}
 	s := started(t, parsed(t, fmt.Sprintf(`
 listen: [%q, %q]
