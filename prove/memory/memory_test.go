@@ -86,15 +86,20 @@ func peak(t *testing.T, pid int) int64 {
 	return kilobytes << 10
 }
 
-func report(t *testing.T, s *harness.Sidecar, fault string, runs int, told *tally) {
+// report is the row of a proof; sent is how many requests its upstream had.
+func report(t *testing.T, s *harness.Sidecar, fault string, runs int, told *tally, sent int64) {
 	t.Helper()
 	violations, memory := int(told.other.Load()), peak(t, s.PID())
 	if memory > most || told.worked.Load() == 0 {
 		violations++
 	}
+	if sent != told.worked.Load() {
+		violations++
+		t.Errorf("%d calls worked, and %d were sent", told.worked.Load(), sent)
+	}
 	proof.Report(t, proof.Row{
 		Fault: fault, Store: "embedded", Runs: runs, Violations: violations,
-		Figure: fmt.Sprintf("peak %d MiB of RSS; %d worked, %d refused, nothing sent", memory>>20, told.worked.Load(), told.refused.Load()),
+		Figure: fmt.Sprintf("peak %d MiB of RSS; %d worked, %d refused and not sent", memory>>20, told.worked.Load(), told.refused.Load()),
 	})
 }
 
@@ -108,14 +113,18 @@ func start(t *testing.T, base, path string) *harness.Sidecar {
 
 func TestEndlessBodies(t *testing.T) {
 	bodies := upstream.New(upstream.NewLedger())
-	up := httptest.NewServer(bodies)
+	var sent atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent.Add(1)
+		bodies.ServeHTTP(w, r)
+	}))
 	t.Cleanup(up.Close)
 	t.Cleanup(bodies.Close)
 	s := start(t, up.URL, "/fault/endless")
 	const calls = 250
 	told, ended := atOnce(t, s, calls, `{}`)
 	ended.Wait()
-	report(t, s, "250 endless bodies at once", calls, told)
+	report(t, s, "250 endless bodies at once", calls, told, sent.Load())
 }
 
 // Those that are let in are held until all the others have been told.
@@ -141,5 +150,5 @@ func TestLargeArguments(t *testing.T) {
 	}
 	close(open)
 	ended.Wait()
-	report(t, s, "400 arguments of 4 MiB at once", calls, told)
+	report(t, s, "400 arguments of 4 MiB at once", calls, told, atWork.Load())
 }
