@@ -50,6 +50,7 @@ type RivalError struct {
 	Other    Who
 }
 
+// Error names the other process, and what to do about it.
 func (e *RivalError) Error() string {
 	return fmt.Sprintf("another process runs as instance %q (%v): set `instance` to a name that no other sidecar on this store has", e.Instance, e.Other)
 }
