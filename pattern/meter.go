@@ -62,8 +62,5 @@ func (m *Meter) look() bool {
 // its context; nil while it runs.
 func (m *Meter) Err() error { return m.err }
 
-// Left is how many steps are left.
-func (m *Meter) Left() int64 { return max(m.left, 0) }
-
 // Spent is how many steps were taken.
 func (m *Meter) Spent() int64 { return m.whole - m.left }
