@@ -137,7 +137,7 @@ func (c *call) about() interpret.Subject {
 }
 
 // end describes the result for telemetry.
-func (c *call) end(ctx context.Context, res *response) telemetry.CallEnd {
+func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 	end := telemetry.CallEnd{
 		Outcome:  "ok",
 		Code:     tool.Code(res.GetError().GetCode()),
@@ -148,9 +148,8 @@ func (c *call) end(ctx context.Context, res *response) telemetry.CallEnd {
 		Notes:    c.notes,
 		Err:      c.cause,
 		Stack:    c.stack,
-	}
-	if c.tried.sent > 0 && ctx.Err() != nil {
-		end.CallerLeft = true
+
+		CallerLeft: c.tried.sent > 0 && caller.Err() != nil,
 	}
 	switch {
 	case res.GetReplayed():

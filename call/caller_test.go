@@ -1,8 +1,11 @@
 package call_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +85,36 @@ func TestACallerThatLeavesThrowsNoResultAway(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestTheLogSaysWhoHasLeft, and of nobody who still waits: neither for a result nor
+// for a tool whose own time is over.
+func TestTheLogSaysWhoHasLeft(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.ReadOnly, tool.NonIdempotent} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := calltest.New(t, calltest.NewRoute(t, "quick", effect, takes(time.Millisecond)),
+				calltest.NewRoute(t, "late", effect, takes(time.Hour)),
+				calltest.NewRoute(t, "steady", effect, takes(400*time.Millisecond)))
+			logged(s, t, slog.NewTextHandler(&log, nil))
+			s.Call(calltest.Request("toolu_quick", "quick"))
+			s.Call(calltest.Request("toolu_late", "late"))
+			if strings.Contains(log.String(), "caller_left") || strings.Count(log.String(), "attempts=") != 2 {
+				t.Errorf("%s: nobody has left:\n%s", effect, log.String())
+			}
+			for _, how := range waysToLeave {
+				log.Reset()
+				leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_"+how, "steady"))
+				time.Sleep(time.Second)
+				if how == "deadline" && effect == tool.ReadOnly { // it was answered in time
+					continue
+				}
+				if !strings.Contains(log.String(), "caller_left=true") {
+					t.Errorf("%s, %s: its caller has left:\n%s", effect, how, log.String())
+				}
+			}
+		})
 	}
 }
 

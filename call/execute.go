@@ -38,11 +38,12 @@ func (e *Executor) Execute(ctx context.Context, req Request) *response {
 // result that ends it.
 func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	ctx, c.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
+	caller := ctx // its end, and not that of the call, says that the caller has left
 	defer func() {
 		if p := recover(); p != nil {
-			res = e.afterBug(ctx, c, p)
+			res = e.afterBug(caller, c, p)
 		}
-		e.tell(ctx, c, res)
+		e.tell(caller, c, res)
 	}()
 	defer c.leave()
 	c.load.Of(e.Bytes)
@@ -153,13 +154,13 @@ func (c *call) leave() {
 
 // tell counts and logs a call that has its result. A bug there must not take the
 // result with it, nor the process: a call of a batch has no other net.
-func (e *Executor) tell(ctx context.Context, c *call, res *response) {
+func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	c.trace.End(ctx, c.end(ctx, res))
+	c.trace.End(caller, c.end(caller, res))
 }
 
 // afterBug makes a result of a panic in the pipeline, and settles the claim, if
