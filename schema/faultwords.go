@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/tool"
@@ -46,7 +47,7 @@ func (f *fault) violation(toolName, raw string) tool.Error {
 }
 
 // locate finds the character at fault, and narrows the expectation when the
-// fault is inside a string, a number or a literal.
+// fault is inside a string or a number.
 func (f *fault) locate(raw string) {
 	f.offset = min(f.offset, len(raw))
 	if errors.Is(f.err, errEndOfInput) {
@@ -54,6 +55,9 @@ func (f *fault) locate(raw string) {
 	}
 	if errors.Is(f.err, io.ErrUnexpectedEOF) {
 		f.offset = len(raw)
+	}
+	if strings.Contains(f.err.Error(), "in literal") {
+		f.offset = wordStart(raw, f.offset)
 	}
 	inString := strings.Contains(f.err.Error(), "in string")
 	if !inString { // the decoder may point before blanks and the separator
@@ -71,8 +75,6 @@ func (f *fault) locate(raw string) {
 		f.expected = "both halves of a surrogate pair"
 	case inString || errors.Is(f.err, io.ErrUnexpectedEOF) && openString(before):
 		f.expected = stringExpectation(f.found, f.offset == len(raw))
-	case strings.Contains(f.err.Error(), "in literal"):
-		f.expected = "true, false or null"
 	case strings.Contains(f.err.Error(), "in number"):
 		f.expected = "a digit"
 	}
@@ -87,6 +89,13 @@ func (f *fault) notUTF8(raw string) bool {
 // loneSurrogate is the escape of half a character beyond U+FFFF (RFC 8259
 // section 7). Doubled, its backslash would stand in the text.
 var loneSurrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
+
+// wordStart is where the word begins that stands around offset. The decoder takes a
+// word for true, false or null by its first letter: what it lacks of them is
+// seldom what was meant.
+func wordStart(text string, offset int) int {
+	return len(strings.TrimRight(text[:offset], "abcdefghijklmnopqrstuvwxyz"))
+}
 
 // blanks is the length of the white space that text begins with.
 func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " \t\r\n")) }
@@ -145,6 +154,8 @@ func (f *fault) advice(raw string) string {
 		return "Write true, false and null in lower case"
 	case strings.HasPrefix(rest, "nan"), strings.HasPrefix(rest, "undefined"), strings.HasPrefix(rest, "infinity"):
 		return "Send a number or null: JSON has no NaN, Infinity or undefined"
+	case unicode.IsLetter(f.found) && strings.HasPrefix(f.expected, "a value"):
+		return "Put text in double quotes: only numbers, true, false and null stand without"
 	case f.found < ' ':
 		return `Escape the control character, a line break as \n`
 	case f.found == '\\':
