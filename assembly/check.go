@@ -22,14 +22,15 @@ type CheckOptions struct {
 // compiles and hurts all the same, and what works here and fails at a provider.
 // It builds what Start would build and, but for Discover, starts nothing.
 func Check(ctx context.Context, cfg *config.Config, known config.Problems, options CheckOptions) []config.Problem {
-	around := surroundings{logger: slog.New(slog.DiscardHandler), version: options.Version}
+	heard := newHearsay()
+	around := surroundings{logger: slog.New(heard), version: options.Version}
 	found := &problems{config: cfg, known: known}
 	g := draw(cfg, around, found)
 	lint(cfg, found)
 	found.warnings = append(found.warnings, exposed(cfg)...)
 	file := cfg.Warnings()
 	if options.Discover && len(known) == 0 && len(found.found) == 0 {
-		if ask(ctx, g, found) {
+		if ask(ctx, g, heard, found) {
 			file = cfg.WarningsAmong(g.tools.Snapshot().Names())
 			found.warnings = slices.DeleteFunc(found.warnings, func(p config.Problem) bool {
 				return p.Rule == config.RuleEffectUnsaid && below(p.Path, "backends")

@@ -12,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // answer is what a backend first says of its tools.
@@ -21,16 +22,20 @@ type answer struct {
 }
 
 // ask asks every backend that finds its tools itself which they are, until ctx
-// ends, and holds what the file says of them against that. It reports whether
-// all have answered.
-func ask(ctx context.Context, g *generation, found *problems) (all bool) {
+// ends, and holds what the file says of them against that. Of one that cannot be
+// asked it tells what was heard of it. It reports whether all have answered.
+func ask(ctx context.Context, g *generation, heard hearsay, found *problems) (all bool) {
 	g.tools.Set(catalog.ConfigSource, g.declared)
 	answers := askAll(ctx, g.hosts)
 	all = true
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		if err := answers[name].err; err != nil {
 			all = false
-			found.add(config.RuleDiscovery, "it cannot be asked for its tools: "+g.hosts[name].secrets.Replace(err.Error()), "backends", name)
+			why := err.Error()
+			if wrote := heard.from(name); wrote != "" {
+				why += "; it wrote: " + wrote
+			}
+			found.add(config.RuleDiscovery, "it cannot be asked for its tools: "+g.hosts[name].ownWords(why), "backends", name)
 			continue
 		}
 		hear(g, g.hosts[name], answers[name].tools, found)
@@ -74,7 +79,7 @@ func askAll(ctx context.Context, hosts map[string]*host) map[string]answer {
 		select {
 		case answers[name] = <-first: // it was in time
 		default:
-			answers[name] = answer{err: errors.New("it did not answer in time")}
+			answers[name] = answer{err: errors.New("it did not answer in time: --timeout gives it more")}
 		}
 	}
 	return answers
@@ -93,8 +98,12 @@ func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
 	}
 	if len(unsaid) > 0 {
 		slices.Sort(unsaid)
-		found.add(config.RuleEffect, fmt.Sprintf("of %d tools nobody says what repeating them does, so they count as non_idempotent: %s; write effects",
-			len(unsaid), strings.Join(unsaid, ", ")), at...)
+		them, count := "them", "they count"
+		if len(unsaid) == 1 {
+			them, count = "it", "it counts"
+		}
+		found.add(config.RuleEffect, fmt.Sprintf("of %s nobody says what repeating %s does, so %s as non_idempotent: %s; write effects",
+			tool.Count(len(unsaid), "tool"), them, count, strings.Join(unsaid, ", ")), at...)
 	}
 	for _, entry := range h.config.Unmatched(names) {
 		found.add(config.RuleUnmatched, fmt.Sprintf("the backend has no tool like %q", entry.Name), append(slices.Clone(at), entry.Path...)...)

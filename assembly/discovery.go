@@ -66,6 +66,11 @@ func (d *discovery) wait() { d.running.Wait() }
 // maxReason bounds what is told of a backend that is down, in characters.
 const maxReason = 1000
 
+// ownWords are words of a backend about itself, safe to be told and bounded.
+func (h *host) ownWords(text string) string {
+	return tool.Shorten(output.Disarm(h.secrets.Replace(output.Clean([]byte(text)))), maxReason)
+}
+
 // tellComplete says that the first discovery is over, if it is.
 func (d *discovery) tellComplete() {
 	if d.tools.Snapshot().Discovered() {
@@ -79,7 +84,7 @@ func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	if err != nil {
 		h.logger.Warn("backend down", "backend", h.name, "error", err)
 		h.lost = true
-		d.tools.SetDown(h.name, tool.Shorten(output.Disarm(h.secrets.Replace(output.Clean([]byte(err.Error())))), maxReason))
+		d.tools.SetDown(h.name, h.ownWords(err.Error()))
 		return
 	}
 	if h.lost {

@@ -21,13 +21,18 @@ type finder struct {
 
 	tools  []backend.Discovered
 	err    error
+	wrote  []string // to its standard error, before
 	silent func()
 	spoken *sync.WaitGroup
 	left   chan struct{}
+	log    *slog.Logger
 }
 
 func (s *finder) Run(ctx context.Context, update func([]backend.Discovered, error)) {
 	defer close(s.left)
+	for _, line := range s.wrote {
+		s.log.Info("the MCP server wrote to its standard error", "line", line)
+	}
 	if s.silent != nil {
 		s.spoken.Wait()
 		s.silent()
@@ -58,14 +63,15 @@ func TestWhatDiscoveryFinds(t *testing.T) {
 		t.Fatal(known)
 	}
 	found := &problems{config: cfg}
-	g := draw(cfg, surroundings{logger: slog.New(slog.DiscardHandler)}, found)
+	heard := newHearsay()
+	g := draw(cfg, surroundings{logger: slog.New(heard)}, found)
 	defer func() { _ = g.close(t.Context()) }()
 	ctx, timeIsUp := context.WithCancel(t.Context())
 	defer timeIsUp()
 	servers := map[string]*finder{
 		"files": {tools: []backend.Discovered{{Name: "read"}, {Name: "write"}, {Name: "move"}, {Name: "append"}, {Name: "secret"}, {Name: "broken", InputSchema: []byte(`{"type":"string"}`)}}},
-		"down":  {err: errors.New("connection refused")},
-		"slow":  {silent: timeIsUp},
+		"down":  {err: errors.New("the server process ended"), wrote: []string{"Traceback", "throw err;", "", "Error: no module \x1b[1mledger", "    at load", "{", "code: 1", "}", "Node.js"}},
+		"slow":  {silent: timeIsUp, wrote: []string{"Listening on port 3000"}},
 		"trusted": {tools: []backend.Discovered{
 			{Name: "list", Claimed: true, Effect: tool.ReadOnly}, {Name: "pay"}, {Name: "f_read", Claimed: true, Effect: tool.ReadOnly},
 		}},
@@ -74,9 +80,10 @@ func TestWhatDiscoveryFinds(t *testing.T) {
 	spoken.Add(len(servers) - 1)
 	for name, s := range servers {
 		s.left, s.spoken, s.Backend = make(chan struct{}), &spoken, g.hosts[name].Backend
+		s.log = g.hosts[name].logger.With("backend", name)
 		g.hosts[name].Backend = s
 	}
-	if ask(ctx, g, found) {
+	if ask(ctx, g, heard, found) {
 		t.Error("all have answered, though two have not")
 	}
 	for name, s := range servers {
@@ -87,9 +94,13 @@ func TestWhatDiscoveryFinds(t *testing.T) {
 		}
 	}
 	for rule, want := range map[config.Rule][]string{
-		config.RuleEffect:    {"3 tools nobody says what repeating them does, so they count as non_idempotent: f_append, f_broken, f_write;", "1 tools nobody says what repeating them does, so they count as non_idempotent: pay;"},
+		config.RuleEffect:    {"3 tools nobody says what repeating them does, so they count as non_idempotent: f_append, f_broken, f_write;", "1 tool nobody says what repeating it does, so it counts as non_idempotent: pay;"},
 		config.RuleUnmatched: {`"none_*"`, `"gone"`, `"red"`, `"mv"`},
-		config.RuleDiscovery: {"down: it cannot be asked for its tools: connection refused", "slow: it cannot be asked for its tools: it did not answer in time", `files: it has a tool that cannot be used: `, "trusted: "},
+		config.RuleDiscovery: {
+			"down: it cannot be asked for its tools: the server process ended; it wrote: throw err; | Error: no module ledger | { | code: 1 | } | Node.js",
+			"slow: it cannot be asked for its tools: it did not answer in time: --timeout gives it more; it wrote: Listening on port 3000",
+			`files: it has a tool that cannot be used: `, "trusted: ",
+		},
 	} {
 		var said []string
 		for _, p := range found.warnings {

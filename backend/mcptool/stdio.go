@@ -86,8 +86,12 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 		gone:    make(chan struct{}),
 	}
 	stderr := parent[2]
-	go logLines(stderr, p.log)
-	go c.reap(stderr)
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		logLines(stderr, p.log)
+	}()
+	go c.reap(stderr, logged)
 	p.conn = c
 	return c, nil
 }
@@ -131,8 +135,9 @@ func (c *pipeConn) Close() error {
 }
 
 // reap waits for the process, ends it when the connection is closed, and ends
-// what it leaves behind.
-func (c *pipeConn) reap(stderr *os.File) {
+// what it leaves behind. Why it ended mostly stands in its standard error, so that is
+// logged before anybody hears of the end.
+func (c *pipeConn) reap(stderr *os.File, logged <-chan struct{}) {
 	exited := make(chan struct{})
 	go func() {
 		c.exit = c.cmd.Wait()
@@ -169,6 +174,7 @@ func (c *pipeConn) reap(stderr *os.File) {
 	default:
 		_ = c.out.SetReadDeadline(deadline)
 	}
+	<-logged
 	close(c.gone)
 }
 
