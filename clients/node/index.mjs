@@ -28,7 +28,7 @@ import { fileURLToPath } from 'node:url'
 import grpc from '@grpc/grpc-js'
 import protoLoader from '@grpc/proto-loader'
 
-import { callFields, checked, object, text, waitFields, WrongField } from './request.mjs'
+import { address, callFields, checked, listed, object, text, waitFields, WrongField } from './request.mjs'
 
 export { WrongField }
 
@@ -88,7 +88,7 @@ export class Client {
     const { credentials = grpc.credentials.createInsecure(), channel = {} } = checked(options, optionFields)
     /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput (with the
      * conversationId of its call). */
-    this.stub = new ToolService(target.replace(/^tcp:\/\//, ''), credentials, {
+    this.stub = new ToolService(address(target), credentials, {
       // There is one retry layer, and it is in the sidecar.
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
@@ -108,7 +108,7 @@ export class Client {
    * @param {Wait} [wait]
    */
   async executeTool(call, identity = {}, wait = {}) {
-    return this.#unary('executeTool', { ...checked(identity, fields), ...checked(object(call, 'call'), fields) }, wait)
+    return this.#unary('executeTool', { ...checked(object(identity, 'identity'), fields), ...checked(object(call, 'call'), fields) }, wait)
   }
 
   /**
@@ -119,8 +119,8 @@ export class Client {
    * @param {Wait} [wait]
    */
   async executeTools(calls, identity = {}, wait = {}) {
-    if (calls.length === 0) return []
-    const shared = checked(identity, fields)
+    if (listed(calls).length === 0) return []
+    const shared = checked(object(identity, 'identity'), fields)
     const sent = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), fields, `calls[${i}]`) }))
     const { results } = await this.#unary('executeTools', { calls: sent }, wait)
     const got = JSON.stringify(results.map((r) => r.toolUseId))
@@ -152,7 +152,7 @@ export class Client {
   }
 
   #unary(method, request, wait) {
-    const { rpcTimeout, signal } = checked(wait, waitFields)
+    const { rpcTimeout, signal } = checked(object(wait, 'wait'), waitFields)
     signal?.throwIfAborted()
     const options = rpcTimeout === undefined ? {} : { deadline: Date.now() + rpcTimeout }
     return new Promise((resolve, reject) => {

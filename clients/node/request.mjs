@@ -63,6 +63,23 @@ export function object(value, at, wanted = 'an object') {
   return value
 }
 
+/** Refuses what is no array of calls. */
+export function listed(calls) {
+  if (!Array.isArray(calls)) throw new WrongField('calls', `want an array of calls, got ${shown(calls)}`)
+  return calls
+}
+
+/**
+ * What gRPC is to connect to. It resolves more than is said here; what cannot be meant is refused now, and not as a
+ * sidecar that is away later.
+ */
+export function address(target) {
+  if (typeof target !== 'string' || /^($|tcp:\/\/(?!.+:\d+$)|unix:\/\/(?!\/)|https?:\/\/)/.test(target)) {
+    throw new WrongField('target', `want tcp://host:port or unix:///path, got ${shown(target)}`)
+  }
+  return target.replace(/^tcp:\/\//, '')
+}
+
 export function text(value, at) {
   if (typeof value !== 'string') throw new WrongField(at, `want a string, got ${shown(value)}`)
   const lone = value.search(LONE)

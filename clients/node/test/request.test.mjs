@@ -81,6 +81,22 @@ for (const [name, [one, identity, wait, field, says]] of Object.entries(wrong)) 
   })
 }
 
+test('calls that are no array are refused', async () => {
+  for (const [calls, says] of [[undefined, 'nothing'], [call, 'an object'], ['toolu_1', '"toolu_1"'], [{ calls: [call] }, 'an object']]) {
+    await assert.rejects(client.executeTools(calls), { name: 'WrongField', message: `calls: want an array of calls, got ${says}` })
+  }
+  await assert.rejects(client.executeTools([call], null), { name: 'WrongField', field: 'identity' })
+  await assert.rejects(client.executeTool(call, 'c1'), { name: 'WrongField', field: 'identity' })
+  await assert.rejects(client.executeTools([call], {}, 5000), { name: 'WrongField', field: 'wait' })
+  assert.deepEqual(fake.requests, [])
+})
+
+test('a target that is none is refused', () => {
+  for (const target of [null, '', 8470, 'tcp://127.0.0.1', 'tcp://', 'unix://sidecall.sock', 'http://127.0.0.1:8470']) {
+    assert.throws(() => new Client(target), { name: 'WrongField', field: 'target', message: /want tcp:\/\/host:port or unix:\/\/\/path, got / })
+  }
+})
+
 test('what is not given is not sent, and does not hide what is', async () => {
   await client.executeTool({ ...call, conversationId: undefined, argumentsJson: null }, { conversationId: 'c', turnId: undefined, labels: null })
   assert.equal(fake.requests[0].conversationId, 'c')

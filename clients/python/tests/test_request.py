@@ -97,6 +97,16 @@ class RequestTest(unittest.TestCase):
                 whole = in_call if field == "call" else in_call + field
                 self.refused(lambda: self.client.execute_tools([CALL, call], **fields), whole, says)
 
+    def test_calls_that_are_no_list_are_refused(self) -> None:
+        for calls, says in ((CALL, "want a list of Calls, got a Call"), (7, "want a list of Calls, got 7"), ("toolu_1", "got 'toolu_1'")):
+            with self.subTest(says):
+                self.refused(lambda calls=calls: self.client.execute_tools(calls), "calls", says)
+
+    def test_a_target_that_is_none_is_refused(self) -> None:
+        for target in (None, "", "tcp://127.0.0.1", "tcp://", "unix://sidecall.sock", "http://127.0.0.1:8470"):
+            with self.subTest(target):
+                self.refused(lambda target=target: Client(target), "target", "want tcp://host:port or unix:///path, got ")
+
     def test_what_is_not_given_is_not_sent(self) -> None:
         self.client.execute_tool(
             Call("1", "t", None), conversation_id=None, turn_id=None, labels=None, timeout=None, profile=None)

@@ -29,7 +29,7 @@ from typing import Any
 
 import grpc
 
-from sidecall._request import Call, WrongField, request, seconds, text
+from sidecall._request import Call, WrongField, address, listed, request, seconds, text
 from sidecall.v1 import tool_service_pb2 as pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
@@ -79,12 +79,12 @@ class Client:
         gRPC resolves. Without credentials the connection is plain text, as on a
         loopback or unix socket it may be. ``options`` come after the client's
         own channel options."""
-        address = target.removeprefix("tcp://")
+        at = address(target)
         everything = [*_CHANNEL_OPTIONS, *options]
         if credentials is None:
-            self._channel = grpc.insecure_channel(address, options=everything)
+            self._channel = grpc.insecure_channel(at, options=everything)
         else:
-            self._channel = grpc.secure_channel(address, credentials, options=everything)
+            self._channel = grpc.secure_channel(at, credentials, options=everything)
         #: The generated stub, for what has no method here: GetExecution ("did
         #: it run?") and ReadOutput (pages of an output that was cut;
         #: with the conversation_id of its call).
@@ -131,7 +131,7 @@ class Client:
         if not calls:
             return []
         shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
-        sent = [request(c, shared, f"calls[{i}]") for i, c in enumerate(calls)]
+        sent = [request(c, shared, f"calls[{i}]") for i, c in enumerate(listed(calls))]
         results = list(self.stub.ExecuteTools(pb.ExecuteToolsRequest(calls=sent), timeout=_wait(rpc_timeout)).results)
         got, wanted = [r.tool_use_id for r in results], [c.tool_use_id for c in sent]
         if got != wanted:

@@ -10,7 +10,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -58,6 +58,23 @@ def text(value: Any, at: str) -> str:
     if lone := _LONE.search(value):
         raise WrongField(at, f"want text that UTF-8 can hold, got a lone surrogate at index {lone.start()}")
     return value
+
+
+_NO_TARGET = re.compile("$|tcp://(?!.+:[0-9]+$)|unix://(?!/)|https?://")
+
+
+def address(target: Any) -> str:
+    """What gRPC is to connect to. It resolves more than is said here; what cannot be
+    meant is refused now, and not as a sidecar that is away later."""
+    if not isinstance(target, str) or _NO_TARGET.match(target):
+        raise WrongField("target", f"want tcp://host:port or unix:///path, got {_shown(target)}")
+    return target.removeprefix("tcp://")
+
+
+def listed(calls: Any) -> list[Any]:
+    if isinstance(calls, (str, bytes, Mapping)) or not isinstance(calls, Iterable):
+        raise WrongField("calls", f"want a list of Calls, got {_shown(calls)}")
+    return list(calls)
 
 
 def seconds(value: Any, at: str) -> float:
