@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -32,12 +33,12 @@ func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) error 
 
 // withConnection runs do with a client of the sidecar at addr.
 func withConnection(addr string, do func(*sidecall.Client) error) (err error) {
-	if !strings.HasPrefix(addr, "tcp://") && !strings.HasPrefix(addr, "unix://") {
-		return fail(exitUsage, fmt.Errorf("--addr %q: want tcp://host:port or unix:///path", addr))
+	if !dialable(addr) {
+		return fail(exitUsage, fmt.Errorf("%s %q: want tcp://host:port or unix:///path", saidBy(addr), addr))
 	}
 	client, err := sidecall.Dial(addr)
 	if err != nil {
-		return fail(exitUsage, fmt.Errorf("--addr %q: %w", addr, err))
+		return fail(exitUsage, fmt.Errorf("%s %q: %w", saidBy(addr), addr, err))
 	}
 	defer func() {
 		if e := client.Close(); err == nil && e != nil {
@@ -45,6 +46,27 @@ func withConnection(addr string, do func(*sidecall.Client) error) (err error) {
 		}
 	}()
 	return do(client)
+}
+
+// dialable refuses what gRPC would take for something else: a host without a port for
+// one with 443, what stands before a path that is not absolute for an authority.
+func dialable(addr string) bool {
+	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+		return strings.HasPrefix(path, "/")
+	}
+	address, ok := strings.CutPrefix(addr, "tcp://")
+	_, port, err := net.SplitHostPort(address)
+	return ok && err == nil && port != ""
+}
+
+// saidBy is who named an address: the flag, unless the environment says the same.
+func saidBy(addr string) string {
+	for _, name := range []string{addrEnv, operatorEnv} {
+		if os.Getenv(name) == addr && addr != "" {
+			return name
+		}
+	}
+	return "--addr"
 }
 
 // What may have become of a request whose answer is lost.

@@ -16,7 +16,7 @@ func newDemo() *cobra.Command {
 purpose, and shows, call by call, what a model would have seen beside what the
 upstream really did. Needs nothing installed. The exit code is 1 when a promise
 was not kept.`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := demo.Run(cmd.Context(), cmd.OutOrStdout())
 			switch {

@@ -57,6 +57,44 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// An argument too few or too many is told in the words of the command.
+func TestArgumentsAreNamed(t *testing.T) {
+	for line, says := range map[string]string{
+		"check":               "the config file is missing",
+		"check a b":           `"b" is an argument too many: one file`,
+		"call":                "the name of the tool is missing",
+		`call pay {"a": 1}`:   `"1}" is an argument too many: put the JSON into single quotes`,
+		"ready sidecall.yaml": `"sidecall.yaml" is an argument too many: a config file is named by --config`,
+		"resolve toolu_01":    `"toolu_01" is an argument too many: a call is named by --id`,
+		"tools all":           `"all" is an argument too many`,
+		"serve a b":           `"b" is an argument too many`,
+	} {
+		if got := command(t, strings.Split(line, " ")...); got.code != exitUsage || got.err == nil || !strings.Contains(got.err.Error(), says) {
+			t.Errorf("%s: exit code %d, %v; want %q", line, got.code, got.err, says)
+		}
+	}
+}
+
+// An address that gRPC would take for another one is refused, and told by whoever
+// said it.
+func TestAddressesAreNamed(t *testing.T) {
+	for _, addr := range []string{"localhost:8470", "tcp://localhost", "tcp://", "unix://sidecall.sock", "unix:/sidecall.sock", "unix://"} {
+		if got := command(t, "tools", "--addr", addr); got.code != exitUsage || !strings.Contains(got.err.Error(), `--addr "`+addr+`": want tcp://host:port or unix:///path`) {
+			t.Errorf("%s: exit code %d, %v", addr, got.code, got.err)
+		}
+	}
+	t.Setenv("SIDECALL_ADDR", "127.0.0.1:8470")
+	t.Setenv("SIDECALL_OPERATOR", "./operator.sock")
+	for args, says := range map[string]string{
+		"tools": `SIDECALL_ADDR "127.0.0.1:8470": want`, "resolve": `SIDECALL_OPERATOR "./operator.sock": want`,
+		"tools --addr here": `--addr "here": want`, "resolve --addr here": `--addr "here": want`,
+	} {
+		if got := command(t, strings.Split(args, " ")...); got.code != exitUsage || !strings.Contains(got.err.Error(), says) {
+			t.Errorf("%s: exit code %d, %v", args, got.code, got.err)
+		}
+	}
+}
+
 func TestVersionIsAFlagToo(t *testing.T) {
 	flag, command := command(t, "--version"), command(t, "version")
 	if flag.code != 0 || flag.out != command.out || !strings.HasPrefix(flag.out, "sidecall ") {

@@ -47,7 +47,7 @@ wrong, or its admin address is off.`,
 		Example: `  sidecall ready
   sidecall ready --config /etc/sidecall/sidecall.yaml
   sidecall ready --wait 30s && python agent.py`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0, "", "a config file is named by --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				var err error
@@ -60,7 +60,7 @@ wrong, or its admin address is off.`,
 			}
 			answer, ready, err := readyWithin(cmd.Context(), admin, wait)
 			if err != nil {
-				return fail(exitFailed, fmt.Errorf("no sidecar answers at %s: %w", admin, err))
+				return fail(exitFailed, fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name its admin address with --admin, or with --config the file that has it (%w)", admin, err))
 			}
 			if err := printReadiness(cmd.OutOrStdout(), answer); err != nil {
 				return err

@@ -90,7 +90,7 @@ func TestReadyIsWaitedFor(t *testing.T) {
 func TestReadyOfNobody(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	if got := command(t, "ready", "--admin", strings.TrimPrefix(gone.URL, "http://")); got.code != exitFailed || !strings.Contains(got.err.Error(), "no sidecar answers at") {
+	if got := command(t, "ready", "--admin", strings.TrimPrefix(gone.URL, "http://")); got.code != exitFailed || !strings.Contains(got.err.Error(), "no sidecar answers at") || !strings.Contains(got.err.Error(), "or name its admin address with --admin") {
 		t.Errorf("nobody is there: %+v", got)
 	}
 	off := filepath.Join(t.TempDir(), "sidecall.yaml")

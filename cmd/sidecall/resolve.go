@@ -47,7 +47,7 @@ func newResolve() *cobra.Command {
 		Example: `  sidecall resolve
   sidecall resolve --id toolu_01 --conversation c1 --as done --reason "refund r-77 is in the ledger"
   sidecall resolve --id toolu_01 --conversation c1 --verify --args '{"order_id":"A-1","cents":500}'`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0, "", "a call is named by --id, --conversation and --turn, a config file by --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.cmd = cmd
 			if err := r.check(); err != nil {

@@ -37,7 +37,7 @@ exit code is 1. A second signal ends the process at once: what became of the
 calls in flight is then decided at the next start.`,
 		Example: `  sidecall serve sidecall.yaml
   sidecall serve --config sidecall.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1, "", "a sidecar has one config file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				if cmd.Flags().Changed("config") {

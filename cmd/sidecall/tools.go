@@ -32,7 +32,7 @@ func newTools() *cobra.Command {
   --format json       everything that is known of each tool
   --format anthropic  the tools parameter of the Anthropic Messages API
   --format openai     the tools parameter of OpenAI Chat Completions`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := toolWriters[format]
 			if !ok {

@@ -49,7 +49,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print what this build is",
-		Args:  cobra.NoArgs,
+		Args:  between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := buildVersion()
 			if asJSON {
