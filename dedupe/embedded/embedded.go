@@ -28,6 +28,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -69,7 +71,7 @@ func Open(path string, options Options) (*Store, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := ensure(path); err != nil {
-		return nil, fmt.Errorf("create the store %s: %w", path, err)
+		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
 	}
 	s := &Store{database: database{path: path, options: options, commit: commit, over: make(chan struct{})}}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -84,11 +86,20 @@ func Open(path string, options Options) (*Store, error) {
 	return s, nil
 }
 
+// explainAbsent says what is missing for a store to come into being.
+func explainAbsent(path string, err error) error {
+	dir := filepath.Dir(path)
+	if _, absent := os.Stat(dir); errors.Is(absent, fs.ErrNotExist) {
+		return fmt.Errorf("the directory %s does not exist: create it, or choose another path", dir)
+	}
+	return err
+}
+
 // explain makes one clear sentence of why a store does not open.
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("open the store %s: another process is using it", path)
+		return fmt.Errorf("open the store %s: another process is using it: stop it, or give this sidecar a file of its own", path)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
 	case errors.Is(err, fs.ErrPermission):

@@ -195,7 +195,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, Options{})
 	_, err := Open(path, Options{LockWait: 10 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another process is using it") {
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another process is using it: stop it, or") {
 		t.Fatalf("got %v", err)
 	}
 	// One that waits gets it when the other is gone.
@@ -212,6 +212,14 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 	if err := <-opened; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestADirectoryThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := Open(filepath.Join(dir, "store.db"), Options{}); err == nil || !strings.HasSuffix(err.Error(), "the directory "+dir+" does not exist: create it, or choose another path") {
+		t.Errorf("got %v", err)
 	}
 }
 
