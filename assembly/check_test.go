@@ -120,6 +120,8 @@ func TestEveryRule(t *testing.T) {
 		config.RuleDirectory: {
 			{`backends: {m: {mcp: {command: [ls], dir: /no/such}}, sh: {exec: {dir: /no/such}}}`, "1:42: backends.m.mcp.dir|1:71: backends.sh.exec.dir"},
 			{`store: {embedded: {path: /no/such/sidecall.db}}`, "1:26: store.embedded.path"},
+			{`listen: ["unix:///no/such/s.sock", {address: "unix:///no/such/t.sock"}, "unix:///s.sock"]`, "1:10: listen[0]|1:36: listen[1]"},
+			{`operator: unix:///no/such/o.sock`, "1:11: operator"},
 			{`backends: {sh: {exec: {dir: /}}}`, ""},
 		},
 		config.RulePrivateAddress: {
@@ -176,6 +178,22 @@ func TestEveryRule(t *testing.T) {
 			if started := err == nil && starts(t, c.text); rule.Severity == config.Wrong && c.want != "" && started {
 				t.Errorf("a start takes what check calls wrong: %s", c.text)
 			}
+		}
+	}
+}
+
+// Whoever runs check elsewhere than serve has to see where it looked.
+func TestRelativePathsAreTakenFromWhereCheckRuns(t *testing.T) {
+	here := t.TempDir()
+	t.Chdir(here)
+	for _, p := range checked(t, `store: {embedded: {path: data/sidecall.db}}
+backends: {m: {mcp: {command: [.venv/bin/python]}}, n: {mcp: {command: [/no/such/server], dir: tools}}, sh: {exec: {dir: /no/such}}}
+`) {
+		if p.Rule != config.RuleDirectory && p.Rule != config.RuleExecutable {
+			continue
+		}
+		if from, absolute := "(seen from "+here+")", strings.Contains(p.Message, "/no/such"); strings.Contains(p.Message, from) == absolute {
+			t.Errorf("%v", p)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // are the input schemas of the declared tools.
 func inspect(cfg *config.Config, drafts map[string]schema.Draft, found *problems) {
 	inspectStore(cfg, found)
+	inspectSockets(cfg, found)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
 		inspectBackend(name, cfg, found)
 		inspectOverrides(name, cfg, drafts, found)

@@ -66,7 +66,7 @@ func inspectMCP(b config.Backend, found *problems, at func(...string) []string) 
 func inspectStore(cfg *config.Config, found *problems) {
 	if embedded := cfg.Store.Embedded; embedded != nil {
 		if dir := filepath.Dir(embedded.Path.Reveal()); !isDirectory(dir) {
-			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine", quoted(embedded.Path)), "store", "embedded", "path")
+			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine%s", quoted(embedded.Path), seenFrom(embedded.Path)), "store", "embedded", "path")
 		}
 	}
 	r := cfg.Store.Redis
@@ -81,6 +81,19 @@ func inspectStore(cfg *config.Config, found *problems) {
 	if r.TLS.On() && r.TLS.InsecureSkipVerify {
 		found.add(config.RuleTLSUnverified, unverified, "store", "redis", "tls", "insecure_skip_verify")
 	}
+}
+
+// inspectSockets looks for the directories of the sockets, which nobody makes.
+func inspectSockets(cfg *config.Config, found *problems) {
+	look := func(address config.Text, at ...string) {
+		if path, ok := strings.CutPrefix(address.Reveal(), "unix://"); ok && !isDirectory(filepath.Dir(path)) {
+			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine", quoted(address)), at...)
+		}
+	}
+	for i, l := range cfg.Listen {
+		look(l.Address, "listen", fmt.Sprint(i))
+	}
+	look(cfg.Operator, "operator")
 }
 
 const (
@@ -133,8 +146,18 @@ func inspectSecrets(values map[string]config.Secret, found *problems, at []strin
 
 func inspectDirectory(dir config.Text, found *problems, at []string) {
 	if path := dir.Reveal(); path != "" && !isDirectory(path) {
-		found.add(config.RuleDirectory, fmt.Sprintf("there is no directory %s on this machine", quoted(dir)), at...)
+		found.add(config.RuleDirectory, fmt.Sprintf("there is no directory %s on this machine%s", quoted(dir), seenFrom(dir)), at...)
 	}
+}
+
+// seenFrom says where a path that is relative was looked for: serve takes it from
+// where it is started.
+func seenFrom(path config.Text) string {
+	here, err := os.Getwd()
+	if err != nil || filepath.IsAbs(path.Reveal()) {
+		return ""
+	}
+	return fmt.Sprintf(" (seen from %s)", here)
 }
 
 func isDirectory(path string) bool {
@@ -157,6 +180,9 @@ func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *
 		why = "may not be run on this machine"
 	case strings.ContainsRune(spec.Argv[0], filepath.Separator):
 		why = "is not there on this machine"
+		if !filepath.IsAbs(spec.Dir) {
+			why += seenFrom(argv[0])
+		}
 	default:
 		why = "is not in the PATH that it gets on this machine"
 	}

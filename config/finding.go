@@ -91,7 +91,7 @@ var rules = []RuleInfo{
 	{RuleArgumentUnsent, Doubtful, "The schema has an argument that the request sends nowhere."},
 	{RuleOpenSchema, Doubtful, "A tool with an effect without `additionalProperties: false`: models and providers take its schema for open. Where it is (`forward_undeclared`, no argument named), a misspelt argument goes unnoticed, and the effect is another one."},
 	{RuleExecutable, Doubtful, "A program that is not there, or cannot be run, on this machine."},
-	{RuleDirectory, Doubtful, "A working directory, or the directory of the store, that is not there on this machine."},
+	{RuleDirectory, Doubtful, "A working directory, or the directory of the store or of a socket, that is not there on this machine."},
 	{RulePrivateAddress, Doubtful, "A literal private address without `allow_private`, or a link-local one: every call is refused."},
 	{RuleTLSUnverified, Doubtful, "`insecure_skip_verify`: anybody can be the other side."},
 	{RuleLiteralSecret, Doubtful, "A password, token or key that is written in the file; `${env:NAME}` and `${file:/path}` keep it out."},
