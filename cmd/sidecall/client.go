@@ -87,6 +87,8 @@ func rpcError(addr, lost string, err error) error {
 		return fail(exitFailed, errors.New(s.Message()))
 	case codes.PermissionDenied: // an address of agents was asked for what is the operator's
 		return fail(exitUsage, errors.New(s.Message()))
+	case codes.Canceled: // by the one who asked
+		return fail(exitUnavailable, fmt.Errorf("broken off before the sidecar had answered, %s", lost))
 	case codes.Unavailable:
 		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
 	default:

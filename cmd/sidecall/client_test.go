@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"net"
@@ -106,5 +107,29 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				<-dead
 			}
 		})
+	}
+}
+
+// Whoever breaks off is told what may have become of the call, and with which flags
+// to ask.
+func TestWhoBreaksOffIsToldWhatMayHaveRun(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	fake := &fakeSidecar{}
+	fake.execute = func(ctx context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+		interrupt()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	addr, _ := fake.serve(t)
+	root := newRoot()
+	var errOut bytes.Buffer
+	root.SetErr(&errOut)
+	root.SetArgs([]string{"call", "pay", "--addr", addr, "--id", "toolu_1"})
+	cmd, err := root.ExecuteContextC(ctx)
+	if code := report(cmd, err); code != exitUnavailable || err.Error() != "broken off before the sidecar had answered, so a call may have run: only the same ids are safe to send again" {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	if !strings.Contains(errOut.String(), "--id toolu_1 --conversation cli_") {
+		t.Errorf("it says %q", errOut.String())
 	}
 }
