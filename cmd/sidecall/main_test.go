@@ -120,6 +120,13 @@ func TestServeNamesTheFileThatItReads(t *testing.T) {
 	}
 }
 
+func TestServeWithoutAFileSaysHowToNameOne(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if got := command(t, "serve"); got.code != exitUsage || !strings.HasSuffix(got.err.Error(), "there is no sidecall.yaml here: name the config file, as in sidecall serve FILE") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestOneErrorIsOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(path, []byte("lissten: []\n"), 0o600); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -52,6 +53,9 @@ calls in flight is then decided at the next start.`,
 				return fail(exitUsage, err)
 			}
 			defer assembly.Isolate(logger)()
+			if _, err := os.Stat(path); path == defaultConfig && errors.Is(err, fs.ErrNotExist) {
+				return fail(exitUsage, fmt.Errorf("there is no %s here: name the config file, as in sidecall serve FILE", defaultConfig))
+			}
 			cfg, err := config.Load(path)
 			if err != nil {
 				return fail(exitUsage, err)
