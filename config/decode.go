@@ -80,7 +80,7 @@ func (d *decoder) structure(v reflect.Value, s spot) {
 	d.pairs(s, func(key string, at spot) {
 		f := shape.byKey[key]
 		if f == nil {
-			d.found.find(RuleUnknownKey, at.atKey(), "unknown key%s", suggestion(key, shape.keys))
+			d.found.find(RuleUnknownKey, at.atKey(), "unknown key%s", instead(key, shape.keys))
 			return
 		}
 		seen[key] = true

@@ -21,3 +21,17 @@ func suggestion(want string, have []string) string {
 	slices.Sort(have)
 	return "; known: " + strings.Join(have, ", ")
 }
+
+// instead is suggestion, but for the keys that the usual files of MCP servers have.
+func instead(key string, keys []string) string {
+	switch mcp := slices.Contains(keys, "command"); {
+	case mcp && key == "args":
+		return "; write the arguments behind the program, in command"
+	case mcp && (key == "transport" || key == "type"):
+		return "; it follows from command or url"
+	case key == "mcpServers":
+		return `; a server is a backend here, {mcp: {command: [program, argument]}}, below "backends"`
+	default:
+		return suggestion(key, keys)
+	}
+}

@@ -109,7 +109,10 @@ func didYouMean(value string, among []string) string {
 
 // listAdvice shows how one value is written as a list.
 func listAdvice(n *yaml.Node) string {
-	if isString(n) {
+	switch {
+	case isString(n) && strings.ContainsAny(n.Value, " \t"):
+		return ": write it in brackets, with commas between the items"
+	case isString(n):
 		return ": write it in brackets"
 	}
 	return ""

@@ -127,6 +127,10 @@ func syntaxAdvice(le *yaml.LoadError, line string) string {
 		return "put a value that starts with " + here + " in quotes"
 	case strings.Contains(le.Message, "mapping values are not allowed"):
 		return `put a value that holds ": " in quotes, and indent keys of one mapping alike`
+	case strings.Contains(le.ContextMsg, "alias"), strings.Contains(le.Message, "unknown anchor"):
+		return "put what starts with * in quotes: it would be an alias"
+	case strings.Contains(le.Message, "block sequence entries are not allowed"):
+		return `put a text that starts with "- " in quotes, and begin a list on a line of its own`
 	case strings.Contains(line, "${") && strings.Contains(le.ContextMsg, "flow"):
 		return `put a value that holds ${...} in quotes`
 	default:
