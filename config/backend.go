@@ -24,7 +24,7 @@ type Backend struct {
 	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools." format:"prefix"`
 	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
 	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
-	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest." keys:"nonempty"`
+	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed: no idempotency key reaches an MCP server." keys:"nonempty"`
 	Pin     bool                   `yaml:"pin" doc:"Refuse discovered tools that say something else of themselves (description, schemas, annotations) than their line in the file of pins. A tool that has no line is written down when it is first seen; where the file cannot be written it is refused."`
 	Tools   map[string]Override    `yaml:"tools" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
 }
