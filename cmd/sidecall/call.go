@@ -27,7 +27,7 @@ result is printed. A --conversation that is not given is made up; with which fla
 to ask for the result again is then printed on stderr. The exit code is 1 when the call failed.`,
 		Example: `  sidecall call word_count '{"text":"one two three"}' --id toolu_01 --conversation c1
   sidecall call word_count @args.json`,
-		Args: between(1, 2, "the name of the tool", "put the JSON into single quotes, or into a file (@FILE)"),
+		Args: between(1, 2, "name the tool", "put the JSON into single quotes, or into a file (@FILE)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := say(req, args, timeout, cmd.InOrStdin()); err != nil {
 				return fail(exitUsage, err)

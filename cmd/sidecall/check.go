@@ -36,7 +36,7 @@ tools, and what the file says of them is held against that.
 
 The exit code is 2 when there is an error, with --strict also when there is a
 warning, else 0. Notes never fail.`,
-		Args: between(1, 1, "the config file", "one file is checked at a time"),
+		Args: between(1, 1, "name the config file", "one file is checked at a time"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := how.known(); err != nil {
 				return fail(exitUsage, err)

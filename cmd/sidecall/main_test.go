@@ -60,9 +60,9 @@ func TestExitCodes(t *testing.T) {
 // An argument too few or too many is told in the words of the command.
 func TestArgumentsAreNamed(t *testing.T) {
 	for line, says := range map[string]string{
-		"check":               "the config file is missing",
+		"check":               "name the config file",
 		"check a b":           `"b" is an argument too many: one file`,
-		"call":                "the name of the tool is missing",
+		"call":                "name the tool",
 		`call pay {"a": 1}`:   `"1}" is an argument too many: put the JSON into single quotes`,
 		"ready sidecall.yaml": `"sidecall.yaml" is an argument too many: a config file is named by --config`,
 		"resolve toolu_01":    `"toolu_01" is an argument too many: a call is named by --id`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -54,6 +55,9 @@ wrong, or its admin address is off.`,
 				if admin, err = adminOf(path); err != nil {
 					return fail(exitUsage, err)
 				}
+			}
+			if _, port, err := net.SplitHostPort(admin); err != nil || port == "" {
+				return fail(exitUsage, fmt.Errorf("--admin %q: want host:port", admin))
 			}
 			if wait < 0 {
 				return fail(exitUsage, fmt.Errorf("--wait %s: must not be negative", wait))

@@ -97,7 +97,7 @@ func TestReadyOfNobody(t *testing.T) {
 	if err := os.WriteFile(off, []byte("admin: off\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--config", off}, {"--config", off + ".not"}, {"--config", off, "--admin", "127.0.0.1:1"}, {"now"}} {
+	for _, args := range [][]string{{"--config", off}, {"--config", off + ".not"}, {"--config", off, "--admin", "127.0.0.1:1"}, {"now"}, {"--admin", "localhost"}, {"--admin", "http://127.0.0.1:1"}, {"--admin", ":"}} {
 		if got := command(t, append([]string{"ready"}, args...)...); got.code != exitUsage {
 			t.Errorf("%v: %+v, want exit code %d", args, got, exitUsage)
 		}
