@@ -64,6 +64,7 @@ type GRPC struct {
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, maxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
+	g.intake.maxBatch = func() int { return executor.Catalog.Snapshot().Limits.MaxBatch }
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
 }
@@ -101,6 +102,7 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
+		grpc.MaxHeaderListSize(maxHeaders),
 		// gRPC would let a client on a fast link send megabytes on every stream
 		// before anybody wants them.
 		grpc.StaticStreamWindowSize(smallRequest),
@@ -124,6 +126,10 @@ func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
 	}
 	return status.Errorf(codes.Unimplemented, "there is no method %s here", method)
 }
+
+// maxHeaders bounds the metadata of a request, in bytes. gRPC would take 16 MiB for
+// each stream, which nobody counts.
+const maxHeaders = 64 << 10
 
 // connWindow is how much all the streams of a connection may have on the way, in
 // bytes.

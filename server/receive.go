@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,9 @@ const (
 	requestWeight = 4
 	// maxReceivers bounds how many large requests are received at a time.
 	maxReceivers = 64
+	// receivePatience is how long a large request may take to arrive once it is let
+	// in: agents are on the same machine, and others wait for its place.
+	receivePatience = 10 * time.Second
 )
 
 // intake receives the requests. gRPC would read each as a whole, however many
@@ -37,6 +41,8 @@ type intake struct {
 	// receivers are those of large requests. They are few: one that stalls holds
 	// its room, and all of them must leave room for others.
 	receivers chan struct{}
+	// maxBatch is how many calls a batch may have; nil is without a bound.
+	maxBatch func() int
 }
 
 func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
@@ -90,6 +96,11 @@ func loadOf(ctx context.Context) *limit.Load {
 // decode reads a request that came.
 func (in *intake) decode(data mem.BufferSlice, into any) error {
 	defer data.Free()
+	if isBatch(into) && in.maxBatch != nil {
+		if err := fewEnough(data, in.maxBatch()); err != nil {
+			return err
+		}
+	}
 	if err := in.codec.Unmarshal(data, into); err != nil {
 		return status.Errorf(codes.Internal, "the request cannot be read: %v", err)
 	}
@@ -117,7 +128,7 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 		return nil, nil, err
 	}
 	defer leave()
-	data, err := read(ctx, stream, size)
+	data, err := readSoon(ctx, stream, size)
 	if err != nil {
 		load.Release()
 		return nil, nil, err
@@ -163,7 +174,7 @@ func (in *intake) unpack(ctx context.Context, stream wireStream, size int64) (me
 }
 
 func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor, size, most int64) ([]byte, error) {
-	packed, err := read(ctx, stream, size)
+	packed, err := readSoon(ctx, stream, size)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +199,32 @@ func read(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, 
 		return nil, unread(ctx, err)
 	}
 	return data, nil
+}
+
+// arrival is a message that came, or why it did not.
+type arrival struct {
+	data mem.BufferSlice
+	err  error
+}
+
+// readSoon is read for who holds the place of a receiver: one that announces a
+// large message and does not send it must not hold it for ever. The reading ends
+// with the stream, which ends when its handler returns.
+func readSoon(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, error) {
+	came := make(chan arrival, 1)
+	go func() {
+		data, err := read(ctx, stream, size)
+		came <- arrival{data, err}
+	}()
+	patience := time.NewTimer(receivePatience)
+	defer patience.Stop()
+	select {
+	case a := <-came:
+		return a.data, a.err
+	case <-patience.C:
+		return nil, status.Errorf(codes.DeadlineExceeded,
+			"a request of %d bytes did not arrive within %s; nothing was started", size, receivePatience)
+	}
 }
 
 // unread is the status of a request that did not arrive.

@@ -1,14 +1,20 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"io"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/backend"
@@ -164,5 +170,94 @@ func TestFewOutputsAreReadAtATime(t *testing.T) {
 	<-front.readers
 	if code := <-waiting; code != codes.NotFound || len(front.readers) != 0 {
 		t.Errorf("after its wait: %s, %d places are taken", code, len(front.readers))
+	}
+}
+
+// An empty call has two bytes on the wire and two hundred in memory: a batch of
+// two million took 400 MB before it was refused for their number.
+func TestABatchIsCountedBeforeItIsRead(t *testing.T) {
+	s := calltest.New(t)
+	in := newIntake(limit.NewBytes(64<<20), 4<<20, newTextCodec())
+	in.maxBatch = func() int { return 128 }
+	batch := func(calls int) mem.BufferSlice {
+		half := calls / 2
+		first, rest := bytes.Repeat([]byte{0x0a, 0}, half), bytes.Repeat([]byte{0x0a, 0}, calls-half)
+		return mem.BufferSlice{mem.SliceBuffer(first), mem.SliceBuffer(rest)}
+	}
+	var req sidecallv1.ExecuteToolsRequest
+	err := in.decode(batch(2<<20), &req)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "limits.max_batch") {
+		t.Errorf("two million calls: %v", err)
+	}
+	if len(req.GetCalls()) != 0 {
+		t.Errorf("%d of them were read", len(req.GetCalls()))
+	}
+	if err := in.decode(batch(129), &req); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := in.decode(batch(128), &req); err != nil || len(req.GetCalls()) != 128 {
+		t.Errorf("as many as may be: %d, %v", len(req.GetCalls()), err)
+	}
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: limit.NewBytes(64 << 20)})
+	if _, err := client.ExecuteTools(t.Context(), &sidecallv1.ExecuteToolsRequest{Calls: make([]*sidecallv1.ExecuteToolRequest, 1000)}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("over the wire: %v", err)
+	}
+}
+
+// stalledStream announces a message and never sends it.
+type stalledStream struct {
+	size uint32
+	end  chan struct{}
+}
+
+func (s stalledStream) ReadMessageHeader(header []byte) error {
+	binary.BigEndian.PutUint32(header[1:], s.size)
+	return nil
+}
+
+func (s stalledStream) Read(int) (mem.BufferSlice, error) {
+	<-s.end
+	return nil, io.ErrUnexpectedEOF
+}
+
+func (stalledStream) RecvCompress() string { return "" }
+
+// Who announces large requests and sends nothing would keep all others from
+// sending theirs.
+func TestALargeRequestThatDoesNotArriveGivesItsPlaceUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := limit.NewBytes(64 << 20)
+		in := newIntake(held, 4<<20, newTextCodec())
+		stream := stalledStream{3 << 20, make(chan struct{})}
+		defer close(stream.end) // as gRPC does when the handler has returned
+		var refused sync.WaitGroup
+		for range 3 * cap(in.receivers) {
+			refused.Go(func() {
+				if _, _, err := in.receive(t.Context(), stream); status.Code(err) != codes.DeadlineExceeded {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		refused.Wait()
+		if len(in.receivers) != 0 || held.Held() != 0 {
+			t.Errorf("%d places and %d bytes are held by nobody", len(in.receivers), held.Held())
+		}
+	})
+}
+
+// gRPC takes 16 MiB of metadata for each stream unless it is told otherwise.
+func TestMetadataIsBounded(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: limit.NewBytes(1 << 20)})
+	with := func(size int) error {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-much", strings.Repeat("x", size))
+		_, err := client.ExecuteTool(ctx, calltest.Request("toolu_1", "act"))
+		return err
+	}
+	if err := with(8 << 10); err != nil {
+		t.Errorf("as much as a token or two: %v", err)
+	}
+	if err := with(1 << 20); err == nil {
+		t.Error("a megabyte was taken")
 	}
 }

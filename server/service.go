@@ -53,8 +53,7 @@ func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRe
 // them costs its own result, and never those of the others.
 func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
 	if most := s.Executor.Catalog.Snapshot().Limits.MaxBatch; len(req.GetCalls()) > most {
-		return nil, status.Errorf(codes.InvalidArgument,
-			"calls: %d calls in one request, the setting limits.max_batch takes %d at most; send the rest in a further request", len(req.GetCalls()), most)
+		return nil, tooManyCalls(len(req.GetCalls()), most)
 	}
 	calls := make([]call.Request, len(req.GetCalls()))
 	for i, one := range req.GetCalls() {
