@@ -23,20 +23,17 @@ import (
 // checked is nil and violations lists what is wrong, the most useful first, at
 // most ten. args is never changed.
 func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
-	size := 0
-	if c, err := s.compiled(); err == nil && c.weight > 0 {
-		size = sizeOf(args)
-	}
-	checked, notes, violations, _ = s.CheckWithin(context.Background(), args, size) // which does not end
+	checked, notes, violations, _ = s.CheckWithin(context.Background(), args, sizeOf(args)) // which does not end
 	return checked, notes, violations
 }
 
-func (s *Schema) check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
+// check is Check for arguments whose text has so many bytes.
+func (s *Schema) check(args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error) {
 	c, err := s.compiled()
 	if err != nil {
 		return nil, nil, []tool.Error{internal(s.name)}
 	}
-	if c.explosive && tooMany(c.root, args) {
+	if c.explosive && tooMany(c.root, args) || c.heavy(args, size) {
 		return nil, nil, []tool.Error{s.tooDeep()}
 	}
 	err = c.root.Validate(args)
@@ -75,18 +72,37 @@ func (s *Schema) judge(args map[string]any) *jsonschema.ValidationError {
 	return verdict
 }
 
+// maxNotes bounds what is said of one call; it stands in its log line.
+const maxNotes = 100
+
+// noted adds a note, unless there are enough.
+func noted(notes []string, note string) []string {
+	switch {
+	case len(notes) < maxNotes:
+		return append(notes, note)
+	case len(notes) == maxNotes:
+		return append(notes, "and more of the same kind")
+	default:
+		return notes
+	}
+}
+
+// maxRounds bounds how often nulls are left out anew, because some turned out to be
+// required.
+const maxRounds = 8
+
 // dropNulls leaves out the nulls that the verdict complains of, except those of
 // properties that then turn out to be required.
 func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
-	nulls := nullsIn(verdict, args, nil)
+	nulls := nullsIn(verdict, args, map[string]bool{}, nil)
 	slices.SortFunc(nulls, func(a, b location) int { return slices.CompareFunc(a, b, compareTokens) })
-	for len(nulls) > 0 {
+	for round := 0; len(nulls) > 0 && round < maxRounds; round++ {
 		slim := clone(args).(map[string]any)
 		var notes []string
 		for _, l := range nulls {
 			if parent, ok := l.parent().at(slim); ok {
 				delete(parent.(map[string]any), l.last())
-				notes = append(notes, "left out "+l.field(args)+", which was null")
+				notes = noted(notes, "left out "+l.field(args)+", which was null")
 			}
 		}
 		after := s.judge(slim)
@@ -94,9 +110,13 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 			return nil, slim, notes
 		}
 		_, findings := s.examine(args, slim, after)
-		kept := slices.DeleteFunc(slices.Clone(nulls), func(l location) bool {
-			return slices.ContainsFunc(findings, func(f finding) bool { return f.missing() && f.at.equal(l) })
-		})
+		missing := map[string]bool{}
+		for _, f := range findings {
+			if f.missing() {
+				missing[f.at.key()] = true
+			}
+		}
+		kept := slices.DeleteFunc(slices.Clone(nulls), func(l location) bool { return missing[l.key()] })
 		if len(kept) == len(nulls) {
 			return after, slim, notes
 		}
@@ -105,8 +125,9 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 	return verdict, args, nil
 }
 
-// nullsIn lists the members that are null where a type or a value is wanted.
-func nullsIn(e *jsonschema.ValidationError, args any, out []location) []location {
+// nullsIn adds the members that are null where a type or a value is wanted to out;
+// known are the keys of those in it.
+func nullsIn(e *jsonschema.ValidationError, args any, known map[string]bool, out []location) []location {
 	switch e.ErrorKind.(type) {
 	case *kind.Type, *kind.Enum, *kind.Const:
 		l := location(e.InstanceLocation)
@@ -115,13 +136,13 @@ func nullsIn(e *jsonschema.ValidationError, args any, out []location) []location
 		}
 		v, present := l.at(args)
 		parent, _ := l.parent().at(args)
-		known := slices.ContainsFunc(out, l.equal)
-		if present && v == nil && isObject(parent) && !known {
+		if present && v == nil && isObject(parent) && !known[l.key()] {
+			known[l.key()] = true
 			out = append(out, l)
 		}
 	}
 	for _, cause := range e.Causes {
-		out = nullsIn(cause, args, out)
+		out = nullsIn(cause, args, known, out)
 	}
 	return out
 }
@@ -141,7 +162,7 @@ func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.Validati
 		if !ok || !replace(out, f.at, to) {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(from), articled(typeName(to))))
+		notes = noted(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(from), articled(typeName(to))))
 	}
 	if len(notes) == 0 {
 		return verdict, args, nil

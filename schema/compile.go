@@ -47,8 +47,10 @@ type checker struct {
 	root *jsonschema.Schema
 	// explosive schemas are recursive in more ways than one: see visits.
 	explosive bool
-	// weight is how many steps a byte of a value may cost in patterns.
+	// weight is how many steps a byte of a value may cost in patterns, burden the
+	// work that any value may be besides.
 	weight   int64
+	burden   int64
 	patterns patterns
 }
 
@@ -215,5 +217,5 @@ func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker,
 		return checker{}, fail
 	}
 	e.done = true
-	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), patterns: e.known}, nil
+	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known}, nil
 }

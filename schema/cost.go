@@ -75,7 +75,7 @@ func (c checker) cheap(size int) bool {
 func (s *Schema) CheckWithin(ctx context.Context, args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error, err error) {
 	c, err := s.compiled()
 	if err != nil || c.cheap(size) {
-		checked, notes, violations = s.check(args)
+		checked, notes, violations = s.check(args, size)
 		return checked, notes, violations, nil
 	}
 	counted, ok := s.counted.Get().(*Schema)
@@ -84,7 +84,7 @@ func (s *Schema) CheckWithin(ctx context.Context, args map[string]any, size int)
 	}
 	defer s.counted.Put(counted)
 	counted.meter.Reset(ctx, maxSteps)
-	checked, notes, violations = counted.check(args)
+	checked, notes, violations = counted.check(args, size)
 	switch err := counted.meter.Err(); {
 	case errors.Is(err, pattern.ErrTooCostly):
 		return nil, nil, []tool.Error{s.tooCostly(size)}, nil

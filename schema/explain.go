@@ -9,12 +9,24 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// maxViolations is how many violations one answer lists.
-const maxViolations = 10
+const (
+	// maxViolations is how many violations one answer lists.
+	maxViolations = 10
+	// maxConsidered is how many findings are looked at closely for them. Where
+	// there are more they are all of a kind.
+	maxConsidered = 100
+	// maxRenamed bounds the members of an object, and the names that there are,
+	// among which names are looked for that were meant.
+	maxRenamed = 1000
+)
 
 // explain turns the library's verdict on args into violations.
 func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.ValidationError) []tool.Error {
 	x, findings := s.examine(given, args, verdict)
+	if len(findings) > maxConsidered {
+		slices.SortStableFunc(findings, compareFindings)
+		findings = findings[:maxConsidered]
+	}
 	findings = x.renames(findings)
 	findings = shortestArrays(findings)
 	slices.SortStableFunc(findings, compareFindings)
@@ -60,7 +72,8 @@ func (x *explainer) renames(findings []finding) []finding {
 // most like.
 func (x *explainer) renameOf(f finding, taken map[string]bool) string {
 	obj, _ := x.value(f.at.parent())
-	for _, name := range Nearest(f.name, x.allowed(f), 3) {
+	allowed := x.allowed(f)
+	for _, name := range Nearest(f.name, allowed[:min(len(allowed), maxRenamed)], 3) {
 		target := f.at.parent().child(name).field(x.args)
 		if _, present := (location{name}).at(obj); !present && !taken[target] {
 			taken[target] = true
@@ -91,7 +104,7 @@ func (x *explainer) misfits(from, target location) []finding {
 func (x *explainer) misnamedAs(f finding) location {
 	v, _ := x.value(f.at.parent())
 	obj, ok := v.(map[string]any)
-	if !ok {
+	if !ok || len(obj) > maxRenamed {
 		return nil
 	}
 	known := x.known(f.at.parent())

@@ -23,7 +23,7 @@ func (s *Schema) examine(given, args map[string]any, verdict *jsonschema.Validat
 	findings := c.findings(verdict, nil)
 	return &explainer{
 		s: s, given: given, args: args, ix: c.ix,
-		nodes:   nodes{chosen: c.chosen},
+		nodes:   nodes{chosen: c.chosen, fitting: map[choice]bool{}},
 		secrets: s.sensitive(),
 	}, findings
 }

@@ -41,7 +41,12 @@ type collector struct {
 	// from and to: the value judged is at from now, and the choices are for to,
 	// where it belongs.
 	from, to location
+	names    *judgedNames // once they are needed
 }
+
+// maxOfOne bounds the findings of one keyword for one value: a list of all that is
+// missing or unknown helps nobody.
+const maxOfOne = 1000
 
 // choose remembers a branch for the value at at.
 func (c *collector) choose(branch *jsonschema.Schema, at location) {
@@ -100,38 +105,12 @@ func (c *collector) findings(e *jsonschema.ValidationError, base location) []fin
 
 // perMember makes one finding at the own place of each name.
 func (f finding) perMember(list []string) []finding {
+	list = list[:min(len(list), maxOfOne)]
 	out := make([]finding, len(list))
 	for i, name := range list {
 		out[i] = f
 		out[i].at = f.at.child(name)
 		out[i].name = name
-	}
-	return out
-}
-
-// misnamed finds the objects in which a name is not allowed. The library's
-// location of this one error cannot be trusted: it shares memory with those of
-// later errors.
-func (c *collector) misnamed(f finding, name string) []finding {
-	var out []finding
-	n := nodes{chosen: c.chosen}
-	n.walk(c.ix.root, c.args, func(s *jsonschema.Schema, at location, v any) {
-		obj, ok := v.(map[string]any)
-		if !ok || s.PropertyNames != f.schema {
-			return
-		}
-		if _, has := obj[name]; has {
-			found := f
-			found.at, found.name = at.child(name), name
-			if !slices.ContainsFunc(out, func(o finding) bool { return o.at.equal(found.at) }) {
-				out = append(out, found)
-			}
-		}
-	})
-	if len(out) == 0 {
-		f.name = name
-		f.at = f.at.child(name)
-		return []finding{f}
 	}
 	return out
 }

@@ -109,12 +109,13 @@ func (x *explainer) around(f finding) func(v any) bool {
 	if !small(parent) {
 		return nil
 	}
+	list := x.schemasAt(f.at.parent())
 	return func(v any) bool {
 		holder := map[string]any{"": clone(parent)}
 		if !replace(holder, location{"", f.at.last()}, v) {
 			return false
 		}
-		for _, s := range (nodes{chosen: x.nodes.chosen}).at(x.s.root(), x.args, f.at.parent()) {
+		for _, s := range list {
 			if s.Validate(holder[""]) != nil {
 				return false
 			}

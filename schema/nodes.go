@@ -11,6 +11,23 @@ import (
 // these are the branches that the value fits, and those in chosen.
 type nodes struct {
 	chosen choices
+	// fitting is what the values of the arguments have been found to fit before; nil
+	// where it is not remembered. A branch may have to look at all of them.
+	fitting map[choice]bool
+}
+
+// fits reports whether the value at its place satisfies s.
+func (n nodes) fits(s *jsonschema.Schema, v apparent) bool {
+	if n.fitting == nil {
+		return s.Validate(v.value) == nil
+	}
+	key := choice{s, v.at.key()}
+	known, ok := n.fitting[key]
+	if !ok {
+		known = s.Validate(v.value) == nil
+		n.fitting[key] = known
+	}
+	return known
 }
 
 // choices are the branches of unions that findings are about. A recursive
@@ -78,7 +95,7 @@ func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 	out = append(out, s.AllOf...)
 	for _, union := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		for _, b := range union {
-			if n.chosen.has(b, v.at) || len(union) == 1 || v.present && b.Validate(v.value) == nil {
+			if n.chosen.has(b, v.at) || len(union) == 1 || v.present && n.fits(b, v) {
 				out = append(out, b)
 			}
 		}
@@ -87,7 +104,7 @@ func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 		return out
 	}
 	if s.If != nil {
-		if s.If.Validate(v.value) == nil {
+		if n.fits(s.If, v) {
 			out = appendSchema(out, s.Then)
 		} else {
 			out = appendSchema(out, s.Else)

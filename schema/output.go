@@ -50,10 +50,14 @@ func (o *Output) Instructions() int { return o.checker.patterns.total() }
 // empty when it fits. v is made as for Canonical. The sentence names the place
 // and the rule, never the value.
 //
-// What takes too many steps to be checked against the patterns of the schema is
-// let pass: the tool has run.
+// What takes too long to be checked is let pass, be it that it is large or that it
+// and the schema were made for that: the tool has run.
 func (o *Output) Validate(v any) string {
-	if o.checker.weight == 0 || o.checker.cheap(sizeOf(v)) {
+	size := sizeOf(v)
+	if o.checker.explosive && tooMany(o.checker.root, v) || o.checker.heavy(v, size) {
+		return ""
+	}
+	if o.checker.cheap(size) {
 		return o.validate(v)
 	}
 	counted, ok := o.counted.Get().(*Output)

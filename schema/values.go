@@ -1,9 +1,9 @@
 package schema
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // typeName is the JSON type of v.
@@ -51,11 +51,11 @@ func replace(root any, l location, to any) bool {
 	case map[string]any:
 		parent[l.last()] = to
 	case []any:
-		for i := range parent {
-			if fmt.Sprint(i) == l.last() {
-				parent[i] = to
-			}
+		i, err := strconv.Atoi(l.last())
+		if err != nil || i < 0 || i >= len(parent) {
+			return false
 		}
+		parent[i] = to
 	default:
 		return false
 	}
