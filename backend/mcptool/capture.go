@@ -266,23 +266,29 @@ type watcher interface {
 	doubt()
 	// progressed is told of the parameters of every note of progress.
 	progressed(params json.RawMessage)
+	// ask and change are asked whether a request of the server, and a note of a
+	// change, may wait for the SDK; answered is told that one no longer does.
+	ask() bool
+	change() bool
+	answered()
 }
 
 // wanted reports whether the SDK should see a request or notification of the
 // server. Notes of progress are passed on here, so that they come before the
 // answer that follows them; the other notifications (log messages, changes of
 // prompts and resources) are dropped before they can queue up. Requests are all
-// answered.
+// answered, unless there are too many at a time.
 func wanted(r *jsonrpc.Request, w watcher) bool {
 	if r.IsCall() {
-		return true
+		return w.ask()
 	}
 	switch r.Method {
 	case "notifications/progress":
 		w.progressed(r.Params)
 		return false
-	case "notifications/tools/list_changed", "notifications/cancelled",
-		"notifications/subscriptions/acknowledged":
+	case "notifications/tools/list_changed":
+		return w.change()
+	case "notifications/cancelled", "notifications/subscriptions/acknowledged":
 		return true
 	}
 	return false

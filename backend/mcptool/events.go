@@ -171,6 +171,9 @@ func (e *events) message(data []byte) []byte {
 		if !wanted(msg, e.wire.watch) {
 			return nil
 		}
+		if slimmed(msg) {
+			return encode(msg)
+		}
 	case *jsonrpc.Response:
 		if e.cp != nil && msg.ID == e.id {
 			e.err = io.EOF

@@ -15,6 +15,7 @@ type witness struct {
 	signs    int
 	expired  bool
 	progress []string
+	backlog
 }
 
 func (w *witness) doubt()                       {}

@@ -70,6 +70,7 @@ func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
 		if !wanted(msg, c.watch) {
 			return nil
 		}
+		slimmed(msg)
 	case *jsonrpc.Response:
 		if cp := c.take(msg.ID); cp != nil {
 			return cp.settleResponse(msg, size)
@@ -115,6 +116,9 @@ func (c *pipeConn) take(id jsonrpc.ID) *capture {
 // Write implements mcp.Connection. A message that could not be written whole
 // breaks the connection, since nothing can follow half a message.
 func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if _, ok := msg.(*jsonrpc.Response); ok {
+		defer c.watch.answered()
+	}
 	data := append(encode(msg), '\n')
 	var cp *capture
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {

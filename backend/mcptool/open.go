@@ -40,9 +40,12 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, &mcp.ClientOptions{
 		Logger: b.log,
 		// Nothing of the client's is offered: no roots, sampling, elicitation.
-		Capabilities:           &mcp.ClientCapabilities{},
-		MultiRoundTrip:         &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { notify(s.changed) },
+		Capabilities:   &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			s.relisted()
+			notify(s.changed)
+		},
 	})
 	version := settledProtocol
 	if b.modern {

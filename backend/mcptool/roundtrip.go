@@ -30,6 +30,9 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
 			return w.captured(req, orig.GetBody, id, c)
 		}
+		if id.IsValid() && method == "" {
+			defer w.watch.answered()
+		}
 		return w.plain(req, id.IsValid() && method != "")
 	case http.MethodGet:
 		if c, ok := req.Context().Value(captureKey{}).(*capture); ok {

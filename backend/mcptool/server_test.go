@@ -58,10 +58,15 @@ func serve(mode string) {
 	case "deaf":
 		// It answers the handshake and the list, then reads nothing more.
 		deaf()
+	case "asking":
+		asking()
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 	}
 	server := newServer(ledger{path: os.Getenv(ledgerVariable)})
+	if mode == "asking back" {
+		asksBack(server)
+	}
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}
@@ -70,8 +75,27 @@ func serve(mode string) {
 	}
 }
 
+// asking asks a lot, reads no answer, and writes down that it is done.
+func asking() {
+	introduce()
+	out := bufio.NewWriter(os.Stdout)
+	for i := range 20_000 {
+		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"s%d","method":"ping"}`+"\n", i)
+		fmt.Fprintln(out, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	}
+	_ = out.Flush()
+	ledger{path: os.Getenv(ledgerVariable)}.write("asked")
+	time.Sleep(time.Hour)
+}
+
 // deaf answers two requests by hand and then sleeps.
 func deaf() {
+	introduce()
+	time.Sleep(time.Hour)
+}
+
+// introduce answers the handshake and the request for the list of tools.
+func introduce() {
 	in := bufio.NewScanner(os.Stdin)
 	answers := []string{
 		`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"deaf","version":"1"}}`,
@@ -87,7 +111,6 @@ func deaf() {
 		fmt.Printf("{\"result\":%s,\"jsonrpc\":\"2.0\",\"id\":%d}\n", answers[0], *req.ID)
 		answers = answers[1:]
 	}
-	time.Sleep(time.Hour)
 }
 
 // ledger counts what the tools did, across processes.

@@ -36,6 +36,9 @@ type session struct {
 	expireOnce sync.Once
 	lost       chan struct{}
 
+	// backlog is what the server asks of us.
+	backlog
+
 	// lastHeard is when a message last arrived, in Unix nanoseconds.
 	lastHeard atomic.Int64
 

@@ -1,0 +1,50 @@
+package mcptool
+
+import (
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+const (
+	// maxAsked is how many requests of a server wait for their answers at a time;
+	// more are dropped. The SDK takes any number, with a goroutine for each, so that
+	// a server which asks and does not read would fill the memory.
+	maxAsked = 64
+	// maxChanges is how many notes of one change after another wait: the tool list is
+	// read once for all of them.
+	maxChanges = 64
+	// maxAskedParams bounds the parameters of what waits, in bytes. A ping has none,
+	// and all else that a server may ask is refused.
+	maxAskedParams = 4 << 10
+)
+
+// backlog counts what the server has asked and nobody has answered yet.
+type backlog struct{ asked, changes atomic.Int32 }
+
+// ask reports whether a request of the server may wait for its answer.
+func (b *backlog) ask() bool {
+	if b.asked.Add(1) <= maxAsked {
+		return true
+	}
+	b.asked.Add(-1)
+	return false
+}
+
+// answered implements watcher.
+func (b *backlog) answered() { b.asked.Add(-1) }
+
+// change reports whether a note that the tool list has changed may wait.
+func (b *backlog) change() bool { return b.changes.Add(1) <= maxChanges }
+
+// relisted says that such notes have been heard.
+func (b *backlog) relisted() { b.changes.Store(0) }
+
+// slimmed takes from a message of the server what nobody reads, if it is large.
+func slimmed(r *jsonrpc.Request) bool {
+	if len(r.Params) <= maxAskedParams {
+		return false
+	}
+	r.Params = nil
+	return true
+}
