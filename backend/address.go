@@ -42,7 +42,7 @@ func GuardAddresses(allowPrivate bool) func(network, address string, conn syscal
 func CheckAddress(addr netip.Addr, allowPrivate bool) error {
 	addr = addr.WithZone("").Unmap()
 	worst := judge(addr)
-	if inner, ok := embedded(addr); ok {
+	for _, inner := range embedded(addr) {
 		worst = max(worst, judge(inner))
 	}
 	switch {
@@ -67,14 +67,16 @@ const (
 // always are never a tool's upstream. Link-local and multicast are told by
 // netip itself.
 var always = prefixes(
-	"169.254.0.0/16",       // link-local, with the metadata address of most clouds
-	"100.100.100.200/32",   // Alibaba Cloud metadata
-	"168.63.129.16/32",     // Azure platform address
-	"192.0.0.192/32",       // Oracle Cloud metadata, classic
-	"fd00:ec2::254/128",    // AWS metadata over IPv6
-	"fd20:ce::254/128",     // Google Cloud metadata over IPv6
-	"255.255.255.255/32",   // broadcast
-	"0.0.0.0/32", "::/128", // unspecified: Linux takes it for loopback
+	"169.254.0.0/16",         // link-local, with the metadata address of most clouds
+	"100.100.100.200/32",     // Alibaba Cloud metadata
+	"168.63.129.16/32",       // Azure platform address
+	"192.0.0.192/32",         // Oracle Cloud metadata, classic
+	"fd00:ec2::/32",          // AWS over IPv6: metadata (::254), credentials of EKS pods (::23)
+	"fd20:ce::254/128",       // Google Cloud metadata over IPv6
+	"fd00:c1::a9fe:a9fe/128", // Oracle Cloud metadata over IPv6
+	"fd00:42::42/128",        // Scaleway metadata over IPv6
+	"255.255.255.255/32",     // broadcast
+	"0.0.0.0/32", "::/128",   // unspecified: Linux takes it for loopback
 )
 
 // own are networks of the operator's own, or of nobody: RFC 1918, RFC 4193,
@@ -124,28 +126,40 @@ var tunnels = []struct {
 	flip bool
 }{
 	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},    // NAT64, RFC 6052
-	{netip.MustParsePrefix("64:ff9b:1::/48"), 12, false},  // local NAT64, RFC 8215
 	{netip.MustParsePrefix("2002::/16"), 2, false},        // 6to4, RFC 3056
 	{netip.MustParsePrefix("2001::/32"), 12, true},        // Teredo, RFC 4380
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false}, // SIIT, RFC 7915
 	{netip.MustParsePrefix("::/96"), 12, false},           // IPv4-compatible, RFC 4291
 }
 
-func embedded(addr netip.Addr) (netip.Addr, bool) {
+// localNAT64 is RFC 8215's, of which networks take a part of whatever length.
+var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+
+// embedded are the IPv4 addresses that addr may stand for.
+func embedded(addr netip.Addr) []netip.Addr {
 	if !addr.Is6() {
-		return netip.Addr{}, false
+		return nil
 	}
 	bytes := addr.As16()
+	if localNAT64.Contains(addr) {
+		// Behind 96 bits, or behind 64 around byte 8 (RFC 6052, section 2.2); what
+		// stands behind fewer ends in zeros, which is no address either.
+		inner := []netip.Addr{innerAddress(bytes, 12, false)}
+		if bytes[13]|bytes[14]|bytes[15] == 0 {
+			inner = append(inner, innerAddress(bytes, 9, false))
+		}
+		return inner
+	}
 	for _, t := range tunnels {
 		if t.prefix.Contains(addr) {
-			return innerAddress(bytes, t.at, t.flip), true
+			return []netip.Addr{innerAddress(bytes, t.at, t.flip)}
 		}
 	}
 	// ISATAP (RFC 5214) hides it behind any prefix, with 5efe before it.
 	if bytes[8]&^0x02 == 0 && bytes[9] == 0 && bytes[10] == 0x5e && bytes[11] == 0xfe {
-		return innerAddress(bytes, 12, false), true
+		return []netip.Addr{innerAddress(bytes, 12, false)}
 	}
-	return netip.Addr{}, false
+	return nil
 }
 
 func innerAddress(bytes [16]byte, at int, flip bool) netip.Addr {

@@ -142,11 +142,13 @@ func TestAddresses(t *testing.T) {
 		"169.254.169.254": never, "169.254.0.1": never, "100.100.100.200": never, "168.63.129.16": never, "192.0.0.192": never,
 		"0.0.0.0": never, "::": never, "255.255.255.255": never, "224.0.0.1": never, "ff02::1": never,
 		"fe80::1": never, "fe80::1%eth0": never, "fd00:ec2::254": never, "fd00:ec2::254%1": never, "fd20:ce::254": never,
+		"fd00:ec2::23": never, "fd00:ec2::253": never, "fd00:c1::a9fe:a9fe": never, "fd00:42::42": never, "fd00:43::42": private,
 		// IPv4 in IPv6 dress.
 		"::ffff:127.0.0.1": private, "::ffff:169.254.169.254": never, "::ffff:8.8.8.8": open,
 		"::169.254.169.254": never, "::10.0.0.1": private, "::ffff:0:169.254.169.254": never,
 		"64:ff9b::169.254.169.254": never, "64:ff9b::10.0.0.1": private, "64:ff9b::8.8.8.8": open,
 		"64:ff9b:1::169.254.169.254": never, "64:ff9b:1::8.8.8.8": private,
+		"64:ff9b:1:a9fe:a9:fe00::": never, "64:ff9b:1:a9:fe:a9fe::": never, "64:ff9b:1:7:a9:fea9:fe00::": never,
 		"2002:a9fe:a9fe::1": never, "2002:7f00:1::": private, "2002:808:808::1": open,
 		"2001:0:1:2:3:4:5601:5601": never, "2001:0:1:2:3:4:80ff:fffe": private, // Teredo, inverted
 		"2606:4700::5efe:a9fe:a9fe": never, "2606:4700::200:5efe:7f00:1": private, // ISATAP
