@@ -39,6 +39,10 @@ func buildMCP(b blueprint) (built, error) {
 	return built{made, nothingToRegister}, nil
 }
 
+// maxMCPHeader bounds the header of an answer, in bytes. Go would take 10 MiB for each
+// of the calls in flight, which nobody counts.
+const maxMCPHeader = 64 << 10
+
 // mcpClient connects only where backends may go, and never through a proxy
 // that the environment happens to name.
 func mcpClient(allowPrivate bool) *http.Client {
@@ -46,6 +50,7 @@ func mcpClient(allowPrivate bool) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: conn.NewSet().Dialer(dialer.DialContext), TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: 4 * time.Second,
-		ForceAttemptHTTP2: true, HTTP2: backend.HTTP2(),
+		MaxResponseHeaderBytes: maxMCPHeader,
+		ForceAttemptHTTP2:      true, HTTP2: backend.HTTP2(),
 	}}
 }

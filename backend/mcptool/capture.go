@@ -173,11 +173,15 @@ func (c *capture) settleResponse(r *jsonrpc.Response, size int64) *jsonrpc.Respo
 		a.rpc = asRPC(r.Error)
 	}
 	c.settle(a)
-	if c.whole {
+	if c.forSDK(r.Result) {
 		return r
 	}
 	return stub(r.ID)
 }
+
+// forSDK reports whether the SDK is given an original answer. It makes much more of a
+// large one than it has bytes, and is not asked for it.
+func (c *capture) forSDK(result json.RawMessage) bool { return c.whole && len(result) <= largeAnswer }
 
 func asRPC(err error) *jsonrpc.Error {
 	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -247,9 +251,9 @@ func encode(msg jsonrpc.Message) []byte {
 // unbatch returns the messages of a batch, which protocol version 2025-03-26
 // allows; data itself when it is none.
 func unbatch(data []byte) []json.RawMessage {
-	var messages []json.RawMessage // fresh: decoding writes into what is there
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
-		if json.Unmarshal(data, &messages) == nil {
+		messages, _, err := items(data, maxItems)
+		if err == nil {
 			return messages
 		}
 	}

@@ -35,8 +35,8 @@ var anyObject = json.RawMessage(`{"type":"object"}`)
 // page is one page of the tool list. Tools are read one by one, so that one that
 // is malformed costs itself alone.
 type page struct {
-	Tools      []json.RawMessage `json:"tools"`
-	NextCursor string            `json:"nextCursor"`
+	Tools      fewItems `json:"tools"`
+	NextCursor string   `json:"nextCursor"`
 	size       int
 }
 

@@ -179,6 +179,9 @@ func (e *events) message(data []byte) []byte {
 			e.err = io.EOF
 			return encode(e.cp.settleResponse(msg, int64(len(data))))
 		}
+		if len(data) > largeAnswer {
+			return encode(oversized(msg.ID, int64(len(data))))
+		}
 	}
 	// On one line, whatever the server did.
 	return bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})

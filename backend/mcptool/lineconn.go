@@ -75,6 +75,9 @@ func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
 		if cp := c.take(msg.ID); cp != nil {
 			return cp.settleResponse(msg, size)
 		}
+		if size > largeAnswer { // of the handshake
+			return oversized(msg.ID, size)
+		}
 	}
 	return msg
 }
@@ -89,8 +92,7 @@ func (c *pipeConn) giant(ln line) []jsonrpc.Message {
 	cp := c.take(id)
 	if cp == nil {
 		c.noisy(ln.size, ln.text)
-		return []jsonrpc.Message{&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
-			Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("the answer has %d bytes, more than is read", ln.size)}}}
+		return []jsonrpc.Message{oversized(id, ln.size)}
 	}
 	cp.settle(answer{outcome: tooLarge, size: ln.size})
 	return []jsonrpc.Message{stub(id)}

@@ -24,6 +24,7 @@ type toolResult struct {
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
 	ResultType string          `json:"resultType"`
+	cut        bool            // there were more blocks than are read
 }
 
 // block is one content block of any type.
@@ -46,11 +47,11 @@ type resource struct {
 }
 
 // parse reads a result once; one with a member of the wrong type is read again,
-// block by block, to keep what can be kept.
+// block by block, to keep what can be kept. So is a large one, as far as its blocks
+// are not too many.
 func parse(raw json.RawMessage) (toolResult, error) {
 	var r toolResult
-	err := json.Unmarshal(raw, &r)
-	if err == nil {
+	if len(raw) <= largeAnswer && json.Unmarshal(raw, &r) == nil {
 		return r, nil
 	}
 	var loose struct {
@@ -59,17 +60,20 @@ func parse(raw json.RawMessage) (toolResult, error) {
 		IsError    any             `json:"isError"`
 		ResultType any             `json:"resultType"`
 	}
-	if json.Unmarshal(raw, &loose) != nil {
+	if err := json.Unmarshal(raw, &loose); err != nil {
 		return toolResult{}, err
 	}
-	var items []json.RawMessage
-	if len(loose.Content) > 0 && json.Unmarshal(loose.Content, &items) != nil {
-		items = []json.RawMessage{loose.Content} // a single block without its array
-	}
+	var blocks []json.RawMessage
 	r = toolResult{Structured: loose.Structured}
+	if len(loose.Content) > 0 && string(loose.Content) != "null" {
+		var err error
+		if blocks, r.cut, err = items(loose.Content, maxItems); err != nil {
+			blocks = []json.RawMessage{loose.Content} // a single block without its array
+		}
+	}
 	r.IsError, _ = loose.IsError.(bool)
 	r.ResultType, _ = loose.ResultType.(string)
-	for _, item := range items {
+	for _, item := range blocks {
 		var bl block
 		if json.Unmarshal(item, &bl) != nil {
 			// What it says is shown as it is.
@@ -86,7 +90,7 @@ func (r toolResult) reply(limit int64) backend.Reply {
 	if limit <= 0 {
 		limit = 1 << 62
 	}
-	var reply backend.Reply
+	reply := backend.Reply{Cut: r.cut}
 	texts, room := 0, limit
 	for _, bl := range r.Content {
 		if bl.isText() {

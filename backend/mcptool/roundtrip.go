@@ -99,7 +99,7 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	case mediaType(resp) == "text/event-stream":
 		resp.Body = newEvents(resp.Body, w, jsonrpc.ID{}, nil)
 	default:
-		resp.Body = limited{io.LimitReader(resp.Body, int64(w.limit)), resp.Body}
+		resp.Body = limited{io.LimitReader(resp.Body, min(int64(w.limit), largeAnswer)), resp.Body}
 	}
 	return resp, nil
 }
@@ -129,7 +129,7 @@ func (w *wire) captured(req *http.Request, body func() (io.ReadCloser, error), i
 		a.session = w.checkSession(req, a)
 		c.settle(a)
 	case mediaType(resp) == "application/json":
-		if original := w.readJSON(resp, id, c); original != nil && c.whole {
+		if original := w.readJSON(resp, id, c); c.forSDK(original) && original != nil {
 			return synthetic(req, http.StatusOK, "application/json", original), nil
 		}
 	default:
