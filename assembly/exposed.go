@@ -82,6 +82,7 @@ func (e *exposure) stores() {
 	if e.config.Journal.On(e.config.Store.Kind()) {
 		e.file(e.config.Journal.File(), true, e.config.Where("journal", "path"))
 	}
+	e.file(e.config.PinsFile(), false, e.config.Where("pins", "path")) // who writes there accepts what tools say
 	if r := e.config.Store.Redis; r != nil && r.TLS != nil {
 		e.certificates(r.TLS.TLS, "store", "redis", "tls")
 	}
@@ -119,10 +120,12 @@ func (e *exposure) file(path string, secret bool, at config.Problem) {
 	if path == "" {
 		return
 	}
+	link := path
 	path, info, err := resolved(path)
 	if err != nil {
 		return // whoever opens it says why
 	}
+	e.place(link, 0, at) // a link can be replaced where it stands
 	if info != nil && writableByOthers(info) {
 		e.tell(at, fmt.Sprintf("others may write %s (mode %04o): chmod go-w, and let it belong to this user or to root", path, info.Mode().Perm()))
 	}

@@ -23,7 +23,7 @@ func exposable(t *testing.T) (dir, path string) {
 	t.Helper()
 	dir = harness.ShortDir(t)
 	for name, mode := range map[string]os.FileMode{
-		"secret": 0o600, "s.db": 0o600, "s.journal": 0o600, "tool": 0o755, "server": 0o755, "key.pem": 0o600, "cert.pem": 0o644,
+		"secret": 0o600, "s.db": 0o600, "s.journal": 0o600, "tool": 0o755, "server": 0o755, "key.pem": 0o600, "cert.pem": 0o644, "s.pins": 0o644,
 	} {
 		put(t, filepath.Join(dir, name), "#!/bin/sh\n", mode)
 	}
@@ -39,6 +39,7 @@ listen: ["unix://%[1]s/run/s.sock"]
 admin: off
 store: {embedded: {path: %[1]s/s.db}}
 journal: {enabled: true, path: %[1]s/s.journal}
+pins: {path: %[1]s/s.pins}
 backends:
   web: {http: {base_url: "https://example.com", headers: {Authorization: "${file:%[1]s/secret}"}}}
   sh: {exec: {env: {PATH: %[1]s/bin}}}
@@ -67,11 +68,12 @@ func TestFilesThatOthersMayReadOrWriteAreNamed(t *testing.T) {
 		"nothing":                         {"secret", 0o600, ""},
 		"a config that is written":        {"sidecall.yaml", 0o646, "sidecall.yaml: others may write %s"},
 		"a config of a group":             {"sidecall.yaml", 0o664, ""}, // the user's own group here
-		"a secret that is read":           {"secret", 0o644, "sidecall.yaml:7:74: others may read %s"},
-		"a secret that is written":        {"secret", 0o602, "sidecall.yaml:7:74: others may write %s"},
+		"a secret that is read":           {"secret", 0o644, "sidecall.yaml:8:74: others may read %s"},
+		"a secret that is written":        {"secret", 0o602, "sidecall.yaml:8:74: others may write %s"},
 		"a store that is read":            {"s.db", 0o604, "sidecall.yaml:4:26: store.embedded.path: others may read %s"},
 		"a journal that is read":          {"s.journal", 0o604, "sidecall.yaml:5:32: journal.path: others may read %s"},
-		"a command that is written":       {"tool", 0o757, "sidecall.yaml:12:51: tools.run.exec.argv: others may write %s"},
+		"pins that are written":           {"s.pins", 0o646, "sidecall.yaml:6:14: pins.path: others may write %s"},
+		"a command that is written":       {"tool", 0o757, "sidecall.yaml:13:51: tools.run.exec.argv: others may write %s"},
 		"one that the path leads to":      {"bin/inside", 0o757, "tools.too.exec.argv: others may write %s"},
 		"a server that is written":        {"server", 0o777, "backends.local.mcp.command: others may write %s"},
 		"a directory of programs":         {"bin", 0o777, "tools.too.exec.argv: others may replace %s/inside"},
@@ -106,6 +108,34 @@ func TestFilesThatOthersMayReadOrWriteAreNamed(t *testing.T) {
 				t.Errorf("told: %v\nwant: "+c.want, warnings, file)
 			}
 		})
+	}
+}
+
+// A link that others may replace leads wherever they like, however safe the file is to
+// which it leads now.
+func TestALinkThatOthersMayReplaceIsNamed(t *testing.T) {
+	dir, path := exposable(t)
+	shared := filepath.Join(dir, "shared")
+	if err := errors.Join(os.Mkdir(shared, 0o755), os.Rename(filepath.Join(dir, "s.db"), filepath.Join(dir, "real.db")),
+		os.Symlink(filepath.Join(dir, "real.db"), filepath.Join(shared, "s.db"))); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, strings.Replace(string(text), dir+"/s.db", shared+"/s.db", 1), 0o644)
+	for mode, want := range map[os.FileMode]int{0o755: 0, 0o777: 1, 0o777 | os.ModeSticky: 0} {
+		if err := os.Chmod(shared, mode); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := exposed(cfg); len(told) != want || want > 0 && !strings.Contains(told[0].Error(), "others may replace "+shared+"/s.db") {
+			t.Errorf("%v: %v", mode, told)
+		}
 	}
 }
 
