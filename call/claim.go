@@ -24,7 +24,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
-	for looked := false; ; looked = true {
+	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
 			admission, claim, err = c.ticket.Wait(ctx)
@@ -35,8 +35,14 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		if c.claim = claim; claim != nil {
 			return nil
 		}
+		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && c.isOf(admission.Record) {
+			// The schema has been changed since, and reads the arguments otherwise.
+			req.Fingerprint = admission.Record.Fingerprint
+			continue
+		}
 		var tooEarly time.Duration
 		if admission.Verdict == dedupe.OutcomeUnknown && !looked {
+			looked = true
 			var settled bool
 			if settled, tooEarly = e.lookAgain(ctx, c, admission); settled {
 				continue

@@ -3,7 +3,6 @@ package call
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -127,8 +126,7 @@ func (c *call) standIn(effect tool.Effect) {
 }
 
 // isOf reports that a record is of this call. Its arguments may have been taken
-// otherwise when it was made, by the schema of then: as they were sent, or
-// without their nulls.
+// otherwise when it was made, by the schema of then: see schema.SameCall.
 func (c *call) isOf(record dedupe.Record) bool {
 	if record.Tool != c.Tool {
 		return false
@@ -141,30 +139,11 @@ func (c *call) isOf(record dedupe.Record) bool {
 		// Whose call it is does not depend on who still waits for the answer.
 		_, _ = c.check(context.Background()) // which does not end
 	}
-	return slices.ContainsFunc([]any{c.args, args, withoutNulls(args)}, func(as any) bool {
-		canonical, err := schema.Canonical(as)
-		return err == nil && schema.Fingerprint(c.Tool, canonical) == record.Fingerprint
-	})
+	return c.args != nil && isPrintOf(record, c.args) || schema.SameCall(c.Tool, args, record.Fingerprint)
 }
 
-// withoutNulls is a value without the members of its objects that are null.
-func withoutNulls(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		kept := make(map[string]any, len(v))
-		for name, member := range v {
-			if member != nil {
-				kept[name] = withoutNulls(member)
-			}
-		}
-		return kept
-	case []any:
-		kept := make([]any, len(v))
-		for i, item := range v {
-			kept[i] = withoutNulls(item)
-		}
-		return kept
-	default:
-		return v
-	}
+// isPrintOf reports that the fingerprint of a record is that of its tool with args.
+func isPrintOf(record dedupe.Record, args map[string]any) bool {
+	canonical, err := schema.Canonical(args)
+	return err == nil && schema.Fingerprint(record.Tool, canonical) == record.Fingerprint
 }

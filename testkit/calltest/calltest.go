@@ -156,7 +156,7 @@ func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, 
 		f(r)
 	}
 	var err error
-	if r.Schema, err = schema.Compile(name, r.Tool.InputSchema, schema.Options{Sensitive: r.Tool.Policy.Sensitive}); err != nil {
+	if r.Schema, err = schema.Compile(name, r.Tool.InputSchema, schema.Options{Sensitive: r.Tool.Policy.Sensitive, Coerce: r.Tool.Policy.Coerce}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Program == nil {
