@@ -74,9 +74,21 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		return known, e.unlooked(c, refusal)
 	}
 	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
-		return known, refusal(known.Record.State)
+		return known, c.unlessRepeatable(known.Record, refusal(known.Record.State))
 	}
 	return known, nil
+}
+
+// unlessRepeatable answers a call with a refusal for good, unless it is of what may
+// have run and may be repeated under this id alone. Once it is refused nobody repeats
+// it, so it may have happened, for whoever would start it anew under another id.
+func (c *call) unlessRepeatable(record dedupe.Record, refused *response) *response {
+	mayHaveRun := record.Effect == tool.Keyed && (record.Attempts > 0 || record.Epoch > 1 || len(record.Result) == 0)
+	if !mayHaveRun || tool.Code(refused.GetError().GetCode()).Class() == tool.Transient || !c.isOf(record) {
+		return refused
+	}
+	c.standIn(record.Effect)
+	return c.result().Refused(c.subject().Unrepeatable(refused.GetError().GetConstraint()), 0)
 }
 
 // whileLooking bounds the wait for what becomes of a call.
@@ -135,7 +147,7 @@ func (c *call) isOf(record dedupe.Record) bool {
 	if violation != nil {
 		return false
 	}
-	if c.args == nil && c.route.Schema != nil {
+	if c.args == nil && c.route != nil && c.route.Schema != nil {
 		// Whose call it is does not depend on who still waits for the answer.
 		_, _ = c.check(context.Background()) // which does not end
 	}

@@ -30,6 +30,18 @@ func (s *Subject) howToKnow() string {
 	return hint + "check by other means, or ask the user to."
 }
 
+// Unrepeatable answers a call that may have run, and could be repeated with its id if
+// it were not refused now; why says for what.
+func (s *Subject) Unrepeatable(why string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeOutcomeUnknown,
+		Constraint: s.Cleaned("an earlier request with this id may have run, and it cannot be repeated now: "+why, maxConstraint),
+		Received:   tool.Quote(s.About.ID),
+		Hint: s.howToKnow() + " Do not start it anew under another id, nor with another tool. " +
+			"When an operator has made it callable again, the same call with the same id is safe to send.",
+	}
+}
+
 // CorruptRecord says what is wrong with a record that cannot be what was written.
 const CorruptRecord = "the record of this call is corrupt: nobody can tell from it what became of the call"
 
