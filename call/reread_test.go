@@ -1,7 +1,12 @@
 package call_test
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
@@ -65,6 +70,51 @@ func TestAKnownIDWhoseArgumentsAreReadOtherwise(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Likewise while it runs: a server may change its tools in the middle.
+func TestARunningCallWhoseArgumentsAreReadOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, test := range reread {
+		t.Run(name, func(t *testing.T) {
+			reading := func(b *calltest.Backend, text string) *catalog.Route {
+				return calltest.NewRoute(t, "charge", tool.NonIdempotent, b, func(r *catalog.Route) {
+					r.Tool.InputSchema, r.Tool.Policy.Coerce = []byte(text), true
+					r.Tool.Policy.AttemptTimeout, r.Tool.Policy.Deadline = time.Minute, time.Minute
+				})
+			}
+			began, end := make(chan struct{}), make(chan struct{})
+			s := calltest.New(t, reading(&calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+				close(began)
+				<-end
+				return backend.Reply{Text: []byte("paid")}, nil
+			}}, test.then))
+			call := func() chan *sidecallv1.ExecuteToolResponse {
+				done := make(chan *sidecallv1.ExecuteToolResponse, 1)
+				go func() {
+					req := calltest.Request("toolu_1", "charge")
+					req.ArgumentsJson = test.arguments
+					done <- s.Call(req)
+				}()
+				return done
+			}
+			first := call()
+			<-began
+			again := calltest.Answers("paid again")
+			s.Generation.Set(catalog.ConfigSource, []*catalog.Route{reading(again, test.now)})
+			duplicates := []chan *sidecallv1.ExecuteToolResponse{call(), call()}
+			close(end)
+			<-first
+			for _, duplicate := range duplicates {
+				if res := <-duplicate; !res.GetReplayed() || res.GetContent() != "paid" {
+					t.Errorf("got %s", res.GetContent())
+				}
+			}
+			if again.Calls.Load() != 0 {
+				t.Error("it was run again")
+			}
+		})
 	}
 }
 
