@@ -43,7 +43,34 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, p
 		_, declared := cfg.Tools[name] // there for good
 		return declared || there[name]
 	})
+	h.withdraw(routes)
 	return routes, errors.Join(errs...)
+}
+
+// withdraw tells the calls that hold a pinned tool as it was listed before, where it
+// is refused now. All lists in which it was the same tell the same calls.
+func (h *host) withdraw(now []*catalog.Route) {
+	if !h.config.Pin {
+		return
+	}
+	before := h.pinned
+	h.pinned = make(map[string]*catalog.Withdrawal, len(now))
+	for _, route := range now {
+		name := route.Tool.Name
+		told := before[name]
+		delete(before, name)
+		if told == nil {
+			told = new(catalog.Withdrawal)
+		}
+		if route.Refused != "" {
+			told.Withdraw(route.Refused)
+			continue
+		}
+		route.Withdrawal, h.pinned[name] = told, told
+	}
+	for _, told := range before {
+		told.Withdraw("this tool is pinned, and its server does not list it any more")
+	}
 }
 
 // claimedEffect is what the backend says of the effect; nil when it says

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/redact"
 )
@@ -30,6 +31,9 @@ type host struct {
 	// lost says that the backend was heard of last when it went down. It is the
 	// discovery's.
 	lost bool
+	// pinned tells the calls of its tools that may be called when they may not be any
+	// more, where it is pinned. It is the discovery's too.
+	pinned map[string]*catalog.Withdrawal
 }
 
 // surroundings are what a generation has of the process around it.

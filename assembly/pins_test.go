@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 )
 
@@ -70,6 +71,34 @@ func TestAToolThatSaysSomethingElse(t *testing.T) {
 		accepted, _ := pinning(t, file, pin)
 		if now := discover(t, accepted, named("reads, and wants more"))["read"]; now.Refused != "" {
 			t.Errorf("pin %v: accepted and refused: %s", pin, now.Refused)
+		}
+	}
+}
+
+// A call that waits for its server is told when that comes back and says something
+// else, however often it has said the same before.
+func TestCallsThatWaitForAPinnedToolAreTold(t *testing.T) {
+	for _, pin := range []bool{false, true} {
+		for name, last := range map[string][]backend.Discovered{
+			"something else": {named("reads, and wants more")}, "no such tool": nil,
+		} {
+			g, _ := pinning(t, filepath.Join(t.TempDir(), "p.pins"), pin)
+			first := discover(t, g, named("reads"))["read"]
+			second := discover(t, g, named("reads"))["read"]
+			for _, route := range []*catalog.Route{first, second} {
+				if why := route.Withdrawal.Why(); why != "" {
+					t.Errorf("pin %v, while it says the same: %s", pin, why)
+				}
+			}
+			discover(t, g, last...)
+			for _, route := range []*catalog.Route{first, second} {
+				if why := route.Withdrawal.Why(); (why != "") != pin {
+					t.Errorf("pin %v, %s: %q", pin, name, why)
+				}
+			}
+			if now := discover(t, g, named("reads"))["read"]; now.Refused+now.Withdrawal.Why() != "" {
+				t.Errorf("pin %v, %s, and back again: %q, %q", pin, name, now.Refused, now.Withdrawal.Why())
+			}
 		}
 	}
 }

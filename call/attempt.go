@@ -10,6 +10,7 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
@@ -50,7 +51,7 @@ func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canoni
 // again, right before the first byte leaves; here it saves the way to there.
 func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	if withheld := r.invocation.Withheld(); withheld != nil {
-		return notSent(*withheld)
+		return notSent(r.withheld(*withheld))
 	}
 	done, err := r.route.Breaker.Allow()
 	if err != nil {
@@ -82,7 +83,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	took := time.Since(began)
 	if backend.WasWithheld(failure) {
 		ended, verdict = failure, breaker.Ignored
-		return notSent(*failure)
+		return notSent(r.withheld(*failure))
 	}
 	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
 	failpoint.Hit(failpoint.ReplyInterpreted)
@@ -99,6 +100,17 @@ func notSent(failure tool.Failure) (a attempt) {
 	failure.Evidence = tool.NotExecuted
 	a.reading.Failure = &failure
 	return a
+}
+
+// withheld is why an attempt was not sent, where it is not the claim that was lost.
+func (r *errand) withheld(failure tool.Failure) tool.Failure {
+	if why := r.route.Withdrawal.Why(); why != "" {
+		return tool.Failure{
+			Code: tool.CodePermissionDenied, ErrorType: "pinned", CallerFault: true,
+			Constraint: why, Hint: explain.AskAboutPin(r.route.Tool.Name),
+		}
+	}
+	return failure
 }
 
 func circuitOpen(err error) tool.Failure {

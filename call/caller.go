@@ -82,9 +82,9 @@ func (c *call) begin() {
 }
 
 // Held implements backend.Right: the call may be sent while its claim holds, and
-// somebody waits for it.
+// somebody waits for it, and its tool is not refused since.
 func (c *call) Held() bool {
-	return (c.claim == nil || c.claim.Held()) && c.caller.Err() == nil
+	return (c.claim == nil || c.claim.Held()) && c.caller.Err() == nil && c.route.Withdrawal.Why() == ""
 }
 
 // apart is the context of what goes on without the caller: it has the caller's

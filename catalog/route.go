@@ -42,8 +42,9 @@ type Route struct {
 	Room      *limit.Adaptive
 
 	// Refused says why the tool is known and must not be called; empty for one that
-	// may be.
-	Refused string
+	// may be. Withdrawal says the same of one that was not when the route was made.
+	Refused    string
+	Withdrawal *Withdrawal
 
 	// Verification finds out what became of a call whose answer was lost; nil
 	// when nothing is configured.

@@ -48,8 +48,8 @@ func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovere
 		s, tools, err := b.open(ctx)
 		var lived time.Duration
 		if err == nil {
+			update(tools, nil) // first: what it says may have its tools refused
 			b.turn(&state{session: s})
-			update(tools, nil)
 			told = ""
 			err = b.keep(ctx, s, tools, update)
 			lived = time.Since(s.since)

@@ -180,6 +180,40 @@ func TestACallWaitsForAServerThatIsStartedAgain(t *testing.T) {
 	}
 }
 
+// What a new process says of its tools is heard before anything is sent to it: they
+// may be refused for it.
+func TestToolsAreHeardOfBeforeTheyAreCalled(t *testing.T) {
+	l := newLedger(t)
+	b, err := New(func() Config { c := stdio(t, "plain", l); c.Name = "test"; return c }())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	heard, goOn := make(chan struct{}), make(chan struct{})
+	go b.Run(context.Background(), func([]backend.Discovered, error) {
+		close(heard)
+		<-goOn
+	})
+	<-heard
+	_, f := b.Invoke(t.Context(), backend.Invocation{Target: "echo", Args: []byte(`{}`)})
+	if f == nil || f.Evidence != tool.NotExecuted {
+		t.Errorf("it was called before its list was heard: %v", f)
+	}
+	close(goOn)
+	for {
+		if _, f = b.Invoke(t.Context(), backend.Invocation{Target: "echo", Args: []byte(`{}`)}); f == nil {
+			return
+		}
+		if f.Evidence != tool.NotExecuted {
+			t.Fatal(f)
+		}
+	}
+}
+
 func TestBeforeRunNothingIsCalled(t *testing.T) {
 	b, err := New(stdio(t, "plain", newLedger(t)))
 	if err != nil {

@@ -76,9 +76,13 @@ func (s *Subject) Pinned() tool.Error {
 	return tool.Error{
 		Code:       tool.CodePermissionDenied,
 		Constraint: s.Route.Refused,
-		Hint: fmt.Sprintf("Nothing was sent. Do not call %s again: use another tool, or tell the user that an operator has to look at the change.",
-			s.Route.Tool.Name),
+		Hint:       AskAboutPin(s.Route.Tool.Name),
 	}
+}
+
+// AskAboutPin is what to do about a tool that an operator has to accept first.
+func AskAboutPin(name string) string {
+	return fmt.Sprintf("Nothing was sent. Do not call %s again: use another tool, or tell the user that an operator has to look at the change.", name)
 }
 
 // Overloaded refuses a call of whose id nothing is known: looking it up
