@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (c *Config) check(found *collector, discovered []string) {
 	k.operator()
 	k.identity()
 	k.store()
-	k.journal()
+	k.files()
 	k.retention()
 	k.retryOrder(RetryRules(c.Defaults.Retry), "defaults", "retry")
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
@@ -187,8 +188,31 @@ func (k *checker) matches(glob string) bool {
 	return slices.ContainsFunc(slices.Concat(k.toolNames, k.discovered), func(name string) bool { return matchGlob(glob, name) })
 }
 
-func (k *checker) journal() {
-	if k.Store.Embedded != nil && k.Journal.File() == k.Store.Embedded.Path.Reveal() {
+// files keeps the files apart that the sidecar writes: one would be the end of the
+// other.
+func (k *checker) files() {
+	store, journal, pins := "", "", clean(k.PinsFile())
+	if k.Journal.On(k.Store.Kind()) {
+		journal = clean(k.Journal.File())
+	}
+	if k.Store.Embedded != nil {
+		store = clean(k.Store.Embedded.Path.Reveal())
+	}
+	if journal != "" && journal == store {
 		k.bad("this is the file of the store: expected another one, best on another disk", "journal", "path")
 	}
+	if pins != "" && pins == store {
+		k.bad("this is the file of the store: expected another one", "pins", "path")
+	}
+	if pins != "" && pins == journal {
+		k.bad("this is the file of the journal: expected another one", "pins", "path")
+	}
+}
+
+// clean is a path of which there is one spelling in a directory; empty stays so.
+func clean(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Clean(path)
 }

@@ -162,6 +162,16 @@ func TestPinsAreRemembered(t *testing.T) {
 	if left, _ := filepath.Glob(path + ".*"); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
+	other := definition.Tool{Backend: "files", Name: "other"}
+	if err := first.Remember(map[definition.Tool]definition.Pin{other: pins[asked[0]]}); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Remember(map[definition.Tool]definition.Pin{asked[0]: pins[asked[0]]}); err != nil {
+		t.Fatal(err)
+	}
+	if known, err := first.Known([]definition.Tool{other}); err != nil || len(known) != 1 {
+		t.Errorf("what another process wrote is gone: %v, %v", known, err)
+	}
 	line := "files by_hand sha256:" + strings.Repeat("a", 64) + "\n"
 	if err := os.WriteFile(path, []byte("# mine\n\n"+line), 0o600); err != nil {
 		t.Fatal(err)
@@ -175,6 +185,12 @@ func TestPinsAreRemembered(t *testing.T) {
 		}
 		if _, err := definition.OpenPins(path); err == nil || !strings.Contains(err.Error(), "line ") {
 			t.Errorf("%q: %v", bad, err)
+		}
+		if err := second.Remember(pins); err == nil || !strings.Contains(err.Error(), "line ") {
+			t.Errorf("%q, and more is to be remembered: %v", bad, err)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "#\n"+bad {
+			t.Errorf("what could not be read was written over: %q, %v", text, err)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func (p *Pins) Remember(pins map[Tool]Pin) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// What others have written meanwhile stays, and what is no file of pins, be it for
+	// a slip of the hand, is not written over.
+	unread := p.read()
 	next := maps.Clone(p.known)
 	maps.Copy(next, pins)
 	if err := bounded(next); err != nil {
@@ -104,6 +107,9 @@ func (p *Pins) Remember(pins map[Tool]Pin) error {
 		return fmt.Errorf("it would be larger than %d bytes", maxFile)
 	}
 	p.known = next
+	if unread != nil {
+		return fmt.Errorf("it is left as it is: %w", unread)
+	}
 	return p.write(text)
 }
 
