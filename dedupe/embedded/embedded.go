@@ -95,15 +95,15 @@ func explainAbsent(path string, err error) error {
 	return err
 }
 
-// explain makes one clear sentence of why a store does not open.
+// explain makes one clear sentence of why a store does not open, and what to do.
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("open the store %s: another process is using it: stop it, or give this sidecar a file of its own", path)
+		return fmt.Errorf("open the store %s: another process is using it: stop that, or give each sidecar a file of its own (store.embedded.path)", path)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("open the store %s: the file cannot be read and written by this user: %w", path, err)
+		return fmt.Errorf("open the store %s: the file cannot be read and written by this user: %w; give it to this user (chown, chmod 600), or run as its owner", path, err)
 	default:
 		return fmt.Errorf("open the store %s: %w", path, err)
 	}

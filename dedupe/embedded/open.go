@@ -80,7 +80,7 @@ func inspect(path string, wait time.Duration) (*index, int64, error) {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, errors.New("it is not a regular file")
+		return nil, 0, errors.New("it is not a regular file: set store.embedded.path to one, or to a name that is free")
 	}
 	if info.Size() == 0 {
 		// bbolt would make a new database of it, and every record be forgotten.
