@@ -72,10 +72,9 @@ func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolReques
 // ListTools lists the tools that a profile may call, by name, page by page.
 func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 	snapshot := s.Executor.Catalog.Snapshot()
-	profile, ok := snapshot.Profiles.Find(req.GetProfile(), s.Offered...)
-	if !ok {
-		refusal := explain.UnknownProfile(req.GetProfile(), snapshot.Profiles.Names(s.Offered...))
-		return nil, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
+	profile, err := s.profile(snapshot, req.GetProfile())
+	if err != nil {
+		return nil, err
 	}
 	after, err := behind(req)
 	if err != nil {
@@ -93,6 +92,26 @@ func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest)
 	}
 	res.UnavailableBackends = unavailable(snapshot)
 	return res, nil
+}
+
+// GetInstructions returns what a model is to be taught of the tools of a profile.
+func (s *Service) GetInstructions(_ context.Context, req *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error) {
+	snapshot := s.Executor.Catalog.Snapshot()
+	profile, err := s.profile(snapshot, req.GetProfile())
+	if err != nil {
+		return nil, err
+	}
+	return &sidecallv1.GetInstructionsResponse{Text: explain.Manual(snapshot, profile), UnavailableBackends: unavailable(snapshot)}, nil
+}
+
+// profile is the one that a question names.
+func (s *Service) profile(snapshot *catalog.Snapshot, name string) (catalog.Profile, error) {
+	profile, ok := snapshot.Profiles.Find(name, s.Offered...)
+	if !ok {
+		refusal := explain.UnknownProfile(name, snapshot.Profiles.Names(s.Offered...))
+		return profile, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
+	}
+	return profile, nil
 }
 
 // unavailable are the backends that are down, or not discovered yet, by name.

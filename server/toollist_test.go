@@ -85,3 +85,31 @@ func TestAListThatChangesBetweenPages(t *testing.T) {
 		}
 	}
 }
+
+// A model is taught of the tools that its profile may call, over the wire; and who
+// asks is told whose tools are still missing.
+func TestInstructionsAreOfAProfilesTools(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, nil), calltest.NewRoute(t, "pay", tool.NonIdempotent, nil))
+	s.Generation.Expect("files", catalog.Undiscovered{})
+	client := dial(t, s)
+	for profile, pays := range map[string]bool{"": true, "all": true, "narrow": false} {
+		res, err := client.GetInstructions(t.Context(), &sidecallv1.GetInstructionsRequest{Profile: profile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(res.GetText(), "OUTCOME_UNKNOWN") || strings.Contains(res.GetText(), "pay") != pays {
+			t.Errorf("profile %q: %s", profile, res.GetText())
+		}
+		if missing := res.GetUnavailableBackends(); len(missing) != 1 || missing[0].GetName() != "files" || !missing[0].GetUndiscovered() {
+			t.Errorf("profile %q: %v", profile, missing)
+		}
+	}
+	_, err := client.GetInstructions(t.Context(), &sidecallv1.GetInstructionsRequest{Profile: "nobody"})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "nobody") {
+		t.Error(err)
+	}
+	only := &Service{Executor: s.Executor, Offered: []string{"narrow"}}
+	if _, err := only.GetInstructions(t.Context(), &sidecallv1.GetInstructionsRequest{Profile: "all"}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a profile that the listener does not offer: %v", err)
+	}
+}

@@ -1,5 +1,10 @@
 package tool
 
+import (
+	"maps"
+	"slices"
+)
+
 // Code names one kind of failure. The set is fixed: programs switch on it, and
 // the README documents each in one table.
 type Code string
@@ -76,6 +81,9 @@ var codes = map[Code]codeFacts{
 	CodeStoreUnavailable:      {Transient, true},
 	CodeInternal:              {Hard, false},
 }
+
+// Codes returns the fixed codes, sorted by name.
+func Codes() []Code { return slices.Sorted(maps.Keys(codes)) }
 
 // Class returns the class of the code; Hard for a code that does not exist.
 func (c Code) Class() Class {

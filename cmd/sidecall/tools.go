@@ -3,13 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/assembly"
+	"github.com/sidecall/sidecall/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -21,50 +27,143 @@ var toolWriters = map[string]func(io.Writer, *sidecallv1.ListToolsResponse) erro
 	"openai":    writeOpenAITools,
 }
 
+// asked is what sidecall tools asks for.
+type asked struct {
+	addr, config, format, profile string
+	instructions                  bool
+}
+
 func newTools() *cobra.Command {
-	var addr, format, profile string
+	var what asked
 	cmd := &cobra.Command{
 		Use:   "tools",
-		Short: "List the tools of a running sidecar, ready to hand to a provider",
-		Long: `List the tools of a running sidecar.
+		Short: "List the tools, ready to hand to a provider, or how to teach a model to use them",
+		Long: `List the tools of a running sidecar, or with --config those that a config file
+declares, without starting anything.
 
   --format table      for people
   --format json       everything that is known of each tool
   --format anthropic  the tools parameter of the Anthropic Messages API
-  --format openai     the tools parameter of OpenAI Chat Completions`,
+  --format openai     the tools parameter of OpenAI Chat Completions
+
+With --instructions it prints a paragraph for the system prompt instead: what the
+model is to do about each code of an error, which tools must not be called again
+on a guess, how a cut result is read on. It is made of the table of codes and of
+these tools; rpc GetInstructions returns the same.
+
+Backends whose tools are missing are told of on stderr. The exit code is 3 when
+the sidecar cannot be reached, 2 when the config file or the profile is wrong.`,
+		Example: `  sidecall tools --format anthropic
+  sidecall tools --config sidecall.yaml --instructions --profile support >>system-prompt.txt`,
 		Args: between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := toolWriters[format]
-			if !ok {
-				return fail(exitUsage, fmt.Errorf("--format %q: want table, json, anthropic or openai", format))
+			if err := what.possible(cmd); err != nil {
+				return fail(exitUsage, err)
 			}
-			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
-				res, err := listAll(cmd.Context(), client, profile)
-				if err != nil {
-					return rpcError(addr, lostList, err)
-				}
-				for _, down := range res.GetUnavailableBackends() {
-					what := "is down"
-					if down.GetUndiscovered() {
-						what = "is not discovered yet, so its tools are missing here"
-					}
-					fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: backend %s %s: %s\n", down.GetName(), what, down.GetReason())
-				}
-				return write(cmd.OutOrStdout(), res)
+			if what.config != "" {
+				return what.ofFile(cmd)
+			}
+			return withClient(what.addr, func(client sidecallv1.ToolServiceClient) error {
+				return rpcErrorOf(what.addr, what.print(cmd, answering{
+					func(ctx context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+						return client.ListTools(ctx, req)
+					},
+					func(ctx context.Context, req *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error) {
+						return client.GetInstructions(ctx, req)
+					},
+				}))
 			})
 		},
 	}
-	addrFlag(cmd, &addr)
-	cmd.Flags().StringVar(&format, "format", "table", "table, json, anthropic or openai")
-	cmd.Flags().StringVar(&profile, "profile", "", "list what this profile may call")
+	addrFlag(cmd, &what.addr)
+	flags := cmd.Flags()
+	flags.StringVarP(&what.config, "config", "c", "", "read a config file instead of asking a sidecar")
+	flags.StringVar(&what.format, "format", "table", "table, json, anthropic or openai")
+	flags.BoolVar(&what.instructions, "instructions", false, "print the paragraph for the system prompt")
+	flags.StringVar(&what.profile, "profile", "", "what this profile may call")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(slices.Sorted(maps.Keys(toolWriters)), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
+// possible refuses what contradicts itself.
+func (a asked) possible(cmd *cobra.Command) error {
+	_, known := toolWriters[a.format]
+	switch given := cmd.Flags().Changed; {
+	case !known:
+		return fmt.Errorf("--format %q: want table, json, anthropic or openai", a.format)
+	case given("config") && given("addr"):
+		return errors.New("--config reads a file and --addr asks a sidecar: name one of them")
+	case given("config") && a.config == "":
+		return errors.New("--config: want the path of a config file")
+	case given("format") && a.instructions:
+		return errors.New("--instructions prints a paragraph, which has no --format")
+	}
+	return nil
+}
+
+// ofFile answers from a config file.
+func (a asked) ofFile(cmd *cobra.Command) (err error) {
+	cfg, err := config.Load(a.config)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	offer, err := assembly.NewOffer(cfg, buildVersion().Version)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	defer func() { err = errors.Join(err, offer.Close(context.WithoutCancel(cmd.Context()))) }()
+	return rpcErrorOf("", a.print(cmd, answering{offer.ListTools, offer.GetInstructions}))
+}
+
+// rpcErrorOf is rpcError of a question that failed; another error stays.
+func rpcErrorOf(addr string, err error) error {
+	if _, ok := status.FromError(err); !ok || err == nil {
+		return err
+	}
+	return rpcError(addr, lostList, err)
+}
+
+// answering is who knows the tools: a sidecar, or a file.
+type answering struct {
+	list         func(context.Context, *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
+	instructions func(context.Context, *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error)
+}
+
+// print asks, and prints what was asked for.
+func (a asked) print(cmd *cobra.Command, of answering) error {
+	if a.instructions {
+		res, err := of.instructions(cmd.Context(), &sidecallv1.GetInstructionsRequest{Profile: a.profile})
+		if err != nil {
+			return err
+		}
+		tellMissing(cmd.ErrOrStderr(), res.GetUnavailableBackends())
+		_, err = io.WriteString(cmd.OutOrStdout(), res.GetText())
+		return err
+	}
+	res, err := listAll(cmd.Context(), of, a.profile)
+	if err != nil {
+		return err
+	}
+	tellMissing(cmd.ErrOrStderr(), res.GetUnavailableBackends())
+	return toolWriters[a.format](cmd.OutOrStdout(), res)
+}
+
+// tellMissing tells of the backends that are not there.
+func tellMissing(errOut io.Writer, backends []*sidecallv1.UnavailableBackend) {
+	for _, down := range backends {
+		what := "is down"
+		if down.GetUndiscovered() {
+			what = "is not discovered yet, so its tools are missing here"
+		}
+		fmt.Fprintf(errOut, "sidecall: backend %s %s: %s\n", down.GetName(), what, down.GetReason())
+	}
+}
+
 // listAll reads all pages of the list.
-func listAll(ctx context.Context, client sidecallv1.ToolServiceClient, profile string) (*sidecallv1.ListToolsResponse, error) {
+func listAll(ctx context.Context, of answering, profile string) (*sidecallv1.ListToolsResponse, error) {
 	all := &sidecallv1.ListToolsResponse{}
 	for token := ""; ; {
-		page, err := client.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
+		page, err := of.list(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
 		if err != nil {
 			return nil, err
 		}

@@ -1558,6 +1558,107 @@ func (x *ListToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type GetInstructionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default_profile.
+	Profile       string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetInstructionsRequest) Reset() {
+	*x = GetInstructionsRequest{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInstructionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInstructionsRequest) ProtoMessage() {}
+
+func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
+func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetInstructionsRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+type GetInstructionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For the system prompt, as it is: plain text of at most 4,000 characters,
+	// however many tools there are. It changes with the tools and with the release.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// Backends that cannot be reached now, or whose tools are not known yet: of the
+	// latter the text says nothing. Sorted by name.
+	UnavailableBackends []*UnavailableBackend `protobuf:"bytes,2,rep,name=unavailable_backends,json=unavailableBackends,proto3" json:"unavailable_backends,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *GetInstructionsResponse) Reset() {
+	*x = GetInstructionsResponse{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInstructionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInstructionsResponse) ProtoMessage() {}
+
+func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
+func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetInstructionsResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *GetInstructionsResponse) GetUnavailableBackends() []*UnavailableBackend {
+	if x != nil {
+		return x.UnavailableBackends
+	}
+	return nil
+}
+
 // UnavailableBackend is a backend that is down, and why.
 type UnavailableBackend struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1573,7 +1674,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1686,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1699,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -1634,7 +1735,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1747,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1760,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -1708,7 +1809,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1821,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1834,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -1826,7 +1927,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1939,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1952,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -1912,7 +2013,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2025,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2038,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2118,7 +2219,12 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x11ListToolsResponse\x12'\n" +
 	"\x05tools\x18\x01 \x03(\v2\x11.sidecall.v1.ToolR\x05tools\x12R\n" +
 	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"d\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"2\n" +
+	"\x16GetInstructionsRequest\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\"\x81\x01\n" +
+	"\x17GetInstructionsResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12R\n" +
+	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\"d\n" +
 	"\x12UnavailableBackend\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\"\n" +
@@ -2186,11 +2292,12 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x17EXECUTION_STATE_CLAIMED\x10\x01\x12\x18\n" +
 	"\x14EXECUTION_STATE_DONE\x10\x02\x12\x1b\n" +
 	"\x17EXECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n" +
-	"\x17EXECUTION_STATE_UNKNOWN\x10\x042\x99\x03\n" +
+	"\x17EXECUTION_STATE_UNKNOWN\x10\x042\xf7\x03\n" +
 	"\vToolService\x12P\n" +
 	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n" +
 	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12J\n" +
-	"\tListTools\x12\x1d.sidecall.v1.ListToolsRequest\x1a\x1e.sidecall.v1.ListToolsResponse\x12H\n" +
+	"\tListTools\x12\x1d.sidecall.v1.ListToolsRequest\x1a\x1e.sidecall.v1.ListToolsResponse\x12\\\n" +
+	"\x0fGetInstructions\x12#.sidecall.v1.GetInstructionsRequest\x1a$.sidecall.v1.GetInstructionsResponse\x12H\n" +
 	"\fGetExecution\x12 .sidecall.v1.GetExecutionRequest\x1a\x16.sidecall.v1.Execution\x12M\n" +
 	"\n" +
 	"ReadOutput\x12\x1e.sidecall.v1.ReadOutputRequest\x1a\x1f.sidecall.v1.ReadOutputResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
@@ -2208,39 +2315,41 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
-	(Outcome)(0),                  // 0: sidecall.v1.Outcome
-	(RecoveryClass)(0),            // 1: sidecall.v1.RecoveryClass
-	(Effect)(0),                   // 2: sidecall.v1.Effect
-	(ExecutionState)(0),           // 3: sidecall.v1.ExecutionState
-	(*ExecuteToolRequest)(nil),    // 4: sidecall.v1.ExecuteToolRequest
-	(*ExecuteToolResponse)(nil),   // 5: sidecall.v1.ExecuteToolResponse
-	(*Resolution)(nil),            // 6: sidecall.v1.Resolution
-	(*ToolError)(nil),             // 7: sidecall.v1.ToolError
-	(*Recovery)(nil),              // 8: sidecall.v1.Recovery
-	(*ItemResult)(nil),            // 9: sidecall.v1.ItemResult
-	(*Truncation)(nil),            // 10: sidecall.v1.Truncation
-	(*Budget)(nil),                // 11: sidecall.v1.Budget
-	(*ContentBlock)(nil),          // 12: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),   // 13: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),  // 14: sidecall.v1.ExecuteToolsResponse
-	(*Tool)(nil),                  // 15: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),      // 16: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),     // 17: sidecall.v1.ListToolsResponse
-	(*UnavailableBackend)(nil),    // 18: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),   // 19: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),             // 20: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),     // 21: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),    // 22: sidecall.v1.ReadOutputResponse
-	nil,                           // 23: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                           // 24: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(Outcome)(0),                    // 0: sidecall.v1.Outcome
+	(RecoveryClass)(0),              // 1: sidecall.v1.RecoveryClass
+	(Effect)(0),                     // 2: sidecall.v1.Effect
+	(ExecutionState)(0),             // 3: sidecall.v1.ExecutionState
+	(*ExecuteToolRequest)(nil),      // 4: sidecall.v1.ExecuteToolRequest
+	(*ExecuteToolResponse)(nil),     // 5: sidecall.v1.ExecuteToolResponse
+	(*Resolution)(nil),              // 6: sidecall.v1.Resolution
+	(*ToolError)(nil),               // 7: sidecall.v1.ToolError
+	(*Recovery)(nil),                // 8: sidecall.v1.Recovery
+	(*ItemResult)(nil),              // 9: sidecall.v1.ItemResult
+	(*Truncation)(nil),              // 10: sidecall.v1.Truncation
+	(*Budget)(nil),                  // 11: sidecall.v1.Budget
+	(*ContentBlock)(nil),            // 12: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),     // 13: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),    // 14: sidecall.v1.ExecuteToolsResponse
+	(*Tool)(nil),                    // 15: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 16: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 17: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 18: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 19: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 20: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 21: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 22: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 23: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 24: sidecall.v1.ReadOutputResponse
+	nil,                             // 25: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 26: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	25, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	23, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	27, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	25, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
 	7,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
 	7,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
@@ -2248,42 +2357,45 @@ var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
 	9,  // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
 	10, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
 	11, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	25, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	27, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
 	12, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
 	6,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
-	26, // 12: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	28, // 12: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
 	3,  // 13: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
 	1,  // 14: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	25, // 15: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	27, // 15: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
 	7,  // 16: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	26, // 17: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	28, // 17: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 18: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
 	5,  // 19: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
 	2,  // 20: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	24, // 21: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	26, // 21: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
 	15, // 22: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	18, // 23: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	3,  // 24: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	26, // 25: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	26, // 26: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 27: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	2,  // 28: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	26, // 29: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	4,  // 30: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	13, // 31: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	16, // 32: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	19, // 33: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	21, // 34: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	5,  // 35: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	14, // 36: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	17, // 37: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	20, // 38: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	22, // 39: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	35, // [35:40] is the sub-list for method output_type
-	30, // [30:35] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	20, // 23: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	20, // 24: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	3,  // 25: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	28, // 26: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	28, // 27: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 28: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	2,  // 29: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	28, // 30: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	4,  // 31: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	13, // 32: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	16, // 33: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	18, // 34: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	21, // 35: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	23, // 36: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	5,  // 37: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	14, // 38: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	17, // 39: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	19, // 40: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	22, // 41: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	24, // 42: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -2297,7 +2409,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolService_ExecuteTool_FullMethodName  = "/sidecall.v1.ToolService/ExecuteTool"
-	ToolService_ExecuteTools_FullMethodName = "/sidecall.v1.ToolService/ExecuteTools"
-	ToolService_ListTools_FullMethodName    = "/sidecall.v1.ToolService/ListTools"
-	ToolService_GetExecution_FullMethodName = "/sidecall.v1.ToolService/GetExecution"
-	ToolService_ReadOutput_FullMethodName   = "/sidecall.v1.ToolService/ReadOutput"
+	ToolService_ExecuteTool_FullMethodName     = "/sidecall.v1.ToolService/ExecuteTool"
+	ToolService_ExecuteTools_FullMethodName    = "/sidecall.v1.ToolService/ExecuteTools"
+	ToolService_ListTools_FullMethodName       = "/sidecall.v1.ToolService/ListTools"
+	ToolService_GetInstructions_FullMethodName = "/sidecall.v1.ToolService/GetInstructions"
+	ToolService_GetExecution_FullMethodName    = "/sidecall.v1.ToolService/GetExecution"
+	ToolService_ReadOutput_FullMethodName      = "/sidecall.v1.ToolService/ReadOutput"
 )
 
 // ToolServiceClient is the client API for ToolService service.
@@ -62,6 +63,9 @@ type ToolServiceClient interface {
 	// ListTools lists the tools that a profile may call, page by page: a page has at
 	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
+	// GetInstructions returns the paragraph of the system prompt that teaches the
+	// model what the errors of the tools of a profile ask of it.
+	GetInstructions(ctx context.Context, in *GetInstructionsRequest, opts ...grpc.CallOption) (*GetInstructionsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
 	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
 	// cannot be read.
@@ -107,6 +111,16 @@ func (c *toolServiceClient) ListTools(ctx context.Context, in *ListToolsRequest,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListToolsResponse)
 	err := c.cc.Invoke(ctx, ToolService_ListTools_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolServiceClient) GetInstructions(ctx context.Context, in *GetInstructionsRequest, opts ...grpc.CallOption) (*GetInstructionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetInstructionsResponse)
+	err := c.cc.Invoke(ctx, ToolService_GetInstructions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +183,9 @@ type ToolServiceServer interface {
 	// ListTools lists the tools that a profile may call, page by page: a page has at
 	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
+	// GetInstructions returns the paragraph of the system prompt that teaches the
+	// model what the errors of the tools of a profile ask of it.
+	GetInstructions(context.Context, *GetInstructionsRequest) (*GetInstructionsResponse, error)
 	// GetExecution answers "did it run?" for one call, from the store's record.
 	// NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
 	// cannot be read.
@@ -198,6 +215,9 @@ func (UnimplementedToolServiceServer) ExecuteTools(context.Context, *ExecuteTool
 }
 func (UnimplementedToolServiceServer) ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTools not implemented")
+}
+func (UnimplementedToolServiceServer) GetInstructions(context.Context, *GetInstructionsRequest) (*GetInstructionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInstructions not implemented")
 }
 func (UnimplementedToolServiceServer) GetExecution(context.Context, *GetExecutionRequest) (*Execution, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetExecution not implemented")
@@ -280,6 +300,24 @@ func _ToolService_ListTools_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ToolService_GetInstructions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetInstructionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolServiceServer).GetInstructions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolService_GetInstructions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolServiceServer).GetInstructions(ctx, req.(*GetInstructionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolService_GetExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetExecutionRequest)
 	if err := dec(in); err != nil {
@@ -334,6 +372,10 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTools",
 			Handler:    _ToolService_ListTools_Handler,
+		},
+		{
+			MethodName: "GetInstructions",
+			Handler:    _ToolService_GetInstructions_Handler,
 		},
 		{
 			MethodName: "GetExecution",

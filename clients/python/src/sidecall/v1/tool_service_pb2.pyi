@@ -304,6 +304,20 @@ class ListToolsResponse(_message.Message):
     next_page_token: str
     def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class GetInstructionsRequest(_message.Message):
+    __slots__ = ("profile",)
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    profile: str
+    def __init__(self, profile: _Optional[str] = ...) -> None: ...
+
+class GetInstructionsResponse(_message.Message):
+    __slots__ = ("text", "unavailable_backends")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    UNAVAILABLE_BACKENDS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    unavailable_backends: _containers.RepeatedCompositeFieldContainer[UnavailableBackend]
+    def __init__(self, text: _Optional[str] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ...) -> None: ...
+
 class UnavailableBackend(_message.Message):
     __slots__ = ("name", "reason", "undiscovered")
     NAME_FIELD_NUMBER: _ClassVar[int]

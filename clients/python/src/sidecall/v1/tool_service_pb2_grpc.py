@@ -67,6 +67,11 @@ class ToolServiceStub:
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ListToolsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ListToolsResponse.FromString,
                 _registered_method=True)
+        self.GetInstructions = channel.unary_unary(
+                '/sidecall.v1.ToolService/GetInstructions',
+                request_serializer=sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsResponse.FromString,
+                _registered_method=True)
         self.GetExecution = channel.unary_unary(
                 '/sidecall.v1.ToolService/GetExecution',
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.GetExecutionRequest.SerializeToString,
@@ -128,6 +133,14 @@ class ToolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetInstructions(self, request, context):
+        """GetInstructions returns the paragraph of the system prompt that teaches the
+        model what the errors of the tools of a profile ask of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetExecution(self, request, context):
         """GetExecution answers "did it run?" for one call, from the store's record.
         NOT_FOUND when there is no record of such a call, DATA_LOSS when its result
@@ -166,6 +179,11 @@ def add_ToolServiceServicer_to_server(servicer, server):
                     servicer.ListTools,
                     request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ListToolsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_tool__service__pb2.ListToolsResponse.SerializeToString,
+            ),
+            'GetInstructions': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInstructions,
+                    request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsResponse.SerializeToString,
             ),
             'GetExecution': grpc.unary_unary_rpc_method_handler(
                     servicer.GetExecution,
@@ -277,6 +295,33 @@ class ToolService:
             '/sidecall.v1.ToolService/ListTools',
             sidecall_dot_v1_dot_tool__service__pb2.ListToolsRequest.SerializeToString,
             sidecall_dot_v1_dot_tool__service__pb2.ListToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInstructions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ToolService/GetInstructions',
+            sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsRequest.SerializeToString,
+            sidecall_dot_v1_dot_tool__service__pb2.GetInstructionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
