@@ -72,7 +72,7 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 
 // structure decodes a mapping with known keys.
 func (d *decoder) structure(v reflect.Value, s spot) {
-	shape := shapes[v.Type()]
+	shape := shapeOf(v.Type())
 	if !d.isMapping(s, shape.keys) {
 		return
 	}
@@ -178,7 +178,7 @@ func mapKey(t reflect.Type, key string) (reflect.Value, bool) {
 // fresh is a new value with its defaults.
 func fresh(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
-	if shapes[t] != nil {
+	if shapeOf(t) != nil {
 		setDefaults(v)
 	}
 	return v
@@ -187,12 +187,12 @@ func fresh(t reflect.Type) reflect.Value {
 // setDefaults gives every field of a struct its default, and the structs in it
 // theirs. Pointers stay nil: a block that is not there is not there.
 func setDefaults(v reflect.Value) {
-	for _, f := range shapes[v.Type()].fields {
+	for _, f := range shapeOf(v.Type()).fields {
 		field := v.FieldByIndex(f.index)
 		switch {
 		case f.def != "":
 			setDefault(field, f)
-		case shapes[field.Type()] != nil:
+		case shapeOf(field.Type()) != nil:
 			setDefaults(field)
 		}
 	}

@@ -1,9 +1,9 @@
 // Command sidecall runs the sidecar and talks to a running one.
 //
 // Exit codes: 0 it worked; 1 the tool call failed or could not be settled, a
-// demo promise was not kept, the sidecar is not ready, or serve could not end
-// cleanly; 2 the command line or the config file is wrong; 3 the sidecar cannot
-// be reached, or could not start.
+// demo promise was not kept, a case was not met, the sidecar is not ready, or
+// serve could not end cleanly; 2 the command line, the config file or the cases
+// are wrong; 3 the sidecar cannot be reached, or could not start.
 package main
 
 import (
@@ -53,14 +53,14 @@ retries only what is provably safe, cuts output without losing it, and answers
 every failure so that the model can repair its call.
 
 Exit codes: 0 it worked; 1 the call failed or could not be settled, a demo
-promise was not kept, the sidecar is not ready, or serve could not end cleanly;
-2 the command line or the config file is wrong; 3 the sidecar cannot be reached
-or could not start.`,
+promise was not kept, a case was not met, the sidecar is not ready, or serve
+could not end cleanly; 2 the command line, the config file or the cases are
+wrong; 3 the sidecar cannot be reached or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.Version = buildVersion().line()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(), newDemo(), newCheck(), newTools(), newCall(), newResolve(), newReady(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newResolve(), newReady(), newVersion())
 	return root
 }

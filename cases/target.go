@@ -1,0 +1,103 @@
+package cases
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// target is a tool of the config, as far as a case has to know it.
+type target struct {
+	name, backend string
+	// remote is the name that its backend has for it.
+	remote string
+	effect tool.Effect
+	policy tool.Policy
+	rules  config.CallRules
+	http   *config.HTTPTool // nil of other backends
+	schema []byte           // of its arguments; nil when only its server knows
+}
+
+// targets finds the tools of a config: those that it declares, and those that an
+// mcp backend may have, whose names are all that is known of them.
+type targets struct{ cfg *config.Config }
+
+func (t targets) find(name string) (target, bool) {
+	if made, ok := t.cfg.Tool(name); ok {
+		declared := t.cfg.Tools[name]
+		remote := name
+		if declared.MCP != nil {
+			remote = cmp.Or(declared.MCP.Name, name)
+		}
+		return target{
+			name: name, backend: made.Backend, remote: remote, effect: made.Effect, policy: made.Policy,
+			rules: declared.CallRules, http: declared.HTTP, schema: made.InputSchema,
+		}, true
+	}
+	for _, backend := range slices.Sorted(maps.Keys(t.cfg.Backends)) {
+		b := t.cfg.Backends[backend]
+		remote, ok := strings.CutPrefix(name, b.Prefix)
+		if !b.Discovers() || !ok || remote == "" {
+			continue
+		}
+		if as, offered := t.cfg.Discovered(backend, remote, nil); offered && as.Name == name {
+			return target{name: name, backend: backend, remote: remote, effect: as.Effect, policy: as.Policy, rules: as.Rules}, true
+		}
+	}
+	return target{}, false
+}
+
+// names are those of the tools that the file declares.
+func (t targets) names() []string { return slices.Sorted(maps.Keys(t.cfg.Tools)) }
+
+// transport is how a backend is spoken to.
+type transport int
+
+const (
+	overHTTP transport = iota
+	mcpOverHTTP
+	mcpOverStdio
+	commands
+)
+
+func (t targets) transport(backend string) transport {
+	switch b := t.cfg.Backends[backend]; {
+	case b.HTTP != nil:
+		return overHTTP
+	case b.MCP != nil && len(b.MCP.Command) > 0:
+		return mcpOverStdio
+	case b.MCP != nil:
+		return mcpOverHTTP
+	default:
+		return commands
+	}
+}
+
+func (t transport) String() string {
+	return [...]string{"an http backend", "an mcp server over HTTP", "an mcp server over stdin and stdout", "an exec backend"}[t]
+}
+
+// can reports whether a fault is one that the transport can have.
+func (t transport) can(f fault) bool {
+	k := kinds[f.kind]
+	switch t {
+	case overHTTP:
+		return f.kind != toolError && (f.kind == "" || k.http)
+	case mcpOverHTTP:
+		return f.kind == "" || k.http && f.kind != partial
+	case mcpOverStdio:
+		return f.kind != "" && k.stdio
+	default:
+		return false
+	}
+}
+
+// sentAgain reports whether a call may be sent more than once by Sidecall.
+func (t target) sentAgain() bool {
+	return t.effect.Repeatable() || len(t.policy.RejectsBeforeWork) > 0 ||
+		slices.ContainsFunc(t.rules.Errors, func(r config.ErrorRule) bool { return r.NotExecuted })
+}
