@@ -14,13 +14,16 @@ import (
 type checker struct {
 	doc   *config.Document[file]
 	tools targets
-	found config.Problems
+	// commands says that there is a program to stand in for them.
+	commands bool
+	found    config.Problems
 }
 
 // check holds cases against the config that they are to run on. The error is
-// config.Problems: everything that is wrong, by position.
-func check(doc *config.Document[file], cfg *config.Config) error {
-	c := &checker{doc: doc, tools: targets{cfg}}
+// config.Problems: everything that is wrong, by position. commands says that there
+// is a program to stand in for commands.
+func check(doc *config.Document[file], cfg *config.Config, commands bool) error {
+	c := &checker{doc: doc, tools: targets{cfg}, commands: commands}
 	first := map[string]int{}
 	for i := range doc.Value.Cases {
 		one := &doc.Value.Cases[i]
@@ -156,13 +159,13 @@ func (c *checker) arguments(s *call, at []string) {
 // cannot have.
 func (c *checker) standsIn(t target, faults plan, at []string) {
 	how := c.tools.transport(t.backend)
-	if how == commands {
-		c.wrong(below(at, "call", "tool"), "%s lives on the exec backend %s: commands have no stand-in yet, and the real ones are never run", t.name, t.backend)
+	if how == commands && !c.commands {
+		c.wrong(below(at, "call", "tool"), "%s lives on the exec backend %s: there is no program here to stand in for commands, and the real ones are never run", t.name, t.backend)
 		return
 	}
-	if v := t.rules.Verify; v != nil {
+	if v := t.rules.Verify; v != nil && !c.commands {
 		if asked, ok := c.tools.find(v.Tool); ok && c.tools.transport(asked.backend) == commands {
-			c.wrong(below(at, "call", "tool"), "%s is verified with %s, which lives on an exec backend: commands have no stand-in yet", t.name, v.Tool)
+			c.wrong(below(at, "call", "tool"), "%s is verified with %s, which lives on an exec backend: there is no program here to stand in for commands", t.name, v.Tool)
 		}
 	}
 	for _, f := range faults.faults {

@@ -21,7 +21,7 @@ backends:
     http: {base_url: "https://${env:CASES_TEST_HOST}/v1", headers: {Authorization: "Bearer ${env:CASES_TEST_TOKEN}", X-Key: "${file:/nobody/has/this}"}}
   files: {mcp: {command: [/nobody/has/this/program]}, prefix: files_, exclude: [move], effects: {read: read_only}, pin: true}
   docs: {mcp: {url: "https://docs.invalid/mcp"}, prefix: docs_}
-  sh: {exec: {env: [PATH]}}
+  sh: {exec: {env: {A_TOKEN: "${env:CASES_TEST_TOKEN}"}, dir: /nobody/has/this}}
 tools:
   look: {backend: up, http: {method: GET, path: "/orders/{id}"}, input_schema: &one {type: object, properties: {id: {type: string}}, required: [id], additionalProperties: false}}
   put: {backend: up, http: {method: PUT, path: "/orders/{id}"}, input_schema: *one}
@@ -41,7 +41,9 @@ tools:
     http: {method: POST, path: /batch}
     input_schema: *one
     partial: {items: result.items, ok: item.ok, error: item.error}
-  run: {backend: sh, effect: read_only, exec: {argv: [/nobody/has/this/either]}, input_schema: *one}
+  run: {backend: sh, effect: read_only, exec: {argv: [/nobody/has/this/either], exit_codes: {4: {code: NOT_FOUND}}}, input_schema: *one}
+  write: {backend: sh, effect: non_idempotent, exec: {argv: [/nobody/has/this/either]}, input_schema: *one}
+  write_by_key: {backend: sh, effect: keyed, exec: {argv: [/nobody/has/this/either]}, input_schema: *one}
   files_stat: {backend: files, effect: read_only, mcp: {name: stat}, input_schema: *one}
 profiles: {reader: {tools: ["look"]}, all: {tools: ["*"]}}
 default_profile: all
@@ -58,6 +60,13 @@ func of(t *testing.T, cfg, cases string) (casesFile, configFile string) {
 		}
 	}
 	return casesFile, configFile
+}
+
+// load holds cases against a config, without a program to stand in for commands.
+func load(t *testing.T, cfg, text string) (*Suite, error) {
+	t.Helper()
+	cases, file := of(t, cfg, text)
+	return Load(cases, file, Options{})
 }
 
 const head = "cases:\n- case: a\n  "
@@ -79,7 +88,7 @@ func TestCasesThatCannotBe(t *testing.T) {
 		head + "call: {tool: loook}\n  expect: {outcome: ok}":                                                          `3:16: cases[0].call.tool: there is no tool "loook" in the config; did you mean "look"?`,
 		head + "call: {tool: loook}\n  fault: 503\n  expect: {code: UNKNOWN_TOOL}":                                     "4:10: cases[0].fault: a tool that there is not has no backend",
 		head + "call: {tool: files_move}\n  expect: {outcome: ok}":                                                     `3:16: cases[0].call.tool: there is no tool "files_move"`,
-		head + "call: {tool: run}\n  expect: {outcome: ok}":                                                            "3:16: cases[0].call.tool: run lives on the exec backend sh: commands have no stand-in yet",
+		head + "call: {tool: run}\n  expect: {outcome: ok}":                                                            "3:16: cases[0].call.tool: run lives on the exec backend sh: there is no program here",
 		head + "call: {tool: pay_oddly}\n  expect: {outcome: ok}":                                                      "3:16: cases[0].call.tool: pay_oddly is verified with run, which lives on an exec backend",
 		head + "call: {tool: look, arguments: [1]}\n  expect: {outcome: ok}":                                           "3:33: cases[0].call.arguments: expected a mapping",
 		head + "profile: writer\n  call: {tool: look}\n  expect: {outcome: ok}":                                        `3:12: cases[0].profile: there is no profile "writer"`,
@@ -106,6 +115,9 @@ func TestCasesThatCannotBe(t *testing.T) {
 		head + "call: {tool: look}\n  fault: {kind: 503, retry_afer: 1s}\n  expect: {outcome: ok}":                     `unknown key "retry_afer"; did you mean "retry_after"?`,
 		head + "call: {tool: look}\n  fault: {kind: 503, retry_after: 1}\n  expect: {outcome: ok}":                     "retry_after: want a duration such as 30s",
 		head + "call: {tool: look}\n  fault: {kind: timeout, retry_after: 1s}\n  expect: {outcome: ok}":                "timeout answers no status that could carry it",
+		head + "call: {tool: look}\n  fault: {kind: 503, exit_code: 1}\n  expect: {outcome: ok}":                       "exit_code: 503 is no command",
+		head + "call: {tool: files_read}\n  fault: {kind: tool_error, exit_code: 256}\n  expect: {outcome: ok}":        "exit_code: want a number from 1 to 255",
+		head + "call: {tool: files_read}\n  fault: {kind: tool_error, exit_code: 1}\n  expect: {outcome: ok}":          "cannot have the fault tool_error",
 		head + "call: {tool: look}\n  fault: {kind: 503, times: 0}\n  expect: {outcome: ok}":                           "times: want a number from 1 to 1000",
 		head + "call: {tool: look}\n  fault: {retry_after: 1s}\n  expect: {outcome: ok}":                               "kind is missing",
 		head + "call: {tool: look}\n  fault: true\n  expect: {outcome: ok}":                                            "want a status such as 503, or one of [",
@@ -117,7 +129,7 @@ func TestCasesThatCannotBe(t *testing.T) {
 		head + "steps: [{expect: {outcome: ok}}]":                                                                      "cases[0].steps[0]: expected exactly one of call, found none",
 		head + "call: {tool: look}\n  expect: {outcome: ok}\n- case: a\n  call: {tool: look}\n  expect: {outcome: ok}": "5:9: cases[1].case: the name of case 1 too",
 	} {
-		_, err := Load(of(t, shop, text))
+		_, err := load(t, shop, text)
 		if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.yaml") {
 			t.Errorf("%s\nis told:\n%v\nand not %q", text, err, want)
 		}
@@ -126,7 +138,7 @@ func TestCasesThatCannotBe(t *testing.T) {
 
 // Everything that is wrong is told in one run.
 func TestAllThatIsWrongIsTold(t *testing.T) {
-	_, err := Load(of(t, shop, head+"call: {tool: loook}\n  fault: 1\n  expect: {code: NO}"))
+	_, err := load(t, shop, head+"call: {tool: loook}\n  fault: 1\n  expect: {code: NO}")
 	problems, _ := errors.AsType[config.Problems](err)
 	if len(problems) != 3 {
 		t.Errorf("%v", err)
@@ -144,7 +156,7 @@ func TestCasesThatCanBe(t *testing.T) {
 		head + "profile: reader\n  call: {tool: pay}\n  expect: {code: PERMISSION_DENIED, attempts: 0}",
 		head + "steps:\n  - {call: {tool: pay, id: a}, expect: {effects: 1}}\n  - {call: {tool: pay, id: b}, expect: {effects: 2}}\n  - {call: {tool: pay, id: b}, expect: {replayed: true}}",
 	} {
-		if _, err := Load(of(t, shop, text)); err != nil {
+		if _, err := load(t, shop, text); err != nil {
 			t.Errorf("%s\n%v", text, err)
 		}
 	}
@@ -153,22 +165,22 @@ func TestCasesThatCanBe(t *testing.T) {
 // A config that is wrong is told of as such, and one that is not there.
 func TestAConfigThatIsWrong(t *testing.T) {
 	cases, cfg := of(t, "nosuch: 1\n", head+"call: {tool: look}\n  expect: {outcome: ok}")
-	if _, err := Load(cases, cfg); err == nil || !strings.Contains(err.Error(), "sidecall.yaml:1:1: nosuch: unknown key") {
+	if _, err := Load(cases, cfg, Options{}); err == nil || !strings.Contains(err.Error(), "sidecall.yaml:1:1: nosuch: unknown key") {
 		t.Errorf("%v", err)
 	}
 	cases, unusable := of(t, shop+"x: {}\n", head+"call: {tool: look}\n  expect: {outcome: ok}")
-	if _, err := Load(cases, unusable); err == nil || !strings.Contains(err.Error(), "x: unknown key") {
+	if _, err := Load(cases, unusable, Options{}); err == nil || !strings.Contains(err.Error(), "x: unknown key") {
 		t.Errorf("%v", err)
 	}
 	cases, uncompiled := of(t, strings.Replace(shop, "type: string", "type: strong", 1), head+"call: {tool: look}\n  expect: {outcome: ok}")
-	_, err := Load(cases, uncompiled)
+	_, err := Load(cases, uncompiled, Options{})
 	if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), "input_schema") {
 		t.Errorf("a schema that does not compile: %v", err)
 	}
-	if _, err := Load(cases, cfg+"x"); err == nil || !strings.Contains(err.Error(), "cannot read the config file") {
+	if _, err := Load(cases, cfg+"x", Options{}); err == nil || !strings.Contains(err.Error(), "cannot read the config file") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Load(cases+"x", cfg); err == nil || !strings.Contains(err.Error(), "cannot read the file: no such file") {
+	if _, err := Load(cases+"x", cfg, Options{}); err == nil || !strings.Contains(err.Error(), "cannot read the file: no such file") {
 		t.Errorf("%v", err)
 	}
 }

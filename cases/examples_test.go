@@ -6,7 +6,7 @@ import (
 
 // The example that ships is met, all of it.
 func TestTheExampleIsMet(t *testing.T) {
-	suite, err := Load("../docs/examples/shop.cases.yaml", "../docs/examples/shop.yaml")
+	suite, err := Load("../docs/examples/shop.cases.yaml", "../docs/examples/shop.yaml", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

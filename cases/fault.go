@@ -21,22 +21,22 @@ type kind struct {
 	effect bool
 	// status is what is answered; 0 where there is another way to fail.
 	status int
-	// http and stdio are the transports that can have it.
-	http, stdio bool
+	// http, stdio and exec are the transports that can have it.
+	http, stdio, exec bool
 }
 
 // The faults, by the names that cases have for them. A status is one too.
 var kinds = map[string]kind{
-	answers:             {effect: true, http: true, stdio: true},
-	timesOut:            {http: true, stdio: true},
-	losesAcknowledgment: {effect: true, http: true, stdio: true},
-	closesBefore:        {http: true, stdio: true},
+	answers:             {effect: true, http: true, stdio: true, exec: true},
+	timesOut:            {http: true, stdio: true, exec: true},
+	losesAcknowledgment: {effect: true, http: true, stdio: true, exec: true},
+	closesBefore:        {http: true, stdio: true, exec: true},
 	denied:              {status: http.StatusForbidden, http: true},
-	malformed:           {effect: true, http: true},
-	empty:               {effect: true, http: true, stdio: true},
+	malformed:           {effect: true, http: true, exec: true},
+	empty:               {effect: true, http: true, stdio: true, exec: true},
 	partial:             {effect: true, status: http.StatusMultiStatus, http: true},
-	huge:                {effect: true, http: true, stdio: true},
-	toolError:           {http: true, stdio: true},
+	huge:                {effect: true, http: true, stdio: true, exec: true},
+	toolError:           {http: true, stdio: true, exec: true},
 }
 
 const (
@@ -59,6 +59,7 @@ type fault struct {
 	effect bool // the work is done
 	// retryAfter is what the upstream asks for; 0 for nothing.
 	retryAfter time.Duration
+	exit       int     // of a command; 0 for 1
 	body       *answer // nil: what goes with the kind
 }
 
@@ -164,6 +165,12 @@ var faultKeys = map[string]func(text json.RawMessage, f *fault, body *answer, ti
 	"text": func(text json.RawMessage, _ *fault, body *answer, _ *int) error {
 		return json.Unmarshal(text, &body.Text)
 	},
+	"exit_code": func(text json.RawMessage, f *fault, _ *answer, _ *int) error {
+		if err := json.Unmarshal(text, &f.exit); err != nil || f.exit < 1 || f.exit > 255 {
+			return errors.New("want a number from 1 to 255")
+		}
+		return nil
+	},
 	"times": func(text json.RawMessage, _ *fault, _ *answer, times *int) error {
 		if err := json.Unmarshal(text, times); err != nil || *times < 1 || *times > maxFaults {
 			return fmt.Errorf("want a number from 1 to %d", maxFaults)
@@ -206,12 +213,22 @@ func (f fault) wrong() error {
 	switch {
 	case f.retryAfter > 0 && f.status < 400:
 		return fmt.Errorf("retry_after: %s answers no status that could carry it", f.name())
+	case f.exit > 0 && f.kind != toolError:
+		return fmt.Errorf("exit_code: %s is no command that ends with one: want kind: %s", f.name(), toolError)
 	case f.kind == partial && f.body == nil:
 		return errors.New("partial: want json, the reply in which the tool tells its items")
 	case f.body != nil && (f.kind == timesOut || f.kind == losesAcknowledgment || f.kind == closesBefore || f.kind == empty || f.kind == huge):
 		return fmt.Errorf("%s answers nothing, or its own: it takes no json and no text", f.name())
 	}
 	return nil
+}
+
+// words are those of a tool that says itself that it has failed.
+func (f fault) words() string {
+	if f.body != nil && f.body.Text != "" {
+		return f.body.Text
+	}
+	return "the tool has failed"
 }
 
 // name is how cases call it.

@@ -126,11 +126,7 @@ func runTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult
 	}
 	switch f := told.fault; f.kind {
 	case toolError:
-		text := "the tool has failed"
-		if f.body != nil && f.body.Text != "" {
-			text = f.body.Text
-		}
-		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: f.words()}}}, nil
 	case empty:
 		return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 	case huge:

@@ -15,6 +15,7 @@ import (
 // an answer that does not come or as long as a backend asks for: all of it is waited.
 const (
 	leastWaited  = 500 * time.Millisecond
+	leastStarted = 2 * time.Second
 	leastAttempt = 5 * time.Second
 )
 
@@ -35,15 +36,23 @@ func paceOf(called []target, least time.Duration) pace {
 	return max(1, pace(float64(shortest.policy.AttemptTimeout)/float64(least)))
 }
 
-// least is what every attempt of a case has.
-func (c *oneCase) least() time.Duration {
+// least is what every attempt of a case has. A command has to be started for each.
+func (c *oneCase) least(t targets) time.Duration {
+	least := leastAttempt
 	for _, s := range c.steps() {
 		faults, err := readPlan(s.Fault)
 		if err == nil && slices.ContainsFunc(faults.faults, func(f fault) bool { return f.kind == timesOut || f.retryAfter > 0 }) {
-			return leastWaited
+			least = leastWaited
 		}
 	}
-	return leastAttempt
+	commanded := slices.ContainsFunc(c.steps(), func(s step) bool {
+		called, ok := t.find(s.Call.Tool)
+		return ok && t.transport(called.backend) == commands
+	})
+	if commanded {
+		return max(least, leastStarted)
+	}
+	return least
 }
 
 // short is a time of life as it is here.
@@ -123,7 +132,7 @@ func rounded(d time.Duration) time.Duration {
 
 // ownTimes are codes whose waits are Sidecall's own, and no setting's.
 func ownTimes(code tool.Code, attempts int) bool {
-	switch code { //nolint:exhaustive // the others tell times of the config or of the backend
+	switch code {
 	case tool.CodeOverloaded, tool.CodeInProgress, tool.CodeStoreUnavailable:
 		return true
 	case tool.CodeDependencyUnavailable:

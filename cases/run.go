@@ -19,15 +19,23 @@ import (
 
 // Suite is a file of cases that were held against a config, and can be run.
 type Suite struct {
-	doc    *config.Document[file]
-	config string // its path, under which the text is read again for each case
-	text   []byte
-	chosen []int // the cases to run, by their places
+	doc     *config.Document[file]
+	config  string // its path, under which the text is read again for each case
+	text    []byte
+	options Options
+	chosen  []int // the cases to run, by their places
+}
+
+// Options are what a suite is told beside its files.
+type Options struct {
+	// Program is a command line that runs Command with the address that follows as its
+	// last argument. Without one, cases of exec backends are refused.
+	Program []string
 }
 
 // Load reads a file of cases and the config that they are for, and finds what
 // cannot be. The error is config.Problems of one of the two files.
-func Load(cases, configFile string) (*Suite, error) {
+func Load(cases, configFile string, options Options) (*Suite, error) {
 	doc, err := config.ReadDocument[file](cases)
 	if err != nil {
 		return nil, err
@@ -36,15 +44,15 @@ func Load(cases, configFile string) (*Suite, error) {
 	if err != nil {
 		return nil, config.Problems{{File: configFile, Message: "cannot read the config file: " + err.Error(), Rule: config.RuleSyntax}}
 	}
-	s := &Suite{doc: doc, config: configFile, text: text}
+	s := &Suite{doc: doc, config: configFile, text: text, options: options}
 	cfg, err := s.fresh()
 	if err != nil {
 		return nil, err
 	}
-	if err := check(doc, cfg); err != nil {
+	if err := check(doc, cfg, options.Program != nil); err != nil {
 		return nil, err
 	}
-	if err := compiles(cfg); err != nil {
+	if err := compiles(cfg, options.Program); err != nil {
 		return nil, err
 	}
 	for i := range doc.Value.Cases {
@@ -58,10 +66,10 @@ func (s *Suite) fresh() (*config.Config, error) { return config.Parse(s.config, 
 
 // compiles finds what is wrong with a config beyond its text, as a start would. It
 // takes the config over.
-func compiles(cfg *config.Config) error {
+func compiles(cfg *config.Config, program []string) error {
 	isolate(cfg, "unix:///nowhere")
 	for name := range cfg.Backends {
-		redirect(cfg, name, "http://127.0.0.1:1")
+		redirect(cfg, name, "http://127.0.0.1:1", program)
 	}
 	offer, err := assembly.NewOffer(cfg, version)
 	if err != nil {
@@ -158,14 +166,14 @@ func (s *Suite) run(ctx context.Context, i int) (result Result, still bool, err 
 	if err != nil {
 		return result, false, err
 	}
-	called := s.called(one, targets{cfg})
-	on, err := setUp(ctx, cfg, called, one)
+	called, least := s.called(one, targets{cfg}), one.least(targets{cfg})
+	on, err := setUp(ctx, cfg, called, one, s.options.Program)
 	if err != nil {
 		return result, false, err
 	}
 	defer func() { err = errors.Join(err, on.takeDown(ctx)) }()
 	watch := watchClock()
-	defer func() { still = watch.end(one.least()) }()
+	defer func() { still = watch.end(least) }()
 	began := time.Now()
 	result = Result{Name: one.Name, Line: s.line(i, nil)}
 	for n, step := range one.steps() {

@@ -9,10 +9,30 @@ import (
 	"testing"
 )
 
+// standInArgument makes the test binary the program that stands in for commands.
+const standInArgument = "stand-in"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == standInArgument {
+		os.Exit(Command(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func standInProgram(t *testing.T) []string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{program, standInArgument}
+}
+
 // played runs cases on the config shop and returns the results by name.
 func played(t *testing.T, cases string) map[string]Result {
 	t.Helper()
-	suite, err := Load(of(t, shop, cases))
+	file, cfg := of(t, shop, cases)
+	suite, err := Load(file, cfg, Options{Program: standInProgram(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +135,28 @@ func TestEveryFaultOfAnMCPServer(t *testing.T) {
 `)
 }
 
+// Commands are stood in for by a program that is told how to end: with nothing of
+// their environment, and nowhere near their directory.
+func TestEveryFaultOfACommand(t *testing.T) {
+	met(t, `cases:
+- {case: it works, call: &run {tool: run, arguments: {id: a}}, answer: {text: found}, expect: {outcome: ok, content: ^found$, attempts: 1, effects: 0}}
+- {case: it does something, call: &write {tool: write, arguments: {id: a}}, expect: {outcome: ok, attempts: 1, effects: 1}}
+- {case: a code that means something, call: *run, fault: {kind: tool_error, exit_code: 4, text: no such id}, expect: {code: NOT_FOUND, content: no such id, attempts: 1}}
+- {case: one that means nothing, call: *write, fault: tool_error, expect: {code: OUTCOME_UNKNOWN, effects: 0}}
+- {case: empty, call: *run, fault: empty, expect: {outcome: empty}}
+- {case: malformed, call: *run, fault: malformed, expect: {outcome: ok, content: tru}}
+- {case: huge, call: *run, fault: huge, expect: {truncated: true}}
+- {case: a timeout, call: *write, fault: timeout, expect: {code: OUTCOME_UNKNOWN, attempts: 1, effects: 0}}
+- {case: killed when it was done, call: *write, fault: lost_acknowledgement, expect: {code: OUTCOME_UNKNOWN, attempts: 1, effects: 1}}
+- {case: killed before, call: *write, fault: connection_lost, expect: {code: OUTCOME_UNKNOWN, attempts: 1, effects: 0}}
+- case: again with the same key
+  steps:
+  - {call: {tool: write_by_key, arguments: {id: a}, id: a}, fault: [timeout], expect: {outcome: ok, attempts: 2, effects: 1}}
+  - {call: {tool: write_by_key, arguments: {id: a}, id: b}, expect: {outcome: ok, attempts: 1, effects: 2}}
+- {case: verified with a command, call: {tool: pay_oddly, arguments: {id: a}}, fault: connection_lost, answers: {run: {json: {paid: true}}}, expect: {outcome: ok, attempts: 1}}
+`)
+}
+
 // A case that is not met says what was seen instead, and where it stands.
 func TestWhatIsNotMetIsTold(t *testing.T) {
 	results := played(t, `cases:
@@ -161,7 +203,7 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 	}
 	cases, cfg := of(t, strings.ReplaceAll(strings.ReplaceAll(shop, "/nobody/may/open", here), "/nobody/may/write", here),
 		head+"call: {tool: pay, arguments: {id: a}}\n  expect: {outcome: ok}")
-	suite, err := Load(cases, cfg)
+	suite, err := Load(cases, cfg, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +228,7 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 
 // Who does not want to wait any more need not.
 func TestARunThatIsCalledOff(t *testing.T) {
-	suite, err := Load(of(t, shop, head+"call: {tool: look, arguments: {id: a}}\n  fault: timeout\n  expect: {outcome: error}"))
+	suite, err := load(t, shop, head+"call: {tool: look, arguments: {id: a}}\n  fault: timeout\n  expect: {outcome: error}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +241,7 @@ func TestARunThatIsCalledOff(t *testing.T) {
 
 // Cases are chosen by their names.
 func TestOnlySomeCases(t *testing.T) {
-	suite, err := Load(of(t, shop, head+"call: {tool: look}\n  expect: {outcome: ok}\n- case: b\n  call: {tool: look}\n  expect: {outcome: error}"))
+	suite, err := load(t, shop, head+"call: {tool: look}\n  expect: {outcome: ok}\n- case: b\n  call: {tool: look}\n  expect: {outcome: error}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type stage struct {
 	tools    targets
 	ledger   *ledger
 	pace     pace
+	program  []string // see Options
 	dir      string
 	standIns []*server
 	sidecar  *assembly.Sidecar
@@ -39,8 +40,8 @@ const version = "test"
 
 // setUp makes a stage of a config, which it takes over. called are the tools that
 // the case calls. Whoever sets one up takes it down.
-func setUp(ctx context.Context, cfg *config.Config, called []target, of *oneCase) (s *stage, err error) {
-	s = &stage{tools: targets{cfg}, ledger: newLedger(of.Answers), pace: paceOf(called, of.least())}
+func setUp(ctx context.Context, cfg *config.Config, called []target, of *oneCase, program []string) (s *stage, err error) {
+	s = &stage{program: program, tools: targets{cfg}, ledger: newLedger(of.Answers), pace: paceOf(called, of.least(targets{cfg}))}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.takeDown(ctx))
@@ -75,22 +76,21 @@ func (s *stage) standIn(called []target) error {
 		case b.MCP != nil:
 			handler = newMCPStandIn(name, s.tools, called, s.ledger, s.pace).handler
 		default:
-			redirect(cfg, name, "")
-			continue
+			handler = newCommandStandIn(name, s.tools, s.ledger, s.pace).handler
 		}
 		made, err := listen(handler)
 		if err != nil {
 			return err
 		}
 		s.standIns = append(s.standIns, made)
-		redirect(cfg, name, made.url())
+		redirect(cfg, name, made.url(), s.program)
 	}
 	return nil
 }
 
-// redirect lets a config find a stand-in instead of a backend. Commands have none:
-// they are not run, since no case calls them.
-func redirect(cfg *config.Config, name, to string) {
+// redirect lets a config find a stand-in instead of a backend. Where there is no
+// program to stand in for commands they are nothing that can be run.
+func redirect(cfg *config.Config, name, to string, program []string) {
 	b := cfg.Backends[name]
 	switch {
 	case b.HTTP != nil:
@@ -98,7 +98,7 @@ func redirect(cfg *config.Config, name, to string) {
 	case b.MCP != nil:
 		redirectMCP(b.MCP, to)
 	case b.Exec != nil:
-		b.Exec.RunAs = config.Text{}
+		redirectCommands(cfg, name, program, to)
 	}
 	b.Pin = false
 	cfg.Backends[name] = b

@@ -88,9 +88,11 @@ func (t transport) can(f fault) bool {
 	case overHTTP:
 		return f.kind != toolError && (f.kind == "" || k.http)
 	case mcpOverHTTP:
-		return f.kind == "" || k.http && f.kind != partial
+		return f.kind == "" || k.http && f.kind != partial && f.exit == 0
 	case mcpOverStdio:
-		return f.kind != "" && k.stdio
+		return f.kind != "" && k.stdio && f.exit == 0
+	case commands:
+		return f.kind != "" && k.exec
 	default:
 		return false
 	}

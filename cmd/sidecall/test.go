@@ -72,6 +72,25 @@ sidecar needs.`,
 	return cmd
 }
 
+// standInName is the command that stands in for the commands of a config.
+const standInName = "stand-in"
+
+// newStandIn is not for people: sidecall test runs it in the place of commands.
+func newStandIn() *cobra.Command {
+	return &cobra.Command{
+		Use:    standInName + " ADDRESS",
+		Short:  "Stand in for a command while sidecall test runs",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if code := cases.Command(args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()); code != 0 {
+				return fail(code, nil)
+			}
+			return nil
+		},
+	}
+}
+
 // tested is what became of a file of cases.
 type tested struct {
 	File   string         `json:"file"`
@@ -89,7 +108,11 @@ const noExport = "OTEL_SDK_DISABLED"
 // all runs the cases whose names were chosen.
 func (t *tested) all(ctx context.Context, chosen *regexp.Regexp) error {
 	began := time.Now()
-	suite, err := cases.Load(t.File, t.Config)
+	program, err := os.Executable()
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	suite, err := cases.Load(t.File, t.Config, cases.Options{Program: []string{program, standInName}})
 	if err != nil {
 		return fail(exitUsage, err)
 	}

@@ -17,6 +17,32 @@ const (
 	exampleConfig = "../../docs/examples/shop.yaml"
 )
 
+// The test binary stands in for commands, as sidecall itself does.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == standInName {
+		root := newRoot()
+		root.SetArgs(os.Args[1:])
+		cmd, err := root.ExecuteC()
+		os.Exit(report(cmd, err))
+	}
+	os.Exit(m.Run())
+}
+
+// A newcomer's tool is a command: it is stood in for, whether it is there or not.
+func TestTestsOfCommands(t *testing.T) {
+	config := written(t, `backends: {sh: {exec: {env: [PATH]}}}
+tools: {count: {backend: sh, effect: read_only, exec: {argv: [no-such-program], exit_codes: {3: {code: NOT_FOUND}}}}}
+`)
+	cases := written(t, `cases:
+- {case: it counts, call: {tool: count}, answer: {text: "3"}, expect: {outcome: ok, content: ^3$}}
+- {case: it does not find it, call: {tool: count}, fault: {kind: tool_error, exit_code: 3}, expect: {code: NOT_FOUND}}
+- {case: it is killed, call: {tool: count}, fault: connection_lost, expect: {code: UNRECOVERABLE}}
+`)
+	if got := command(t, "test", cases, "--config", config); got.code != 0 || !strings.Contains(got.out, "3 cases met, 0 not") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // golden compares with a golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
