@@ -73,25 +73,33 @@ func (c checker) cheap(size int) bool {
 // cost is counted. Arguments that cost more than any should are refused with a
 // violation; err is the cause of the end of ctx.
 func (s *Schema) CheckWithin(ctx context.Context, args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error, err error) {
-	c, err := s.compiled()
-	if err != nil || c.cheap(size) {
-		checked, notes, violations = s.check(args, size)
-		return checked, notes, violations, nil
-	}
-	counted, ok := s.counted.Get().(*Schema)
-	if !ok {
-		counted = newSchema(s.name, s.source, s.options, &pattern.Meter{})
-	}
-	defer s.counted.Put(counted)
-	counted.meter.Reset(ctx, maxSteps)
-	checked, notes, violations = counted.check(args, size)
-	switch err := counted.meter.Err(); {
+	err = s.within(ctx, size, maxSteps, func(s *Schema) { checked, notes, violations = s.check(args, size) })
+	switch {
 	case errors.Is(err, pattern.ErrTooCostly):
 		return nil, nil, []tool.Error{s.tooCostly(size)}, nil
 	case err != nil:
 		return nil, nil, nil, err
 	}
 	return checked, notes, violations, nil
+}
+
+// within does a piece of work on arguments whose text has size bytes: with a
+// schema that counts what its patterns cost, where they may cost much. err says
+// why the meter has stopped, and then nothing that was found out counts.
+func (s *Schema) within(ctx context.Context, size int, steps int64, work func(*Schema)) error {
+	c, err := s.compiled()
+	if err != nil || c.cheap(size) {
+		work(s)
+		return nil //nolint:nilerr // the work says what is wrong with the schema
+	}
+	counted, ok := s.counted.Get().(*Schema)
+	if !ok {
+		counted = newSchema(s.name, s.source, s.options, &pattern.Meter{})
+	}
+	defer s.counted.Put(counted)
+	counted.meter.Reset(ctx, steps)
+	work(counted)
+	return counted.meter.Err()
 }
 
 // tooCostly is the violation of arguments whose check was given up.

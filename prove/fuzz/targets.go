@@ -58,6 +58,7 @@ var Targets = []Target{
 	{"schema", "FuzzParseArgs"},
 	{"schema", "FuzzRepair"},
 	{"schema", "FuzzSchema"},
+	{"schema", "FuzzSuggest"},
 	{"server", "FuzzLenient"},
 	{"tool", "FuzzEditDistance"},
 	{"tool", "FuzzRenderError"},
