@@ -50,7 +50,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if c.Nameless != nil { // of it there can be no record
 		return c.result().Refused(*c.Nameless, 0)
 	}
-	if refused := c.resolve(); refused != nil {
+	if refused := c.resolve(ctx); refused != nil {
 		return e.unlessKnown(ctx, c, always(refused))
 	}
 	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
@@ -75,7 +75,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 }
 
 // resolve finds the tool and checks that the profile may call it.
-func (c *call) resolve() *response {
+func (c *call) resolve(ctx context.Context) *response {
 	if c.Impossible != nil {
 		return c.result().Refused(*c.Impossible, 0)
 	}
@@ -88,7 +88,7 @@ func (c *call) resolve() *response {
 			name := tool.Shorten(c.Tool, maxToolName)
 			return c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
 		}
-		return c.result().Refused(schema.UnknownTool(tool.Shorten(c.Tool, maxToolName), c.offered(profile)), 0)
+		return c.unknownTool(ctx, c.offered(profile))
 	}
 	if !profile.Allows(c.route.Tool.Name) {
 		return c.result().Failed(c.subject().Forbidden(profile), tool.Failure{
@@ -109,7 +109,7 @@ func (c *call) validate(ctx context.Context) *response {
 	case err != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
 	case len(violations) > 0:
-		return c.result().Invalid(violations)
+		return c.invalid(ctx, violations)
 	}
 	if c.ValidateOnly {
 		return c.result().Valid(c.route.Tool.Name, c.notes)

@@ -333,3 +333,28 @@ func TestEveryMethodIsSorted(t *testing.T) {
 		}
 	}
 }
+
+// A client sees the corrected call, and can send it as it is.
+func TestAClientSeesTheCorrectedCall(t *testing.T) {
+	works := calltest.Answers("ok")
+	client := dial(t, calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, works)))
+	req := calltest.Request("toolu_1", "get_ordr")
+	req.ArgumentsJson = `{"ordr_id":"A-1","cents":"5"}`
+	for _, code := range []tool.Code{tool.CodeUnknownTool, tool.CodeInvalidArgs, ""} {
+		res, err := client.ExecuteTool(t.Context(), req)
+		if err != nil || calltest.Code(res) != code {
+			t.Fatalf("%v, %v, want %q", res, err, code)
+		}
+		if req = calltest.Request("toolu_2", "get_order"); code == tool.CodeUnknownTool {
+			req.ArgumentsJson = `{"order_id":["A-1"],"cents":5}`
+			if got := res.GetRecovery(); got.GetSuggestedToolName() != "get_order" || got.GetSuggestedArgumentsJson() != `{"cents":5,"order_id":"A-1"}` {
+				t.Errorf("of the wrong name: %v", got)
+			}
+		} else if code == tool.CodeInvalidArgs {
+			req.ArgumentsJson = res.GetRecovery().GetSuggestedArgumentsJson()
+		}
+	}
+	if n := works.Calls.Load(); n != 1 {
+		t.Errorf("%d executions", n)
+	}
+}

@@ -84,6 +84,7 @@ func partsOf(place int, key dedupe.Key, res *Response) (parts []leavable) {
 	l := leaving{key: key, res: res}
 	if res.GetIsError() {
 		add(violationBytes(res), l.violations)
+		add(len(res.GetRecovery().GetSuggestedArgumentsJson()), l.suggestion)
 		return parts
 	}
 	for i, b := range res.GetBlocks() {
@@ -168,6 +169,11 @@ func (l *leaving) violations() {
 		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(), Hint: e.GetHint(),
 	}, nil)
 	l.res.Notices = append(l.res.Notices, fmt.Sprintf("%d more violations are left out: they do not fit into one response with the other results.", left))
+}
+
+// suggestion is left out without a word: the violations say what to correct.
+func (l *leaving) suggestion() {
+	l.res.Recovery.SuggestedToolName, l.res.Recovery.SuggestedArgumentsJson = "", ""
 }
 
 // violationBytes is how much all violations but the first take; they are in the

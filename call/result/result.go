@@ -82,6 +82,18 @@ func (f For) Invalid(violations []tool.Error) *Response {
 	return res
 }
 
+// Suggest adds to a refusal the arguments to send instead, whole and as JSON, and
+// the tool to send them to when it is another one; "" is no suggestion. It is for
+// the program: the content keeps its five keys. What could pass for a tag of the
+// sidecar's own is not suggested, since taking it out would change what was sent.
+func Suggest(res *Response, toolName, argumentsJSON string) {
+	if argumentsJSON == "" || output.Disarm(argumentsJSON) != argumentsJSON {
+		return
+	}
+	res.Recovery.SuggestedToolName = toolName
+	res.Recovery.SuggestedArgumentsJson = argumentsJSON
+}
+
 // Refused answers a call that was not started.
 func (f For) Refused(explained tool.Error, retryAfter time.Duration) *Response {
 	return f.Failed(explained, tool.Failure{RetryAfter: retryAfter})

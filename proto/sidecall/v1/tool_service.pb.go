@@ -816,9 +816,18 @@ type Recovery struct {
 	// Attempts made at the backend in this call. 0 means that nothing was sent.
 	Attempts int32 `protobuf:"varint,6,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// A block of text for the model about what has been tried; may be empty.
-	Context       string `protobuf:"bytes,7,opt,name=context,proto3" json:"context,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Context string `protobuf:"bytes,7,opt,name=context,proto3" json:"context,omitempty"`
+	// The whole of the arguments, corrected and ready to send, where what is wrong
+	// with them determines the correction: a misspelt name, a number sent as a
+	// string, a near value of an enum, an array where one item is expected. They fit
+	// the schema, and nothing in them is guessed, added or left out but nulls. Empty
+	// where there is a choice, where they hold a secret, and above 16 KiB.
+	SuggestedArgumentsJson string `protobuf:"bytes,8,opt,name=suggested_arguments_json,json=suggestedArgumentsJson,proto3" json:"suggested_arguments_json,omitempty"`
+	// The tool to send them to, where it is another than the one that was called:
+	// the one tool that an unknown name can have meant, if it is read-only.
+	SuggestedToolName string `protobuf:"bytes,9,opt,name=suggested_tool_name,json=suggestedToolName,proto3" json:"suggested_tool_name,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Recovery) Reset() {
@@ -896,6 +905,20 @@ func (x *Recovery) GetAttempts() int32 {
 func (x *Recovery) GetContext() string {
 	if x != nil {
 		return x.Context
+	}
+	return ""
+}
+
+func (x *Recovery) GetSuggestedArgumentsJson() string {
+	if x != nil {
+		return x.SuggestedArgumentsJson
+	}
+	return ""
+}
+
+func (x *Recovery) GetSuggestedToolName() string {
+	if x != nil {
+		return x.SuggestedToolName
 	}
 	return ""
 }
@@ -2155,7 +2178,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"constraint\x18\x03 \x01(\tR\n" +
 	"constraint\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\tR\breceived\x12\x12\n" +
-	"\x04hint\x18\x05 \x01(\tR\x04hint\"\xac\x02\n" +
+	"\x04hint\x18\x05 \x01(\tR\x04hint\"\x96\x03\n" +
 	"\bRecovery\x120\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x1a.sidecall.v1.RecoveryClassR\x05class\x12\x1c\n" +
 	"\tretryable\x18\x02 \x01(\bR\tretryable\x12+\n" +
@@ -2164,7 +2187,9 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"retryAfter\x121\n" +
 	"\x14allowed_alternatives\x18\x05 \x03(\tR\x13allowedAlternatives\x12\x1a\n" +
 	"\battempts\x18\x06 \x01(\x05R\battempts\x12\x18\n" +
-	"\acontext\x18\a \x01(\tR\acontext\"z\n" +
+	"\acontext\x18\a \x01(\tR\acontext\x128\n" +
+	"\x18suggested_arguments_json\x18\b \x01(\tR\x16suggestedArgumentsJson\x12.\n" +
+	"\x13suggested_tool_name\x18\t \x01(\tR\x11suggestedToolName\"z\n" +
 	"\n" +
 	"ItemResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +

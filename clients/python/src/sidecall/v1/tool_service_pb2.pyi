@@ -171,7 +171,7 @@ class ToolError(_message.Message):
     def __init__(self, code: _Optional[str] = ..., field: _Optional[str] = ..., constraint: _Optional[str] = ..., received: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class Recovery(_message.Message):
-    __slots__ = ("retryable", "retries_exhausted", "retry_after", "allowed_alternatives", "attempts", "context")
+    __slots__ = ("retryable", "retries_exhausted", "retry_after", "allowed_alternatives", "attempts", "context", "suggested_arguments_json", "suggested_tool_name")
     CLASS_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     RETRIES_EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
@@ -179,13 +179,17 @@ class Recovery(_message.Message):
     ALLOWED_ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTED_ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTED_TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
     retryable: bool
     retries_exhausted: bool
     retry_after: _duration_pb2.Duration
     allowed_alternatives: _containers.RepeatedScalarFieldContainer[str]
     attempts: int
     context: str
-    def __init__(self, retryable: _Optional[bool] = ..., retries_exhausted: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., allowed_alternatives: _Optional[_Iterable[str]] = ..., attempts: _Optional[int] = ..., context: _Optional[str] = ..., **kwargs) -> None: ...
+    suggested_arguments_json: str
+    suggested_tool_name: str
+    def __init__(self, retryable: _Optional[bool] = ..., retries_exhausted: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., allowed_alternatives: _Optional[_Iterable[str]] = ..., attempts: _Optional[int] = ..., context: _Optional[str] = ..., suggested_arguments_json: _Optional[str] = ..., suggested_tool_name: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ItemResult(_message.Message):
     __slots__ = ("index", "ok", "content", "error")

@@ -38,8 +38,8 @@ class ToolServiceStub:
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-                        limits.max_held_bytes has no room for it now; nothing
-                        was started
+    limits.max_held_bytes has no room for it now; nothing
+    was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -97,8 +97,8 @@ class ToolServiceServicer:
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-                        limits.max_held_bytes has no room for it now; nothing
-                        was started
+    limits.max_held_bytes has no room for it now; nothing
+    was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
@@ -216,8 +216,8 @@ class ToolService:
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
     RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-                        limits.max_held_bytes has no room for it now; nothing
-                        was started
+    limits.max_held_bytes has no room for it now; nothing
+    was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down

@@ -1,0 +1,40 @@
+package call
+
+import (
+	"context"
+
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// invalid answers arguments that break the schema, with what to send instead where
+// that is certain.
+func (c *call) invalid(ctx context.Context, violations []tool.Error) *response {
+	res := c.result().Invalid(violations)
+	if c.args != nil { // else they are no JSON
+		result.Suggest(res, "", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
+	}
+	return res
+}
+
+// unknownTool answers a name that no tool has. The same arguments under the name
+// that was meant are suggested only where that is one tool and it has no effect:
+// what the made-up name was to do nobody knows, so any effect would be a stronger
+// one.
+func (c *call) unknownTool(ctx context.Context, offered []schema.Offered) *response {
+	name := tool.Shorten(c.Tool, maxToolName)
+	res := c.result().Refused(schema.UnknownTool(name, offered), 0)
+	meant := schema.Meant(name, offered, 2)
+	if len(meant) != 1 {
+		return res
+	}
+	route, ok := c.snapshot.Lookup(meant[0])
+	if !ok || route.Tool.Effect != tool.ReadOnly || route.Refused != "" {
+		return res
+	}
+	if args, violation := route.Schema.ParseArgs(c.Arguments); violation == nil {
+		result.Suggest(res, meant[0], route.Schema.Suggest(ctx, args, len(c.Arguments)))
+	}
+	return res
+}
