@@ -3,6 +3,7 @@ package schema_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -302,4 +303,26 @@ func FuzzSuggest(f *testing.F) {
 			t.Errorf("%s became %s: something was added", text, got)
 		}
 	})
+}
+
+func TestRedactedHoldsNoSecret(t *testing.T) {
+	s := mustCompile(t, `{"properties":{"password":{"type":"string","format":"password"},"user":{"type":"object"},"count":{"type":"integer"}}}`, schema.Options{Sensitive: []string{"token"}})
+	const sent = `{"count":5,"list":[{"b":1,"token":{"a":"hunter2"}},"token=hunter2"],"password":"hunter2","pasword":"hunter2","user":{"name":"ada","token":4711}}`
+	args, _ := s.ParseArgs(sent)
+	got, _ := schema.Canonical(s.Redacted(args))
+	const want = `{"count":5,"list":[{"b":1,"token":"(redacted)"},"(redacted)"],"password":"(redacted)","pasword":"(redacted)","user":{"name":"ada","token":"(redacted)"}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if after, _ := schema.Canonical(args); string(after) != sent {
+		t.Errorf("the arguments were changed to %s", after)
+	}
+	var gone *schema.Schema
+	if got := gone.Redacted(map[string]any{"a": "hunter2"})["a"]; got != tool.ReceivedRedacted {
+		t.Errorf("without a schema: %v", got)
+	}
+	plain, _ := s.ParseArgs(`{"count":5}`)
+	if same := s.Redacted(plain); reflect.ValueOf(same).Pointer() != reflect.ValueOf(plain).Pointer() || s.Redacted(nil) != nil {
+		t.Error("a copy is made where there is no secret")
+	}
 }
