@@ -40,6 +40,7 @@ var Targets = []Target{
 	{"dedupe/journal", "FuzzJournal"},
 	{"dedupe/redisstore", "FuzzDecode"},
 	{"dedupe/redisstore", "FuzzKeys"},
+	{"failures", "FuzzDecode"},
 	{"interpret", "FuzzRules"},
 	{"interpret", "FuzzSelection"},
 	{"output", "FuzzBoundary"},
