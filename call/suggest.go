@@ -26,7 +26,7 @@ func (c *call) unknownTool(ctx context.Context, offered []schema.Offered) *respo
 	name := tool.Shorten(c.Tool, maxToolName)
 	res := c.result().Refused(schema.UnknownTool(name, offered), 0)
 	meant := schema.Meant(name, offered, 2)
-	if len(meant) != 1 {
+	if len(meant) != 1 || len(c.Arguments) > schema.MaxSuggested {
 		return res
 	}
 	route, ok := c.snapshot.Lookup(meant[0])

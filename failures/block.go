@@ -171,7 +171,7 @@ func (p *parts) String() string {
 	b.WriteString(p.head)
 	if p.all > 0 {
 		fmt.Fprintf(&b, "\nEarlier attempts at it in this conversation: %d", p.all)
-		if p.left > 0 {
+		if p.left > 0 && p.left < p.all {
 			fmt.Fprintf(&b, " (the oldest %d left out)", p.left)
 		}
 		n := p.left
@@ -218,6 +218,8 @@ func (p *parts) shrink() bool {
 		p.exhausted = false
 	case len(p.suggestions) > 0:
 		p.suggestions = nil
+	case p.all > 0:
+		p.all = 0
 	default:
 		return false
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxSuggested bounds the arguments that are worth correcting, in bytes of JSON.
-	maxSuggested = 16 << 10
+	// MaxSuggested bounds the arguments that are worth correcting, in bytes of JSON.
+	MaxSuggested = 16 << 10
 	// suggestSteps is what the patterns of a schema may cost on the way to a
 	// suggestion.
 	suggestSteps = 4 * freeSteps
@@ -30,15 +30,15 @@ const (
 // What is suggested fits the schema. It costs one more check of the arguments or a
 // few, so ask only for a call that was refused.
 func (s *Schema) Suggest(ctx context.Context, args map[string]any, size int) string {
-	if s.Prepare() != nil || sizeOf(args) > maxSuggested || s.sensitive().within(args) {
+	if s.Prepare() != nil || max(size, sizeOf(args)) > MaxSuggested || s.sensitive().within(args) {
 		return ""
 	}
 	var mended map[string]any
 	if s.within(ctx, size, suggestSteps, func(s *Schema) { mended = s.mended(args, size) }) != nil || mended == nil {
 		return ""
 	}
-	w := writer{limit: maxSuggested}
-	if w.value(mended); len(w.b) > maxSuggested {
+	w := writer{limit: MaxSuggested}
+	if w.value(mended); len(w.b) > MaxSuggested {
 		return ""
 	}
 	return string(w.b)
