@@ -1,0 +1,84 @@
+package guard
+
+// Guard is the rules with the limits of one profile. It is immutable and safe for
+// concurrent use. A nil Guard has nothing to say.
+type Guard struct {
+	limits Thresholds // without zeros
+}
+
+// New returns the guard of a profile; nil when every rule is off. The error is that
+// of Validate.
+func New(t Thresholds) (*Guard, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Guard{limits: t.resolved()}
+	if g.limits.off() {
+		return nil, nil
+	}
+	return g, nil
+}
+
+// Thresholds are the limits with the defaults put in; the zero value of a nil Guard.
+func (g *Guard) Thresholds() Thresholds {
+	if g == nil {
+		return Thresholds{}
+	}
+	return g.limits
+}
+
+// Before judges a call that is about to be made: Pass, or Refuse and beyond. The log
+// is that of its prompt without the call itself.
+func (g *Guard) Before(log Log, c Call) Verdict {
+	if g == nil || len(log.entries) == 0 {
+		return Verdict{}
+	}
+	c.Tool = cutName(c.Tool)
+	p := past{entries: log.entries, call: &c}
+	v := graver(g.sameCall(&p), g.cycle(&p))
+	v = graver(v, g.sameError(&p))
+	v = graver(v, g.sameResult(&p))
+	if !v.Level.Refused() {
+		return Verdict{} // a nudge comes with the result
+	}
+	return v
+}
+
+// After judges a call that has been made: Pass or Nudge. The log is the one that
+// Before was shown, the entry what is appended to it.
+func (g *Guard) After(log Log, e Entry) Verdict {
+	if g == nil || e.Kind == Refused {
+		return Verdict{}
+	}
+	e.Tool = cutName(e.Tool)
+	v := g.ended(log.entries, &e)
+	v.Level = min(v.Level, Nudge)
+	v.Refusals = 0
+	return v
+}
+
+// TurnedAway judges a call that was refused before anybody asked the guard: it was
+// invalid, its tool unknown or forbidden. Its entry is the last one of the log. Here
+// every level is possible; from Refuse on the answer is LOOP_DETECTED instead of the
+// error that it would be.
+func (g *Guard) TurnedAway(log Log) Verdict {
+	last := len(log.entries) - 1
+	if g == nil || last < 0 || log.entries[last].Kind == Refused {
+		return Verdict{}
+	}
+	return g.ended(log.entries[:last], &log.entries[last])
+}
+
+// ended judges a call whose outcome is known by the entries before it.
+func (g *Guard) ended(entries []Entry, e *Entry) Verdict {
+	p := past{entries: entries, call: &e.Call, own: e}
+	v := graver(g.sameCall(&p), g.cycle(&p))
+	switch {
+	case e.Kind.malformed():
+		return graver(v, g.malformed(&p))
+	case e.Kind == Failed:
+		return graver(v, g.sameError(&p))
+	default:
+		return graver(v, g.sameResult(&p))
+	}
+}

@@ -1,0 +1,143 @@
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// loop plays what happens around the guard: a store that keeps the log of a prompt,
+// calls that are admitted and settled, one second after the other.
+type loop struct {
+	t     testing.TB
+	guard *guard.Guard
+	// keep is how many entries the store keeps.
+	keep int
+	log  [][]byte
+	now  guard.Instant
+	ids  int
+}
+
+func newLoop(t testing.TB, thresholds guard.Thresholds) *loop {
+	t.Helper()
+	g, err := guard.New(thresholds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &loop{t: t, guard: g, keep: guard.LogEntries, now: 1_700_000_000_000}
+}
+
+// newPrompt begins another prompt: its log is empty.
+func (l *loop) newPrompt() { l.log = nil }
+
+func (l *loop) append(e guard.Entry) {
+	raw := e.AppendTo(nil)
+	if len(raw) > guard.MaxEntryBytes {
+		l.t.Errorf("an entry of %d bytes, want at most %d", len(raw), guard.MaxEntryBytes)
+	}
+	l.log = append(l.log, raw)
+	l.log = l.log[max(0, len(l.log)-l.keep):]
+}
+
+// turn is a call that is made, and what comes of it if it is.
+type turn struct {
+	tool   string
+	args   string
+	effect tool.Effect
+	poll   bool
+	id     string
+
+	kind      guard.Kind
+	outcome   guard.Hash
+	comeAgain guard.Instant // after its end
+	// turnedAway: refused before the guard was asked. What is malformed always is.
+	turnedAway bool
+}
+
+// call is the turn as the guard sees it, beginning now.
+func (l *loop) call(w turn, batch guard.Hash) guard.Call {
+	l.t.Helper()
+	c := guard.Call{Tool: w.tool, Batch: batch, Start: l.now, Effect: w.effect, Polling: w.poll}
+	if w.id == "" {
+		l.ids++
+		w.id = fmt.Sprintf("call_%d", l.ids)
+	}
+	c.ID = guard.Sum([]byte(w.id))
+	if w.kind == guard.Invalid || w.kind == guard.UnknownTool {
+		c.Same = guard.Sum([]byte(w.tool + "\x00" + w.args))
+		return c
+	}
+	args, violation := schema.ParseArgs(w.tool, w.args)
+	if violation != nil {
+		l.t.Fatalf("%s %s: %v", w.tool, w.args, violation)
+	}
+	canonical, err := schema.Canonical(args)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c.Same = guard.Cut(schema.Fingerprint(w.tool, canonical))
+	return c
+}
+
+// make makes one call and returns what the guard has to say of it.
+func (l *loop) make(w turn) guard.Verdict {
+	l.t.Helper()
+	defer func() { l.now += 1000 }()
+	return l.run(w, l.call(w, 0), l.log, l.now+10)
+}
+
+// run is one call that is admitted with the log as it was when it came.
+func (l *loop) run(w turn, c guard.Call, admission [][]byte, end guard.Instant) guard.Verdict {
+	e := guard.Entry{Call: c, Kind: w.kind, Outcome: w.outcome, End: end}
+	if w.comeAgain != 0 {
+		e.ComeAgain = end + w.comeAgain
+	}
+	if w.turnedAway || w.kind == guard.Invalid || w.kind == guard.UnknownTool {
+		l.append(e)
+		return l.guard.TurnedAway(guard.Read(l.log))
+	}
+	log := guard.Read(admission)
+	if v := l.guard.Before(log, c); v.Level.Refused() {
+		l.append(c.Refuse(v, c.Start+1))
+		return v
+	}
+	v := l.guard.After(log, e)
+	l.append(e)
+	return v
+}
+
+// together makes calls at once, as a batch or each on its own.
+func (l *loop) together(turns []turn, batch guard.Hash) []guard.Verdict {
+	l.t.Helper()
+	defer func() { l.now += 1000 }()
+	calls := make([]guard.Call, len(turns))
+	for i, w := range turns {
+		calls[i] = l.call(w, batch)
+	}
+	verdicts := make([]guard.Verdict, len(turns))
+	if batch != 0 {
+		verdicts = l.guard.Batch(calls)
+	}
+	admission := l.log
+	for i, w := range turns {
+		if verdicts[i].Level.Refused() {
+			l.append(calls[i].Refuse(verdicts[i], l.now+1))
+			continue
+		}
+		if v := l.run(w, calls[i], admission, l.now+10+guard.Instant(i)); v.Level > verdicts[i].Level {
+			verdicts[i] = v
+		}
+	}
+	return verdicts
+}
+
+// says is a verdict as the corpus writes it: "nudge same_call 3".
+func says(v guard.Verdict) string {
+	if v.Level == guard.Pass {
+		return "pass"
+	}
+	return fmt.Sprintf("%v %v %d", v.Level, v.Rule, v.Count)
+}

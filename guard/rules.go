@@ -1,0 +1,194 @@
+package guard
+
+import "github.com/sidecall/sidecall/tool"
+
+// sameCall: the same call, with the same outcome each time. Once it is refused it
+// stays so until something new was done: what it leads to is known.
+func (g *Guard) sameCall(p *past) Verdict {
+	l := g.limits.SameCall
+	if p.call.Polling || p.call.Same == 0 || l.off() {
+		return Verdict{}
+	}
+	t := p.follow(SameCall)
+	if p.own != nil {
+		return g.judge(p, SameCall, l, &t)
+	}
+	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear)
+	if far := l.times(g.limits.AcrossEffects); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
+		return g.refuse(p, SameCall, far, &t)
+	}
+	if !near {
+		return Verdict{}
+	}
+	return g.refuse(p, SameCall, l, &t)
+}
+
+// sameError: a tool fails in the same way, with other arguments each time.
+func (g *Guard) sameError(p *past) Verdict {
+	l := g.limits.SameError
+	if l.off() {
+		return Verdict{}
+	}
+	t := p.follow(SameError)
+	return g.vague(p, SameError, l, &t)
+}
+
+// sameResult: a tool that only reads says the same, with other arguments each time.
+// For a tool with an effect that is as it should be: thirty writes are all "ok".
+func (g *Guard) sameResult(p *past) Verdict {
+	l := g.limits.SameResult
+	if p.call.Polling || p.call.Effect != tool.ReadOnly || l.off() {
+		return Verdict{}
+	}
+	t := p.follow(SameResult)
+	return g.vague(p, SameResult, l, &t)
+}
+
+// vague judges by a rule that cannot tell another attempt of the same kind from
+// another approach with the same tool. So after each refusal one more call is let
+// through, on trial: what it leads to decides. Else a tool that runs any command
+// could never be used again. That ends when the program has been told to stop.
+func (g *Guard) vague(p *past, rule Rule, l Limit, t *trail) Verdict {
+	if p.own != nil {
+		if !t.varied {
+			return Verdict{}
+		}
+		return g.judge(p, rule, l, t)
+	}
+	far := l.times(g.limits.AcrossEffects)
+	switch {
+	case g.onTrial(t):
+		return Verdict{}
+	case t.pending && t.refusedNear && l.Refuse > 0: // it was told to stop
+		return g.refuse(p, rule, l, t)
+	case !t.varied:
+		return Verdict{}
+	case l.Refuse > 0 && t.near >= l.Refuse:
+		return g.refuse(p, rule, l, t)
+	case far.Refuse > 0 && t.far >= far.Refuse:
+		return g.refuse(p, rule, far, t)
+	default:
+		return Verdict{}
+	}
+}
+
+// onTrial: the last thing that happened was a refusal, and not the final one.
+func (g *Guard) onTrial(t *trail) bool {
+	return t.pending && (g.limits.Stop <= 0 || t.refused.Refusals < g.limits.Stop)
+}
+
+// judge is the verdict on a call that has ended.
+func (g *Guard) judge(p *past, rule Rule, l Limit, t *trail) Verdict {
+	far := l.times(g.limits.AcrossEffects)
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: max(l.Refuse, 0), Since: t.nearSince}
+	v.Level, v.Refusals = g.grade(l, t.near)
+	if level, refusals := g.grade(far, t.far); level > v.Level {
+		v.Level, v.Refusals = level, refusals
+		v.Count, v.Limit, v.Since = t.farTried, max(far.Refuse, 0), t.farSince
+	}
+	return v.orNothing()
+}
+
+// grade is the level of a call that was not refused before it ended, though it may
+// be now: each one from the limit on is a refusal.
+func (g *Guard) grade(l Limit, count int) (_ Level, refusals int) {
+	if l.Refuse > 0 && count >= l.Refuse {
+		refusals = count - l.Refuse + 1
+		return g.severity(refusals), refusals
+	}
+	if l.Nudge > 0 && count >= l.Nudge {
+		return Nudge, 0
+	}
+	return Pass, 0
+}
+
+// severity is the level of a refusal by its number.
+func (g *Guard) severity(refusals int) Level {
+	switch {
+	case g.limits.Stop > 0 && refusals >= g.limits.Stop:
+		return Stop
+	case g.limits.Escalate > 0 && refusals >= g.limits.Escalate:
+		return Escalate
+	default:
+		return Refuse
+	}
+}
+
+// refuse is the verdict on a call that is not to be made; l is the limit that it
+// has reached.
+func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince}
+	if t.near < l.Refuse && !t.refusedNear {
+		v.Count, v.Since = t.farTried, t.farSince
+	}
+	v.Refusals = p.inARow()
+	if t.refused != nil {
+		v.Refusals = max(v.Refusals, t.refused.Refusals+1)
+	}
+	if t.beside != nil {
+		v.Refusals = max(v.Refusals, t.beside.Refusals)
+	}
+	if t.refused != nil && t.refusedNear { // what was counted then may have left the log
+		v.Count = max(v.Count, t.refused.Count+1)
+	}
+	v.Level = g.severity(v.Refusals)
+	return v
+}
+
+// inARow is the number of the refusal that the present one would be if nothing else
+// happened before it, by whatever rule; at least 1.
+func (p *past) inARow() int {
+	if len(p.entries) == 0 {
+		return 1
+	}
+	last := &p.entries[len(p.entries)-1]
+	switch {
+	case last.Kind != Refused || last.Rule == Duplicate:
+		return 1
+	case last.seenBy(p.call):
+		return last.Refusals + 1
+	default:
+		return max(last.Refusals, 1)
+	}
+}
+
+// malformed: calls that are invalid or unknown, one after the other. They have no
+// outcome that matters.
+func (g *Guard) malformed(p *past) Verdict {
+	l := g.limits.Malformed
+	if l.off() {
+		return Verdict{}
+	}
+	v := Verdict{Rule: Malformed, Tool: p.call.Tool, Count: 1, Limit: max(l.Refuse, 0), Since: p.call.Start}
+	group := together{start: p.call.Start, batch: p.call.Batch, count: 1}
+	for i := len(p.entries) - 1; i >= 0; i-- {
+		e := &p.entries[i]
+		if e.ID != 0 && e.ID == p.call.ID {
+			continue
+		}
+		if !e.Kind.malformed() {
+			break
+		}
+		if group.counts(e) {
+			v.Count++
+			v.Since = min(v.Since, e.Start)
+		}
+	}
+	v.Level, v.Refusals = g.grade(l, v.Count)
+	return v.orNothing()
+}
+
+// orNothing is the verdict, if it says something.
+func (v Verdict) orNothing() Verdict {
+	if v.Level == Pass {
+		return Verdict{}
+	}
+	return v
+}
+
+func (l Limit) off() bool { return l.Nudge <= 0 && l.Refuse <= 0 }
+
+// times is the limit n times as high; off when n is.
+func (l Limit) times(n int) Limit {
+	return Limit{Nudge: l.Nudge * max(n, 0), Refuse: l.Refuse * max(n, 0)}
+}
