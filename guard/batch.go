@@ -3,9 +3,9 @@ package guard
 import "github.com/sidecall/sidecall/tool"
 
 // Batch judges the calls of one batch by each other, one verdict per call, before
-// any of them is made; the log knows nothing of them yet. A call with a Same of 0,
-// one of a polling tool, and one whose id is that of an earlier one are left to
-// others.
+// any of them is made; the log knows nothing of them yet. A call with a Same of 0 (as
+// a malformed one should have here), one of a polling tool, and one whose id is that
+// of an earlier one are left to others.
 //
 // A repetition of a call that does something each time is refused at once: the same
 // payment twice in one breath is a slip, and whoever means it can say so in the next

@@ -40,19 +40,22 @@ func (g *Guard) cycle(p *past) Verdict {
 	return worst
 }
 
-// stillCycle refuses what it has refused to the end, though so often that the cycle
-// itself has left the log.
+// stillCycle refuses what it has refused to the end, or under the same id, though so
+// often that the cycle itself has left the log.
 func (g *Guard) stillCycle(p *past, l Limit) Verdict {
-	if p.own != nil || len(p.entries) == 0 || l.Refuse <= 0 || g.limits.Stop <= 0 {
+	if p.own != nil || len(p.entries) == 0 || l.Refuse <= 0 {
 		return Verdict{}
 	}
 	last := &p.entries[len(p.entries)-1]
-	if last.Kind != Refused || last.Rule != Cycle || last.Same != p.call.Same || last.Refusals < g.limits.Stop {
+	toTheEnd := g.limits.Stop > 0 && last.Refusals >= g.limits.Stop
+	itself := last.ID != 0 && last.ID == p.call.ID
+	if last.Kind != Refused || last.Rule != Cycle || last.Same != p.call.Same || !toTheEnd && !itself {
 		return Verdict{}
 	}
+	refusals := p.inARow()
 	return Verdict{
-		Level: Stop, Rule: Cycle, Tool: p.call.Tool, Count: max(last.Count, l.Refuse), Limit: l.Refuse,
-		Since: last.Start, Refusals: last.Refusals + 1, Round: []string{p.call.Tool},
+		Level: g.severity(refusals), Rule: Cycle, Tool: p.call.Tool, Count: max(last.Count, l.Refuse), Limit: l.Refuse,
+		Since: last.Start, Refusals: refusals, Round: []string{p.call.Tool},
 	}
 }
 

@@ -92,64 +92,58 @@ func cutName(name string) string {
 }
 
 // Decode reads an entry. The error wraps ErrVersion or ErrCorrupt.
-func Decode(b []byte) (Entry, error) { return decode(string(b)) }
-
-// decode keeps a part of b, and copies nothing.
-func decode(b string) (e Entry, err error) {
-	if b == "" {
-		return e, fmt.Errorf("%w: it is empty", ErrCorrupt)
-	}
-	if b[0] != version {
-		return e, fmt.Errorf("%w: %d, want %d", ErrVersion, b[0], version)
-	}
-	if len(b) < fixedBytes {
-		return e, fmt.Errorf("%w: %d bytes, want at least %d", ErrCorrupt, len(b), fixedBytes)
-	}
-	flags := b[2]
-	e = Entry{Kind: Kind(b[1]), Rule: Rule(b[3]), Count: int(b[4]), Refusals: int(b[5])}
-	e.Effect, e.Polling = tool.Effect(flags&effectMask), flags&flagPolling != 0
-	e.Same, e.ID, e.Batch, e.Outcome = Hash(word(b, 0)), Hash(word(b, 1)), Hash(word(b, 2)), Hash(word(b, 3))
-	e.Start = Instant(word(b, 4))
-	b = b[fixedBytes:]
-	if e.End, b, err = after(e.Start, b); err != nil {
+func Decode(raw []byte) (Entry, error) {
+	var e Entry
+	name, err := e.decode(raw)
+	if err != nil {
 		return Entry{}, err
 	}
-	if flags&flagComeAgain != 0 {
-		if e.ComeAgain, b, err = after(e.Start, b); err != nil {
-			return Entry{}, err
-		}
-	}
-	e.Tool = b
-	return e, e.check(flags)
+	e.Tool = string(name)
+	return e, nil
 }
 
-// word is the n-th of the fixed words.
-func word(b string, n int) (w uint64) {
-	for _, c := range []byte(b[6+8*n : 6+8*n+8]) {
-		w = w<<8 | uint64(c)
+// decode reads all but the name, which it returns.
+func (e *Entry) decode(raw []byte) (name []byte, err error) {
+	switch {
+	case len(raw) == 0:
+		return nil, fmt.Errorf("%w: it is empty", ErrCorrupt)
+	case raw[0] != version:
+		return nil, fmt.Errorf("%w: %d, want %d", ErrVersion, raw[0], version)
+	case len(raw) < fixedBytes:
+		return nil, fmt.Errorf("%w: %d bytes, want at least %d", ErrCorrupt, len(raw), fixedBytes)
 	}
-	return w
+	flags, words := raw[2], raw[6:fixedBytes]
+	e.Kind, e.Rule, e.Count, e.Refusals = Kind(raw[1]), Rule(raw[3]), int(raw[4]), int(raw[5])
+	e.Effect, e.Polling = tool.Effect(flags&effectMask), flags&flagPolling != 0
+	e.Same = Hash(binary.BigEndian.Uint64(words))
+	e.ID = Hash(binary.BigEndian.Uint64(words[8:]))
+	e.Batch = Hash(binary.BigEndian.Uint64(words[16:]))
+	e.Outcome = Hash(binary.BigEndian.Uint64(words[24:]))
+	e.Start = Instant(binary.BigEndian.Uint64(words[32:]))
+	name = raw[fixedBytes:]
+	if e.End, name, err = after(e.Start, name); err != nil {
+		return nil, err
+	}
+	if flags&flagComeAgain != 0 {
+		if e.ComeAgain, name, err = after(e.Start, name); err != nil {
+			return nil, err
+		}
+	}
+	return name, e.check(flags, name)
 }
 
 // after reads an instant that is written as the time since start.
-func after(start Instant, b string) (at Instant, rest string, err error) {
-	var span uint64
-	for i := range min(len(b), binary.MaxVarintLen64) {
-		span |= uint64(b[i]&0x7f) << (7 * i)
-		if b[i] >= 0x80 {
-			continue
-		}
-		at = start + Instant(span)
-		if span > maxSpan || at < start || i > 0 && b[i] == 0 {
-			break
-		}
-		return at, b[i+1:], nil
+func after(start Instant, b []byte) (at Instant, rest []byte, err error) {
+	span, n := binary.Uvarint(b)
+	at = start + Instant(span)
+	if n <= 0 || n > 1 && b[n-1] == 0 || span > maxSpan || at < start {
+		return 0, nil, fmt.Errorf("%w: a duration that cannot be", ErrCorrupt)
 	}
-	return 0, "", fmt.Errorf("%w: a duration that cannot be", ErrCorrupt)
+	return at, b[n:], nil
 }
 
 // check refuses what AppendTo does not write.
-func (e *Entry) check(flags byte) error {
+func (e *Entry) check(flags byte, name []byte) error {
 	switch {
 	case flags&^knownFlags != 0:
 		return fmt.Errorf("%w: flags %#x", ErrCorrupt, flags)
@@ -157,8 +151,8 @@ func (e *Entry) check(flags byte) error {
 		return fmt.Errorf("%w: kind %d", ErrCorrupt, e.Kind)
 	case e.Rule > Duplicate:
 		return fmt.Errorf("%w: rule %d", ErrCorrupt, e.Rule)
-	case len(e.Tool) > maxName || !utf8.ValidString(e.Tool):
-		return fmt.Errorf("%w: a tool's name of %d bytes", ErrCorrupt, len(e.Tool))
+	case len(name) > maxName || !utf8.Valid(name):
+		return fmt.Errorf("%w: a tool's name of %d bytes", ErrCorrupt, len(name))
 	case flags&flagComeAgain != 0 && e.ComeAgain == 0:
 		return fmt.Errorf("%w: a time to come again that is none", ErrCorrupt)
 	}
@@ -177,25 +171,28 @@ func Read(raw [][]byte) Log {
 	if len(raw) == 0 {
 		return Log{}
 	}
+	l := Log{entries: make([]Entry, len(raw))}
 	var size int
 	for _, b := range raw {
-		size += len(b)
+		size += max(0, len(b)-fixedBytes)
 	}
-	var text strings.Builder
-	text.Grow(size)
+	var names strings.Builder // never grows again, so what is cut from it stays
+	names.Grow(size)
+	n := 0
 	for _, b := range raw {
-		text.Write(b)
-	}
-	l := Log{entries: make([]Entry, 0, len(raw))}
-	rest := text.String()
-	for _, b := range raw {
-		if e, err := decode(rest[:len(b)]); err == nil {
-			l.entries = append(l.entries, e)
-		} else {
+		e := &l.entries[n]
+		name, err := e.decode(b)
+		if err != nil {
+			*e = Entry{}
 			l.skipped++
+			continue
 		}
-		rest = rest[len(b):]
+		from := names.Len()
+		names.Write(name)
+		e.Tool = names.String()[from:]
+		n++
 	}
+	l.entries = l.entries[:n]
 	return l
 }
 

@@ -106,6 +106,39 @@ func TestNeverStopping(t *testing.T) {
 	}
 }
 
+// A call that was refused may be asked for again under its id. It stays refused,
+// however often, and that is one refusal.
+func TestRefusedIDStaysRefused(t *testing.T) {
+	vary := func(w turn, i int) turn {
+		w.args = fmt.Sprintf(`{"n":%d}`, i)
+		return w
+	}
+	for rule, c := range map[guard.Rule]struct {
+		before int
+		call   func(i int) turn
+	}{
+		guard.SameCall: {3, func(int) turn { return read }},
+		guard.Cycle: {5, func(i int) turn {
+			return turn{tool: []string{"a", "b"}[i%2], args: "{}", effect: tool.ReadOnly, kind: guard.OK}
+		}},
+		guard.SameError:  {5, func(i int) turn { return vary(turn{tool: "book", kind: guard.Failed, outcome: 9}, i) }},
+		guard.SameResult: {7, func(i int) turn { return vary(read, i) }},
+	} {
+		l := newLoop(t, guard.Thresholds{})
+		for i := range c.before {
+			l.make(c.call(i))
+		}
+		again := c.call(c.before)
+		again.id = "toolu_1"
+		for i := range 3 * guard.LogEntries {
+			if v := l.make(again); v.Level != guard.Refuse || v.Rule != rule || v.Refusals != 1 {
+				t.Errorf("%v, time %d: %+v", rule, i+1, v)
+				break
+			}
+		}
+	}
+}
+
 // Two names that begin alike for longer than an entry keeps are one tool.
 func TestOverlongNames(t *testing.T) {
 	l := newLoop(t, guard.Thresholds{})

@@ -13,7 +13,7 @@ func (g *Guard) sameCall(p *past) Verdict {
 	if p.own != nil {
 		return g.judge(p, SameCall, l, &t)
 	}
-	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear)
+	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear || t.again > 0)
 	if far := l.times(g.limits.AcrossEffects); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
 		return g.refuse(p, SameCall, far, &t)
 	}
@@ -57,6 +57,8 @@ func (g *Guard) vague(p *past, rule Rule, l Limit, t *trail) Verdict {
 	}
 	far := l.times(g.limits.AcrossEffects)
 	switch {
+	case t.again > 0 && l.Refuse > 0:
+		return g.refuse(p, rule, l, t)
 	case g.onTrial(t):
 		return Verdict{}
 	case t.pending && t.refusedNear && l.Refuse > 0: // it was told to stop
@@ -121,9 +123,13 @@ func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
 	if t.near < l.Refuse && !t.refusedNear {
 		v.Count, v.Since = t.farTried, t.farSince
 	}
-	v.Refusals = p.inARow()
-	if t.refused != nil {
-		v.Refusals = max(v.Refusals, t.refused.Refusals+1)
+	switch {
+	case t.again > 0:
+		v.Refusals = t.again
+	case t.refused != nil:
+		v.Refusals = max(p.inARow(), t.refused.Refusals+1)
+	default:
+		v.Refusals = p.inARow()
 	}
 	if t.beside != nil {
 		v.Refusals = max(v.Refusals, t.beside.Refusals)
@@ -145,7 +151,7 @@ func (p *past) inARow() int {
 	switch {
 	case last.Kind != Refused || last.Rule == Duplicate:
 		return 1
-	case last.seenBy(p.call):
+	case last.seenBy(p.call) && (last.ID == 0 || last.ID != p.call.ID):
 		return last.Refusals + 1
 	default:
 		return max(last.Refusals, 1)

@@ -30,6 +30,9 @@ type trail struct {
 	// pending: of all the calls of the trail, the latest one that it can have seen was
 	// refused.
 	pending bool
+	// again is which refusal it was when the present call was refused before, under
+	// its id, and nothing new was done since; 0 when it was not.
+	again int
 	// ran: at least one call of the trail was not refused.
 	ran bool
 }
@@ -65,6 +68,9 @@ func (p *past) follow(rule Rule) trail {
 		e := &p.entries[i]
 		switch {
 		case e.ID != 0 && e.ID == c.ID: // the call itself, when it was sent before
+			if e.Kind == Refused && e.Rule == rule && !across {
+				t.again = max(t.again, e.Refusals)
+			}
 			continue
 		case !rule.concerns(e, c):
 			if e.Kind != OK {
