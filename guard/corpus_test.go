@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ type step struct {
 	NewPrompt bool           `yaml:"new_prompt"`
 	Batch     []recordedCall `yaml:"batch"`
 	AtOnce    []recordedCall `yaml:"at_once"`
+	Lane      []recordedCall `yaml:"lane"`
 }
 
 type recordedCall struct {
@@ -94,18 +96,21 @@ func (r *recording) replay(l *loop, asShown bool) (all []judged) {
 				w := fill(s.recordedCall, n)
 				all = append(all, judged{w.tool + " " + w.args, s.Want, says(l.make(w))})
 			}
-			calls, batch := s.AtOnce, guard.Hash(0)
-			if len(s.Batch) > 0 {
-				calls, batch = s.Batch, guard.Sum([]byte{byte(made)})
-			}
+			calls := slices.Concat(s.AtOnce, s.Batch, s.Lane)
 			var turns []turn
 			for _, c := range calls {
 				turns = append(turns, fill(c, n))
 			}
-			if len(turns) == 0 {
-				continue
+			var verdicts []guard.Verdict
+			switch batch := guard.Sum([]byte{byte(made)}); {
+			case s.AtOnce != nil:
+				verdicts = l.together(turns, 0)
+			case s.Batch != nil:
+				verdicts = l.together(turns, batch)
+			case s.Lane != nil:
+				verdicts = l.lane(turns, batch)
 			}
-			for i, v := range l.together(turns, batch) {
+			for i, v := range verdicts {
 				all = append(all, judged{turns[i].tool + " " + turns[i].args, calls[i].Want, says(v)})
 			}
 		}

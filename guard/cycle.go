@@ -11,7 +11,7 @@ type sequence struct {
 // turn with itself is sameCall's.
 func (g *Guard) cycle(p *past) Verdict {
 	l := g.limits.Cycle
-	if p.call.Polling || p.call.Same == 0 || l.off() {
+	if p.call.Same == 0 || l.off() {
 		return Verdict{}
 	}
 	if v := g.stillCycle(p, l); v.Level.Refused() {
@@ -67,8 +67,8 @@ func sequenceTo(entries []Entry, present *Entry) (s sequence) {
 	for i := len(entries) - 1; i >= 0 && s.n < len(s.calls); i-- {
 		e := &entries[i]
 		switch {
-		case e.Kind == Refused || e.ID != 0 && e.ID == present.ID:
-			continue
+		case e.Kind == Refused || e.ID != 0 && (e.ID == present.ID || e.ID == s.calls[s.n-1].ID):
+			continue // sent again under its id
 		case e.Polling || e.ComeAgain != 0 || !e.seenBy(&s.calls[s.n-1].Call):
 			return s
 		}

@@ -134,6 +134,18 @@ func (l *loop) together(turns []turn, batch guard.Hash) []guard.Verdict {
 	return verdicts
 }
 
+// lane makes the calls of a batch one after the other.
+func (l *loop) lane(turns []turn, batch guard.Hash) []guard.Verdict {
+	l.t.Helper()
+	defer func() { l.now += 1000 }()
+	verdicts := make([]guard.Verdict, len(turns))
+	for i, w := range turns {
+		verdicts[i] = l.run(w, l.call(w, batch), l.log, l.now+10)
+		l.now += 20
+	}
+	return verdicts
+}
+
 // says is a verdict as the corpus writes it: "nudge same_call 3".
 func says(v guard.Verdict) string {
 	if v.Level == guard.Pass {

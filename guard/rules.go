@@ -15,7 +15,7 @@ func (g *Guard) sameCall(p *past) Verdict {
 	}
 	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear || t.again > 0)
 	if far := l.times(g.limits.AcrossEffects); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
-		return g.refuse(p, SameCall, far, &t)
+		return g.refuse(p, SameCall, far, &t).across(&t)
 	}
 	if !near {
 		return Verdict{}
@@ -68,7 +68,7 @@ func (g *Guard) vague(p *past, rule Rule, l Limit, t *trail) Verdict {
 	case l.Refuse > 0 && t.near >= l.Refuse:
 		return g.refuse(p, rule, l, t)
 	case far.Refuse > 0 && t.far >= far.Refuse:
-		return g.refuse(p, rule, far, t)
+		return g.refuse(p, rule, far, t).across(t)
 	default:
 		return Verdict{}
 	}
@@ -120,9 +120,6 @@ func (g *Guard) severity(refusals int) Level {
 // has reached.
 func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
 	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince}
-	if t.near < l.Refuse && !t.refusedNear {
-		v.Count, v.Since = t.farTried, t.farSince
-	}
 	switch {
 	case t.again > 0:
 		v.Refusals = t.again
@@ -131,13 +128,16 @@ func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
 	default:
 		v.Refusals = p.inARow()
 	}
-	if t.beside != nil {
-		v.Refusals = max(v.Refusals, t.beside.Refusals)
-	}
 	if t.refused != nil && t.refusedNear { // what was counted then may have left the log
 		v.Count = max(v.Count, t.refused.Count+1)
 	}
 	v.Level = g.severity(v.Refusals)
+	return v
+}
+
+// across is the verdict by the calls before the last effect too.
+func (v Verdict) across(t *trail) Verdict {
+	v.Count, v.Since = max(v.Count, t.farTried), t.farSince
 	return v
 }
 
@@ -175,7 +175,7 @@ func (g *Guard) malformed(p *past) Verdict {
 		if !e.Kind.malformed() {
 			break
 		}
-		if group.counts(e) {
+		if !sentAgain(p.entries[i+1:], e) && group.counts(e) {
 			v.Count++
 			v.Since = min(v.Since, e.Start)
 		}

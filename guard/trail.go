@@ -23,8 +23,6 @@ type trail struct {
 	// refused is the latest refusal by the rule that the present call's maker can have
 	// seen; nil when there is none.
 	refused *Entry
-	// beside is the latest one that it cannot have seen.
-	beside *Entry
 	// refusedNear: there is one since something new was done.
 	refusedNear bool
 	// pending: of all the calls of the trail, the latest one that it can have seen was
@@ -91,9 +89,12 @@ func (p *past) follow(rule Rule) trail {
 		case e.ComeAgain != 0 && later >= e.ComeAgain: // it came no sooner than it was told
 			return t
 		}
+		if sentAgain(p.entries[i+1:], e) {
+			continue
+		}
 		latest, later, t.ran = e, e.Start, true
-		if c.Polling && e.Same == same || !group.counts(e) {
-			continue // who polls does not try the same once more, but looks again
+		if rule == SameError && c.Polling && e.Same == same || !group.counts(e) {
+			continue // who polls does not try once more, but looks again
 		}
 		t.varied = t.varied || e.Same != same
 		same = e.Same
@@ -121,12 +122,7 @@ func (t *trail) refusal(e *Entry, c *Call, across bool) {
 		t.nearTried++
 		t.refusedNear = true
 	}
-	switch {
-	case !e.seenBy(c):
-		if t.beside == nil {
-			t.beside = e
-		}
-	case t.refused == nil:
+	if t.refused == nil && e.seenBy(c) {
 		t.refused = e
 		t.pending = !t.ran
 	}
@@ -151,6 +147,17 @@ func (g *together) counts(e *Entry) bool {
 	return true
 }
 
+// sentAgain reports that the call of e was sent once more under its id, and so is
+// one with a later entry.
+func sentAgain(later []Entry, e *Entry) bool {
+	for i := range later {
+		if e.ID != 0 && later[i].ID == e.ID && later[i].Kind != Refused {
+			return true
+		}
+	}
+	return false
+}
+
 // isNew reports that nothing like e was done before: the world is another one, and
 // what was tried may be tried again.
 func isNew(earlier []Entry, e *Entry) bool {
@@ -162,10 +169,10 @@ func isNew(earlier []Entry, e *Entry) bool {
 	return true
 }
 
-// isNews reports that what a tool said had not been heard from it before.
+// isNews reports that what a tool said had not been heard before.
 func isNews(earlier []Entry, e *Entry) bool {
 	for i := range earlier {
-		if o := &earlier[i]; o.Outcome == e.Outcome && o.Kind == OK && o.Tool == e.Tool {
+		if earlier[i].Outcome == e.Outcome {
 			return false
 		}
 	}
