@@ -181,6 +181,25 @@ func TestOverlappingCallsAreTogether(t *testing.T) {
 	}
 }
 
+// Who called before a refusal had ended could not know of it: it is not on trial.
+func TestRefusalThatNobodyHasSeen(t *testing.T) {
+	l := newLoop(t, guard.Thresholds{})
+	search := func(i int) turn {
+		return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9}
+	}
+	for i := range 7 {
+		l.make(search(i))
+	}
+	beside := l.call(search(8), 0)
+	l.now += 10
+	if v := l.make(search(7)); v.Level != guard.Refuse {
+		t.Fatalf("%+v", v)
+	}
+	if v := l.run(search(8), beside, l.log, l.now); v.Level != guard.Refuse || v.Refusals != 1 {
+		t.Errorf("%+v, want the same refusal", v)
+	}
+}
+
 // Calls of which nobody knows whether they are the same are not.
 func TestCallsWithoutASame(t *testing.T) {
 	l := newLoop(t, guard.Thresholds{})
@@ -202,6 +221,12 @@ func TestOverlongNames(t *testing.T) {
 		v = l.make(turn{tool: name, args: "{}", effect: tool.ReadOnly, kind: guard.OK})
 	}
 	if v.Level != guard.Refuse || v.Tool != strings.Repeat("ä", 64) {
+		t.Errorf("%+v", v)
+	}
+	for i := range 4 {
+		v = l.make(turn{tool: name, args: fmt.Sprintf(`{"n":%d}`, i), kind: guard.Failed, outcome: 9})
+	}
+	if v.Level != guard.Nudge || v.Rule != guard.SameError {
 		t.Errorf("%+v", v)
 	}
 }
@@ -264,6 +289,26 @@ func randomLog(r *rand.Rand, now *guard.Instant) (log [][]byte) {
 	return log[max(0, len(log)-guard.LogEntries):]
 }
 
+// impossible says what is wrong with a verdict of Before (0), After (1) or
+// TurnedAway (2).
+func impossible(of int, v guard.Verdict) string {
+	switch {
+	case v.Level == guard.Pass && !reflect.DeepEqual(v, guard.Verdict{}):
+		return "nothing is said, with facts"
+	case of == 0 && v.Level == guard.Nudge:
+		return "a nudge before the call is made"
+	case of == 1 && v.Level > guard.Nudge:
+		return "a refusal of what was done"
+	case v.Level.Refused() != (v.Refusals > 0):
+		return "refusals that were none, or none that were"
+	case v.Level != guard.Pass && (v.Count < 2 || v.Tool == "" || v.Rule == 0 || (v.Rule == guard.Cycle) != (v.Round != nil)):
+		return "the facts are not there"
+	case v.Level.Refused() && (v.Limit < 2 || v.Count < v.Limit):
+		return "refused below its limit"
+	}
+	return ""
+}
+
 // A log that has lost its beginning refuses nothing that the whole would not, and
 // goes no further; whatever is judged is judged the same again, and the log is left
 // as it is.
@@ -288,7 +333,7 @@ func TestShorterLogsRefuseLess(t *testing.T) {
 			t.Fatal(err)
 		}
 		own.Kind = guard.Kind(1 + r.IntN(2))
-		for _, judge := range []func(log [][]byte) guard.Verdict{
+		for i, judge := range []func(log [][]byte) guard.Verdict{
 			func(log [][]byte) guard.Verdict { return g.Before(guard.Read(log), c) },
 			func(log [][]byte) guard.Verdict { return g.After(guard.Read(log), own) },
 			func(log [][]byte) guard.Verdict { return g.TurnedAway(guard.Read(log)) },
@@ -296,6 +341,9 @@ func TestShorterLogsRefuseLess(t *testing.T) {
 			whole := judge(log)
 			if again := judge(log); !reflect.DeepEqual(whole, again) {
 				t.Fatalf("seed %d: %+v, and then %+v", seed, whole, again)
+			}
+			if problem := impossible(i, whole); problem != "" {
+				t.Fatalf("seed %d: %s: %+v", seed, problem, whole)
 			}
 			levels[whole.Level]++
 			rules[whole.Rule]++

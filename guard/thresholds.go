@@ -46,8 +46,8 @@ type Thresholds struct {
 	DuplicateEffect Limit
 	// DuplicateRead counts, within a batch, calls that may be repeated: {2, 4}.
 	DuplicateRead Limit
-	// AcrossEffects is by how much the limits of SameCall and SameError are
-	// multiplied when something new was done in between: 3. With 1 that makes no
+	// AcrossEffects is by how much the limits of SameCall, SameError and SameResult
+	// are multiplied when something new was done in between: 3. With 1 that makes no
 	// difference; when it is off, nothing counts that came before it.
 	AcrossEffects int
 	// Escalate and Stop are from which refusal on a person has to be asked, and the

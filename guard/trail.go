@@ -75,7 +75,7 @@ func (p *past) follow(rule Rule) trail {
 				continue
 			}
 			across = across || e.Effect != tool.ReadOnly && isNew(p.entries[:i], e)
-			if rule == SameResult && (across || isNews(p.entries[:i], e)) {
+			if rule == SameResult && isNews(p.entries[:i], e) {
 				return t
 			}
 			continue
@@ -93,7 +93,7 @@ func (p *past) follow(rule Rule) trail {
 			continue
 		}
 		latest, later, t.ran = e, e.Start, true
-		if rule == SameError && c.Polling && e.Same == same || !group.counts(e) {
+		if c.Polling && e.Same == same || !group.counts(e) {
 			continue // who polls does not try once more, but looks again
 		}
 		t.varied = t.varied || e.Same != same
@@ -151,7 +151,7 @@ func (g *together) counts(e *Entry) bool {
 // one with a later entry.
 func sentAgain(later []Entry, e *Entry) bool {
 	for i := range later {
-		if e.ID != 0 && later[i].ID == e.ID && later[i].Kind != Refused {
+		if e.ID != 0 && later[i].ID == e.ID {
 			return true
 		}
 	}
