@@ -171,24 +171,22 @@ func tighter(t *testing.T) string {
 	table.WriteString("| rule | from the 2nd | from the 3rd | from the 4th | from the 5th |\n|---|---|---|---|---|\n")
 	off := guard.Limit{Nudge: -1, Refuse: -1}
 	all := traces(t)
-	for _, rule := range []guard.Rule{guard.SameCall, guard.Cycle, guard.SameError, guard.SameResult} {
-		fmt.Fprintf(&table, "| `%v` |", rule)
+	for _, of := range []struct {
+		rule  guard.Rule
+		limit func(*guard.Thresholds) *guard.Limit
+	}{
+		{guard.SameCall, func(t *guard.Thresholds) *guard.Limit { return &t.SameCall }},
+		{guard.Cycle, func(t *guard.Thresholds) *guard.Limit { return &t.Cycle }},
+		{guard.SameError, func(t *guard.Thresholds) *guard.Limit { return &t.SameError }},
+		{guard.SameResult, func(t *guard.Thresholds) *guard.Limit { return &t.SameResult }},
+	} {
+		fmt.Fprintf(&table, "| `%v` |", of.rule)
 		for refuse := 2; refuse <= 5; refuse++ {
 			alone := guard.Thresholds{SameCall: off, Cycle: off, SameError: off, SameResult: off, Malformed: off}
-			limit := guard.Limit{Nudge: -1, Refuse: refuse}
-			switch rule {
-			case guard.SameCall:
-				alone.SameCall = limit
-			case guard.Cycle:
-				alone.Cycle = limit
-			case guard.SameError:
-				alone.SameError = limit
-			default:
-				alone.SameResult = limit
-			}
+			*of.limit(&alone) = guard.Limit{Nudge: -1, Refuse: refuse}
 			failed, succeeded := 0, 0
 			for _, tr := range all {
-				counts := tr.replay(newLoop(t, alone), func(name string) tool.Effect { return effects[name] })[rule]
+				counts := tr.replay(newLoop(t, alone), func(name string) tool.Effect { return effects[name] })[of.rule]
 				switch {
 				case counts == nil || counts[1] == 0:
 				case tr.Succeeded:

@@ -31,6 +31,8 @@ type trail struct {
 	// again is which refusal it was when the present call was refused before, under
 	// its id, and nothing new was done since; 0 when it was not.
 	again int
+	// across: the walk has come to something new that was done.
+	across bool
 	// ran: at least one call of the trail was not refused.
 	ran bool
 }
@@ -45,48 +47,35 @@ func (r Rule) concerns(e *Entry, c *Call) bool {
 
 // alike says which of those count when their outcome is the same.
 func (r Rule) alike(e *Entry) bool {
-	switch r {
-	case SameError:
-		return e.Kind == Failed
-	case SameResult:
-		return e.Kind == OK
-	default:
-		return true
-	}
+	return r == SameCall || r == SameError && e.Kind == Failed || r == SameResult && e.Kind == OK
 }
 
 // follow walks the log backwards for SameCall, SameError or SameResult.
 func (p *past) follow(rule Rule) trail {
 	c := p.call
 	t := trail{near: 1, far: 1, nearTried: 1, farTried: 1, nearSince: c.Start, farSince: c.Start}
-	latest := p.own // of the entries that are alike
 	group := together{start: c.Start, batch: c.Batch, count: 1}
-	later, same, across := c.Start, c.Same, false
+	latest, later, same := p.own, c.Start, c.Same // of the calls that are alike
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := &p.entries[i]
-		switch {
-		case e.ID != 0 && e.ID == c.ID: // the call itself, when it was sent before
-			if e.Kind == Refused && e.Rule == rule && !across {
-				t.again = max(t.again, e.Refusals)
-			}
+		if e.ID != 0 && e.ID == c.ID {
+			t.itself(e, rule)
 			continue
-		case !rule.concerns(e, c):
-			if e.Kind != OK {
+		}
+		if !rule.concerns(e, c) {
+			if t.passes(p.entries[:i], e, rule) {
 				continue
 			}
-			across = across || e.Effect != tool.ReadOnly && isNew(p.entries[:i], e)
-			if rule == SameResult && isNews(p.entries[:i], e) {
-				return t
-			}
-			continue
-		case e.Kind == Refused:
-			if e.Rule == rule {
-				t.refusal(e, c, across)
-			}
-			continue
-		case !rule.alike(e) || latest != nil && e.Outcome != latest.Outcome:
 			return t
-		case e.ComeAgain != 0 && later >= e.ComeAgain: // it came no sooner than it was told
+		}
+		if e.Kind == Refused {
+			t.refusal(e, c, rule)
+			continue
+		}
+		if !rule.alike(e) || latest != nil && e.Outcome != latest.Outcome {
+			return t
+		}
+		if e.ComeAgain != 0 && later >= e.ComeAgain { // who came next came no sooner than he was told
 			return t
 		}
 		if sentAgain(p.entries[i+1:], e) {
@@ -98,27 +87,47 @@ func (p *past) follow(rule Rule) trail {
 		}
 		t.varied = t.varied || e.Same != same
 		same = e.Same
-		t.count(e, across)
+		t.count(e)
 	}
 	return t
 }
 
 // count takes one more call.
-func (t *trail) count(e *Entry, across bool) {
+func (t *trail) count(e *Entry) {
 	t.far++
 	t.farTried++
 	t.farSince = min(t.farSince, e.Start)
-	if !across {
+	if !t.across {
 		t.near++
 		t.nearTried++
 		t.nearSince = t.farSince
 	}
 }
 
+// itself takes the present call, as it was sent before.
+func (t *trail) itself(e *Entry, rule Rule) {
+	if e.Kind == Refused && e.Rule == rule && !t.across {
+		t.again = max(t.again, e.Refusals)
+	}
+}
+
+// passes takes a call that the rule is not about, and reports whether the trail goes
+// on before it.
+func (t *trail) passes(earlier []Entry, e *Entry, rule Rule) bool {
+	if e.Kind != OK {
+		return true
+	}
+	t.across = t.across || e.Effect != tool.ReadOnly && isNew(earlier, e)
+	return rule != SameResult || !isNews(earlier, e)
+}
+
 // refusal takes one more call that was refused.
-func (t *trail) refusal(e *Entry, c *Call, across bool) {
+func (t *trail) refusal(e *Entry, c *Call, rule Rule) {
+	if e.Rule != rule {
+		return
+	}
 	t.farTried++
-	if !across {
+	if !t.across {
 		t.nearTried++
 		t.refusedNear = true
 	}
