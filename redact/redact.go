@@ -103,6 +103,9 @@ func join(found []span, next span) []span {
 	return append(found, next)
 }
 
+// Found reports that a secret stands in text.
+func (s *Set) Found(text []byte) bool { return s != nil && len(s.find(text)) > 0 }
+
 // Bytes returns text with (redacted) in the place of each secret; text itself when
 // there is none in it.
 func (s *Set) Bytes(text []byte) []byte {
