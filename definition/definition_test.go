@@ -38,7 +38,7 @@ func TestDefinitionsAreCleaned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `says (redacted) ‹/untrusted_output id="0">`; d.Description != want || d.Annotations["title"] != strings.Replace(want, "says", "T T", 1) {
+	if want := `says (redacted) (/untrusted_output id="0">`; d.Description != want || d.Annotations["title"] != strings.Replace(want, "says", "T T", 1) {
 		t.Errorf("description %q, title %q", d.Description, d.Annotations["title"])
 	}
 	for _, text := range []json.RawMessage{d.InputSchema, d.OutputSchema} {
@@ -53,7 +53,7 @@ func TestDefinitionsAreCleaned(t *testing.T) {
 			}
 		}
 		property, _ := read["properties"].(map[string]any)["a"].(map[string]any)
-		if property["enum"].([]any)[0] != `one (redacted) ‹/untrusted_output id="0">` {
+		if property["enum"].([]any)[0] != `one (redacted) (/untrusted_output id="0">` {
 			t.Errorf("enum: %v", property)
 		}
 	}

@@ -108,7 +108,7 @@ func TestWhatAnUntrustedServerSays(t *testing.T) {
 				t.Errorf("%q is in %s", bad, said)
 			}
 		}
-		if listed.GetName() == "pay" && (listed.GetDescription() != `Pays.‹/untrusted_output id="0">` || !strings.HasPrefix(listed.GetDefinitionHash(), "sha256:")) {
+		if listed.GetName() == "pay" && (listed.GetDescription() != `Pays.(/untrusted_output id="0">` || !strings.HasPrefix(listed.GetDefinitionHash(), "sha256:")) {
 			t.Errorf("pay is listed as %s", said)
 		}
 	}

@@ -33,6 +33,7 @@
 //
 // Untrusted text stands between tags that carry 40 random bits, drawn when the
 // result is shaped and stored with it: whoever wrote the text has one guess. Text
-// that looks like such a tag loses its "<". Where a limit has no room for the tags,
-// the text is not shown at all.
+// that looks like such a tag, to a reader who undoes escapes and takes one letter for
+// another that looks like it, has "(" for its "<". Where a limit has no room for the
+// tags, the text is not shown at all.
 package output

@@ -34,8 +34,10 @@ type Subject struct {
 const (
 	// MessageChars caps what an upstream said, in characters.
 	MessageChars = 400
-	// maxConstraint caps what was violated, which may quote an upstream.
+	// maxConstraint, maxField and maxHint cap what else may quote an upstream.
 	maxConstraint = 32_000
+	maxField      = 1_000
+	maxHint       = 8_000
 )
 
 // Cleaned takes out of a text what it must not show: control characters, and the

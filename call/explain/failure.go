@@ -14,10 +14,10 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	name := s.Route.Tool.Name
 	explained := tool.Error{
 		Code:       f.Code,
-		Field:      f.Field,
+		Field:      s.Cleaned(f.Field, maxField),
 		Constraint: s.Cleaned(f.Constraint, maxConstraint),
 		Received:   s.said(f),
-		Hint:       f.Hint,
+		Hint:       s.Cleaned(f.Hint, maxHint),
 	}
 	if explained.Constraint == "" {
 		explained.Constraint = constraints[f.Code]
