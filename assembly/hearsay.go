@@ -47,8 +47,8 @@ func (h hearsay) Handle(_ context.Context, record slog.Record) error {
 		}
 		h.kept.mu.Lock()
 		defer h.kept.mu.Unlock()
-		lines := append(h.kept.of[h.backend], line)
-		h.kept.of[h.backend] = slices.Clone(lines[max(0, len(lines)-lastLines):])
+		lines := h.kept.of[h.backend]
+		h.kept.of[h.backend] = append(slices.Clone(lines[max(0, len(lines)-lastLines+1):]), line)
 		return true
 	})
 	return nil
