@@ -107,6 +107,7 @@ func TestTheLogSaysWhoHasLeft(t *testing.T) {
 				log.Reset()
 				leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_"+how, "steady"))
 				time.Sleep(time.Second)
+				synctest.Wait()
 				if how == "deadline" && effect == tool.ReadOnly { // it was answered in time
 					continue
 				}
