@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 const (
@@ -73,6 +75,10 @@ func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
 		slimmed(msg)
 	case *jsonrpc.Response:
 		if cp := c.take(msg.ID); cp != nil {
+			if !backend.Fits(cp.room, 0, size) { // one line was read before it was known whose it is
+				cp.settle(answer{outcome: tooLarge, size: size})
+				return stub(msg.ID)
+			}
 			return cp.settleResponse(msg, size)
 		}
 		if size > largeAnswer { // of the handshake

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/sidecall/sidecall/backend"
 )
 
@@ -60,5 +62,25 @@ func TestAnAnswerThatBreaksWhereTheRoomEnds(t *testing.T) {
 	data, whole, err := readFitting(broken, 1<<20, &none)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || len(data) != backend.Uncounted {
 		t.Errorf("%d bytes, whole %v, %v", len(data), whole, err)
+	}
+}
+
+// On stdio an answer is one line, read before it is known whose it is; it is kept only
+// where there is room for it, as over HTTP.
+func TestAnAnswerOnStdioIsKeptWhereThereIsRoom(t *testing.T) {
+	id, err := jsonrpc.MakeID(1.0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := &jsonrpc.Response{ID: id, Result: []byte(`{"content":[]}`)}
+	for left, want := range map[allowance]outcome{0: tooLarge, 1 << 20: resulted} {
+		room := left
+		c := &pipeConn{pipes: &pipes{watch: new(witness)}, pending: make(map[jsonrpc.ID]*capture)}
+		cp := &capture{method: methodCall, room: &room}
+		c.pending[id] = cp
+		c.accept(answered, 1<<20)
+		if a, _, _ := cp.done(); a.outcome != want || want == tooLarge && a.size != 1<<20 {
+			t.Errorf("with room for %d: %+v", left, a)
+		}
 	}
 }
