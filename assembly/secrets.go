@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/url"
 	"os"
@@ -117,9 +118,28 @@ func (s *secrets) know(text string) {
 	s.inside(text)
 }
 
-// inside takes the secrets inside of a value: the password of a URL, the key of a
-// service account.
+// namedValue is a password or key with its name, as connection strings and queries of
+// URLs have it: password=..., AccountKey=...;
+var namedValue = regexp.MustCompile(`(?i)(?:password|passwd|pwd|secret|token|key)\s*=\s*("[^"]*"|'[^']*'|[^\s;&"']+)`)
+
+// inside takes the secrets inside of a value: the password of a URL or of a
+// connection string, what Basic authentication encodes, the key of a service account.
 func (s *secrets) inside(text string) {
+	for _, found := range namedValue.FindAllStringSubmatch(text, -1) {
+		if value := strings.Trim(found[1], `"'`); len(value) >= minSecret && !isPlace(value) {
+			s.known = append(s.known, value)
+		}
+	}
+	if scheme, encoded, has := strings.Cut(text, " "); has && strings.EqualFold(scheme, "basic") {
+		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)); err == nil {
+			_, password, _ := strings.Cut(string(plain), ":")
+			for _, one := range []string{string(plain), password} {
+				if len(one) >= minSecret {
+					s.known = append(s.known, one)
+				}
+			}
+		}
+	}
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		if password, has := u.User.Password(); has && len(password) >= minSecret {
 			s.known = append(s.known, password)

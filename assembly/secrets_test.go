@@ -17,6 +17,8 @@ backends:
   files: {mcp: {command: [x], env: {PATH: "/usr/bin:/bin", API_KEY: literal-key, MODE: "production", PIN: "1234"}}}
   scripts: {exec: {env: [PATH, SECRETS_TEST_TOKEN]}}
   plain: {exec: {}}
+  basic: {http: {base_url: "http://127.0.0.1:1", headers: {Authorization: "Basic YXBwOnA0c3N3MHJkLW9mLWJhc2lj"}}}
+  strings: {mcp: {command: [x], env: {DSN: "host=db user=app password='p4ssw0rd of a dsn' sslmode=require", STORAGE: "AccountName=a;AccountKey=a2V5LW9mLWFuLWFjY291bnQ=;Suffix=x", API: "https://api.example.com/?api_key=key-in-a-query&v=1"}}}
 `), config.System())
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +34,9 @@ backends:
 		{"shop", "Bearer of application/json", "Bearer of application/json"},
 		{"files", "no literal-key in /usr/bin:/bin, production, 1234", "no (redacted) in /usr/bin:/bin, production, 1234"},
 		{"scripts", "TOKEN=passed-on-by-name", "TOKEN=(redacted)"},
+		{"basic", "user app, password p4ssw0rd-of-basic; app:p4ssw0rd-of-basic; YXBwOnA0c3N3MHJkLW9mLWJhc2lj", "user app, password (redacted); (redacted); (redacted)"},
+		{"strings", "auth failed for app with p4ssw0rd of a dsn", "auth failed for app with (redacted)"},
+		{"strings", "signed with a2V5LW9mLWFuLWFjY291bnQ=, asked with key-in-a-query", "signed with (redacted), asked with (redacted)"},
 	} {
 		if got := secrets(c.backend).Replace(c.said); got != c.want {
 			t.Errorf("%s says %q, want %q", c.backend, got, c.want)
