@@ -106,6 +106,41 @@ func TestALogThatIsNotReadHoldsTheCallerAndLosesNothing(t *testing.T) {
 	})
 }
 
+// A reader that has stopped for good holds nobody for long: not whoever logs, nor the
+// end of the process. One that goes on reads how much it has missed.
+func TestALogThatNobodyReadsHoldsNobody(t *testing.T) {
+	for _, goesOn := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{open: make(chan struct{})}
+			l := NewLines(g)
+			line := append(bytes.Repeat([]byte("x"), 1<<16-1), '\n')
+			lost := 0
+			for range 40 {
+				if _, err := l.Write(line); err != nil {
+					lost++
+				}
+			}
+			if lost == 0 || lost > 30 {
+				t.Errorf("%d of 40 lines are lost", lost)
+			}
+			if goesOn {
+				close(g.open)
+				synctest.Wait()
+				if err := l.Close(); err != nil || !strings.Contains(g.got.String(), fmt.Sprintf(`"lines":%d}`, lost)) || g.got.Len() < (40-lost)<<16 {
+					t.Errorf("%d bytes, %v: %q", g.got.Len(), err, g.got.String()[max(0, g.got.Len()-200):])
+				}
+				return
+			}
+			for range 2 {
+				if err := l.Close(); !errors.Is(err, errUnread) {
+					t.Errorf("got %v", err)
+				}
+			}
+			close(g.open) // for the test's own end
+		})
+	}
+}
+
 type broken struct{}
 
 var errBroken = errors.New("broken pipe")

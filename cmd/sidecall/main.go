@@ -12,13 +12,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), asksForEnd()...)
 	// The first signal asks for an end; whoever sends a second one does not want
 	// to wait for it, and gets what the system does by itself.
 	context.AfterFunc(ctx, stop)
@@ -34,7 +33,7 @@ func report(cmd *cobra.Command, err error) int {
 		return 0
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(os.Stderr, "sidecall: "+msg)
+		within(lastWord, func() { fmt.Fprintln(os.Stderr, "sidecall: "+msg) })
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code

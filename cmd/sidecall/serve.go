@@ -31,11 +31,14 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the sidecar",
-		Long: `Run the sidecar that a config file describes, until SIGINT or SIGTERM. Then new
-calls are handed back as UNAVAILABLE, which is safe to send again, and calls in
-flight may end, for 25 s at most. Those that still run then are cut off, and the
-exit code is 1. A second signal ends the process at once: what became of the
-calls in flight is then decided at the next start.`,
+		Long: `Run the sidecar that a config file describes, until SIGINT, SIGTERM or SIGHUP (it
+reads its config once: a change needs a restart). Then new calls are handed back as
+UNAVAILABLE, which is safe to send again, and calls in flight may end, for 25 s at
+most. Those that still run then are cut off, and the exit code is 1. A second SIGINT
+or SIGTERM ends the process at once: what became of the calls in flight is then
+decided at the next start.
+
+The log goes to stderr. That nobody reads it ends no call: lines are lost then.`,
 		Example: `  sidecall serve sidecall.yaml
   sidecall serve --config sidecall.yaml`,
 		Args: between(0, 1, "", "a sidecar has one config file"),
@@ -46,6 +49,7 @@ calls in flight is then decided at the next start.`,
 				}
 				path = args[0]
 			}
+			outlive()
 			lines := telemetry.NewLines(os.Stderr)
 			defer func() { _ = lines.Close() }() // a log that cannot be written has nobody to tell
 			logger, err := newLogger(lines, level)
