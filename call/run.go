@@ -42,6 +42,9 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
 		c.load.Empty() // of the attempt before
+		if c.tried.ambiguous {
+			errand.invocation.Right = repeatable{c, e.Catalog}
+		}
 		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
 		if failure == nil {
 			return retry.Verdict{}

@@ -39,3 +39,44 @@ func TestACallOfAToolThatIsRefusedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// Nor is what may have run sent again when its tool has been declared anew meanwhile,
+// as one that must not be repeated.
+func TestACallIsNotRepeatedWhenItsToolMustNotBeAnyMore(t *testing.T) {
+	t.Parallel()
+	for _, later := range []tool.Effect{tool.Idempotent, tool.NonIdempotent} {
+		var s *calltest.Sidecar
+		tries, sent := 0, 0
+		b := &calltest.Backend{}
+		b.Do = func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+			if tries++; tries > 1 { // its server has come back, and is heard
+				s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "charge", later, b)})
+			}
+			if withheld := in.Withheld(); withheld != nil {
+				return backend.Reply{}, withheld
+			}
+			if sent++; sent > 1 {
+				return backend.Reply{Text: []byte("paid")}, nil
+			}
+			lost := calltest.CutOff
+			return backend.Reply{}, &lost
+		}
+		s = calltest.New(t, calltest.NewRoute(t, "charge", tool.Idempotent, b))
+		req := calltest.Request("toolu_1", "charge")
+		res := s.Call(req)
+		calltest.CheckInvariants(t, req, res)
+		again := s.Call(req)
+		if later.Repeatable() {
+			if res.GetIsError() || sent != 2 || !again.GetReplayed() {
+				t.Errorf("%s: %d sent, %s", later, sent, res.GetContent())
+			}
+			continue
+		}
+		if sent != 1 || calltest.Code(res) != tool.CodeDependencyUnavailable || res.GetRecovery().GetAttempts() != 1 {
+			t.Errorf("%s: %d sent, %s", later, sent, res.GetContent())
+		}
+		if calltest.Code(again) != tool.CodeOutcomeUnknown {
+			t.Errorf("%s: sent once more it got %s", later, again.GetContent())
+		}
+	}
+}
