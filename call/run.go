@@ -56,7 +56,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	}
 	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
 	if failure := c.tried.reading.Failure; failure != nil {
-		return c.afterFailure(failure, report)
+		return c.afterFailure(failure, report, repeatable{c, e.Catalog}.still())
 	}
 	return c.succeed()
 }
@@ -104,15 +104,16 @@ func secretsOf(route *catalog.Route) output.Secrets {
 }
 
 // afterFailure turns the last failure of the attempts into the error for the
-// model and the state of the record.
-func (c *call) afterFailure(last *tool.Failure, report retry.Report) ending {
+// model and the state of the record; repeatable says that the call may be made again
+// if it may have run.
+func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable bool) ending {
 	own := *last // who failed may fail others in the same words
 	failure := &own
 	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
 	switch {
 	case failure.Evidence == tool.Definite:
 		return ending{response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done}
-	case failure.Evidence == tool.Ambiguous && !c.effect().Repeatable():
+	case failure.Evidence == tool.Ambiguous && !repeatable:
 		return c.unknown(failure)
 	}
 	if report.After > 0 {

@@ -97,9 +97,14 @@ type repeatable struct {
 }
 
 // Held implements backend.Right.
-func (r repeatable) Held() bool {
+func (r repeatable) Held() bool { return r.still() && r.call.Held() }
+
+func (r repeatable) still() bool {
+	if !r.effect().Repeatable() {
+		return false
+	}
 	now, ok := r.catalog.Snapshot().Lookup(r.route.Tool.Name)
-	return (!ok || now.Tool.Effect.Repeatable()) && r.call.Held()
+	return !ok || now.Tool.Effect.Repeatable()
 }
 
 // mayRepeat is the rule that keeps a call from happening twice: what provably
