@@ -193,7 +193,9 @@ func (r *readings) read(v any, place uint64, otherwise map[doubt]bool) (any, boo
 		return json.Number(v.(string)), true
 	case booleanText:
 		return v == "true", true
-	default: // numeral
+	case numeral:
 		return v.(json.Number).String(), true
+	case noDoubt: // answered above
 	}
+	return v, true
 }

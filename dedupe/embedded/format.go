@@ -16,7 +16,7 @@ func anotherFormat(file io.ReaderAt, size int64) (err error) {
 	if unreadable != nil {
 		return nil
 	}
-	inMeta := func(key, value []byte, _ bool) error {
+	inMeta := func(key, value []byte, _ bool) error { //nolint:unparam // a visitor
 		if name, damaged := verified(key, value); damaged == nil && bytes.Equal(key, formatKey) && string(name) != format {
 			err = fmt.Errorf("its format is %q; this version of Sidecall reads %q: it was left untouched, run the version that wrote it", name, format)
 		}
