@@ -12,9 +12,7 @@ import (
 // that is certain.
 func (c *call) invalid(ctx context.Context, violations []tool.Error) *response {
 	res := c.result().Invalid(violations)
-	if c.args != nil { // else they are no JSON
-		result.Suggest(res, "", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
-	}
+	result.Suggest(res, "", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
 	return res
 }
 

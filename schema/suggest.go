@@ -18,8 +18,8 @@ const (
 
 // Suggest returns the whole of the arguments as JSON, corrected and ready to be
 // sent, where what is wrong with them determines the correction; else "". Their
-// text had size bytes. Arguments that fit are returned as they are, without nulls
-// that the schema does not want.
+// text had size bytes; nil are arguments that could not be read. Arguments that fit
+// are returned as they are, without nulls that the schema does not want.
 //
 // Nothing in it is guessed. Each value is one that was sent, in another spelling
 // or under the name that it was meant to have: no value is added, none is changed
@@ -30,7 +30,7 @@ const (
 // What is suggested fits the schema. It costs one more check of the arguments or a
 // few, so ask only for a call that was refused.
 func (s *Schema) Suggest(ctx context.Context, args map[string]any, size int) string {
-	if s.Prepare() != nil || max(size, sizeOf(args)) > MaxSuggested || s.sensitive().within(args) {
+	if args == nil || s.Prepare() != nil || max(size, sizeOf(args)) > MaxSuggested || s.sensitive().within(args) {
 		return ""
 	}
 	var mended map[string]any
