@@ -126,31 +126,46 @@ var namedValue = regexp.MustCompile(`(?i)(?:password|passwd|pwd|secret|token|key
 // connection string, what Basic authentication encodes, the key of a service account.
 func (s *secrets) inside(text string) {
 	for _, found := range namedValue.FindAllStringSubmatch(text, -1) {
-		if value := strings.Trim(found[1], `"'`); len(value) >= minSecret && !isPlace(value) {
-			s.known = append(s.known, value)
-		}
-	}
-	if scheme, encoded, has := strings.Cut(text, " "); has && strings.EqualFold(scheme, "basic") {
-		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)); err == nil {
-			_, password, _ := strings.Cut(string(plain), ":")
-			for _, one := range []string{string(plain), password} {
-				if len(one) >= minSecret {
-					s.known = append(s.known, one)
-				}
-			}
+		if value := strings.Trim(found[1], `"'`); !isPlace(value) {
+			s.part(value)
 		}
 	}
 	if u, err := url.Parse(text); err == nil && u.User != nil {
-		if password, has := u.User.Password(); has && len(password) >= minSecret {
-			s.known = append(s.known, password)
-		}
+		password, _ := u.User.Password()
+		s.part(password)
 	}
+	s.basic(text)
+	s.keys(text)
+}
+
+// part takes what is part of a value, if it is long enough.
+func (s *secrets) part(text string) {
+	if len(text) >= minSecret {
+		s.known = append(s.known, text)
+	}
+}
+
+// basic takes user and password of Basic authentication (RFC 7617).
+func (s *secrets) basic(text string) {
+	scheme, encoded, _ := strings.Cut(text, " ")
+	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil || !strings.EqualFold(scheme, "basic") {
+		return
+	}
+	_, password, _ := strings.Cut(string(plain), ":")
+	s.part(string(plain))
+	s.part(password)
+}
+
+// keys takes the keys in a JSON document.
+func (s *secrets) keys(text string) {
 	var object map[string]any
-	if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &object) == nil {
-		for name, member := range object {
-			if value, ok := member.(string); ok && secretName.MatchString(name) && len(value) >= minSecret && !isPlace(value) {
-				s.known = append(s.known, value)
-			}
+	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &object) != nil {
+		return
+	}
+	for name, member := range object {
+		if value, ok := member.(string); ok && secretName.MatchString(name) && !isPlace(value) {
+			s.part(value)
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 
 var errNoList = errors.New("it is no list")
 
-// items lists the items of a JSON list, at most most of them; more says that there are
+// items lists the items of a JSON list, so many at the most; more says that there are
 // others. They share the memory of the list.
 func items(list []byte, most int) (found []json.RawMessage, more bool, err error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
