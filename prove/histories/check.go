@@ -44,7 +44,7 @@ func Check(h History, dir string) error {
 	}
 	for key := range h.Keys {
 		operations := h.of(key)
-		switch porcupine.CheckOperationsTimeout(table(), operations, h.Limit) {
+		switch decide(operations, h.Limit) {
 		case porcupine.Ok:
 		case porcupine.Illegal:
 			return h.report(key, operations, dir, "not linearizable")

@@ -328,6 +328,37 @@ func TestUndecidedIsAFailure(t *testing.T) {
 	}
 }
 
+// TestFewLostRequestsAreTriedFirst: many requests without an answer could each have
+// claimed a call whose record is about to be forgotten, and none did, or one.
+func TestFewLostRequestsAreTriedFirst(t *testing.T) {
+	t.Parallel()
+	const kept = 27 * time.Millisecond
+	for _, lost := range []int{0, 1} {
+		s := &script{}
+		r := Record{State: dedupe.Claimed, Epoch: 1, Owner: "alice", Effect: repeat, Started: ms(1000), Lease: ms(1002)}
+		s.admit("alice", repeat, 2*time.Millisecond, dedupe.Won, r).last(func(o *Operation) { o.Retention = kept })
+		s.settle("alice", 1, dedupe.Done, "ok", true).last(func(o *Operation) { o.Retention = kept })
+		r.State, r.Finished, r.Lease, r.Result = dedupe.Done, ms(1001), 0, "ok"
+		for n := range 12 {
+			s.admit(fmt.Sprint("lost", n), repeat, 2*time.Millisecond, 0, Record{})
+			s.last(func(o *Operation) { o.Call, o.Return, o.Client, o.Heard, o.Retention = ms(1002), Never, 100+n, false, kept })
+		}
+		for n := range 40 {
+			s.admit(fmt.Sprint("replay", n), repeat, 2*time.Millisecond, dedupe.Replay, r)
+			s.last(func(o *Operation) {
+				o.Client, o.Call, o.Retention = n%5, ms(1004+int64(n)/2)+int64(n), kept
+				o.Return = o.Call + ms(5) - 1 - int64(n)
+			})
+		}
+		s.now = 1060
+		after := Record{State: dedupe.Claimed, Epoch: int64(1 + lost), Owner: "bob", Effect: repeat, Started: ms(1060), Lease: ms(1062)}
+		s.admit("bob", repeat, 2*time.Millisecond, dedupe.Won, after).last(func(o *Operation) { o.Retention = kept })
+		if err := Check(History{Name: "script", Keys: 1, Operations: s.ops, Limit: time.Minute}, t.TempDir()); err != nil {
+			t.Errorf("with %d that took effect: %.300v", lost, err)
+		}
+	}
+}
+
 // TestReportNamesThePicture: who reads of a violation finds the history.
 func TestReportNamesThePicture(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,7 @@ func machine() []Mutant {
 		{Name: "state.go: DONE is overwritten", Suite: memoryHistories, Edits: []Edit{
 			{stateMachine, "if r.State == s.State {", "if r.State == s.State && r.State != Done {"},
 			{stateMachine, "case Unknown, NotRun:", "case Unknown, NotRun, Done:"},
+			{stateMachine, "case Absent, Done:\n\t\treturn false", "case Absent:\n\t\treturn false"},
 		}},
 		one("state.go: another result for DONE is confirmed", stateMachine,
 			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
