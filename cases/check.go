@@ -57,7 +57,7 @@ func (c *checker) oneCase(one *oneCase, at []string) {
 	}
 	for name := range one.Answers {
 		if _, ok := c.tools.find(name); !ok {
-			c.wrong(below(at, "answers", name), "there is no tool %q in the config%s", name, config.Suggestion(name, c.tools.names()))
+			c.wrong(below(at, "answers", name), "there is no tool %q in the config%s", name, config.Suggestion(name, c.tools.known()))
 		}
 		c.answer(one.Answers[name], below(at, "answers", name))
 	}
@@ -125,7 +125,7 @@ func (c *checker) step(s *step, at []string, so *history) {
 	if !ok {
 		if s.Expect == nil || s.Expect.Code != string(tool.CodeUnknownTool) {
 			c.wrong(below(at, "call", "tool"), "there is no tool %q in the config%s; a call of one that there is not expects code: UNKNOWN_TOOL",
-				s.Call.Tool, config.Suggestion(s.Call.Tool, c.tools.names()))
+				s.Call.Tool, config.Suggestion(s.Call.Tool, c.tools.known()))
 		}
 		if len(faults.faults) > 0 {
 			c.wrong(below(at, "fault"), "a tool that there is not has no backend that could fail")

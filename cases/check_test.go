@@ -20,6 +20,7 @@ backends:
   up:
     http: {base_url: "https://${env:CASES_TEST_HOST}/v1", headers: {Authorization: "Bearer ${env:CASES_TEST_TOKEN}", X-Key: "${file:/nobody/has/this}"}}
   files: {mcp: {command: [/nobody/has/this/program]}, prefix: files_, exclude: [move], effects: {read: read_only}, pin: true}
+  notes: {mcp: {url: "https://notes.invalid/mcp"}, effects: {jot: idempotent}}
   docs: {mcp: {url: "https://docs.invalid/mcp"}, prefix: docs_}
   sh: {exec: {env: {A_TOKEN: "${env:CASES_TEST_TOKEN}"}, dir: /nobody/has/this}}
 tools:
@@ -88,6 +89,7 @@ func TestCasesThatCannotBe(t *testing.T) {
 		head + "call: {tool: loook}\n  expect: {outcome: ok}":                                                          `3:16: cases[0].call.tool: there is no tool "loook" in the config; did you mean "look"?`,
 		head + "call: {tool: loook}\n  fault: 503\n  expect: {code: UNKNOWN_TOOL}":                                     "4:10: cases[0].fault: a tool that there is not has no backend",
 		head + "call: {tool: files_move}\n  expect: {outcome: ok}":                                                     `3:16: cases[0].call.tool: there is no tool "files_move"`,
+		head + "call: {tool: jott}\n  expect: {outcome: ok}":                                                           `3:16: cases[0].call.tool: there is no tool "jott" in the config; did you mean "jot"?`,
 		head + "call: {tool: run}\n  expect: {outcome: ok}":                                                            "3:16: cases[0].call.tool: run lives on the exec backend sh: there is no program here",
 		head + "call: {tool: pay_oddly}\n  expect: {outcome: ok}":                                                      "3:16: cases[0].call.tool: pay_oddly is verified with run, which lives on an exec backend",
 		head + "call: {tool: look, arguments: [1]}\n  expect: {outcome: ok}":                                           "3:33: cases[0].call.arguments: expected a mapping",
@@ -152,6 +154,7 @@ func TestCasesThatCanBe(t *testing.T) {
 		head + "call: {tool: pay_politely}\n  fault: [503]\n  expect: {attempts: 2, effects: 1}",
 		head + "call: {tool: pay}\n  fault: {kind: 503, effect: true}\n  expect: {effects: 1}",
 		head + "call: {tool: files_anything}\n  fault: tool_error\n  expect: {outcome: error}",
+		head + "call: {tool: jot}\n  expect: {effects: 1}",
 		head + "call: {tool: docs_anything}\n  fault: 503\n  expect: {outcome: error}",
 		head + "profile: reader\n  call: {tool: pay}\n  expect: {code: PERMISSION_DENIED, attempts: 0}",
 		head + "steps:\n  - {call: {tool: pay, id: a}, expect: {effects: 1}}\n  - {call: {tool: pay, id: b}, expect: {effects: 2}}\n  - {call: {tool: pay, id: b}, expect: {replayed: true}}",

@@ -34,7 +34,7 @@ type commandStandIn struct {
 
 func newCommandStandIn(backend string, t targets, l *ledger, p pace) *commandStandIn {
 	s := &commandStandIn{l, p, make(map[string]target)}
-	for _, name := range t.names() {
+	for _, name := range t.declared() {
 		if one, ok := t.find(name); ok && one.backend == backend {
 			s.tools["/"+name] = one
 		}

@@ -11,8 +11,9 @@
 // was asked and what it did. Nothing of the config is reached, and no secret of it
 // is read.
 //
-// Files stand in that order: format.go and fault.go say what may be written, check.go
-// what cannot be, environment.go and stage.go set a case up, pace.go shortens its
-// time, standin.go, http.go and mcp.go are the backends, run.go plays and judge.go
-// compares. docs/cases.md is for who writes cases.
+// Files stand in that order: format.go and fault.go say what may be written, target.go
+// and check.go what cannot be, suite.go reads and runs a file, run.go plays a case on
+// the stage of stage.go: with the environment of environment.go, at the pace of
+// pace.go, watched by clock.go. ledger.go counts for the stand-ins, standin.go, http.go,
+// mcp.go and command.go; judge.go compares. docs/cases.md is for who writes cases.
 package cases

@@ -123,7 +123,7 @@ func readPlan(text config.Value) (plan, error) {
 // readFault reads one: a name, a status, or a mapping with more about it.
 func readFault(text json.RawMessage) (f fault, times int, err error) {
 	if text[0] != '{' {
-		if f, err = named(text); err == nil {
+		if f, err = simple(text); err == nil {
 			err = f.wrong()
 		}
 		return f, 0, err
@@ -135,7 +135,7 @@ func readFault(text json.RawMessage) (f fault, times int, err error) {
 	if members["kind"] == nil {
 		return f, 0, errors.New("kind is missing: a fault, or a status such as 503")
 	}
-	if f, err = named(members["kind"]); err != nil {
+	if f, err = simple(members["kind"]); err != nil {
 		return f, 0, err
 	}
 	body := answer{Status: http.StatusOK}
@@ -189,8 +189,8 @@ var faultKeys = map[string]func(text json.RawMessage, f *fault, body *answer, ti
 	},
 }
 
-// named is the fault that a name or a status stands for.
-func named(text json.RawMessage) (fault, error) {
+// simple is the fault that a name or a status stands for.
+func simple(text json.RawMessage) (fault, error) {
 	if status, err := strconv.Atoi(string(text)); err == nil {
 		if status < 400 || status > 599 {
 			return fault{}, fmt.Errorf("status %d is no fault: want 400 to 599", status)

@@ -40,7 +40,7 @@ func newHTTPStandIn(backend string, t targets, l *ledger, p pace) *httpStandIn {
 	if base, err := url.Parse(t.cfg.Backends[backend].HTTP.BaseURL.Reveal()); err == nil {
 		prefix = strings.TrimSuffix(base.EscapedPath(), "/")
 	}
-	for _, name := range t.names() {
+	for _, name := range t.declared() {
 		if one, ok := t.find(name); ok && one.backend == backend && one.http != nil {
 			path, _, _ := strings.Cut(one.http.Path, "?")
 			pattern := placeholders.ReplaceAllString(regexp.QuoteMeta(prefix+path), `[^/]*`)

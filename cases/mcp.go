@@ -29,7 +29,7 @@ type mcpStandIn struct {
 // call.
 func newMCPStandIn(backend string, t targets, called []target, l *ledger, p pace) *mcpStandIn {
 	s := &mcpStandIn{l, p, make(map[string]target)}
-	for _, name := range t.names() {
+	for _, name := range t.declared() {
 		if one, ok := t.find(name); ok && one.backend == backend {
 			s.tools[one.remote] = one
 		}
@@ -39,9 +39,8 @@ func newMCPStandIn(backend string, t targets, called []target, l *ledger, p pace
 			s.tools[one.remote] = one
 		}
 	}
-	b := t.cfg.Backends[backend]
-	for _, remote := range slices.Concat(slices.Collect(maps.Keys(b.Tools)), slices.Collect(maps.Keys(b.Effects))) {
-		if _, known := s.tools[remote]; known || remote == "*" {
+	for _, remote := range named(t.cfg.Backends[backend]) {
+		if _, known := s.tools[remote]; known {
 			continue
 		}
 		if as, offered := t.cfg.Discovered(backend, remote, nil); offered {

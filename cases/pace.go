@@ -94,9 +94,8 @@ func (p pace) apply(cfg *config.Config) {
 }
 
 func (p pace) rules(r *config.CallRules, attempts time.Duration) {
-	if v := r.Verify; v != nil {
+	if v := r.Verify; v != nil { // its timeout stays: no fault lets it pass
 		v.NotRunAfter = p.short(cmp.Or(v.NotRunAfter, max(cmp.Or(r.AttemptTimeout, attempts), leastNotRunAfter)))
-		v.Timeout = max(p.short(v.Timeout), leastWaited)
 	}
 	for _, d := range []*time.Duration{&r.AttemptTimeout, &r.Deadline, &r.Retry.Base, &r.Retry.Max} {
 		*d = p.short(*d)

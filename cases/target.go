@@ -23,7 +23,7 @@ type target struct {
 }
 
 // targets finds the tools of a config: those that it declares, and those that an
-// mcp backend may have, whose names are all that is known of them.
+// mcp backend may have: they have its prefix, or the config says something of them.
 type targets struct{ cfg *config.Config }
 
 func (t targets) find(name string) (target, bool) {
@@ -41,8 +41,8 @@ func (t targets) find(name string) (target, bool) {
 	for _, backend := range slices.Sorted(maps.Keys(t.cfg.Backends)) {
 		b := t.cfg.Backends[backend]
 		remote, ok := strings.CutPrefix(name, b.Prefix)
-		if !b.Discovers() || !ok || remote == "" {
-			continue
+		if !b.Discovers() || !ok || remote == "" || b.Prefix == "" && !slices.Contains(named(b), remote) {
+			continue // without a prefix any name could be its own, a misspelt one too
 		}
 		if as, offered := t.cfg.Discovered(backend, remote, nil); offered && as.Name == name {
 			return target{name: name, backend: backend, remote: remote, effect: as.Effect, policy: as.Policy, rules: as.Rules}, true
@@ -51,8 +51,27 @@ func (t targets) find(name string) (target, bool) {
 	return target{}, false
 }
 
-// names are those of the tools that the file declares.
-func (t targets) names() []string { return slices.Sorted(maps.Keys(t.cfg.Tools)) }
+// declared are the names of the tools that the file declares.
+func (t targets) declared() []string { return slices.Sorted(maps.Keys(t.cfg.Tools)) }
+
+// known are the names of all tools that the file speaks of.
+func (t targets) known() []string {
+	all := t.declared()
+	for _, b := range t.cfg.Backends {
+		for _, remote := range named(b) {
+			all = append(all, b.Prefix+remote)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// named are the tools of an mcp backend, by their own names, of which the config says
+// something.
+func named(b config.Backend) []string {
+	all := slices.Concat(slices.Collect(maps.Keys(b.Tools)), slices.Collect(maps.Keys(b.Effects)), b.Include)
+	return slices.DeleteFunc(all, func(name string) bool { return strings.ContainsAny(name, "*?") })
+}
 
 // transport is how a backend is spoken to.
 type transport int

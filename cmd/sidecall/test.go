@@ -40,7 +40,7 @@ command line are wrong, and nothing was run; 3 something is not there that a
 sidecar needs.`,
 		Example: `  sidecall test cases.yaml
   sidecall test cases.yaml --config sidecall.yaml --run refund --json`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1, "which cases? Name their file: sidecall test cases.yaml", "cases are in one file; the config is named by --config"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := regexp.Compile(only)
 			if err != nil {

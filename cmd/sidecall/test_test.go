@@ -78,13 +78,13 @@ func TestTestPrintsATable(t *testing.T) {
 - case: order not found
   call: {tool: get_order, arguments: {order_id: A-404}}
   fault: 404
-  expect: {code: NOT_FOUND}
+  expect: {code: NOT_FOUND, attempts: 1}
 - case: "paid twice\n"
   steps:
   - call: {tool: create_refund, arguments: {order_id: A-1, cents: 500}}
-    expect: {outcome: ok, effects: 1}
+    expect: {outcome: ok, attempts: 1, effects: 1}
   - call: {tool: create_refund, arguments: {order_id: A-1, cents: 500}}
-    expect: {outcome: error, effects: 1, content: DUPLICATE}
+    expect: {outcome: error, attempts: 1, effects: 1, content: DUPLICATE}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,8 @@ func TestTestsThatCannotRun(t *testing.T) {
 		line []string
 		says string
 	}{
-		"no cases":             {[]string{"test"}, "accepts 1 arg"},
+		"no cases":             {[]string{"test"}, "Name their file: sidecall test cases.yaml"},
+		"two files":            {[]string{"test", exampleCases, exampleConfig}, "the config is named by --config"},
 		"cases of no file":     {[]string{"test", "/not/there", "-c", exampleConfig}, "/not/there: cannot read the file"},
 		"a config of no file":  {[]string{"test", exampleCases, "-c", "/not/there"}, "/not/there: cannot read the config file"},
 		"wrong cases":          {[]string{"test", wrong, "-c", exampleConfig}, wrong + `:3:16: cases[0].call.tool: there is no tool "nosuch"`},
