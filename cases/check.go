@@ -243,7 +243,7 @@ func (e *expectation) ofErrors() string {
 		there bool
 	}{
 		{"code", e.Code != ""}, {"class", e.Class != ""}, {"retryable", e.Retryable != nil}, {"retries_exhausted", e.RetriesExhausted != nil},
-		{"retry_after", e.RetryAfter != 0}, {"allowed_alternatives", e.Alternatives != nil}, {"field", e.Field != nil},
+		{"retry_after", e.RetryAfter != 0}, {"allowed_alternatives", e.Alternatives != nil}, {"suggested_arguments", e.Suggested != nil}, {"field", e.Field != nil},
 		{"constraint", e.Constraint != ""}, {"hint", e.Hint != ""},
 	} {
 		if one.there {

@@ -55,6 +55,7 @@ type expectation struct {
 	RetriesExhausted *bool         `yaml:"retries_exhausted" doc:"Whether Sidecall's own attempts are used up."`
 	RetryAfter       time.Duration `yaml:"retry_after" doc:"How long the model is told to wait."`
 	Alternatives     []string      `yaml:"allowed_alternatives" doc:"The tools that may be called instead, in any order."`
+	Suggested        config.Value  `yaml:"suggested_arguments" doc:"The corrected arguments that may be sent instead, whole."`
 	Field            *string       `yaml:"field" doc:"The argument at fault; empty for the call as a whole."`
 	Constraint       string        `yaml:"constraint" doc:"Pattern (RE2) that is found in what was violated."`
 	Hint             string        `yaml:"hint" doc:"Pattern (RE2) that is found in the hint."`

@@ -1,7 +1,9 @@
 package cases
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,6 +47,7 @@ type Seen struct {
 	RetriesExhausted bool     `json:"retries_exhausted"`
 	RetryAfter       Span     `json:"retry_after,omitzero"`
 	Alternatives     []string `json:"allowed_alternatives,omitempty"`
+	Suggested        string   `json:"suggested_arguments_json,omitempty"`
 	Replayed         bool     `json:"replayed"`
 	Truncated        bool     `json:"truncated"`
 	Attempts         int      `json:"attempts"`
@@ -85,6 +88,9 @@ func judge(e *expectation, s *Seen) []Unmet {
 	if e.Alternatives != nil && !slices.Equal(slices.Sorted(slices.Values(e.Alternatives)), slices.Sorted(slices.Values(s.Alternatives))) {
 		j.miss("allowed_alternatives", fmt.Sprint(e.Alternatives), fmt.Sprint(s.Alternatives))
 	}
+	if e.Suggested != nil && !sameJSON(e.Suggested, []byte(s.Suggested)) {
+		j.miss("suggested_arguments", tool.Quote(string(e.Suggested)), tool.Quote(s.Suggested))
+	}
 	if e.Field != nil && *e.Field != s.Field {
 		j.miss("field", strconv.Quote(*e.Field), strconv.Quote(s.Field))
 	}
@@ -100,6 +106,13 @@ func judge(e *expectation, s *Seen) []Unmet {
 
 // tick is as exactly as times are compared: they were divided and multiplied.
 const tick = 100 * time.Millisecond
+
+// sameJSON reports whether two texts are the same JSON value, whatever the order of
+// its members and its blanks.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
 
 type judgement struct{ unmet []Unmet }
 

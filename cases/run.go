@@ -112,7 +112,7 @@ func (s *stage) seen(res *sidecallv1.ExecuteToolResponse, asked, effects int) Se
 	e, recovery := res.GetError(), res.GetRecovery()
 	seen := Seen{
 		Outcome: outcomes[res.GetOutcome()], Code: e.GetCode(), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
-		Hint: e.GetHint(), Content: res.GetContent(), Alternatives: recovery.GetAllowedAlternatives(),
+		Hint: e.GetHint(), Content: res.GetContent(), Alternatives: recovery.GetAllowedAlternatives(), Suggested: recovery.GetSuggestedArgumentsJson(),
 		Retryable: recovery.GetRetryable(), RetriesExhausted: recovery.GetRetriesExhausted(),
 		Replayed: res.GetReplayed(), Truncated: res.GetTruncation() != nil, Attempts: asked, Effects: effects,
 	}

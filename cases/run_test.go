@@ -170,7 +170,7 @@ func TestWhatIsNotMetIsTold(t *testing.T) {
     expect: {code: NOT_FOUND, class: HARD}
   - call: {tool: look, arguments: {id: a}}
     fault: denied
-    expect: {code: NOT_FOUND, retryable: false, retries_exhausted: true, retry_after: 1s, allowed_alternatives: [pay], field: id, constraint: "404", hint: nothing}
+    expect: {code: NOT_FOUND, retryable: false, retries_exhausted: true, retry_after: 1s, allowed_alternatives: [pay], field: id, suggested_arguments: {id: b}, constraint: "404", hint: nothing}
 `)
 	keys := func(c CallResult) (all []string) {
 		for _, u := range c.Unmet {
@@ -184,7 +184,7 @@ func TestWhatIsNotMetIsTold(t *testing.T) {
 	}
 	if second.Met || second.Line != 6 || len(second.Calls) != 2 || second.Calls[1].Line != 10 ||
 		!slices.Equal(keys(second.Calls[0]), []string{"code", "class"}) ||
-		!slices.Equal(keys(second.Calls[1]), []string{"code", "retries_exhausted", "retry_after", "allowed_alternatives", "field", "constraint", "hint"}) {
+		!slices.Equal(keys(second.Calls[1]), []string{"code", "retries_exhausted", "retry_after", "allowed_alternatives", "suggested_arguments", "field", "constraint", "hint"}) {
 		t.Errorf("%+v", second)
 	}
 	want := Unmet{"constraint", "/404/", `"the upstream answers 403 Forbidden"`}
