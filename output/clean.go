@@ -19,8 +19,8 @@ import (
 // Some invisible characters are spelling, and stay only where they are: ZWJ
 // between two pictographs; one ZWJ or ZWNJ behind a letter of a joining script
 // (Persian, Hindi, ...); VS15 and VS16 behind a pictograph, VS16 in a keycap;
-// Mongolian selectors behind a Mongolian letter; one control behind a hieroglyph; the
-// tags of the flags of England, Scotland and Wales. That leaves a writer of such a script at most
+// Mongolian selectors behind a Mongolian letter; the tags of the flags of
+// England, Scotland and Wales. That leaves a writer of such a script at most
 // one hidden choice per letter, and nobody else any. Variation selectors of
 // ideographs go: they choose a glyph, never another character.
 //
@@ -139,10 +139,6 @@ func (c *cleaner) meet(r rune, next int) int {
 		}
 	case mongolVS:
 		if mongolian(c.last) {
-			c.keep(r)
-		}
-	case signJoin:
-		if hieroglyph(c.last) {
 			c.keep(r)
 		}
 	case flagBase:

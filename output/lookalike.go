@@ -129,7 +129,7 @@ func isSoft(r rune) bool {
 }
 
 func looksLikeSlash(r rune) bool {
-	for _, s := range "᜵⁁⁄∕╱⟋⧸⧶Ⳇ⼃〳ノ㇓丿𝈺／＼﹨∖⧵⧹" {
+	for _, s := range "᜵⁁⁄∕╱⟋⧸⧶Ⳇ\u2F03〳ノ㇓\u4E3F𝈺／＼﹨∖⧵⧹" {
 		if r == s {
 			return true
 		}

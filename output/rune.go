@@ -21,7 +21,6 @@ const (
 	emojiVS  // variation selectors 15 and 16
 	mongolVS // Mongolian variation selectors and vowel separator
 	flagBase // the black flag, which tags may follow
-	signJoin // format controls of Egyptian hieroglyphs
 )
 
 const (
@@ -117,8 +116,6 @@ func fateOfSupplementary(r rune) fate {
 	switch {
 	case r == blackFlag:
 		return flagBase
-	case r >= 0x13430 && r <= 0x1343F:
-		return signJoin
 	case r >= 0x1BCA0 && r <= 0x1BCA3, // shorthand format controls
 		r >= 0x1D173 && r <= 0x1D17A, // musical format controls
 		r >= 0xE0000 && r <= 0xE0FFF, // tags, variation selectors supplement
@@ -159,10 +156,6 @@ func joining(r rune) bool {
 		return false
 	}
 }
-
-// hieroglyph reports whether r is a sign that a format control may follow: one
-// control, which leaves out quadrats within quadrats.
-func hieroglyph(r rune) bool { return r >= 0x13000 && r <= 0x143FF && fateOf(r) == kept }
 
 func mongolian(r rune) bool { return r >= 0x1820 && r <= 0x18AA }
 

@@ -155,6 +155,8 @@ func hides(r rune) bool {
 		return false
 	case r >= 0x600 && r <= 0x605, r == 0x6DD, r == 0x70F, r == 0x890, r == 0x891, r == 0x8E2, r == 0x110BD, r == 0x110CD:
 		return false // signs around Arabic and Kaithi numbers, which are drawn
+	case r >= 0x13430 && r <= 0x1343F:
+		return false // how hieroglyphs stand together: drawn as signs where they cannot
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Variation_Selector,
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point)
