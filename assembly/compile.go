@@ -66,7 +66,7 @@ func replyRules(t config.Tool) interpret.Config {
 	}
 	if t.Partial != nil {
 		rules.Partial = &interpret.PartialRule{
-			Items: t.Partial.Items, OK: t.Partial.OK, Content: t.Partial.Content, Error: t.Partial.Error,
+			Items: t.Partial.Items, OK: t.Partial.OK, ID: t.Partial.ID, Content: t.Partial.Content, Error: t.Partial.Error,
 		}
 	}
 	return rules

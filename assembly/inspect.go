@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/schema"
 )
@@ -32,7 +33,11 @@ func inspectOverrides(backend string, cfg *config.Config, drafts map[string]sche
 		if !ok {
 			continue
 		}
-		i := inspection{problems: found, drafts: drafts, effect: as.Effect, own: schema.ReadDraft(nil), at: []string{"backends", backend, "tools", name}}
+		at := []string{"backends", backend, "tools", name}
+		i := inspection{problems: found, drafts: drafts, effect: as.Effect, own: schema.ReadDraft(nil), at: at}
 		i.rules(overrides[name].CallRules)
+		// What cannot be compiled would else be found when the tool is.
+		wrong := func(path []string, err error) { found.addEach(err, slices.Concat(at, path)...) }
+		compileProgram(&catalog.Route{}, config.Tool{CallRules: overrides[name].CallRules}, nil, wrong)
 	}
 }

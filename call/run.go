@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/retry"
@@ -74,9 +75,9 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 // succeed shapes the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
-	items := result.ItemsOf(reading, c.route.Secrets)
+	items, remarks := c.observed(reading)
 	shaped := output.Shape(output.Input{
-		Secrets:   secretsOf(c.route),
+		Secrets: secretsOf(c.route), Remarks: remarks,
 		Reply:     reading.Reply,
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
@@ -86,12 +87,29 @@ func (c *call) succeed() ending {
 		CarryLimit: output.DefaultCarry - items.Bytes,
 	})
 	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}
+	if len(remarks) > 0 {
+		end.response.Notices = append(end.response.Notices, remarks[0])
+	}
 	if shaped.Ref != "" {
 		end.output = &dedupe.Output{
 			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: limits.OutputTTL,
 		}
 	}
 	return end
+}
+
+// observed is what there is to tell of a reply beside it: item by item what was done,
+// and in a sentence that it was done in part, or found nothing.
+func (c *call) observed(reading *interpret.Reading) (items result.Items, remarks []string) {
+	if reading.Outcome == interpret.OK && len(reading.Items) == 0 && !reading.Unread {
+		return items, nil
+	}
+	subject := c.subject()
+	return c.itemsOf(subject, reading), subject.Remarks(reading)
+}
+
+func (c *call) itemsOf(subject *explain.Subject, reading *interpret.Reading) result.Items {
+	return result.ItemsOf(reading, c.route.Secrets, subject.ItemErrors(reading.Total))
 }
 
 // secretsOf is what takes the secrets out of what a tool returned; nil when there
@@ -105,11 +123,19 @@ func secretsOf(route *catalog.Route) output.Secrets {
 
 // afterFailure turns the last failure of the attempts into the error for the
 // model and the state of the record; repeatable says that the call may be made again
-// if it may have run.
+// if it may have run. Of items none of which was done it tells too.
 func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable bool) ending {
 	own := *last // who failed may fail others in the same words
 	failure := &own
 	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
+	end := c.failed(failure, report, repeatable)
+	if reading := &c.tried.reading; len(reading.Items) > 0 {
+		result.WithItems(end.response, c.itemsOf(c.subject(), reading))
+	}
+	return end
+}
+
+func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable bool) ending {
 	switch {
 	case failure.Evidence == tool.Definite:
 		return ending{response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done}

@@ -85,7 +85,7 @@ type CallRules struct {
 	MaxInFlight       int           `yaml:"max_in_flight" doc:"Calls of this tool in flight. Without this key: only the backend's bound." min:"1" max:"1000000"`
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
 	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
-	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done."`
+	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done; done(item) is what an item says of itself. See partial.md."`
 }
 
 // Verify says how the answer of a read-only tool decides what became of a call
@@ -136,6 +136,7 @@ type ErrorRule struct {
 type Partial struct {
 	Items   string `yaml:"items" doc:"The list of items, over result." required:"true"`
 	OK      string `yaml:"ok" doc:"Whether an item was done, over item." required:"true"`
+	ID      string `yaml:"id" doc:"What an item is called, over item: the model is told which ones are done and which are not. Without this key: by their index."`
 	Content string `yaml:"content" doc:"What to show of an item that was done, over item."`
 	Error   string `yaml:"error" doc:"What to show of an item that was not, over item."`
 }

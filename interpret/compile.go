@@ -87,6 +87,7 @@ func (c *compiler) partial(r *PartialRule) *partial {
 	return &partial{
 		items:   c.compile("partial.items", r.Items, replyScope, cel.ListType(cel.DynType)),
 		ok:      c.compile("partial.ok", r.OK, itemScope, cel.BoolType),
+		id:      c.compile("partial.id", r.ID, itemScope, nil),
 		content: c.compile("partial.content", r.Content, itemScope, nil),
 		problem: c.compile("partial.error", r.Error, itemScope, nil),
 	}

@@ -50,8 +50,12 @@ type Rule struct {
 type PartialRule struct {
 	// Items is the list. A reply without it is read as a whole.
 	Items string
-	// OK is whether an item was done.
+	// OK is whether an item was done; done(item) asks what it says itself: an HTTP
+	// status, a google.rpc.Status, ok or success, an error that is there or null.
 	OK string
+	// ID is what the item is called, for who sends the others again; empty: by its
+	// index alone.
+	ID string
 	// Content is what to show of an item that was done; empty: the item.
 	Content string
 	// Error is what to show of one that was not; empty: the item.

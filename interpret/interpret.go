@@ -13,7 +13,9 @@
 //  1. error rules, the first that matches counts;
 //  2. the success condition, when there is one;
 //  3. the selection of the result;
-//  4. partial success;
+//  4. partial success: by the rule for it, or, of an HTTP status 207, by what each
+//     item says of itself. A failure of which the rule reads that some items were done
+//     is a partial success too;
 //  5. the output schema;
 //  6. emptiness.
 //
@@ -27,6 +29,8 @@
 //	text       string  the reply as text
 //	is_error   bool    the backend calls it a failure
 //	args       map     the arguments of the call
+//
+// done(item) is what an item says of itself (see word).
 //
 // The reply is parsed only when an expression asks for body or result, and
 // once.
@@ -67,10 +71,38 @@ func (p *Program) Interpret(reply backend.Reply, failure *tool.Failure, args map
 		failure = p.classify(v)
 	}
 	if failure != nil {
-		return Reading{Outcome: Failed, Failure: failure, Reply: reply}
+		return p.fail(v, failure)
 	}
 	return p.succeed(v)
 }
+
+// fail reads a reply that is a failure. One that tells item by item what was done,
+// and that some of it was, is no failure of the whole, whatever the backend makes of
+// its status, exit code or isError: who sends all of it again does some of it twice.
+func (p *Program) fail(v *view, failure *tool.Failure) Reading {
+	failed := Reading{Outcome: Failed, Failure: failure, Reply: *v.reply}
+	itsWord := answered(failure) || failure.ErrorType == errorTypeTool // of which backend.Invocation.OwnWord may doubt what it proves
+	if p.partial == nil || p.success != nil || failure != v.failure || !itsWord {
+		return failed
+	}
+	reading := Reading{Reply: *v.reply}
+	if p.selection != nil && !v.reply.Cut && p.selection.apply(v, &reading.Reply) != nil {
+		return failed
+	}
+	if p.partial.read(v, &reading); reading.Outcome == Partial {
+		reading.Failure = nil
+		return reading
+	}
+	failed.Items, failed.Total = reading.Items, reading.Total
+	if reading.Done > 0 {
+		failed.Items, failed.Total = nil, 0 // it says that all was done, and that it failed
+	}
+	return failed
+}
+
+// KnowsEmpty reports that the config says what is empty; else a reply is that says
+// nothing at all.
+func (p *Program) KnowsEmpty() bool { return p != nil && p.emptyWhen != nil }
 
 // plain is the program of a zero Config.
 var plain Program
@@ -141,8 +173,11 @@ func (p *Program) succeed(v *view) Reading {
 			return Reading{Outcome: Failed, Failure: failure, Reply: *v.reply}
 		}
 	}
-	if p.partial != nil {
-		p.partial.read(v, &reading)
+	if items := p.itemwise(v); items != nil {
+		reading.Unread = items == asIs && len(v.reply.Text) > 0
+		if items.read(v, &reading); reading.Total > 0 {
+			reading.Unread = false
+		}
 	}
 	if reading.Failure == nil && p.check != nil {
 		reading.Failure = p.checkOutput(&reading.Reply)

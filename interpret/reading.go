@@ -42,8 +42,13 @@ type Reading struct {
 	Outcome Outcome
 	// Failure is set exactly when Outcome is Failed.
 	Failure *tool.Failure
-	// Items of a reply that told item by item; at most maxItems.
+	// Items of a reply that told item by item; at most maxItems. A failure has them
+	// too, when none was done.
 	Items []Item
+	// Total is how many items the reply tells of, and Done how many of them were done.
+	Total, Done int
+	// Unread: the reply tells item by item what was done, but could not be read so.
+	Unread bool
 	// Reply is the reply, with the result selected.
 	Reply backend.Reply
 }
@@ -52,7 +57,11 @@ type Reading struct {
 type Item struct {
 	// Index counts from 0 in the order of the reply.
 	Index int
-	OK    bool
+	// ID is what it is called; empty when that is not known.
+	ID string
+	OK bool
+	// Ambiguous: it failed so that it may have been done all the same.
+	Ambiguous bool
 	// Content is set when OK, Error when not.
 	Content string
 	Error   *tool.Error

@@ -41,7 +41,7 @@ var (
 func newScope(variables []variable) scope {
 	return scope{variables, sync.OnceValues(func() (*cel.Env, error) {
 		options := []cel.EnvOption{
-			cel.OptionalTypes(), ext.Strings(), cel.CrossTypeNumericComparisons(true),
+			cel.OptionalTypes(), ext.Strings(), cel.CrossTypeNumericComparisons(true), doneFunction(),
 			cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 		}
 		for _, v := range variables {

@@ -29,6 +29,8 @@
 // them: an instruction to the model must not stand among what it is told to
 // take for mere data.
 //
+// A remark of the sidecar (see Input.Remarks) is a member before the result likewise.
+//
 // # The boundary
 //
 // Untrusted text stands between tags that carry 40 random bits, drawn when the

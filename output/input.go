@@ -46,6 +46,9 @@ type Input struct {
 	Secrets Secrets
 	// Untrusted output is wrapped in a boundary.
 	Untrusted bool
+	// Remarks are what is said of the result beside it, the fullest first: one of
+	// them, as room is, or none.
+	Remarks []string
 	// Keep says that a cut output will be kept, so that the notice may name it;
 	// Conversation is whose it is: see NewRef.
 	Keep         bool

@@ -10,6 +10,9 @@ import (
 // Shape turns a reply into what the model receives.
 func Shape(in Input) Shaped {
 	in.fill()
+	if len(in.Remarks) > 0 {
+		return remarked(in)
+	}
 	s := shaped(in)
 	// A limit of millions of characters may be more bytes than a response holds.
 	for most := in.contentMost(); int64(len(s.Content)) > most && in.Limit > 1; s = shaped(in) {

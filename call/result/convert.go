@@ -91,14 +91,17 @@ type Items struct {
 }
 
 // ItemsOf converts the items of a reply, whose texts are the upstream's: they are
-// cleaned and capped like every other text of it, and lose its secrets.
-func ItemsOf(reading *interpret.Reading, secrets *redact.Set) (items Items) {
+// cleaned and capped like every other text of it, and lose its secrets. explained is
+// the error of an item that was not done.
+func ItemsOf(reading *interpret.Reading, secrets *redact.Set, explained func(*interpret.Item) tool.Error) (items Items) {
 	clean := func(text string) string {
 		return output.Disarm(tool.Shorten(secrets.Replace(output.Clean([]byte(text))), itemLimit))
 	}
-	for i, item := range reading.Items {
+	for i := range reading.Items {
+		item := &reading.Items[i]
 		converted := &sidecallv1.ItemResult{Index: int32(item.Index), Ok: item.OK, Content: clean(item.Content)}
-		if e := item.Error; e != nil {
+		if item.Error != nil {
+			e := explained(item)
 			converted.Error = Error(tool.Error{
 				Code: e.Code, Field: clean(e.Field), Constraint: clean(e.Constraint), Received: clean(e.Received), Hint: clean(e.Hint),
 			})

@@ -45,9 +45,7 @@ func (f For) Worked(reading *interpret.Reading, items Items, shaped *output.Shap
 		Items:                 items.Shown,
 		Duration:              f.took(),
 	}
-	if items.Left > 0 {
-		res.Notices = append(res.Notices, fmt.Sprintf("items shows the first %d of %d.", len(items.Shown), len(items.Shown)+items.Left))
-	}
+	res.Notices = items.notices(res.GetNotices())
 	if shaped.Truncated {
 		res.Truncation = &sidecallv1.Truncation{
 			OriginalChars: shaped.OriginalChars, ReturnedChars: shaped.ReturnedChars,
@@ -55,6 +53,19 @@ func (f For) Worked(reading *interpret.Reading, items Items, shaped *output.Shap
 		}
 	}
 	return res
+}
+
+// WithItems gives a failed call the items of its reply, of which none was done.
+func WithItems(res *Response, items Items) {
+	res.Items, res.Notices = items.Shown, items.notices(res.GetNotices())
+}
+
+// notices adds what is to be said of items that are not shown.
+func (i *Items) notices(to []string) []string {
+	if i.Left == 0 {
+		return to
+	}
+	return append(to, fmt.Sprintf("items shows the first %d of %d.", len(i.Shown), len(i.Shown)+i.Left))
 }
 
 // Valid answers validate_only; notes say what was changed in the arguments.
