@@ -195,7 +195,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, Options{})
 	_, err := Open(path, Options{LockWait: 10 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another process is using it: stop it, or") {
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another process is using it: stop that, or") {
 		t.Fatalf("got %v", err)
 	}
 	// One that waits gets it when the other is gone.

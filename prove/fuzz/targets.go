@@ -41,6 +41,7 @@ var Targets = []Target{
 	{"dedupe/redisstore", "FuzzDecode"},
 	{"dedupe/redisstore", "FuzzKeys"},
 	{"failures", "FuzzDecode"},
+	{"guard", "FuzzDecode"},
 	{"interpret", "FuzzRules"},
 	{"interpret", "FuzzSelection"},
 	{"output", "FuzzBoundary"},
