@@ -11,6 +11,8 @@ const (
 	MaxCharges = 16
 	// MaxCounterBytes bounds the name of a counter.
 	MaxCounterBytes = 128
+	// MaxAmount bounds what one adds: the sums stay exact in every store.
+	MaxAmount = 1 << 30
 )
 
 // Charge is what a claim has added to a counter. It stands in the record, so that
@@ -18,7 +20,7 @@ const (
 type Charge struct {
 	// Counter names the counter; a claim charges each once at the most.
 	Counter string
-	// Amount is what was added; at least 1.
+	// Amount is what was added; 1 to MaxAmount.
 	Amount int64
 }
 
@@ -52,8 +54,8 @@ func validateCharges(charges []Charge) error {
 		switch {
 		case c.Counter == "" || len(c.Counter) > MaxCounterBytes:
 			return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(c.Counter), MaxCounterBytes)
-		case c.Amount < 1:
-			return fmt.Errorf("%w: a charge of %d to %q, want at least 1", ErrInvalid, c.Amount, c.Counter)
+		case c.Amount < 1 || c.Amount > MaxAmount:
+			return fmt.Errorf("%w: a charge of %d to %q, want 1 to %d", ErrInvalid, c.Amount, c.Counter, MaxAmount)
 		case slices.ContainsFunc(charges[:i], func(other Charge) bool { return other.Counter == c.Counter }):
 			return fmt.Errorf("%w: %q is charged twice", ErrInvalid, c.Counter)
 		}

@@ -17,9 +17,19 @@ const (
 	FieldResolves
 	// FieldCharges is Request.Charges.
 	FieldCharges
+	// FieldDraw is Request.Draw, FieldSpend Settlement.Spend.
+	FieldDraw
+	FieldSpend
+	// FieldLogs is Request.Logs, FieldAppends Settlement.Appends.
+	FieldLogs
+	FieldAppends
 )
 
-var fieldNames = []string{"Output", "Resolves", "Charges"}
+// FieldsOfLoop are the fields of tallies and logs, which a store knows all of or
+// none.
+const FieldsOfLoop = FieldCharges | FieldDraw | FieldSpend | FieldLogs | FieldAppends
+
+var fieldNames = []string{"Output", "Resolves", "Charges", "Draw", "Spend", "Logs", "Appends"}
 
 // String returns the names of the fields.
 func (f Fields) String() string {

@@ -16,6 +16,8 @@ var mandatory = []string{
 	"Epoch", "State", "Attempts", "Result", // of a settlement, beside some of the above
 }
 
+var inAConversation = Key{Conversation: "c-1", ID: "call_0"}
+
 // filled returns a value that is not the zero value of its type.
 func filled(t *testing.T, of reflect.Type) reflect.Value {
 	t.Helper()
@@ -23,6 +25,10 @@ func filled(t *testing.T, of reflect.Type) reflect.Value {
 	switch of.Kind() {
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Struct:
+		for i := range of.NumField() {
+			v.Field(i).Set(filled(t, of.Field(i).Type))
+		}
 	case reflect.Pointer:
 		v.Set(reflect.New(of.Elem()))
 	case reflect.Slice:
@@ -65,13 +71,22 @@ func TestEveryFieldIsMandatoryOrHasABit(t *testing.T) {
 func TestAStoreRefusesFieldsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	charged := asks("alice", tool.ReadOnly)
-	charged.Charges = []Charge{{"prompt", 1}}
+	charged.Key, charged.Charges = inAConversation, []Charge{{"prompt", 1}}
+	drawn := asks("alice", tool.ReadOnly)
+	drawn.Key, drawn.Draw = inAConversation, Draw{Counter: "prompt"}
+	logged := asks("alice", tool.ReadOnly)
+	logged.Key, logged.Logs = inAConversation, []string{"guard"}
+	spends := settles("alice", 1, Done)
+	spends.Key, spends.Spend = inAConversation, Spend{"prompt", 1}
+	appends := settles("alice", 1, Done)
+	appends.Key, appends.Appends = inAConversation, []Append{{"guard", []byte("x"), 1}}
 	kept := settles("alice", 1, Done)
 	kept.Output = &Output{Ref: "ref", TTL: 1e9}
 	resolves := settles("alice", 1, Done)
 	resolves.Resolves = true
 	for field, validate := range map[string]func(Knowledge) error{
 		"Charges": charged.Validate, "Output": kept.Validate, "Resolves": resolves.Validate,
+		"Draw": drawn.Validate, "Logs": logged.Validate, "Spend": spends.Validate, "Appends": appends.Validate,
 	} {
 		err := validate(Knowledge{Store: "the old store"})
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the old store") || !strings.Contains(err.Error(), field) {

@@ -22,8 +22,14 @@ type Request struct {
 	// Retention is how long the record is remembered after its last change;
 	// at least Lease.
 	Retention time.Duration
-	// Charges are written into the record of the claim.
+	// Charges are written into the record of the claim, and added to tallies of its
+	// tenant and conversation.
 	Charges []Charge
+	// Draw sets ceilings to one of them. With a draw the admission has its tally.
+	Draw Draw
+	// Logs name the logs of its tenant and conversation that are to be returned
+	// with a claim; at most MaxLogs.
+	Logs []string
 }
 
 // Verdict is the answer to a Request.
@@ -41,6 +47,9 @@ const (
 	// Mismatch: the id was used with another tool or other arguments; the
 	// record is unchanged.
 	Mismatch
+	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
+	// way; nothing was claimed and nothing counted.
+	Exceeded
 )
 
 var verdictNames = [...]string{
@@ -49,9 +58,10 @@ var verdictNames = [...]string{
 	InFlight:       "in_flight",
 	OutcomeUnknown: "unknown",
 	Mismatch:       "mismatch",
+	Exceeded:       "exceeded",
 }
 
-// String returns won, replay, in_flight, unknown or mismatch.
+// String returns won, replay, in_flight, unknown, mismatch or exceeded.
 func (v Verdict) String() string {
 	if v >= Won && int(v) < len(verdictNames) {
 		return verdictNames[v]
@@ -59,19 +69,32 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict(%d)", uint8(v))
 }
 
-// Admission is the outcome of Admit. Record is the record after the request.
+// Admission is the outcome of Admit. Record is the record after the request; it is
+// empty when Exceeded.
 type Admission struct {
 	Verdict Verdict
 	Record  Record
 	// Journaled: the store does not have the record yet; it waits in this
 	// process's journal. No store says so.
 	Journaled bool
+	// Tally is that of the request's Draw, after the request.
+	Tally Tally
+	// Ceiling is which one was Exceeded.
+	Ceiling Ceiling
+	// Logs are what Request.Logs asks for, when Won.
+	Logs Logs
 }
 
 // optional returns the fields of the request that not every store knows.
 func (r *Request) optional() (set Fields) {
 	if len(r.Charges) > 0 {
 		set |= FieldCharges
+	}
+	if r.Draw != (Draw{}) {
+		set |= FieldDraw
+	}
+	if len(r.Logs) > 0 {
+		set |= FieldLogs
 	}
 	return set
 }
@@ -94,5 +117,19 @@ func (r Request) Validate(by Knowledge) error {
 	case r.Retention < r.Lease:
 		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
 	}
+	if err := r.validateLoop(); err != nil {
+		return err
+	}
 	return validateCharges(r.Charges)
+}
+
+// validateLoop looks at what belongs to a conversation.
+func (r *Request) validateLoop() error {
+	if r.Key.Conversation == "" && r.optional() != 0 {
+		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, r.optional())
+	}
+	if err := r.Draw.validate(); err != nil {
+		return err
+	}
+	return validateLogs(r.Logs)
 }

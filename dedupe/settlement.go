@@ -26,6 +26,20 @@ type Settlement struct {
 	Resolves bool
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
+	// Spend adds the tokens of the output to a tally.
+	Spend Spend
+	// Appends are entries for logs of the call's conversation. Like Spend they take
+	// effect once, with the settlement; at most MaxLogs.
+	Appends []Append
+}
+
+// Spend is what the output of a call will cost the loop in tokens, as far as can
+// be told from here.
+type Spend struct {
+	// Counter names the tally; empty for none. One that is not there stays so.
+	Counter string
+	// Tokens are 1 to MaxTokens.
+	Tokens int64
 }
 
 // Output is a full tool output that was cut for the model.
@@ -72,6 +86,12 @@ func (s *Settlement) optional() (set Fields) {
 	if s.Output != nil {
 		set |= FieldOutput
 	}
+	if s.Spend != (Spend{}) {
+		set |= FieldSpend
+	}
+	if len(s.Appends) > 0 {
+		set |= FieldAppends
+	}
 	return set
 }
 
@@ -99,7 +119,33 @@ func (s Settlement) Validate(by Knowledge) error {
 	case s.Retention < time.Millisecond:
 		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, s.Retention)
 	}
+	if err := s.validateLoop(); err != nil {
+		return err
+	}
 	return s.Output.validate()
+}
+
+// validateLoop looks at what belongs to a conversation.
+func (s *Settlement) validateLoop() error {
+	if loop := s.optional() & (FieldSpend | FieldAppends); s.Key.Conversation == "" && loop != 0 {
+		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, loop)
+	}
+	if err := s.Spend.validate(); err != nil {
+		return err
+	}
+	return validateAppends(s.Appends)
+}
+
+func (s Spend) validate() error {
+	switch {
+	case s == Spend{}:
+		return nil
+	case s.Counter == "" || len(s.Counter) > MaxCounterBytes:
+		return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(s.Counter), MaxCounterBytes)
+	case s.Tokens < 1 || s.Tokens > MaxTokens:
+		return fmt.Errorf("%w: %d tokens spent, want 1 to %d", ErrInvalid, s.Tokens, int64(MaxTokens))
+	}
+	return nil
 }
 
 func (o *Output) validate() error {

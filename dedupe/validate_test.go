@@ -16,43 +16,67 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	request := func(change func(*Request)) error {
 		r := asks("alice", tool.ReadOnly)
+		r.Key = inAConversation
 		change(&r)
 		return r.Validate(everything)
 	}
 	settlement := func(change func(*Settlement)) error {
 		s := settles("alice", 1, Done)
-		s.Output = &Output{Ref: "ref", TTL: time.Hour}
+		s.Key, s.Output = inAConversation, &Output{Ref: "ref", TTL: time.Hour}
 		change(&s)
 		return s.Validate(everything)
 	}
 	long := strings.Repeat("x", MaxKeyBytes+1)
 	for name, err := range map[string]error{
-		"no id":                  request(func(r *Request) { r.Key.ID = "" }),
-		"a key too long":         request(func(r *Request) { r.Key.Turn = long }),
-		"no owner":               request(func(r *Request) { r.Owner = "" }),
-		"a tool name too long":   request(func(r *Request) { r.Tool = long }),
-		"no lease":               request(func(r *Request) { r.Lease = 0 }),
-		"amnesia before the end": request(func(r *Request) { r.Retention = r.Lease - 1 }),
-		"too many charges":       request(func(r *Request) { r.Charges = make([]Charge, MaxCharges+1) }),
-		"a charge of nothing":    request(func(r *Request) { r.Charges = []Charge{{Counter: "c"}} }),
-		"a charge to nobody":     request(func(r *Request) { r.Charges = []Charge{{Amount: 1}} }),
-		"a counter's long name":  request(func(r *Request) { r.Charges = []Charge{{Counter: long, Amount: 1}} }),
-		"a counter twice":        request(func(r *Request) { r.Charges = []Charge{{"c", 1}, {"d", 1}, {"c", 2}} }),
-		"settled as claimed":     settlement(func(s *Settlement) { s.State = Claimed }),
-		"settled as absent":      settlement(func(s *Settlement) { s.State = Absent }),
-		"no epoch":               settlement(func(s *Settlement) { s.Epoch = 0 }),
-		"no settling owner":      settlement(func(s *Settlement) { s.Owner = "" }),
-		"no settled id":          settlement(func(s *Settlement) { s.Key.ID = "" }),
-		"negative attempts":      settlement(func(s *Settlement) { s.Attempts = -1 }),
-		"no retention":           settlement(func(s *Settlement) { s.Retention = 0 }),
-		"no output reference":    settlement(func(s *Settlement) { s.Output.Ref = "" }),
-		"an output for no time":  settlement(func(s *Settlement) { s.Output.TTL = 0 }),
+		"no id":                       request(func(r *Request) { r.Key.ID = "" }),
+		"a key too long":              request(func(r *Request) { r.Key.Turn = long }),
+		"no owner":                    request(func(r *Request) { r.Owner = "" }),
+		"a tool name too long":        request(func(r *Request) { r.Tool = long }),
+		"no lease":                    request(func(r *Request) { r.Lease = 0 }),
+		"amnesia before the end":      request(func(r *Request) { r.Retention = r.Lease - 1 }),
+		"too many charges":            request(func(r *Request) { r.Charges = make([]Charge, MaxCharges+1) }),
+		"a charge of nothing":         request(func(r *Request) { r.Charges = []Charge{{Counter: "c"}} }),
+		"a charge to nobody":          request(func(r *Request) { r.Charges = []Charge{{Amount: 1}} }),
+		"a counter's long name":       request(func(r *Request) { r.Charges = []Charge{{Counter: long, Amount: 1}} }),
+		"a counter twice":             request(func(r *Request) { r.Charges = []Charge{{"c", 1}, {"d", 1}, {"c", 2}} }),
+		"a charge too large":          request(func(r *Request) { r.Charges = []Charge{{"c", MaxAmount + 1}} }),
+		"a charge in no conversation": request(func(r *Request) { r.Key, r.Charges = Key{ID: "x"}, []Charge{{"c", 1}} }),
+		"a ceiling of nobody":         request(func(r *Request) { r.Draw = Draw{MaxCalls: 1} }),
+		"a counter too long":          request(func(r *Request) { r.Draw = Draw{Counter: long} }),
+		"negative tokens":             request(func(r *Request) { r.Draw = Draw{Counter: "c", Tokens: -1} }),
+		"too many tokens":             request(func(r *Request) { r.Draw = Draw{Counter: "c", Tokens: MaxTokens + 1} }),
+		"a negative ceiling":          request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxCalls: -1} }),
+		"a negative age":              request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxAge: -1} }),
+		"a draw in no conversation":   request(func(r *Request) { r.Key, r.Draw = Key{ID: "x"}, Draw{Counter: "c"} }),
+		"too many logs":               request(func(r *Request) { r.Logs = make([]string, MaxLogs+1) }),
+		"a log without a name":        request(func(r *Request) { r.Logs = []string{""} }),
+		"a log's long name":           request(func(r *Request) { r.Logs = []string{long} }),
+		"spent nothing":               settlement(func(s *Settlement) { s.Spend = Spend{Counter: "c"} }),
+		"spent by nobody":             settlement(func(s *Settlement) { s.Spend = Spend{Tokens: 1} }),
+		"too much spent":              settlement(func(s *Settlement) { s.Spend = Spend{"c", MaxTokens + 1} }),
+		"spent in no conversation":    settlement(func(s *Settlement) { s.Key, s.Spend = Key{ID: "x"}, Spend{"c", 1} }),
+		"an empty entry":              settlement(func(s *Settlement) { s.Appends = []Append{{Log: "l", Keep: 1}} }),
+		"an entry too long":           settlement(func(s *Settlement) { s.Appends = []Append{{"l", make([]byte, MaxEntryBytes+1), 1}} }),
+		"a log that keeps none":       settlement(func(s *Settlement) { s.Appends = []Append{{"l", []byte("x"), 0}} }),
+		"a log that keeps all":        settlement(func(s *Settlement) { s.Appends = []Append{{"l", []byte("x"), MaxLogEntries + 1}} }),
+		"entries for many logs":       settlement(func(s *Settlement) { s.Appends = make([]Append, MaxLogs+1) }),
+		"a note in no conversation":   Note{Key: Key{ID: "x"}, Retention: 1e9}.Validate(),
+		"a note for no time":          Note{Key: inAConversation}.Validate(),
+		"settled as claimed":          settlement(func(s *Settlement) { s.State = Claimed }),
+		"settled as absent":           settlement(func(s *Settlement) { s.State = Absent }),
+		"no epoch":                    settlement(func(s *Settlement) { s.Epoch = 0 }),
+		"no settling owner":           settlement(func(s *Settlement) { s.Owner = "" }),
+		"no settled id":               settlement(func(s *Settlement) { s.Key.ID = "" }),
+		"negative attempts":           settlement(func(s *Settlement) { s.Attempts = -1 }),
+		"no retention":                settlement(func(s *Settlement) { s.Retention = 0 }),
+		"no output reference":         settlement(func(s *Settlement) { s.Output.Ref = "" }),
+		"an output for no time":       settlement(func(s *Settlement) { s.Output.TTL = 0 }),
 	} {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: got %v, want ErrInvalid", name, err)
 		}
 	}
-	if err := request(func(r *Request) { r.Charges = []Charge{{"c", 1}, {"d", 1 << 62}} }); err != nil {
+	if err := request(func(r *Request) { r.Charges = []Charge{{"c", 1}, {"d", MaxAmount}} }); err != nil {
 		t.Error(err)
 	}
 	if err := settlement(func(*Settlement) {}); err != nil {

@@ -55,7 +55,7 @@ var (
 )
 
 // knowledge are the optional fields that the store honours.
-var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
 
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
@@ -186,6 +186,18 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 		return dedupe.Record{}, err
 	}
 	return found, nil
+}
+
+// Note implements dedupe.Store. It returns when what it appends is on the disk.
+func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+	if err := n.Validate(); err != nil {
+		return dedupe.Noted{}, err
+	}
+	op := &noteOp{pending: newPending(), note: n}
+	if err := s.do(ctx, op); err != nil {
+		return dedupe.Noted{}, err
+	}
+	return op.noted, nil
 }
 
 // Output implements dedupe.Store.

@@ -42,10 +42,12 @@ func (d *database) sweepOnce() (swept bool, err error) {
 func (t *txn) anythingDue() bool {
 	record, _ := due(t.expiry, t.now.Add(-sweepSlack))
 	output, _ := due(t.outputExpiry, t.now)
-	return record != nil || output != nil
+	sheet, _ := due(t.sheetExpiry, t.now.Add(-sweepSlack))
+	return record != nil || output != nil || sheet != nil
 }
 
-// sweep removes at most limit records and limit outputs whose time is over.
+// sweep removes at most limit records, limit sheets and limit outputs whose time is
+// over.
 func (d *database) sweep(t *txn, limit int) (err error) {
 	defer d.damaged(&err)
 	for range limit {
@@ -56,6 +58,9 @@ func (d *database) sweep(t *txn, limit int) (err error) {
 		if !more {
 			break
 		}
+	}
+	if err := t.sweepSheets(limit); err != nil {
+		return err
 	}
 	return t.sweepOutputs(limit)
 }

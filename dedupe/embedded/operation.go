@@ -55,9 +55,10 @@ type admitOp struct {
 	key       []byte
 	req       dedupe.Request
 	admission dedupe.Admission
+	billed    bool // the draw changes its tally, beside what the claim adds
 }
 
-func (o *admitOp) weight() int { return entryBytes(o.key) }
+func (o *admitOp) weight() int { return entryBytes(o.key) + len(o.req.Charges)*dedupe.MaxCounterBytes }
 
 // decide works out the admission; changed says that it has to be stored.
 func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
@@ -66,7 +67,18 @@ func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
 		return old, false, err
 	}
 	record, verdict, changed := old.Admit(o.req, t.now)
-	o.admission = dedupe.Admission{Verdict: verdict, Record: record}
+	o.admission, o.billed = dedupe.Admission{Verdict: verdict, Record: record}, false
+	if o.req.Draw.Counter != "" {
+		after, billed, exceeded, err := t.bill(&o.req, old.Record, record, verdict)
+		if err != nil {
+			return old, false, err
+		}
+		if exceeded != nil {
+			o.admission = *exceeded
+			return old, false, nil
+		}
+		o.admission.Tally, o.billed = after, billed
+	}
 	if !changed { // a replay needs the result
 		err = t.loadResult(&old)
 		o.admission.Record.Result = old.Result
@@ -79,7 +91,33 @@ func (o *admitOp) apply(t *txn) error {
 	if err != nil || !changed {
 		return err
 	}
-	return t.put(old, o.admission.Record, o.req.Retention)
+	if err := t.put(old, o.admission.Record, o.req.Retention); err != nil {
+		return err
+	}
+	return o.count(t, old.Record)
+}
+
+// count applies what the admission does to tallies, and reads its logs.
+func (o *admitOp) count(t *txn, old dedupe.Record) (err error) {
+	drawn := sheetKey(o.req.Key, sheetTally, o.req.Draw.Counter)
+	if o.billed {
+		if err := t.setTally(drawn, o.admission.Tally, o.req.Retention); err != nil {
+			return err
+		}
+	}
+	moves := old.Moves(o.admission.Record)
+	if err := t.move(o.req.Key, moves, o.req.Retention); err != nil {
+		return err
+	}
+	if o.req.Draw.Counter != "" && len(moves) > 0 {
+		if o.admission.Tally, _, err = t.tally(drawn); err != nil {
+			return err
+		}
+	}
+	if o.admission.Verdict == dedupe.Won {
+		o.admission.Logs, err = t.logs(o.req.Key, o.req.Logs)
+	}
+	return err
 }
 
 type settleOp struct {
@@ -90,7 +128,7 @@ type settleOp struct {
 }
 
 func (o *settleOp) weight() int {
-	n := entryBytes(o.key) + len(o.settlement.Result)
+	n := entryBytes(o.key) + len(o.settlement.Result) + appendBytes(o.settlement.Appends)
 	if o.settlement.Output != nil {
 		n += len(o.settlement.Output.Data)
 	}
@@ -111,7 +149,7 @@ func (o *settleOp) apply(t *txn) error {
 	record, verdict, changed := old.Settle(o.settlement, t.now)
 	o.verdict = verdict
 	if changed {
-		if err := t.put(old, record, o.settlement.Retention); err != nil {
+		if err := o.end(t, old, record); err != nil {
 			return err
 		}
 	}
@@ -119,6 +157,21 @@ func (o *settleOp) apply(t *txn) error {
 		return t.keep(o.settlement.Key.Tenant, o.settlement.Output)
 	}
 	return nil
+}
+
+// end stores what a settlement changes.
+func (o *settleOp) end(t *txn, old entry, next dedupe.Record) error {
+	s := &o.settlement
+	if err := t.put(old, next, s.Retention); err != nil {
+		return err
+	}
+	if err := t.move(s.Key, old.Moves(next), s.Retention); err != nil {
+		return err
+	}
+	if err := t.spend(s); err != nil {
+		return err
+	}
+	return t.append(s.Key, s.Appends, s.Retention)
 }
 
 type renewOp struct {
@@ -160,7 +213,10 @@ func (o *restoreOp) apply(t *txn) error {
 		return err
 	}
 	if o.record, o.restored = old.Restore(o.back, t.now); o.restored {
-		return t.put(old, o.record, o.back.Retention)
+		if err := t.put(old, o.record, o.back.Retention); err != nil {
+			return err
+		}
+		return t.move(o.back.Key, old.Moves(o.record), o.back.Retention)
 	}
 	err = t.loadResult(&old)
 	o.record.Result = old.Result

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -31,14 +32,24 @@ var (
 	outputsBucket = []byte("outputs")
 	// outputExpiryBucket: when, and a number → size and key of an output.
 	outputExpiryBucket = []byte("output_expiry")
+	// sheetsBucket: tenant, conversation, kind and name → sheet.
+	sheetsBucket = []byte("sheets")
+	// sheetExpiryBucket: when, and a number → key of a sheet. Exactly one per sheet.
+	sheetExpiryBucket = []byte("sheet_expiry")
 
-	topBuckets = [][]byte{
+	// firstBuckets are those of the first format.
+	firstBuckets = [][]byte{
 		metaBucket, recordsBucket, resultsBucket, claimsBucket, expiryBucket, outputsBucket, outputExpiryBucket,
 	}
+	topBuckets = append(slices.Clip(firstBuckets), sheetsBucket, sheetExpiryBucket)
 )
 
-// format names the layout of the file. Another layout gets another name.
-const format = "sidecall records 1"
+// format names the layout of the file. Another layout gets another name. The first
+// had no sheets; Open makes a file of that one of this.
+const (
+	format      = "sidecall records 2"
+	firstFormat = "sidecall records 1"
+)
 
 // The keys of the meta bucket.
 var (
@@ -64,7 +75,7 @@ type txn struct {
 	// bound is Options.MaxOutputBytes.
 	bound int64
 
-	meta, records, results, claims, expiry, outputs, outputExpiry *bbolt.Bucket
+	meta, records, results, claims, expiry, outputs, outputExpiry, sheets, sheetExpiry *bbolt.Bucket
 }
 
 func newTxn(tx *bbolt.Tx, d *database) *txn {
@@ -73,6 +84,7 @@ func newTxn(tx *bbolt.Tx, d *database) *txn {
 		meta: tx.Bucket(metaBucket), records: tx.Bucket(recordsBucket), results: tx.Bucket(resultsBucket),
 		claims: tx.Bucket(claimsBucket), expiry: tx.Bucket(expiryBucket),
 		outputs: tx.Bucket(outputsBucket), outputExpiry: tx.Bucket(outputExpiryBucket),
+		sheets: tx.Bucket(sheetsBucket), sheetExpiry: tx.Bucket(sheetExpiryBucket),
 	}
 }
 
@@ -167,7 +179,7 @@ func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error 
 		if err := t.queue(t.expiry, e.expires, bigEndian(id)); err != nil {
 			return err
 		}
-		t.move(e.key, id)
+		t.moveTo(e.key, id)
 	} // else its place in the expiry bucket is corrected when it is due
 	place := bigEndian(e.id)
 	if err := t.replaceResult(place, old.Mark, next.Result); err != nil {
@@ -192,12 +204,12 @@ func (t *txn) remove(e entry) error {
 	if err := t.claims.Delete(place); err != nil {
 		return err
 	}
-	t.move(e.key, 0)
+	t.moveTo(e.key, 0)
 	return t.records.Delete(place)
 }
 
-// move notes that a key has another place from now on.
-func (t *txn) move(key []byte, id uint64) {
+// moveTo notes that a key has another place from now on.
+func (t *txn) moveTo(key []byte, id uint64) {
 	if t.moved == nil {
 		t.moved = changes{}
 	}

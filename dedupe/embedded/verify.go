@@ -23,8 +23,8 @@ import (
 //     there and is reached once;
 //   - keys are in order and within the range in which a search looks for them;
 //   - every value passes its checksum, which covers its key too;
-//   - the records that are to expire, the results that records have and the
-//     claims that are open are the ones that are there: a page that went missing
+//   - the records and sheets that are to expire, the results that records have and
+//     the claims that are open are the ones that are there: a page that went missing
 //     whole, or is an older copy of itself, does not fit the others.
 
 // The layout of bbolt's file, version 2; numbers are in the machine's order.
@@ -81,6 +81,7 @@ type checker struct {
 	seen     []uint64
 	newest   int64 // transaction
 	found    int   // top buckets
+	first    bool  // the file is of the first format
 
 	index *index
 	seed  maphash.Seed
@@ -89,6 +90,9 @@ type checker struct {
 	records, expiring set
 	results, referred set
 	claims, claimed   set
+
+	// Keys of sheets: as they are there, and as they are to expire.
+	sheets, expiringSheets set
 
 	outputs, expiringOutputs int
 }
@@ -300,7 +304,10 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 	switch string(bucket) {
 	case string(metaBucket):
 		c.add(&c.meta, key)
-		_, err := verified(key, value)
+		body, err := verified(key, value)
+		if bytes.Equal(key, formatKey) {
+			c.first = string(body) == firstFormat
+		}
 		return err
 	case string(recordsBucket):
 		return c.record(key, value)
@@ -316,6 +323,12 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 		return c.output(key, value)
 	case string(outputExpiryBucket):
 		return c.outputPlace(key, value)
+	case string(sheetsBucket):
+		c.add(&c.sheets, key)
+		_, _, err := decodeSheet(key, value)
+		return err
+	case string(sheetExpiryBucket):
+		c.add(&c.expiringSheets, value)
 	}
 	return nil
 }
@@ -368,8 +381,12 @@ func (c *checker) outputPlace(place, value []byte) error {
 
 // totals compares what belongs together.
 func (c *checker) totals() error {
+	buckets := topBuckets
+	if c.first {
+		buckets = firstBuckets
+	}
 	switch {
-	case c.found != len(topBuckets) || c.meta.count != 3:
+	case c.found != len(buckets) || c.meta.count != 3:
 		return corrupt("this is no store of Sidecall, or parts of it are missing")
 	case c.records != c.expiring:
 		return corrupt("it holds %d records, and %d others are to expire", c.records.count, c.expiring.count)
@@ -377,6 +394,8 @@ func (c *checker) totals() error {
 		return corrupt("it holds %d results, and records have %d others", c.results.count, c.referred.count)
 	case c.claims != c.claimed:
 		return corrupt("it notes %d open claims, and %d other records are claimed", c.claims.count, c.claimed.count)
+	case c.sheets != c.expiringSheets:
+		return corrupt("it holds %d sheets of conversations, and %d others are to expire", c.sheets.count, c.expiringSheets.count)
 	case c.expiringOutputs < c.outputs: // a ref kept anew has two places
 		return corrupt("it holds %d outputs, of which %d are to expire", c.outputs, c.expiringOutputs)
 	default:

@@ -48,6 +48,8 @@ type Store struct {
 	outputs     map[outputKey]output
 	outputQueue deadlines[outputKey]
 	outputBytes int64
+	sheets      map[sheetKey]sheet
+	sheetQueue  deadlines[sheetKey]
 }
 
 type record struct {
@@ -66,7 +68,7 @@ type output struct {
 var _ dedupe.Store = (*Store)(nil)
 
 // knowledge are the optional fields that the store honours.
-var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
 
 // New returns an empty store.
 func New(options Options) *Store {
@@ -82,6 +84,7 @@ func New(options Options) *Store {
 		records: map[dedupe.Key]record{},
 		tenures: map[string]dedupe.Tenure{},
 		outputs: map[outputKey]output{},
+		sheets:  map[sheetKey]sheet{},
 	}
 }
 
@@ -114,13 +117,25 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	defer s.mu.Unlock()
 	current := s.find(req.Key, now)
 	next, verdict, changed := current.Admit(req, now)
-	if changed {
-		if current.State == dedupe.Absent && len(s.records) >= s.options.MaxRecords {
-			return dedupe.Admission{}, fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(s.records))
-		}
-		s.put(req.Key, next, req.Retention, now)
+	if changed && current.State == dedupe.Absent && len(s.records) >= s.options.MaxRecords {
+		return dedupe.Admission{}, fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(s.records))
 	}
-	return dedupe.Admission{Verdict: verdict, Record: next}, nil
+	if exceeded := s.bill(&req, current.Record, next, verdict, now); exceeded != nil {
+		return *exceeded, nil
+	}
+	if changed {
+		s.put(req.Key, next, req.Retention, now)
+		s.move(req.Key, current.Moves(next), req.Retention, now)
+	}
+	admission := dedupe.Admission{Verdict: verdict, Record: next}
+	if req.Draw.Counter != "" {
+		p, _ := s.sheet(tallyOf(req.Key, req.Draw.Counter), now)
+		admission.Tally = p.tally
+	}
+	if verdict == dedupe.Won {
+		admission.Logs = s.logs(req.Key, req.Logs, now)
+	}
+	return admission, nil
 }
 
 // Settle implements dedupe.Store.
@@ -133,10 +148,14 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	next, verdict, changed := s.find(settlement.Key, now).Settle(settlement, now)
+	current := s.find(settlement.Key, now)
+	next, verdict, changed := current.Settle(settlement, now)
 	if changed {
 		next.Result = bytes.Clone(next.Result)
 		s.put(settlement.Key, next, settlement.Retention, now)
+		s.move(settlement.Key, current.Moves(next), settlement.Retention, now)
+		s.spend(&settlement, now)
+		s.append(settlement.Key, settlement.Appends, settlement.Retention, now)
 	}
 	if verdict == dedupe.Settled && settlement.Output != nil {
 		s.keep(settlement.Key.Tenant, *settlement.Output, now)
@@ -172,6 +191,7 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Re
 	next, restored := s.find(back.Key, now).Restore(back, now)
 	if restored {
 		s.put(back.Key, next, back.Retention, now)
+		s.move(back.Key, dedupe.Record{}.Moves(next), back.Retention, now)
 	}
 	return next, restored, nil
 }
@@ -234,8 +254,8 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.records, s.outputs, s.outputBytes = nil, nil, 0
-	s.recordQueue, s.outputQueue = nil, nil
+	s.records, s.outputs, s.outputBytes, s.sheets = nil, nil, 0, nil
+	s.recordQueue, s.outputQueue, s.sheetQueue = nil, nil, nil
 	return nil
 }
 
@@ -303,4 +323,5 @@ func (s *Store) sweep(now time.Time) {
 			s.dropOutput(key)
 		}
 	}
+	s.sweepSheets(now)
 }

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -26,15 +28,95 @@ func decodeAdmission(req dedupe.Request, reply any) (dedupe.Admission, error) {
 	switch v := dedupe.Verdict(verdict); v {
 	case dedupe.Won:
 		return decodeWon(req, fields)
+	case dedupe.Exceeded:
+		ceiling, ok := fields[1].(int64)
+		if !ok || ceiling < int64(dedupe.CallsCeiling) || ceiling > int64(dedupe.TokensShrank) || len(fields) < 3 {
+			return dedupe.Admission{}, unexpected(reply)
+		}
+		tally, err := decodeTally(fields[2])
+		return dedupe.Admission{Verdict: v, Tally: tally, Ceiling: dedupe.Ceiling(ceiling)}, err
 	case dedupe.Replay, dedupe.InFlight, dedupe.OutcomeUnknown, dedupe.Mismatch:
 		stored, ok := fields[1].(string)
 		if !ok {
 			return dedupe.Admission{}, unexpected(reply)
 		}
-		record, err := decode(stored)
-		return dedupe.Admission{Verdict: v, Record: record}, err
+		admission := dedupe.Admission{Verdict: v}
+		var err error
+		if len(fields) > 2 {
+			if admission.Tally, err = decodeTally(fields[2]); err != nil {
+				return dedupe.Admission{}, err
+			}
+		}
+		admission.Record, err = decode(stored)
+		return admission, err
 	}
 	return dedupe.Admission{}, unexpected(reply)
+}
+
+// decodeTally reads the line of a tally; an empty one for none.
+func decodeTally(reply any) (dedupe.Tally, error) {
+	line, ok := reply.(string)
+	if !ok {
+		return dedupe.Tally{}, unexpected(reply)
+	}
+	if line == "" {
+		return dedupe.Tally{}, nil
+	}
+	var n [4]int64
+	for i := range n {
+		part, rest, more := strings.Cut(line, " ")
+		number, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || more != (i+1 < len(n)) {
+			return dedupe.Tally{}, fmt.Errorf("redis answered with a tally of %q", reply)
+		}
+		n[i], line = number, rest
+	}
+	return dedupe.Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: dedupe.Instant(n[3])}, nil
+}
+
+// decodeLogs reads the entries of as many logs as were asked for.
+func decodeLogs(reply []any, names int) (dedupe.Logs, error) {
+	if len(reply) != names {
+		return nil, fmt.Errorf("redis answered with %d logs of %d", len(reply), names)
+	}
+	if names == 0 {
+		return nil, nil
+	}
+	logs := make(dedupe.Logs, names)
+	for i, log := range reply {
+		entries, ok := log.([]any)
+		if !ok {
+			return nil, unexpected(log)
+		}
+		for _, e := range entries {
+			entry, ok := e.(string)
+			if !ok {
+				return nil, unexpected(e)
+			}
+			logs[i] = append(logs[i], []byte(entry))
+		}
+	}
+	return logs, nil
+}
+
+// decodeNoted reads the reply of note.lua.
+func decodeNoted(n dedupe.Note, reply any) (noted dedupe.Noted, err error) {
+	fields, ok := reply.([]any)
+	if !ok || len(fields) < 3 {
+		return dedupe.Noted{}, unexpected(reply)
+	}
+	found := fields[:1]
+	if stored, ok := fields[1].(string); !ok || stored != "" {
+		found = fields[:2]
+	}
+	if noted.Record, err = decodeLookup(found); err != nil {
+		return dedupe.Noted{}, err
+	}
+	if noted.Tally, err = decodeTally(fields[2]); err != nil {
+		return dedupe.Noted{}, err
+	}
+	noted.Logs, err = decodeLogs(fields[3:], len(n.Logs))
+	return noted, err
 }
 
 // decodeSettled reads the reply of settle.lua.
@@ -51,7 +133,7 @@ func decodeSettled(reply any) (dedupe.SettleVerdict, error) {
 // decodeWon makes the record of a claim from the request and the little that
 // only the server knew.
 func decodeWon(req dedupe.Request, fields []any) (dedupe.Admission, error) {
-	if len(fields) != 4 {
+	if len(fields) < 4 {
 		return dedupe.Admission{}, unexpected(fields)
 	}
 	var n [3]int64
@@ -61,10 +143,19 @@ func decodeWon(req dedupe.Request, fields []any) (dedupe.Admission, error) {
 			return dedupe.Admission{}, unexpected(fields)
 		}
 	}
-	return dedupe.Admission{Verdict: dedupe.Won, Record: dedupe.Record{
+	admission := dedupe.Admission{Verdict: dedupe.Won, Record: dedupe.Record{
 		State: dedupe.Claimed, Epoch: n[0], Owner: req.Owner, Tool: req.Tool, Effect: req.Effect,
 		Fingerprint: req.Fingerprint, StartedAt: dedupe.Instant(n[1]), LeaseUntil: dedupe.Instant(n[2]), Charges: req.Charges,
-	}}, nil
+	}}
+	if len(fields) == 4 {
+		return admission, nil
+	}
+	var err error
+	if admission.Tally, err = decodeTally(fields[4]); err != nil {
+		return dedupe.Admission{}, err
+	}
+	admission.Logs, err = decodeLogs(fields[5:], len(req.Logs))
+	return admission, err
 }
 
 // decodeRestored reads the reply of restore.lua.

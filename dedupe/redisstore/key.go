@@ -33,6 +33,28 @@ func outputKey(prefix, tenant, ref string) string {
 	return string(appendComponent(b, ref))
 }
 
+// sheetKey is the key of what a conversation keeps beside its records: a tally
+// (kind "budget/") or a log ("log/"), each a key that no record has, in the slot of
+// the conversation:
+//
+//	sidecall:budget/{tenant/conversation}/prompt
+//	sidecall:log/{tenant/conversation}/name
+func sheetKey(prefix, kind string, k dedupe.Key, name string) string {
+	b := make([]byte, 0, len(prefix)+len(kind)+len(k.Tenant)+len(k.Conversation)+len(name)+8)
+	b = append(append(append(b, prefix...), kind...), '{')
+	b = append(appendComponent(b, k.Tenant), '/')
+	b = append(appendComponent(b, k.Conversation), '}', '/')
+	return string(appendComponent(b, name))
+}
+
+// logKeys appends the keys of logs.
+func logKeys(keys []string, prefix string, k dedupe.Key, names []string) []string {
+	for _, name := range names {
+		keys = append(keys, sheetKey(prefix, "log/", k, name))
+	}
+	return keys
+}
+
 // appendComponent appends any bytes as letters, digits and -_.~:, and as %XX
 // where it is something else.
 func appendComponent(b []byte, s string) []byte {

@@ -50,7 +50,7 @@ var (
 )
 
 // knowledge are the optional fields that the scripts honour.
-var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldCharges}
+var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
 
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
@@ -76,8 +76,12 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if err := req.Validate(knowledge); err != nil {
 		return dedupe.Admission{}, err
 	}
-	words := admitScript.call([]string{recordKey(s.options.KeyPrefix, req.Key)},
+	keys := logKeys([]string{recordKey(s.options.KeyPrefix, req.Key)}, s.options.KeyPrefix, req.Key, req.Logs)
+	words := admitScript.call(keys,
 		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges))
+	if d := req.Draw; d.Counter != "" {
+		words = append(words, d.Counter, d.Tokens, d.MaxCalls, d.MaxTokens, d.MaxAge.Milliseconds())
+	}
 	var admission dedupe.Admission
 	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
 		admission, err = decodeAdmission(req, reply)
@@ -96,12 +100,16 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 		return 0, err
 	}
 	keys := []string{recordKey(s.options.KeyPrefix, settlement.Key)}
+	for _, a := range settlement.Appends {
+		keys = append(keys, sheetKey(s.options.KeyPrefix, "log/", settlement.Key, a.Log))
+	}
 	args := []any{
 		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
 		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
-		dedupe.ResultSum(settlement.Result),
+		dedupe.ResultSum(settlement.Result), len(settlement.Appends), settlement.Spend.Counter, settlement.Spend.Tokens,
 	}
-	weight := len(settlement.Result)
+	args = appendEntries(args, settlement.Appends)
+	weight := len(settlement.Result) + entryBytes(settlement.Appends)
 	output := settlement.Output
 	if output != nil && !s.options.Cluster {
 		keys = append(keys, outputKey(s.options.KeyPrefix, settlement.Key.Tenant, output.Ref))
@@ -171,6 +179,43 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 		return true, err
 	})
 	return record, err
+}
+
+// Note implements dedupe.Store.
+func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+	if err := n.Validate(); err != nil {
+		return dedupe.Noted{}, err
+	}
+	keys := []string{recordKey(s.options.KeyPrefix, n.Key)}
+	for _, a := range n.Appends {
+		keys = append(keys, sheetKey(s.options.KeyPrefix, "log/", n.Key, a.Log))
+	}
+	keys = logKeys(keys, s.options.KeyPrefix, n.Key, n.Logs)
+	words := appendEntries(noteScript.call(keys, n.Retention.Milliseconds(), len(n.Appends), n.Counter), n.Appends)
+	var noted dedupe.Noted
+	err := s.run(ctx, noteScript, words, entryBytes(n.Appends), func(reply any) (durable bool, err error) {
+		noted, err = decodeNoted(n, reply)
+		return true, err // a log is no record: what a failover forgets of it is forgotten
+	})
+	if err != nil {
+		return dedupe.Noted{}, err
+	}
+	return noted, nil
+}
+
+// appendEntries appends the arguments of entries.
+func appendEntries(args []any, appends []dedupe.Append) []any {
+	for _, a := range appends {
+		args = append(args, a.Entry, a.Keep)
+	}
+	return args
+}
+
+func entryBytes(appends []dedupe.Append) (n int) {
+	for _, a := range appends {
+		n += len(a.Entry)
+	}
+	return n
 }
 
 // Output implements dedupe.Store.

@@ -4,6 +4,11 @@
 if stored then
   return {0, stored}
 end
+local moves = {}
+if not charge(moves, ARGV[9], 1) then
+  return redis.error_reply(NO_TALLY)
+end
+move(moves, ARGV[8])
 local effect, epoch, since, retention = tonumber(ARGV[4]), tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[8])
 if effect == NON_IDEMPOTENT then
   return {1, store(retention, '', UNKNOWN, effect, 0, 0, epoch, since, now, 0, ARGV[5], ARGV[1], ARGV[3], ARGV[9])}

@@ -13,6 +13,14 @@ var (
 	succeedsSource string
 	//go:embed admit.lua
 	admitSource string
+	//go:embed tally.lua
+	tallySource string
+	//go:embed draw.lua
+	drawSource string
+	//go:embed log.lua
+	logSource string
+	//go:embed note.lua
+	noteSource string
 	//go:embed settle.lua
 	settleSource string
 	//go:embed renew.lua
@@ -26,10 +34,11 @@ var (
 	//go:embed tenure.lua
 	tenureSource string
 
-	admitScript   = newScript(recordSource + succeedsSource + admitSource)
-	settleScript  = newScript(recordSource + settleSource)
+	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + admitSource)
+	settleScript  = newScript(recordSource + tallySource + logSource + settleSource)
 	renewScript   = newScript(recordSource + renewSource)
-	restoreScript = newScript(recordSource + restoreSource)
+	restoreScript = newScript(recordSource + tallySource + restoreSource)
+	noteScript    = newScript(recordSource + tallySource + logSource + noteSource)
 	lookupScript  = newScript(recordSource + lookupSource)
 	outputScript  = newScript(outputSource)
 	tenureScript  = newScript(tenureSource)

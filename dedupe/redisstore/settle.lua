@@ -1,12 +1,15 @@
 -- The rows of the state machine that end a claim (Record.Settle).
--- KEYS: record, and where to keep an output. ARGV: owner, epoch, state,
--- attempts, result, retention, whether it resolves, the channel on which it is
--- published, the checksum of the result, and output and its time to live.
+-- KEYS: record, the logs to append to, and where to keep an output. ARGV: owner,
+-- epoch, state, attempts, result, retention, whether it resolves, the channel on
+-- which it is published, the checksum of the result, how many logs; the counter of
+-- what is spent, or nothing, and the tokens; an entry and how many to keep, for each
+-- log; and output and its time to live.
 local SETTLED, SUPERSEDED = 1, 2
 if not stored then
   return SUPERSEDED
 end
 local owner, epoch, to, resolves = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7] == '1'
+local logs = tonumber(ARGV[10])
 if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then
   return SUPERSEDED
 end
@@ -31,8 +34,28 @@ if state == to and not wordless then
   -- only what its own connection has written.
   redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
 elseif wordless or may() then
+  local moves = {}
+  local fine = true
+  if to == NOT_RUN then
+    fine = charge(moves, charges, -1)
+  elseif state == NOT_RUN then
+    fine = charge(moves, charges, 1)
+  end
+  local spends = ARGV[11]
+  if not fine or spends ~= '' and not tally(spends) then
+    return redis.error_reply(NO_TALLY)
+  end
+  if spends ~= '' and tally(spends)[FOUND] then
+    local t = tally(spends)
+    t[ESTIMATED] = math.min(t[ESTIMATED] + tonumber(ARGV[12]), MAX_TOKENS)
+    moves[spends] = moves[spends] or 0
+  end
   sum = tonumber(ARGV[9])
   store(tonumber(ARGV[6]), ARGV[5], to, was, 0, tonumber(ARGV[4]), e, started, now, 0, print, holder, name, charges)
+  move(moves, ARGV[6])
+  for i = 1, logs do
+    append(KEYS[1 + i], ARGV[11 + 2 * i], ARGV[12 + 2 * i], ARGV[6])
+  end
   if waited == 1 then
     -- A hint, which a user without the right to publish cannot give.
     redis.pcall('PUBLISH', ARGV[8], KEYS[1])
@@ -40,7 +63,7 @@ elseif wordless or may() then
 else
   return SUPERSEDED
 end
-if KEYS[2] then
-  redis.call('SET', KEYS[2], ARGV[10], 'PX', ARGV[11])
+if KEYS[2 + logs] then
+  redis.call('SET', KEYS[2 + logs], ARGV[13 + 2 * logs], 'PX', ARGV[14 + 2 * logs])
 end
 return SETTLED

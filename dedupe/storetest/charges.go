@@ -17,7 +17,7 @@ func charged(id, owner string, effect tool.Effect, lease time.Duration) dedupe.R
 	req := request(id, owner, effect, lease)
 	for i := range dedupe.MaxCharges {
 		counter := string(rune('a'+i)) + owner + every
-		req.Charges = append(req.Charges, dedupe.Charge{Counter: counter[:min(len(counter), dedupe.MaxCounterBytes)], Amount: 1<<62 + int64(i)})
+		req.Charges = append(req.Charges, dedupe.Charge{Counter: counter[:min(len(counter), dedupe.MaxCounterBytes)], Amount: dedupe.MaxAmount - int64(i)})
 	}
 	return req
 }
@@ -84,6 +84,22 @@ func fields(s *suite) {
 	req := charged("x", "alice", tool.NonIdempotent, s.lease)
 	_, err := s.store.Admit(s.Context(), req)
 	check("Charges", err, func() bool { return cmp.Equal(s.lookup(key("x")).Charges, req.Charges) })
+
+	req = drawn("drawn", dedupe.Draw{MaxCalls: 1})
+	admission, err := s.store.Admit(s.Context(), req)
+	check("Draw", err, func() bool { return admission.Tally.Calls == 1 })
+	req = request("logged", "alice", tool.NonIdempotent, long)
+	req.Logs = []string{"guard"}
+	admission, err = s.store.Admit(s.Context(), req)
+	check("Logs", err, func() bool { return len(admission.Logs) == 1 })
+	spends := settlement("drawn", "alice", 1, dedupe.Done)
+	spends.Spend = dedupe.Spend{Counter: "p-1", Tokens: 7}
+	_, err = s.store.Settle(s.Context(), spends)
+	check("Spend", err, func() bool { return s.tally("p-1").Estimated == 7 })
+	appends := settlement("logged", "alice", 1, dedupe.Done)
+	appends.Appends = []dedupe.Append{{Log: "guard", Entry: []byte("x"), Keep: 1}}
+	_, err = s.store.Settle(s.Context(), appends)
+	check("Appends", err, func() bool { return len(s.log("guard")) == 1 })
 
 	s.admit(request("y", "alice", tool.NonIdempotent, s.lease))
 	s.awaitState("y", dedupe.Unknown)

@@ -60,6 +60,17 @@ func Run(t *testing.T, h Harness) {
 		{"results come back byte for byte", exactResults},
 		{"times are the store's", times},
 		{"charges stand in the record", charges},
+		{"a prompt's calls have a ceiling", callsCeiling},
+		{"what did not run is given back", givenBackToTallies},
+		{"a prompt's tokens have a ceiling", tokensCeiling},
+		{"a prompt's age has a ceiling", ageCeiling},
+		{"tallies are forgotten after their retention", tallyForgotten},
+		{"a ceiling holds against a crowd", crowdedCeiling},
+		{"tallies are those of the state machine", tallyModel},
+		{"logs keep their latest entries", logs},
+		{"a log takes an entry once", logOnce},
+		{"a refusal is noted unless the call is known", notes},
+		{"a conversation has its own tallies and logs", ownSheets},
 		{"a field is honoured or refused", fields},
 		{"outputs are kept and expire", outputs},
 		{"outputs belong to their tenant", outputTenants},
@@ -88,6 +99,16 @@ func invalid(s *suite) {
 	if _, err := s.store.Settle(ctx, settlement("x", "alice", 1, dedupe.Claimed)); !isInvalid(err) {
 		s.Errorf("a settlement as claimed: got %v", err)
 	}
+	nameless := request("x", "alice", tool.ReadOnly, long)
+	nameless.Draw = dedupe.Draw{MaxCalls: 1}
+	if _, err := s.store.Admit(ctx, nameless); !isInvalid(err) {
+		s.Errorf("a ceiling of no counter: got %v", err)
+	}
+	crowded := note("x")
+	crowded.Logs = make([]string, dedupe.MaxLogs+1)
+	if _, err := s.store.Note(ctx, crowded); !isInvalid(err) {
+		s.Errorf("a note of too many logs: got %v", err)
+	}
 	if got := s.lookup(key("x")); got.State != dedupe.Absent {
 		s.Errorf("a refused request left %v", got)
 	}
@@ -110,6 +131,9 @@ func endedContext(s *suite) {
 	}
 	if _, err := s.store.Lookup(ctx, key("x")); err == nil {
 		s.Error("Lookup went on")
+	}
+	if _, err := s.store.Note(ctx, note("x")); err == nil {
+		s.Error("Note went on")
 	}
 	if _, err := s.store.Output(ctx, "acme", "ref"); err == nil {
 		s.Error("Output went on")
@@ -140,6 +164,9 @@ func closed(s *suite) {
 	}
 	if _, err := s.store.Lookup(s.Context(), key("x")); !isClosed(err) {
 		s.Errorf("Lookup: got %v, want ErrClosed", err)
+	}
+	if _, err := s.store.Note(s.Context(), note("x")); !isClosed(err) {
+		s.Errorf("Note: got %v, want ErrClosed", err)
 	}
 	if _, err := s.store.ListUnknown(s.Context(), ""); !isClosed(err) {
 		s.Errorf("ListUnknown: got %v, want ErrClosed", err)

@@ -1,0 +1,462 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// drawn is alice's request for a call that charges the prompt p-1 one call, within
+// ceilings.
+func drawn(id string, d dedupe.Draw) dedupe.Request {
+	req := request(id, "alice", tool.NonIdempotent, long)
+	d.Counter = "p-1"
+	req.Charges, req.Draw = []dedupe.Charge{{Counter: "p-1", Amount: 1}}, d
+	return req
+}
+
+func note(id string) dedupe.Note { return dedupe.Note{Key: key(id), Retention: retention} }
+
+// tally asks for a tally without changing it.
+func (s *suite) tally(counter string) dedupe.Tally {
+	s.Helper()
+	n := note("nobody's")
+	n.Counter = counter
+	return s.note(n).Tally
+}
+
+func (s *suite) log(name string) [][]byte {
+	s.Helper()
+	n := note("nobody's")
+	n.Logs = []string{name}
+	return s.note(n).Logs[0]
+}
+
+func (s *suite) note(n dedupe.Note) dedupe.Noted {
+	s.Helper()
+	noted, err := s.store.Note(s.Context(), n)
+	if err != nil {
+		s.Fatalf("Note %q: %v", n.Key.ID, err)
+	}
+	return noted
+}
+
+// wantTally compares all of a tally but its start.
+func (s *suite) wantTally(when string, got, want dedupe.Tally) {
+	s.Helper()
+	got.StartedAt = want.StartedAt
+	if got != want {
+		s.Errorf("%s: got %+v, want %+v", when, got, want)
+	}
+}
+
+// callsCeiling: as many calls are claimed as there may be, and nothing else counts.
+func callsCeiling(s *suite) {
+	within := dedupe.Draw{MaxCalls: 3}
+	for i := range int64(3) {
+		admission := s.admit(drawn(fmt.Sprint(i), within))
+		s.wantVerdict(admission, dedupe.Won)
+		s.wantTally("won", admission.Tally, dedupe.Tally{Calls: i + 1})
+	}
+	refused := s.admit(drawn("one too many", within))
+	s.wantVerdict(refused, dedupe.Exceeded)
+	if refused.Ceiling != dedupe.CallsCeiling {
+		s.Errorf("exceeded %v", refused.Ceiling)
+	}
+	s.wantTally("exceeded", refused.Tally, dedupe.Tally{Calls: 3})
+	if got := s.lookup(key("one too many")); got.State != dedupe.Absent {
+		s.Errorf("a call beyond the ceiling is %v", got.State)
+	}
+	again := s.admit(drawn("0", within))
+	s.wantVerdict(again, dedupe.Won)
+	s.wantTally("asked again by its owner", again.Tally, dedupe.Tally{Calls: 3})
+	his := drawn("0", within)
+	his.Owner = "bob"
+	duplicate := s.admit(his)
+	s.wantVerdict(duplicate, dedupe.InFlight)
+	s.wantTally("a duplicate in flight", duplicate.Tally, dedupe.Tally{Calls: 3})
+	s.settle(settlement("0", "alice", 1, dedupe.Done))
+	replay := s.admit(his)
+	s.wantVerdict(replay, dedupe.Replay)
+	s.wantTally("a replay", replay.Tally, dedupe.Tally{Calls: 3})
+	his.Fingerprint = [32]byte{9}
+	mismatch := s.admit(his)
+	s.wantVerdict(mismatch, dedupe.Mismatch)
+	s.wantTally("a mismatch", mismatch.Tally, dedupe.Tally{Calls: 3})
+	if got := s.tally("p-1"); got.StartedAt.IsZero() {
+		s.Error("the prompt never started")
+	}
+	s.wantVerdict(s.admit(drawn("no ceiling", dedupe.Draw{})), dedupe.Won)
+	s.wantTally("without a ceiling", s.tally("p-1"), dedupe.Tally{Calls: 4})
+}
+
+// givenBackToTallies: every transition of the table in ADR 3.
+func givenBackToTallies(s *suite) {
+	want := func(when string, calls int64) {
+		s.Helper()
+		s.wantTally(when, s.tally("p-1"), dedupe.Tally{Calls: calls})
+	}
+	resolve := func(id string, state dedupe.State) {
+		s.Helper()
+		end := settlement(id, "alice", 1, state)
+		end.Resolves = true
+		s.settle(end)
+	}
+	s.admit(drawn("back", dedupe.Draw{}))
+	s.settle(settlement("back", "alice", 1, dedupe.NotRun))
+	want("given back by its owner", 0)
+	s.settle(settlement("back", "alice", 1, dedupe.NotRun))
+	want("given back twice", 0)
+	s.settle(settlement("back", "alice", 1, dedupe.Done))
+	want("it ran after all", 1)
+
+	s.admit(drawn("unheard", dedupe.Draw{}))
+	unheard := settlement("unheard", "alice", 0, dedupe.NotRun)
+	s.settle(unheard)
+	want("given back unheard", 1)
+	his := drawn("unheard", dedupe.Draw{MaxCalls: 2})
+	his.Owner = "bob"
+	s.wantVerdict(s.admit(his), dedupe.Won)
+	want("claimed by another", 2)
+
+	lost := drawn("lost", dedupe.Draw{})
+	lost.Lease = s.lease
+	s.admit(lost)
+	s.awaitState("lost", dedupe.Unknown)
+	lost.Owner = "bob"
+	s.wantVerdict(s.admit(lost), dedupe.OutcomeUnknown)
+	want("unknown", 3)
+	resolve("lost", dedupe.NotRun)
+	want("resolved as not run", 2)
+
+	s.admit(drawn("done", dedupe.Draw{}))
+	s.settle(settlement("done", "alice", 1, dedupe.Unknown))
+	resolve("done", dedupe.Done)
+	want("resolved as done", 3)
+
+	taken := drawn("taken", dedupe.Draw{MaxCalls: 4})
+	taken.Effect, taken.Lease = tool.Keyed, s.lease
+	s.wantVerdict(s.admit(taken), dedupe.Won)
+	s.awaitState("taken", dedupe.NotRun)
+	want("its lease is out", 4)
+	taken.Owner, taken.Lease = "bob", long
+	admission := s.admit(taken)
+	s.wantVerdict(admission, dedupe.Won)
+	s.wantTally("taken over at the ceiling", admission.Tally, dedupe.Tally{Calls: 4})
+	s.settle(settlement("taken", "bob", 2, dedupe.NotRun))
+	want("given back by the later one", 3)
+	taken.Owner, taken.Effect = "carol", tool.NonIdempotent
+	s.wantVerdict(s.admit(taken), dedupe.OutcomeUnknown)
+	want("in doubt after all", 4)
+
+	back := restoration("restored", "alice", 1, tool.NonIdempotent)
+	back.Claim.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 2}}
+	for range 2 {
+		if _, _, err := s.store.Restore(s.Context(), back); err != nil {
+			s.Fatal(err)
+		}
+		want("restored", 6)
+	}
+}
+
+// tokensCeiling: what the loop reports, and what outputs add to it since.
+func tokensCeiling(s *suite) {
+	ask := func(id string, tokens int64, want dedupe.Verdict, ceiling dedupe.Ceiling, after dedupe.Tally) {
+		s.Helper()
+		admission := s.admit(drawn(id, dedupe.Draw{Tokens: tokens, MaxTokens: 100}))
+		s.wantVerdict(admission, want)
+		if admission.Ceiling != ceiling {
+			s.Errorf("%s: exceeded %v, want %v", id, admission.Ceiling, ceiling)
+		}
+		s.wantTally(id, admission.Tally, after)
+	}
+	spend := func(id string, tokens int64) {
+		s.Helper()
+		end := settlement(id, "alice", 1, dedupe.Done)
+		end.Spend = dedupe.Spend{Counter: "p-1", Tokens: tokens}
+		for range 2 { // it counts once
+			s.settle(end)
+		}
+	}
+	ask("a", 0, dedupe.Won, dedupe.NoCeiling, dedupe.Tally{Calls: 1})
+	spend("a", 40)
+	ask("b", 0, dedupe.Won, dedupe.NoCeiling, dedupe.Tally{Calls: 2, Estimated: 40})
+	spend("b", 20)
+	ask("c", 70, dedupe.Won, dedupe.NoCeiling, dedupe.Tally{Calls: 3, Reported: 70})
+	ask("shrunk", 69, dedupe.Exceeded, dedupe.TokensShrank, dedupe.Tally{Calls: 3, Reported: 70})
+	ask("d", 70, dedupe.Won, dedupe.NoCeiling, dedupe.Tally{Calls: 4, Reported: 70})
+	spend("d", 30)
+	ask("at the ceiling", 70, dedupe.Exceeded, dedupe.TokensCeiling, dedupe.Tally{Calls: 4, Reported: 70, Estimated: 30})
+	ask("e", 99, dedupe.Won, dedupe.NoCeiling, dedupe.Tally{Calls: 5, Reported: 99})
+	ask("reported beyond it", 100, dedupe.Exceeded, dedupe.TokensCeiling, dedupe.Tally{Calls: 5, Reported: 100})
+	s.wantTally("after a refusal", s.tally("p-1"), dedupe.Tally{Calls: 5, Reported: 99})
+
+	end := settlement("c", "alice", 1, dedupe.Done)
+	end.Spend = dedupe.Spend{Counter: "never charged", Tokens: 5}
+	s.settle(end)
+	if got := s.tally("never charged"); got != (dedupe.Tally{}) {
+		s.Errorf("a tally that nobody started: %+v", got)
+	}
+}
+
+func ageCeiling(s *suite) {
+	s.wantVerdict(s.admit(drawn("first", dedupe.Draw{MaxAge: long})), dedupe.Won)
+	begun := s.tally("p-1").StartedAt
+	tries := 0
+	s.await("the prompt is too old", func() bool {
+		tries++
+		admission := s.admit(drawn(fmt.Sprint(tries), dedupe.Draw{MaxAge: s.lease}))
+		if admission.Verdict == dedupe.Exceeded && admission.Ceiling != dedupe.AgeCeiling {
+			s.Fatalf("exceeded %v", admission.Ceiling)
+		}
+		return admission.Verdict == dedupe.Exceeded
+	})
+	s.wantVerdict(s.admit(drawn("with more time", dedupe.Draw{MaxAge: long})), dedupe.Won)
+	if got := s.tally("p-1").StartedAt; !got.Equal(begun) {
+		s.Errorf("it started at %v, and then at %v", begun, got)
+	}
+}
+
+func tallyForgotten(s *suite) {
+	short := drawn("short", dedupe.Draw{})
+	short.Lease, short.Retention = s.lease, s.lease
+	s.admit(short)
+	s.await("the tally is forgotten", func() bool { return s.tally("p-1") == dedupe.Tally{} })
+	lasting := drawn("x", dedupe.Draw{})
+	lasting.Charges[0].Counter, lasting.Draw.Counter = "p-2", "p-2"
+	lasting.Retention = retention
+	s.admit(lasting)
+	s.settle(settlement("x", "alice", 1, dedupe.NotRun))
+	s.wantTally("what goes on", s.tally("p-2"), dedupe.Tally{})
+	if got := s.tally("p-1"); got != (dedupe.Tally{}) {
+		s.Errorf("a forgotten tally is %+v", got)
+	}
+}
+
+// crowdedCeiling: many ask at once, and what is given back can be had once.
+func crowdedCeiling(s *suite) {
+	const most = 25
+	var won atomic.Int64
+	crowd := func(name string) (ids []string) {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i := range 3 * most {
+			all.Go(func() {
+				id := fmt.Sprintf("%s %d", name, i)
+				admission, err := s.store.Admit(s.Context(), drawn(id, dedupe.Draw{MaxCalls: most}))
+				if err != nil {
+					s.Errorf("%s: %v", id, err)
+				}
+				if admission.Verdict == dedupe.Won {
+					won.Add(1)
+					mu.Lock()
+					defer mu.Unlock()
+					ids = append(ids, id)
+				}
+			})
+		}
+		all.Wait()
+		return ids
+	}
+	first := crowd("first")
+	if len(first) != most {
+		s.Errorf("%d calls were claimed, want %d", len(first), most)
+	}
+	for _, id := range first[:10] {
+		s.settle(settlement(id, "alice", 1, dedupe.NotRun))
+	}
+	if second := crowd("second"); len(second) != 10 {
+		s.Errorf("%d calls were claimed for the 10 given back", len(second))
+	}
+}
+
+// tallyModel does many things at random to a few calls of two prompts, and compares
+// the tallies with what the state machine says.
+func tallyModel(s *suite) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+	records, tallies := map[string]dedupe.Record{}, map[string]dedupe.Tally{}
+	now := time.Now()
+	move := func(before, after dedupe.Record) {
+		for _, m := range before.Moves(after) {
+			if t, found := tallies[m.Counter]; found || m.Calls > 0 {
+				tallies[m.Counter] = t.Add(m.Calls, now)
+			}
+		}
+	}
+	for step := range 1000 {
+		id, owner, prompt := fmt.Sprint(random.IntN(12)), fmt.Sprint("owner ", random.IntN(3)), fmt.Sprint("p-", random.IntN(2))
+		before := records[id]
+		if random.IntN(2) == 0 {
+			req := request(id, owner, []tool.Effect{tool.NonIdempotent, tool.Keyed}[random.IntN(2)], long)
+			req.Charges = []dedupe.Charge{{Counter: prompt, Amount: 1 + random.Int64N(3)}}
+			req.Draw = dedupe.Draw{Counter: prompt, MaxCalls: 12, Tokens: max(0, random.Int64N(int64(step)+20)-10), MaxTokens: 2000}
+			next, verdict, _ := before.Admit(req, now)
+			t, exceeded := before.Bill(&req, next, verdict, tallies[prompt], now)
+			want := dedupe.Admission{Verdict: verdict}
+			if exceeded != nil {
+				want, next = *exceeded, before
+			} else {
+				if t != (dedupe.Tally{}) {
+					tallies[prompt] = t
+				}
+				move(before, next)
+				want.Tally = tallies[prompt]
+			}
+			records[id] = next
+			got := s.admit(req)
+			if got.Verdict != want.Verdict || got.Ceiling != want.Ceiling {
+				s.Fatalf("step %d, %q asked for: got %v %v, want %v %v", step, id, got.Verdict, got.Ceiling, want.Verdict, want.Ceiling)
+			}
+			s.wantTally(fmt.Sprintf("step %d, %q asked for: %v", step, id, got.Verdict), got.Tally, want.Tally)
+		} else {
+			end := settlement(id, owner, before.Epoch, []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.NotRun, dedupe.Unknown}[random.IntN(4)])
+			if before.Epoch == 0 {
+				continue
+			}
+			end.Resolves = end.State != dedupe.Unknown && random.IntN(3) == 0
+			end.Spend = dedupe.Spend{Counter: prompt, Tokens: 1 + random.Int64N(5)}
+			next, verdict, changed := before.Settle(end, now)
+			if changed {
+				move(before, next)
+				if t, found := tallies[prompt]; found {
+					tallies[prompt] = t.Spend(end.Spend.Tokens)
+				}
+			}
+			records[id] = next
+			if got := s.settle(end); got != verdict {
+				s.Fatalf("step %d, %q settled: got %v, want %v", step, id, got, verdict)
+			}
+		}
+	}
+	for _, prompt := range []string{"p-0", "p-1"} {
+		s.wantTally(prompt, s.tally(prompt), tallies[prompt])
+		if tallies[prompt].Calls == 0 {
+			s.Errorf("nothing was charged to %s", prompt)
+		}
+	}
+}
+
+// appends settles a call with entries for logs.
+func (s *suite) appends(id string, appends ...dedupe.Append) {
+	s.Helper()
+	s.admit(request(id, "alice", tool.NonIdempotent, long))
+	end := settlement(id, "alice", 1, dedupe.Done)
+	end.Appends = appends
+	s.settle(end)
+}
+
+func logs(s *suite) {
+	binary := string([]byte{0, 1, 0xff, '\r', '\n'})
+	for i := range 7 {
+		entry := []byte(fmt.Sprint(i, binary))
+		s.appends(fmt.Sprint(i), dedupe.Append{Log: "guard/" + every[:20], Entry: entry, Keep: 5}, dedupe.Append{Log: "failures", Entry: entry[:1], Keep: 100})
+	}
+	largest := bytes.Repeat([]byte{7}, dedupe.MaxEntryBytes)
+	s.appends("large", dedupe.Append{Log: "large", Entry: largest, Keep: dedupe.MaxLogEntries})
+	req := request("asks", "alice", tool.NonIdempotent, long)
+	req.Logs = []string{"failures", "guard/" + every[:20], "none", "large"}
+	got := s.admit(req).Logs
+	want := dedupe.Logs{nil, nil, nil, {largest}}
+	for i := range 7 {
+		want[0] = append(want[0], []byte(fmt.Sprint(i)))
+		if i >= 2 {
+			want[1] = append(want[1], []byte(fmt.Sprint(i, binary)))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("other logs (-want +got): %s", diff)
+	}
+	if again := s.admit(req).Logs; !cmp.Equal(again, want) {
+		s.Error("asked again by its owner, other logs")
+	}
+	req.Owner = "bob"
+	if other := s.admit(req); other.Verdict != dedupe.InFlight || other.Logs != nil {
+		s.Errorf("%v brings %d logs", other.Verdict, len(other.Logs))
+	}
+	s.appends("shrinks", dedupe.Append{Log: "failures", Entry: []byte("last"), Keep: 2})
+	if got := s.log("failures"); !slices.EqualFunc(got, []string{"6", "last"}, func(a []byte, b string) bool { return string(a) == b }) {
+		s.Errorf("cut to two entries it has %q", got)
+	}
+}
+
+func logOnce(s *suite) {
+	one := []dedupe.Append{{Log: "guard", Entry: []byte("x"), Keep: 9}}
+	want := func(when string, entries int) {
+		s.Helper()
+		if got := len(s.log("guard")); got != entries {
+			s.Errorf("%s: %d entries, want %d", when, got, entries)
+		}
+	}
+	s.admit(request("x", "alice", tool.NonIdempotent, long))
+	end := settlement("x", "alice", 1, dedupe.Unknown)
+	end.Appends = one
+	for range 3 {
+		s.settle(end)
+	}
+	want("the same settlement three times", 1)
+	other := settlement("x", "bob", 1, dedupe.Done)
+	other.Appends = one
+	s.settle(other)
+	want("superseded", 1)
+	end.State = dedupe.Done
+	s.settle(end)
+	want("settled anew", 2)
+}
+
+func notes(s *suite) {
+	noted := func(id string, entries int, state dedupe.State) {
+		s.Helper()
+		n := note(id)
+		n.Appends = []dedupe.Append{{Log: "guard", Entry: []byte(id), Keep: 9}}
+		n.Logs, n.Counter = []string{"guard", "none"}, "p-1"
+		got := s.note(n)
+		if len(got.Logs) != 2 || len(got.Logs[0]) != entries || got.Logs[1] != nil || got.Record.State != state {
+			s.Errorf("%q noted: %v, %q, want %d entries", id, got.Record.State, got.Logs, entries)
+		}
+		if diff := sameRecord(s.lookup(key(id)), got.Record); diff != "" {
+			s.Errorf("%q noted, another record than is looked up: %s", id, diff)
+		}
+		s.wantTally(id, got.Tally, dedupe.Tally{Calls: 2})
+	}
+	s.admit(drawn("done", dedupe.Draw{}))
+	s.settle(settlement("done", "alice", 1, dedupe.Done))
+	s.admit(drawn("claimed", dedupe.Draw{}))
+	for id, state := range map[string]dedupe.State{"not run": dedupe.NotRun, "unknown": dedupe.Unknown} {
+		s.admit(request(id, "alice", tool.NonIdempotent, long))
+		s.settle(settlement(id, "alice", 1, state))
+	}
+	noted("new", 1, dedupe.Absent)
+	noted("new", 2, dedupe.Absent)
+	noted("not run", 3, dedupe.NotRun)
+	noted("done", 3, dedupe.Done)
+	noted("claimed", 3, dedupe.Claimed)
+	noted("unknown", 3, dedupe.Unknown)
+}
+
+func ownSheets(s *suite) {
+	here := drawn("x", dedupe.Draw{})
+	s.admit(here)
+	s.appends("y", dedupe.Append{Log: "p-1", Entry: []byte("x"), Keep: 1}) // a log of the tally's name
+	for _, other := range []dedupe.Key{
+		{Tenant: "acme", Conversation: "c-1/4", ID: "x"}, {Tenant: "acme", Conversation: "c-2", ID: "x"},
+		{Tenant: "acm", Conversation: "e/c-1", ID: "x"}, {Tenant: "other", Conversation: "c-1", Turn: "4", ID: "x"},
+	} {
+		got := s.note(dedupe.Note{Key: other, Logs: []string{"p-1"}, Counter: "p-1", Retention: retention})
+		if got.Tally != (dedupe.Tally{}) || got.Logs[0] != nil {
+			s.Errorf("%+v has %+v and %q", other, got.Tally, got.Logs)
+		}
+	}
+	page, err := s.store.ListUnknown(s.Context(), "")
+	if err != nil || len(page.Calls) > 0 {
+		s.Errorf("a listing of unknown calls has %v, %v", page.Calls, err)
+	}
+}
