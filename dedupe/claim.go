@@ -192,8 +192,8 @@ func (c *Claim) stop() {
 	}
 }
 
-// Settle ends the claim with what became of the call: State, Attempts, Result
-// and Output of the settlement; the rest is filled in here. An Unknown call
+// Settle ends the claim with what became of the call: State, Attempts, Result,
+// Output, Spend and Appends of the settlement; the rest is filled in here. An Unknown call
 // whose effect may repeat is recorded as NotRun: it may simply run again.
 //
 // A store that cannot be reached is asked again until ctx ends, one lease at
@@ -220,12 +220,17 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		c.process.courier.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
 		s.Output = nil
 	}
+	if err := s.validateLoop(); err != nil {
+		c.process.courier.log.Error("what no store takes is not kept of a call", "call", s, "error", err)
+		s = s.alone()
+	}
 	verdict, err := c.settle(ctx, s)
 	if err == nil && verdict == Superseded {
 		verdict, err = c.insist(ctx, s)
 	}
 	if err != nil {
-		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s, Claim: c.record, EndedAt: time.Now()}, err)
+		// No journal keeps what is only of use while the loop goes on.
+		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s.alone(), Claim: c.record, EndedAt: time.Now()}, err)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		ended.admission = &Admission{Record: c.settled(s), Journaled: verdict == Journaled}

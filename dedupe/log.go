@@ -28,6 +28,36 @@ type Append struct {
 // named.
 type Logs [][][]byte
 
+// A log is laid out the same in every store: its entries, oldest first, each with
+// its length in 2 big-endian bytes before it. The scripts of the redis store do the
+// same; see its log.lua.
+
+// DecodeLog returns the entries of a log, which share its memory. The error, which
+// wraps ErrCorrupt, comes with those before the one that cannot be read.
+func DecodeLog(b []byte) (entries [][]byte, err error) {
+	for r := (reader{rest: b}); len(r.rest) > 0; {
+		entry := r.text()
+		if r.short {
+			return entries, fmt.Errorf("%w: a log is cut short", ErrCorrupt)
+		}
+		entries = append(entries, entry[:len(entry):len(entry)])
+	}
+	return entries, nil
+}
+
+// AppendTo returns a log with an entry more, without the ones it does not keep.
+func (a Append) AppendTo(log []byte) ([]byte, error) {
+	entries, err := DecodeLog(log)
+	if err != nil {
+		return nil, err
+	}
+	for _, surplus := range entries[:max(0, len(entries)+1-a.Keep)] {
+		log = log[2+len(surplus):]
+	}
+	next := append(make([]byte, 0, len(log)+2+len(a.Entry)), log...)
+	return appendText(next, a.Entry), nil
+}
+
 func validateLogs(names []string) error {
 	if len(names) > MaxLogs {
 		return fmt.Errorf("%w: %d logs, want at most %d", ErrInvalid, len(names), MaxLogs)

@@ -125,6 +125,12 @@ func (s Settlement) Validate(by Knowledge) error {
 	return s.Output.validate()
 }
 
+// alone returns the settlement without what it tells the loop around the call.
+func (s Settlement) alone() Settlement {
+	s.Spend, s.Appends = Spend{}, nil
+	return s
+}
+
 // validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
 	if loop := s.optional() & (FieldSpend | FieldAppends); s.Key.Conversation == "" && loop != 0 {

@@ -11,8 +11,7 @@ import (
 )
 
 // A sheet is a tally or a log of a conversation. Its value is when it expires and
-// then what stands on it, up to the end: the numbers of a tally, or the entries of
-// a log, oldest first, each with its length in 2 bytes before it.
+// then what stands on it, up to the end: the numbers of a tally, or a log.
 const (
 	sheetTally = "t"
 	sheetLog   = "l"
@@ -130,33 +129,15 @@ func (t *txn) append(key dedupe.Key, appends []dedupe.Append, retention time.Dur
 		if err != nil {
 			return err
 		}
-		starts, err := entryStarts(body)
+		next, err := a.AppendTo(body)
 		if err != nil {
 			return err
 		}
-		from := 0
-		if surplus := len(starts) + 1 - a.Keep; surplus > 0 {
-			from = append(starts, len(body))[surplus]
-		}
-		next := append(make([]byte, 0, len(body)-from+2+len(a.Entry)), body[from:]...)
-		next = append(binary.BigEndian.AppendUint16(next, uint16(len(a.Entry))), a.Entry...)
 		if err := t.turn(name, next, retention); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// entryStarts returns where the entries of a log begin.
-func entryStarts(body []byte) (starts []int, err error) {
-	for at := 0; at < len(body); {
-		if len(body)-at < 2 || len(body)-at-2 < int(binary.BigEndian.Uint16(body[at:])) {
-			return nil, fmt.Errorf("%w: a log is cut short", dedupe.ErrCorrupt)
-		}
-		starts = append(starts, at)
-		at += 2 + int(binary.BigEndian.Uint16(body[at:]))
-	}
-	return starts, nil
 }
 
 // logs reads logs.
@@ -170,14 +151,8 @@ func (t *txn) logs(key dedupe.Key, names []string) (dedupe.Logs, error) {
 		if err != nil {
 			return nil, err
 		}
-		body = bytes.Clone(body)
-		starts, err := entryStarts(body)
-		if err != nil {
+		if logs[i], err = dedupe.DecodeLog(bytes.Clone(body)); err != nil {
 			return nil, err
-		}
-		for _, at := range starts {
-			end := at + 2 + int(binary.BigEndian.Uint16(body[at:]))
-			logs[i] = append(logs[i], body[at+2:end:end])
 		}
 	}
 	return logs, nil

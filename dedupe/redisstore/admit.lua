@@ -3,7 +3,7 @@
 -- retention, charges; with a draw its counter, tokens, most calls and tokens, most
 -- milliseconds.
 -- Returns {verdict, record, tally}, when won {verdict, epoch, started, lease end,
--- tally, entries of each log}, when exceeded {verdict, ceiling, tally}; the tally is
+-- tally, each log}, when exceeded {verdict, ceiling, tally}; the tally is
 -- missing without a draw.
 local WON, REPLAY, IN_FLIGHT, OUTCOME_UNKNOWN, MISMATCH, EXCEEDED = 1, 2, 3, 4, 5, 6
 local owner, tool, effect, fingerprint = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -24,7 +24,7 @@ local function won(epoch, from, leased)
   end
   local answer = {WON, epoch, from, leased, shown() or ''}
   for i = 2, #KEYS do
-    answer[#answer + 1] = redis.call('LRANGE', KEYS[i], 0, -1)
+    answer[#answer + 1] = read(KEYS[i])
   end
   return answer
 end

@@ -74,7 +74,7 @@ func decodeTally(reply any) (dedupe.Tally, error) {
 	return dedupe.Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: dedupe.Instant(n[3])}, nil
 }
 
-// decodeLogs reads the entries of as many logs as were asked for.
+// decodeLogs reads as many logs as were asked for.
 func decodeLogs(reply []any, names int) (dedupe.Logs, error) {
 	if len(reply) != names {
 		return nil, fmt.Errorf("redis answered with %d logs of %d", len(reply), names)
@@ -84,17 +84,12 @@ func decodeLogs(reply []any, names int) (dedupe.Logs, error) {
 	}
 	logs := make(dedupe.Logs, names)
 	for i, log := range reply {
-		entries, ok := log.([]any)
+		entries, ok := log.(string)
 		if !ok {
 			return nil, unexpected(log)
 		}
-		for _, e := range entries {
-			entry, ok := e.(string)
-			if !ok {
-				return nil, unexpected(e)
-			}
-			logs[i] = append(logs[i], []byte(entry))
-		}
+		// One that cannot be read stands in nobody's way, as in log.lua.
+		logs[i], _ = dedupe.DecodeLog([]byte(entries))
 	}
 	return logs, nil
 }

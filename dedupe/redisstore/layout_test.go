@@ -20,7 +20,7 @@ import (
 
 func charged(id string, effect tool.Effect) dedupe.Request {
 	req := request(id, effect)
-	req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1<<62 + 1}, {Counter: "\x00\xff", Amount: 1}}
+	req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: dedupe.MaxAmount}, {Counter: "\x00\xff", Amount: 1}}
 	return req
 }
 

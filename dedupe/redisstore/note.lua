@@ -1,7 +1,7 @@
 -- Takes down what a refused call leaves (Store.Note). KEYS: record, the logs to
 -- append to, the logs to read. ARGV: how long to keep them, how many to append to,
 -- the counter of a tally or nothing; an entry and how many to keep, for each.
--- Returns {now, record or nothing, tally or nothing, entries of each log}.
+-- Returns {now, record or nothing, tally or nothing, each log}.
 local appended = tonumber(ARGV[2])
 local shown = ''
 if ARGV[3] ~= '' then
@@ -17,6 +17,6 @@ if not stored or state == NOT_RUN or state == CLAIMED and was ~= NON_IDEMPOTENT 
 end
 local answer = {now, stored or '', shown}
 for i = 2 + appended, #KEYS do
-  answer[#answer + 1] = redis.call('LRANGE', KEYS[i], 0, -1)
+  answer[#answer + 1] = read(KEYS[i])
 end
 return answer

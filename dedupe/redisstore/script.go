@@ -34,7 +34,7 @@ var (
 	//go:embed tenure.lua
 	tenureSource string
 
-	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + admitSource)
+	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + logSource + admitSource)
 	settleScript  = newScript(recordSource + tallySource + logSource + settleSource)
 	renewScript   = newScript(recordSource + renewSource)
 	restoreScript = newScript(recordSource + tallySource + restoreSource)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,19 +22,30 @@ import (
 // is made of several files as in its script.go.
 func scriptHash(tb testing.TB, name string) string {
 	tb.Helper()
-	parts := []string{"record.lua", name}
-	if name == "admit.lua" {
-		parts = []string{"record.lua", "succeeds.lua", name}
-	}
-	hash := sha1.New()
-	for _, part := range parts {
-		text, err := os.ReadFile(filepath.Join(harness.Root(), "dedupe", "redisstore", part))
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(harness.Root(), "dedupe", "redisstore", name))
 		if err != nil {
 			tb.Fatal(err)
 		}
-		hash.Write(text)
+		return string(text)
 	}
-	return hex.EncodeToString(hash.Sum(nil))
+	source, files := read("script.go"), map[string]string{}
+	for _, embedded := range regexp.MustCompile(`//go:embed (\S+)\n\s+(\w+) string`).FindAllStringSubmatch(source, -1) {
+		files[embedded[2]] = embedded[1]
+	}
+	for _, script := range regexp.MustCompile(`newScript\((\w+(?: \+ \w+)*)\)`).FindAllStringSubmatch(source, -1) {
+		parts := strings.Split(script[1], " + ")
+		if files[parts[len(parts)-1]] != name {
+			continue
+		}
+		hash := sha1.New()
+		for _, part := range parts {
+			hash.Write([]byte(read(files[part])))
+		}
+		return hex.EncodeToString(hash.Sum(nil))
+	}
+	tb.Fatalf("there is no script of %s", name)
+	return ""
 }
 
 // losses loses replies of one script that grant what was asked for, after the
