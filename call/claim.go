@@ -63,7 +63,7 @@ func (c *call) answer(admission dedupe.Admission) *response {
 		return c.result().Refused(c.subject().Reused(admission.Record), 0)
 	case dedupe.InFlight:
 		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
-	case dedupe.Won:
+	case dedupe.Won, dedupe.Exceeded: // nothing is drawn yet
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))
 }

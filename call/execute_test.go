@@ -465,6 +465,10 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
 
+func (brokenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
+	return dedupe.Noted{}, errDown
+}
+
 func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error) {
 	return dedupe.Output{}, errDown
 }

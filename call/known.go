@@ -60,7 +60,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		return dedupe.Known{}, e.unlooked(c, refusal)
 	}
 	defer func() { leave() }()
-	known, err := e.Dedupe.Known(ctx, c.Key, func() bool {
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: c.Key}, func() bool {
 		leave() // who waits keeps nobody from looking
 		leave = func() {}
 		return c.seats.wait(e.Waiting)

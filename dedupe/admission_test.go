@@ -22,9 +22,9 @@ var errDown = errors.New("connection refused")
 // before they arrive (down), or after (deaf), and can be slow.
 type wire struct {
 	dedupe.Store
-	admits, settles, renews, restores atomic.Int32
-	down, deaf                        atomic.Bool
-	latency                           atomic.Int64 // time.Duration
+	admits, settles, renews, restores, notes atomic.Int32
+	down, deaf                               atomic.Bool
+	latency                                  atomic.Int64 // time.Duration
 }
 
 func (w *wire) pass(ctx context.Context, n *atomic.Int32) error {
@@ -57,6 +57,14 @@ func (w *wire) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVe
 	}
 	v, err := w.Store.Settle(ctx, s)
 	return v, w.answer(err)
+}
+
+func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+	if err := w.pass(ctx, &w.notes); err != nil {
+		return dedupe.Noted{}, err
+	}
+	noted, err := w.Store.Note(ctx, n)
+	return noted, w.answer(err)
 }
 
 func (w *wire) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {

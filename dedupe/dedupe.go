@@ -87,6 +87,12 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return d.courier.lookup(key, err)
 	}
+	return d.ofPredecessor(ctx, record)
+}
+
+// ofPredecessor returns a record as it is to be told: the lease of a claim of this
+// instance's earlier incarnation is out.
+func (d *Dedupe) ofPredecessor(ctx context.Context, record Record) (Record, error) {
 	if record.State == Claimed && succeeds(d.fence.owner(), record.Owner) && d.fence.confirmed(time.Now()) {
 		now, err := d.Now(ctx)
 		if err != nil {

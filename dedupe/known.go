@@ -12,15 +12,19 @@ type Known struct {
 	Record Record
 	// Journaled: the record waits in this process's journal.
 	Journaled bool
+	// Logs and Tally are those that the note asks for; not of a journaled call.
+	Logs  Logs
+	Tally Tally
 }
 
 // Known returns what is known of a call whose request is going to be refused: a
-// refusal must not deny what has happened. It changes nothing, and takes one
-// round trip unless the call is running: then it waits for its end, until ctx or
-// Options.MaxWait ends, as long as wait allows it. An error means that nothing
-// can be said.
-func (d *Dedupe) Known(ctx context.Context, key Key, wait func() bool) (Known, error) {
-	known, err := d.look(ctx, key)
+// refusal must not deny what has happened. Nothing is changed but the logs of the
+// note, when the refusal stands at the first look. It takes one round trip unless
+// the call is running: then it waits for its end, until ctx or Options.MaxWait ends,
+// as long as wait allows it. An error means that nothing can be said.
+func (d *Dedupe) Known(ctx context.Context, n Note, wait func() bool) (Known, error) {
+	key := n.Key
+	known, err := d.look(ctx, n)
 	if err != nil || known.Record.State != Claimed || !wait() {
 		return known, err
 	}
@@ -31,25 +35,37 @@ func (d *Dedupe) Known(ctx context.Context, key Key, wait func() bool) (Known, e
 		if err := d.life.wait(ctx, jittered(pause, until), hints); err != nil {
 			return known, closedOnly(err)
 		}
-		now, err := d.look(ctx, key)
+		now, err := d.look(ctx, Note{Key: key})
 		if err != nil && ctx.Err() != nil {
 			return known, nil // it was running, until there was no time left
 		}
 		if err != nil || now.Record.State != Claimed {
+			now.Logs, now.Tally = known.Logs, known.Tally
 			return now, err
 		}
-		known = now
+		known.Record = now.Record
 	}
 	return known, nil
 }
 
 // look asks the journal, which may know better, and then the store.
-func (d *Dedupe) look(ctx context.Context, key Key) (Known, error) {
+func (d *Dedupe) look(ctx context.Context, n Note) (Known, error) {
 	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(key); waits {
+		if entry, waits := d.options.Journal.Find(n.Key); waits {
 			return Known{Record: entry.Record(), Journaled: true}, nil
 		}
 	}
-	record, err := d.Lookup(ctx, key)
-	return Known{Record: record}, err
+	if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
+		record, err := d.Lookup(ctx, n.Key)
+		return Known{Record: record}, err
+	}
+	n.Retention = d.options.Retention
+	noted, err := d.store.Note(ctx, n)
+	d.courier.heard(err)
+	if err != nil {
+		record, err := d.courier.lookup(n.Key, err)
+		return Known{Record: record}, err
+	}
+	record, err := d.ofPredecessor(ctx, noted.Record)
+	return Known{Record: record, Logs: noted.Logs, Tally: noted.Tally}, err
 }

@@ -63,3 +63,49 @@ func TestWhatIsOnlyOfUseToTheLoopKeepsNothingFromBeingSettled(t *testing.T) {
 		})
 	}
 }
+
+// A ceiling is no answer to the next request for the same call: its own may be
+// higher.
+func TestACeilingIsNoAnswerToOthers(t *testing.T) {
+	carried(t, plenty, func(t *testing.T, w *wire, here *sidecar) {
+		call := refund(tool.NonIdempotent)
+		call.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 2}}
+		call.Draw = dedupe.Draw{Counter: "p-1", MaxCalls: 1}
+		if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Exceeded); a.Ceiling != dedupe.CallsCeiling {
+			t.Errorf("exceeded %v", a.Ceiling)
+		}
+		call.Draw.MaxCalls = 2
+		win(t, here.Dedupe, call)
+	})
+}
+
+// What is refused is noted once for a call that nobody knows, and answered from the
+// record where there is one.
+func TestARefusalIsNotedWithTheFirstLook(t *testing.T) {
+	carried(t, plenty, func(t *testing.T, w *wire, here *sidecar) {
+		call := refund(tool.NonIdempotent)
+		call.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 1}}
+		note := dedupe.Note{Key: call.Key, Counter: "p-1", Logs: []string{"guard"},
+			Appends: []dedupe.Append{{Log: "guard", Entry: []byte("invalid"), Keep: 9}}}
+		look := func(state dedupe.State, entries int) {
+			t.Helper()
+			known, err := here.Known(t.Context(), note, func() bool { return true })
+			if err != nil || known.Record.State != state || len(known.Logs[0]) != entries {
+				t.Errorf("got %v with %q, %v; want %v with %d entries", known.Record.State, known.Logs, err, state, entries)
+			}
+		}
+		look(dedupe.Absent, 1)
+		claim := win(t, here.Dedupe, call)
+		go func() {
+			time.Sleep(time.Second)
+			if _, err := claim.Settle(context.Background(), done("paid")); err != nil {
+				t.Error(err)
+			}
+		}()
+		look(dedupe.Done, 1)
+		w.down.Store(true)
+		if _, err := here.Known(t.Context(), note, func() bool { return true }); err == nil {
+			t.Error("a store that is down knows the call")
+		}
+	})
+}

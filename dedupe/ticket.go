@@ -173,6 +173,9 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 	case Replay, OutcomeUnknown, Mismatch:
 		t.land(landing{admission: &answer, content: contentOf(&t.request)})
 		return answer, nil, nil
+	case Exceeded:
+		t.land(landing{}) // the ceilings of this request are no answer to the next
+		return answer, nil, nil
 	}
 	return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))
 }
