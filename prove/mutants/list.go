@@ -14,6 +14,8 @@ const (
 	reopen       = "dedupe/embedded/open.go"
 	original     = "dedupe/embedded/original.go"
 	sealing      = "dedupe/seal.go"
+	charges      = "dedupe/charge.go"
+	tallies      = "dedupe/tally.go"
 	claim        = "dedupe/claim.go"
 	incarnation  = "dedupe/incarnation.go"
 	tenure       = "dedupe/tenure.go"
@@ -145,6 +147,13 @@ func stores() []Mutant {
 		one("seal.go: the result's checksum is not looked at", sealing, "!= ResultSum(result):", "!= ResultSum(result) && false:", sealedRecord),
 		short(one("memory: a record lives for the lease", memoryStore,
 			"s.put(req.Key, next, req.Retention, now)", "s.put(req.Key, next, req.Lease, now)", memoryHistories)),
+		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+add > d.MaxCalls", "t.Calls+add > d.MaxCalls+1", memoryTallies),
+		one("tally.go: a call that is taken over counts twice", tallies, "add(c.Counter, -c.Amount)", "add(c.Counter, 0)", memoryTallies),
+		one("charge.go: what did not run stays charged", charges, "if !r.charged() ||", "if next.State == NotRun || !r.charged() ||", memoryTallies),
+		one("charge.go: what is in doubt is given back", charges, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
+		one("embedded: a settlement moves no tally", operation, "t.move(s.Key, old.Moves(next), s.Retention)", "t.move(s.Key, old.Moves(next)[:0], s.Retention)", embeddedTallies),
+		one("embedded: a log takes an entry twice", operation, "return t.append(s.Key, s.Appends, s.Retention)",
+			"if err := t.append(s.Key, s.Appends, s.Retention); err != nil {\n\t\treturn err\n\t}\n\treturn t.append(s.Key, s.Appends, s.Retention)", embeddedTallies),
 		one("memory: the clock of a process that was held up", memoryStore,
 			"current.Admit(req, now)", "current.Admit(req, now.Add(-20*time.Millisecond))", memoryHistories),
 		one("embedded: a record lives for the lease", operation,

@@ -43,10 +43,14 @@ type Suite struct {
 // The suites that catch the mutants.
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
+	// sheets are the cases of the conformance suite about tallies and logs.
+	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|tallies|a_ceiling|logs|a_log)`)
 
 	memoryHistories    = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
 	redisHistories     = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
 	embeddedHistories  = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
+	memoryTallies      = Suite{"./dedupe/memory", "^TestConformance$", sheets}
+	embeddedTallies    = Suite{"./dedupe/embedded", "^TestConformance$", sheets}
 	callHistories      = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
