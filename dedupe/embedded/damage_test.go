@@ -31,6 +31,9 @@ func specimen(t *testing.T) (path string, known map[string]dedupe.Record, output
 		finished(t, s, fmt.Sprintf("done %d", i), strings.Repeat(fmt.Sprint(i), i))
 		claim(t, s, request(fmt.Sprintf("charge %d", i), tool.NonIdempotent))
 	}
+	for i := range specimenSize / 2 {
+		conversed(t, s, fmt.Sprint("conversation ", i), 24*time.Hour)
+	}
 	end := settlement("with output", "short")
 	end.Output = &dedupe.Output{Ref: "ref", Data: []byte(strings.Repeat("long ", 50_000)), TTL: 24 * time.Hour, Complete: true}
 	claim(t, s, request("with output", tool.ReadOnly))
@@ -61,6 +64,19 @@ func everything(t *testing.T, s *Store) map[string]dedupe.Record {
 		}
 	}
 	return known
+}
+
+// sameSheets reports what of the specimen's conversations is not as it was.
+func sameSheets(t *testing.T, s *Store) error {
+	t.Helper()
+	for i := range specimenSize / 2 {
+		name := fmt.Sprint("conversation ", i)
+		got := sheets(t, s, name)
+		if got.Tally.Calls != 1 || got.Tally.Estimated != 40 || len(got.Logs[0]) != 1 || string(got.Logs[0][0]) != strings.Repeat(name, 30) {
+			return fmt.Errorf("%s has %+v", name, got)
+		}
+	}
+	return nil
 }
 
 func keptOutput(t *testing.T, s *Store) dedupe.Output {
@@ -103,6 +119,9 @@ func TestDamageIsFound(t *testing.T) {
 		}
 		if diff := cmp.Diff(known, everything(t, s)); diff != "" {
 			t.Errorf("byte %d, bit %x went unnoticed: %s", at, bit, diff)
+		}
+		if err := sameSheets(t, s); err != nil {
+			t.Errorf("byte %d, bit %x went unnoticed: %v", at, bit, err)
 		}
 		if got := keptOutput(t, s); !bytes.Equal(got.Data, output.Data) || !got.Complete {
 			t.Errorf("byte %d, bit %x went unnoticed in the output", at, bit)
@@ -150,6 +169,9 @@ func TestTornPagesAreFound(t *testing.T) {
 			}
 			if diff := cmp.Diff(known, everything(t, s)); diff != "" {
 				t.Errorf("page %d %s went unnoticed: %s", id, name, diff)
+			}
+			if err := sameSheets(t, s); err != nil {
+				t.Errorf("page %d %s went unnoticed: %v", id, name, err)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)

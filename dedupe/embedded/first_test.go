@@ -80,6 +80,10 @@ func TestAFileOfTheFirstVersion(t *testing.T) {
 	if got, err := s.Lookup(t.Context(), late.Key); err != nil || string(got.Result) != "late" {
 		t.Errorf("after a restart: %+v, %v", got, err)
 	}
+	// It had no sheets.
+	if got := sheets(t, s, req.Key.Conversation); got.Tally.Calls != 1 {
+		t.Errorf("after a restart the tally is %+v", got.Tally)
+	}
 }
 
 func unpack(t *testing.T, from, to string) {

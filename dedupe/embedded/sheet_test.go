@@ -1,0 +1,82 @@
+package embedded
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// conversed is a call of a conversation that leaves a tally and a log behind.
+func conversed(t testing.TB, s *Store, conversation string, retention time.Duration) {
+	t.Helper()
+	req := request("looped", tool.NonIdempotent)
+	req.Key.Conversation, req.Retention = conversation, retention
+	req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
+	claim(t, s, req)
+	end := settlement("looped", "ok")
+	end.Key, end.Retention = req.Key, retention
+	end.Spend = dedupe.Spend{Counter: "prompt", Tokens: 40}
+	end.Appends = []dedupe.Append{{Log: "guard", Entry: []byte(strings.Repeat(conversation, 30)), Keep: 9}}
+	settle(t, s, end)
+}
+
+func sheets(t testing.TB, s *Store, conversation string) dedupe.Noted {
+	t.Helper()
+	key := request("nobody's", 0).Key
+	key.Conversation = conversation
+	noted, err := s.Note(t.Context(), dedupe.Note{Key: key, Logs: []string{"guard"}, Counter: "prompt", Retention: time.Hour})
+	if err != nil {
+		t.Fatalf("the sheets of %s: %v", conversation, err)
+	}
+	return noted
+}
+
+// sheetCounts are how many sheets the file has, and how many are to expire.
+func sheetCounts(t testing.TB, s *Store) (there, expiring int) {
+	t.Helper()
+	if _, err := s.view(func(t *txn) error {
+		there, expiring = t.sheets.Stats().KeyN, t.sheetExpiry.Stats().KeyN
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return there, expiring
+}
+
+func TestExpiredSheetsLeaveTheFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		for i := range 2 * sweepIdle {
+			conversed(t, s, fmt.Sprint(i), time.Hour)
+		}
+		conversed(t, s, "longer", 24*time.Hour)
+		time.Sleep(time.Hour / 2)
+		n := dedupe.Note{Key: request("noted", 0).Key, Appends: []dedupe.Append{{Log: "guard", Entry: []byte("x"), Keep: 9}}, Retention: time.Hour}
+		n.Key.Conversation = "0" // given more time
+		if _, err := s.Note(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour/2 + 2*sweepSlack)
+		synctest.Wait()
+		if there, expiring := sheetCounts(t, s); there != 3 || expiring != 3 {
+			t.Errorf("left: %d sheets, %d to expire; want the tally and the log that last longer, and the log that was given more time", there, expiring)
+		}
+		if got := sheets(t, s, "longer"); got.Tally.Calls != 1 || got.Tally.Estimated != 40 || len(got.Logs[0]) != 1 {
+			t.Errorf("the longer one has %+v", got)
+		}
+		if got := sheets(t, s, "0"); got.Tally != (dedupe.Tally{}) || len(got.Logs[0]) != 2 {
+			t.Errorf("the one that was given more time has %+v", got)
+		}
+		s = reopen(t, s)
+		if got := sheets(t, s, "1"); got.Tally != (dedupe.Tally{}) || got.Logs[0] != nil {
+			t.Errorf("a conversation that is forgotten has %+v", got)
+		}
+	})
+}
