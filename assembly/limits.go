@@ -10,7 +10,10 @@ func profiles(cfg *config.Config) catalog.Profiles {
 	all := catalog.Profiles{Default: cfg.DefaultProfile, ByName: make(map[string]catalog.Profile)}
 	for _, name := range cfg.ProfileNames() {
 		if p, ok := cfg.Profile(name); ok {
-			all.ByName[name] = catalog.Profile{Name: name, Tools: p.Tools}
+			all.ByName[name] = catalog.Profile{
+				Name: name, Tools: p.Tools,
+				MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
+			}
 		}
 	}
 	return all

@@ -38,6 +38,7 @@ type call struct {
 	start    time.Time
 	snapshot *catalog.Snapshot
 	route    *catalog.Route // nil when there is no such tool
+	purse    purse          // from resolve
 
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
 	seats  seats          // from seat

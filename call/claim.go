@@ -24,6 +24,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
+	c.draw(&req)
 	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
@@ -32,6 +33,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		if err != nil {
 			return e.withoutStore(ctx, c, err)
 		}
+		c.purse.learn(admission.Tally)
 		if c.claim = claim; claim != nil {
 			return nil
 		}
@@ -63,7 +65,9 @@ func (c *call) answer(admission dedupe.Admission) *response {
 		return c.result().Refused(c.subject().Reused(admission.Record), 0)
 	case dedupe.InFlight:
 		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
-	case dedupe.Won, dedupe.Exceeded: // nothing is drawn yet
+	case dedupe.Exceeded:
+		return c.exceeded(admission.Ceiling)
+	case dedupe.Won:
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))
 }

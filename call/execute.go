@@ -43,6 +43,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		if p := recover(); p != nil {
 			res = e.afterBug(caller, c, p)
 		}
+		if left := c.purse.left(); left != nil {
+			res.Budget = left
+		}
 		e.tell(caller, c, res)
 	}()
 	defer c.leave()
@@ -82,6 +85,9 @@ func (c *call) resolve(ctx context.Context) *response {
 	profile, ok := c.profile()
 	if !ok {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
+	}
+	if refused := c.count(profile); refused != nil {
+		return refused
 	}
 	if c.route == nil {
 		if awaited := c.snapshot.MayHave(c.Tool); len(awaited) > 0 && profile.Allows(c.Tool) {

@@ -99,6 +99,8 @@ func impossible(req *sidecallv1.ExecuteToolRequest) *tool.Error {
 		why = explain.TooManyLabels(len(req.GetLabels()), maxLabels)
 	case req.GetMaxOutputChars() < 0:
 		why = explain.Negative("max_output_chars", fmt.Sprint(req.GetMaxOutputChars()))
+	case req.GetTokensUsed() < 0:
+		why = explain.Negative("tokens_used", fmt.Sprint(req.GetTokensUsed()))
 	case timeout != nil && (timeout.CheckValid() != nil || timeout.AsDuration() < 0):
 		why = explain.Negative("timeout", fmt.Sprintf("%d s %d ns", timeout.GetSeconds(), timeout.GetNanos()))
 	default:

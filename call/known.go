@@ -60,7 +60,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		return dedupe.Known{}, e.unlooked(c, refusal)
 	}
 	defer func() { leave() }()
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: c.Key}, func() bool {
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: c.Key, Counter: c.purse.counter}, func() bool {
 		leave() // who waits keeps nobody from looking
 		leave = func() {}
 		return c.seats.wait(e.Waiting)
@@ -73,6 +73,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		}
 		return known, e.unlooked(c, refusal)
 	}
+	c.purse.learn(known.Tally)
 	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
 		return known, c.unlessRepeatable(known.Record, refusal(known.Record.State))
 	}

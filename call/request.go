@@ -32,7 +32,10 @@ type Request struct {
 	// 0 does not.
 	Timeout        time.Duration
 	MaxOutputChars int
-	Labels         map[string]string
+	// TokensUsed are the tokens that the loop has used in this prompt; 0 says
+	// nothing.
+	TokensUsed int64
+	Labels     map[string]string
 	// Load is what the request holds of Parts.Bytes; nil for nothing.
 	Load *limit.Load
 }
@@ -52,6 +55,7 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 		ValidateOnly:   req.GetValidateOnly(),
 		Timeout:        req.GetTimeout().AsDuration(),
 		MaxOutputChars: int(req.GetMaxOutputChars()),
+		TokensUsed:     req.GetTokensUsed(),
 		Labels:         req.GetLabels(),
 	}
 	if r.Impossible != nil { // perhaps for one of them

@@ -23,7 +23,8 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	if c.claim == nil {
 		return end.response
 	}
-	end.response.Recorded = true
+	spend := c.spend(&end)
+	end.response.Recorded, end.response.Budget = true, c.purse.left()
 	encoded, err := proto.Marshal(end.response)
 	if err != nil {
 		// Unreachable while every string in a response is valid UTF-8; then the
@@ -38,6 +39,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Attempts: c.tried.sent,
 		Result:   encoded,
 		Output:   end.output,
+		Spend:    spend,
 	})
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || encoded == nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/sidecall/sidecall/output"
 )
@@ -13,6 +14,9 @@ type Profile struct {
 	Name string
 	// Tools are glob patterns (* and ?) of tool names.
 	Tools []string
+	// MaxCalls, MaxTokens and MaxDuration are what a prompt may use; 0 is no limit.
+	MaxCalls, MaxTokens int64
+	MaxDuration         time.Duration
 }
 
 // Allows reports whether the profile may call the tool. read_output it always

@@ -8,9 +8,9 @@ import (
 // Profile is a set of tools and limits that a request can name. A limit of 0
 // is no limit.
 type Profile struct {
-	MaxToolCalls   int           `yaml:"max_tool_calls" doc:"Tool calls per prompt; 0 for no limit." min:"0" max:"1000000000" later:"true"`
-	MaxTokens      int64         `yaml:"max_tokens" doc:"Tokens per prompt; 0 for no limit." min:"0" max:"1000000000000" later:"true"`
-	MaxDuration    time.Duration `yaml:"max_duration" doc:"Time per prompt; 0s for no limit." min:"0s" max:"8760h" later:"true"`
+	MaxToolCalls   int           `yaml:"max_tool_calls" doc:"Tool calls per prompt; 0 for no limit." min:"0" max:"1000000000"`
+	MaxTokens      int64         `yaml:"max_tokens" doc:"Tokens per prompt; 0 for no limit." min:"0" max:"1000000000000"`
+	MaxDuration    time.Duration `yaml:"max_duration" doc:"Time per prompt; 0s for no limit." min:"0s" max:"8760h"`
 	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called. read_output always may." default:"*" format:"glob"`
 	AllowSensitive bool          `yaml:"allow_sensitive" doc:"Sensitive tools may be called after untrusted output too." later:"true"`
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,6 +126,16 @@ func (s *Sidecar) Limit(change func(*catalog.Limits)) {
 	limits := before.Limits
 	change(&limits)
 	s.Generation = catalog.NewGeneration(before.Profiles, limits)
+	s.Generation.Set(catalog.ConfigSource, before.Routes(before.Profiles.ByName["all"]))
+	s.Catalog.Swap(s.Generation)
+}
+
+// Profile declares a profile.
+func (s *Sidecar) Profile(p catalog.Profile) {
+	before := s.Catalog.Snapshot()
+	profiles := catalog.Profiles{Default: before.Profiles.Default, ByName: maps.Clone(before.Profiles.ByName)}
+	profiles.ByName[p.Name] = p
+	s.Generation = catalog.NewGeneration(profiles, before.Limits)
 	s.Generation.Set(catalog.ConfigSource, before.Routes(before.Profiles.ByName["all"]))
 	s.Catalog.Swap(s.Generation)
 }

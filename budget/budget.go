@@ -1,0 +1,53 @@
+// Package budget has the rules of a prompt's budget: what a call draws from it,
+// what an output costs, what is left. What was used is counted by the store, in the
+// step that claims a call; see dedupe.Tally.
+package budget
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// Limits are what a prompt may use; 0 is no limit.
+type Limits struct {
+	Calls, Tokens int64
+	// Duration is how long after its first call it may make calls.
+	Duration time.Duration
+}
+
+// None reports that nothing is limited, and so nothing is counted.
+func (l Limits) None() bool { return l == Limits{} }
+
+// Counter is the name of the tally that a prompt is counted by within its
+// conversation; without a name the whole conversation is one prompt.
+func Counter(prompt string) string {
+	switch {
+	case prompt == "":
+		return "."
+	case len(prompt) < dedupe.MaxCounterBytes:
+		return ":" + prompt
+	default: // an id may be longer than a counter's name
+		sum := sha256.Sum256([]byte(prompt))
+		return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+}
+
+// Draw is what a call asks of its prompt's budget. reported are the tokens that
+// the loop says it has used so far; 0 says nothing.
+func (l Limits) Draw(prompt string, reported int64) dedupe.Draw {
+	return dedupe.Draw{
+		Counter: Counter(prompt), Tokens: min(reported, dedupe.MaxTokens),
+		MaxCalls: l.Calls, MaxTokens: l.Tokens, MaxAge: l.Duration,
+	}
+}
+
+// charsPerToken is how many characters a token has on average, in the tokenizers of
+// the large providers and in English.
+const charsPerToken = 4
+
+// Estimate is how many tokens a text costs the loop, roughly: it counts until the
+// loop reports what it has used.
+func Estimate(chars int) int64 { return (int64(chars) + charsPerToken - 1) / charsPerToken }

@@ -1,0 +1,97 @@
+package call
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/budget"
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// purse is the budget of the call's prompt, as far as the call has to do with it.
+// The zero value is that of a call that is not counted.
+type purse struct {
+	limits  budget.Limits
+	counter string
+	// tally is what the prompt had used when the store was asked last; known says
+	// that it was.
+	tally dedupe.Tally
+	known bool
+}
+
+// counted reports that the prompt has a budget.
+func (p *purse) counted() bool { return p.counter != "" }
+
+// count says by which tally the call is counted; it refuses a prompt that cannot be.
+func (c *call) count(profile catalog.Profile) *response {
+	limits := budget.Limits{Calls: profile.MaxCalls, Tokens: profile.MaxTokens, Duration: profile.MaxDuration}
+	switch {
+	case limits.None():
+	case c.Key.Conversation != "":
+		c.purse = purse{limits: limits, counter: budget.Counter(c.Prompt)}
+	case c.Prompt != "":
+		return c.result().Refused(explain.Adrift(c.Prompt), 0)
+	}
+	return nil
+}
+
+// draw asks for the call's part of the budget, together with its claim.
+func (c *call) draw(req *dedupe.Request) {
+	if c.purse.counted() {
+		req.Draw = c.purse.limits.Draw(c.Prompt, c.TokensUsed)
+		req.Charges = []dedupe.Charge{{Counter: c.purse.counter, Amount: 1}}
+	}
+}
+
+// learn takes down what the store says of the budget.
+func (p *purse) learn(tally dedupe.Tally) {
+	if p.counted() && tally != (dedupe.Tally{}) {
+		p.tally, p.known = tally, true
+	}
+}
+
+// exceeded refuses a call for which the budget has no room.
+func (c *call) exceeded(ceiling dedupe.Ceiling) *response {
+	if ceiling == dedupe.TokensShrank {
+		return c.result().Refused(explain.Shrank(c.TokensUsed, c.purse.tally.Reported), 0)
+	}
+	return c.result().Failed(explain.BudgetExceeded(ceiling, c.purse.limits, c.purse.tally), tool.Failure{})
+}
+
+// spend is what an ended call adds to the tokens of its prompt: what it says, when
+// it says what was done. It takes it down as well.
+func (c *call) spend(end *ending) (spend dedupe.Spend) {
+	if !c.purse.counted() {
+		return dedupe.Spend{}
+	}
+	if end.state == dedupe.NotRun {
+		c.purse.tally.Calls = max(0, c.purse.tally.Calls-1) // it is given back
+		return dedupe.Spend{}
+	}
+	tokens := budget.Estimate(utf8.RuneCountInString(end.response.GetContent()))
+	if tokens == 0 {
+		return dedupe.Spend{}
+	}
+	c.purse.tally.Estimated += tokens
+	return dedupe.Spend{Counter: c.purse.counter, Tokens: tokens}
+}
+
+// left is what stands in the response; nil when nothing is counted, or known.
+func (p *purse) left() *sidecallv1.Budget {
+	if !p.known {
+		return nil
+	}
+	left := &sidecallv1.Budget{
+		ToolCallsUsed: p.tally.Calls, ToolCallsLimit: p.limits.Calls,
+		TokensUsed: p.tally.Tokens(), TokensLimit: p.limits.Tokens,
+	}
+	if p.limits.Duration > 0 && !p.tally.StartedAt.IsZero() {
+		left.Deadline = timestamppb.New(p.tally.StartedAt.Add(p.limits.Duration))
+	}
+	return left
+}
