@@ -191,6 +191,8 @@ func (b *bench) config(name, addr, upstream, store string) (string, error) {
 admin: %s
 store:
   %s
+profiles: # counted, and never used up
+  interactive: {max_tool_calls: 1000000000, max_tokens: 1000000000000, max_duration: 8760h}
 backends:
   shop:
     http: {base_url: "http://%s", allow_private: true}

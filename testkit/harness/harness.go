@@ -122,6 +122,10 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 		// say of conversations. What a sidecar requires otherwise has tests of its own.
 		config = "identity: {require: []}\n" + config
 	}
+	if !strings.Contains(config, "profile") {
+		// Most tests make as many calls as they like; budgets have tests of their own.
+		config = "default_profile: code\n" + config
+	}
 	if !strings.Contains(config, "operator:") {
 		config = "operator: " + s.Operator + "\n" + config
 	}
