@@ -341,7 +341,9 @@ func TestFewLostRequestsAreTriedFirst(t *testing.T) {
 		r.State, r.Finished, r.Lease, r.Result = dedupe.Done, ms(1001), 0, "ok"
 		for n := range 12 {
 			s.admit(fmt.Sprint("lost", n), repeat, 2*time.Millisecond, 0, Record{})
-			s.last(func(o *Operation) { o.Call, o.Return, o.Client, o.Heard, o.Retention = ms(1002), Never, 100+n, false, kept })
+			s.last(func(o *Operation) {
+				o.Call, o.Return, o.Client, o.Heard, o.Retention = ms(1002), Never, 100+n, false, kept
+			})
 		}
 		for n := range 40 {
 			s.admit(fmt.Sprint("replay", n), repeat, 2*time.Millisecond, dedupe.Replay, r)
