@@ -160,8 +160,24 @@ func (d *database) lock() error {
 	return nil
 }
 
-// openBolt opens a file that exists. Whatever the engine chokes on is damage.
+// openBolt opens a file that exists. Whatever the engine chokes on is damage; it then
+// leaves the file open, and locked, which nobody would ever let go of.
 func openBolt(path string, options bbolt.Options) (db *bbolt.DB, err error) {
+	var file *os.File
+	open := options.OpenFile
+	if open == nil {
+		open = os.OpenFile
+	}
+	options.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := open(name, flag, mode)
+		file = f
+		return f, err
+	}
+	defer func() {
+		if db == nil && file != nil && errors.Is(err, dedupe.ErrCorrupt) {
+			_ = file.Close() // the engine may have done so
+		}
+	}()
 	defer damaged(&err)
 	db, err = bbolt.Open(path, 0o600, &options)
 	var system syscall.Errno
