@@ -64,6 +64,11 @@ type GRPC struct {
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, maxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
+	if options.Bytes != nil {
+		codec := newTextCodec()
+		codec.unread = &backlog{most: options.Bytes.Max() / 2}
+		g.codec, g.intake.unread = codec, codec.unread
+	}
 	g.intake.maxBatch = func() int { return executor.Catalog.Snapshot().Limits.MaxBatch }
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g

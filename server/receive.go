@@ -43,6 +43,7 @@ type intake struct {
 	receivers chan struct{}
 	// maxBatch is how many calls a batch may have; nil is without a bound.
 	maxBatch func() int
+	unread   *backlog
 }
 
 func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
@@ -69,6 +70,9 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 				stream, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
 				if !ok || in.bytes == nil {
 					return method.Handler(srv, ctx, decode, interceptor)
+				}
+				if err := in.unread.refuse(); err != nil {
+					return nil, err
 				}
 				data, load, err := in.receive(ctx, stream)
 				if err != nil {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
+	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
@@ -259,5 +263,73 @@ func TestMetadataIsBounded(t *testing.T) {
 	}
 	if err := with(1 << 20); err == nil {
 		t.Error("a megabyte was taken")
+	}
+}
+
+// Agents that do not read what they asked for held 700 MB with 200 replays. Beyond
+// the bound nothing more is begun, whoever asks; what is read, or was to go over a
+// connection that has broken, is given back.
+func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, lazy testClient, streams []grpc.ClientStream){
+		"they are read": func(t *testing.T, _ testClient, streams []grpc.ClientStream) {
+			for _, stream := range streams {
+				if err := stream.RecvMsg(new(sidecallv1.ExecuteToolResponse)); err != nil && status.Code(err) != codes.ResourceExhausted {
+					t.Error(err)
+				}
+			}
+		},
+		"the connection breaks": func(t *testing.T, lazy testClient, _ []grpc.ClientStream) {
+			if err := lazy.conn.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Repeat("x", 1<<20)
+			s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers(text), func(r *catalog.Route) {
+				r.Tool.Policy.MaxOutputChars = 2 << 20
+			}))
+			s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(16 << 20) })
+			g := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 1000, Bytes: s.Bytes})
+			addr := serve(t, g.Agents())
+			lazy, other := dialTo(t, addr, grpc.WithInitialWindowSize(65535)), dialTo(t, addr) // the one takes no more before it reads
+			again := func() (*sidecallv1.ExecuteToolResponse, error) {
+				return other.ExecuteTool(t.Context(), calltest.Request("toolu_1", "act"))
+			}
+			if res, err := again(); err != nil || len(res.GetContent()) != len(text) {
+				t.Fatal(err)
+			}
+			var streams []grpc.ClientStream
+			for range 40 {
+				stream, err := lazy.conn.NewStream(t.Context(), &grpc.StreamDesc{}, sidecallv1.ToolService_ExecuteTool_FullMethodName)
+				if err == nil {
+					err = errors.Join(stream.SendMsg(calltest.Request("toolu_1", "act")), stream.CloseSend())
+				}
+				if err == nil {
+					_, err = stream.Header() // then its response is with gRPC, or refused
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				streams = append(streams, stream)
+			}
+			held := g.intake.unread.held.Load
+			if most := s.Bytes.Max()/2 + 2<<20; held() > most || held() < s.Bytes.Max()/4 {
+				t.Errorf("responses of %d bytes are held, want at most %d", held(), most)
+			}
+			if _, err := again(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "wait to be read") {
+				t.Errorf("one more: %v", err)
+			}
+			end(t, lazy, streams)
+			for held() != 0 {
+				if t.Context().Err() != nil {
+					t.Fatalf("%d bytes are held by nobody", held())
+				}
+				runtime.GC() // which is what gives back what gRPC left behind
+			}
+			if res, err := again(); err != nil || len(res.GetContent()) != len(text) {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
 	}
 }

@@ -152,23 +152,35 @@ type testClient struct {
 
 func dialWith(t *testing.T, s *calltest.Sidecar, options GRPCOptions) testClient {
 	t.Helper()
+	return dialTo(t, serve(t, NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), options).Agents()))
+}
+
+// serve runs a server until the end of the test and returns its address.
+func serve(t *testing.T, front *grpc.Server) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), options).Agents()
 	served := make(chan error, 1)
 	go func() { served <- front.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	t.Cleanup(func() {
+		front.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+func dialTo(t *testing.T, addr string, options ...grpc.DialOption) testClient {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		front.Stop()
-		if err := <-served; err != nil {
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // a test may have closed it
 			t.Error(err)
 		}
 	})

@@ -16,10 +16,23 @@ import (
 // themselves those end in gRPC's INTERNAL, which names no call, and a batch with
 // one of them has no result at all; here they come through as they are, and are
 // refused where calls are. What is valid is read once, and by nothing else.
-type textCodec struct{ encoding.CodecV2 }
+type textCodec struct {
+	encoding.CodecV2
+
+	unread *backlog
+}
 
 // newTextCodec returns the codec of a sidecar's requests and responses.
-func newTextCodec() encoding.CodecV2 { return textCodec{encoding.GetCodecV2("proto")} }
+func newTextCodec() textCodec { return textCodec{CodecV2: encoding.GetCodecV2("proto")} }
+
+// Marshal writes a message.
+func (c textCodec) Marshal(v any) (mem.BufferSlice, error) {
+	encoded, err := c.CodecV2.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.unread.count(encoded), nil
+}
 
 // Unmarshal reads a message.
 func (c textCodec) Unmarshal(data mem.BufferSlice, v any) error {
