@@ -46,7 +46,7 @@ func (r Record) Refund(next Record) []Charge {
 // charged reports whether the charges of a record stand.
 func (r Record) charged() bool { return r.State == Claimed || r.State == Done || r.State == Unknown }
 
-func validateCharges(charges []Charge) error {
+func validateCharges(charges []Charge, most int64) error {
 	if len(charges) > MaxCharges {
 		return fmt.Errorf("%w: %d charges, want at most %d", ErrInvalid, len(charges), MaxCharges)
 	}
@@ -54,8 +54,8 @@ func validateCharges(charges []Charge) error {
 		switch {
 		case c.Counter == "" || len(c.Counter) > MaxCounterBytes:
 			return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(c.Counter), MaxCounterBytes)
-		case c.Amount < 1 || c.Amount > MaxAmount:
-			return fmt.Errorf("%w: a charge of %d to %q, want 1 to %d", ErrInvalid, c.Amount, c.Counter, MaxAmount)
+		case c.Amount < 1 || c.Amount > most:
+			return fmt.Errorf("%w: a charge of %d to %q, want 1 to %d", ErrInvalid, c.Amount, c.Counter, most)
 		case slices.ContainsFunc(charges[:i], func(other Charge) bool { return other.Counter == c.Counter }):
 			return fmt.Errorf("%w: %q is charged twice", ErrInvalid, c.Counter)
 		}

@@ -146,7 +146,7 @@ func (s *Stored) Verify() error {
 	case s.Retention < time.Millisecond:
 		return fmt.Errorf("%w: a record that is kept for %v", ErrCorrupt, s.Retention)
 	}
-	if err := validateCharges(s.Charges); err != nil {
+	if err := validateCharges(s.Charges, math.MaxInt64); err != nil {
 		return fmt.Errorf("%w: %v", ErrCorrupt, err) //nolint:errorlint // it was no request that was invalid
 	}
 	return nil

@@ -1,6 +1,9 @@
 package dedupe
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Bounds of logs.
 const (
@@ -40,7 +43,7 @@ func DecodeLog(b []byte) (entries [][]byte, err error) {
 		if r.short {
 			return entries, fmt.Errorf("%w: a log is cut short", ErrCorrupt)
 		}
-		entries = append(entries, entry[:len(entry):len(entry)])
+		entries = append(entries, slices.Clip(entry))
 	}
 	return entries, nil
 }

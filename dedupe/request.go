@@ -120,7 +120,7 @@ func (r Request) Validate(by Knowledge) error {
 	if err := r.validateLoop(); err != nil {
 		return err
 	}
-	return validateCharges(r.Charges)
+	return validateCharges(r.Charges, MaxAmount)
 }
 
 // validateLoop looks at what belongs to a conversation.

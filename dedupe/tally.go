@@ -54,7 +54,7 @@ const (
 	TokensShrank
 )
 
-var ceilingNames = [...]string{
+var ceilingNames = [...]string{ //nolint:gosec // tokens of a language model, no credentials
 	NoCeiling:     "none",
 	CallsCeiling:  "calls",
 	TokensCeiling: "tokens",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,17 +224,27 @@ func wantHonest(t *testing.T, s *schema.Schema, sent map[string]any, suggested s
 	if len(had) != len(has) {
 		t.Errorf("%d values were sent, %d are suggested: %v, %s", len(had), len(has), sent, suggested)
 	}
+	// What was sent as it is first: a 1 must not stand for a 10.
+	var meant []string
 	for _, v := range has {
-		found := false
-		for i, w := range had {
-			if v == w || tool.EditDistance([]rune(plain(v)), []rune(plain(w))) <= 1 {
-				had[i], found = "\x00", true
-				break
-			}
+		if i := slices.Index(had, v); i >= 0 {
+			had = slices.Delete(had, i, i+1)
+		} else {
+			meant = append(meant, v)
 		}
-		if !found {
+	}
+	for _, v := range meant {
+		i := slices.IndexFunc(had, func(w string) bool { return plain(v) == plain(w) })
+		if i < 0 {
+			i = slices.IndexFunc(had, func(w string) bool {
+				return tool.EditDistance([]rune(plain(v)), []rune(plain(w))) <= 1
+			})
+		}
+		if i < 0 {
 			t.Errorf("%q was not sent: %v, %s", v, sent, suggested)
+			continue
 		}
+		had = slices.Delete(had, i, i+1)
 	}
 }
 

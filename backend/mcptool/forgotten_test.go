@@ -70,11 +70,7 @@ func TestOnlyTheTransportsWordsProveThatTheSessionIsGone(t *testing.T) {
 			s := newSite(t, mcp.StreamableHTTPOptions{})
 			r := run(t, s.config(t))
 			r.up()
-			var old *session
-			waitFor(t, "the session takes calls", func() bool { // it is told of before
-				old = r.state.Load().session
-				return old != nil
-			})
+			old := r.current()
 			s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
 				if !isCall(body) {
 					return false

@@ -195,7 +195,7 @@ func TestAForgottenSessionIsReplaced(t *testing.T) {
 			r := run(t, s.config(t))
 			r.up()
 			if old {
-				session := r.state.Load().session.client.ID()
+				session := r.current().client.ID()
 				s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
 					if req.Header.Get(sessionHeader) == session {
 						req.Header.Set(sessionHeader, "old")
@@ -204,7 +204,7 @@ func TestAForgottenSessionIsReplaced(t *testing.T) {
 				})
 			}
 			waitFor(t, "the session has worked for a while", func() bool {
-				return time.Since(r.state.Load().session.since) > 2*quick.RestartBase
+				return time.Since(r.current().since) > 2*quick.RestartBase
 			})
 			s.forget()
 			_, f := r.call("pay", `{}`)

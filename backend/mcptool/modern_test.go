@@ -32,7 +32,7 @@ func TestAServerThatKnowsOnlyTheNewestProtocol(t *testing.T) {
 	if tools := r.up(); len(tools) < 14 {
 		t.Errorf("only %d tools", len(tools))
 	}
-	if v := r.state.Load().session.client.InitializeResult().ProtocolVersion; v != newestProtocol {
+	if v := r.current().client.InitializeResult().ProtocolVersion; v != newestProtocol {
 		t.Errorf("the protocol is %s", v)
 	}
 	args := `{"n":9007199254740993}`

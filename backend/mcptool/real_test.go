@@ -105,7 +105,7 @@ func TestRealFilesystemKilledAgainAndAgain(t *testing.T) {
 	server, err := mcpservers.Filesystem(dir)
 	r, _ := start(t, server, err)
 	for i := range 3 {
-		conn := r.state.Load().session.conn
+		conn := r.current().conn
 		if err := syscall.Kill(conn.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestRealSQLite(t *testing.T) {
 	for i := range 3 {
 		r.want("write_query", args("query", fmt.Sprintf("INSERT INTO payments (cents) VALUES (%d)", 100*i)))
 	}
-	conn := r.state.Load().session.conn
+	conn := r.current().conn
 	if err := syscall.Kill(conn.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func newLedger(t *testing.T) ledger {
 }
 
 // waitFor waits until something is so.
-func waitFor(t *testing.T, what string, so func() bool) {
+func waitFor(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -321,6 +321,16 @@ func (r *running) up() []backend.Discovered {
 			return u.tools
 		}
 	}
+}
+
+// current is the session that takes calls, of whose tools is told before.
+func (r *running) current() (now *session) {
+	r.t.Helper()
+	waitFor(r.t, "a session takes calls", func() bool {
+		now = r.state.Load().session
+		return now != nil
+	})
+	return now
 }
 
 // down waits until the backend says that it is down, and returns why.

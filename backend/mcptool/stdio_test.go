@@ -409,7 +409,7 @@ func TestAHugeResultCostsOnlyItsOwnCall(t *testing.T) {
 func TestCloseEndsAProcessThatIgnoresEverything(t *testing.T) {
 	r := run(t, stdio(t, "stubborn", newLedger(t)))
 	r.up()
-	conn := r.state.Load().session.conn
+	conn := r.current().conn
 	if err := r.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

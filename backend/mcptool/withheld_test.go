@@ -26,7 +26,7 @@ func (r *right) Held() bool { return !r.lost.Load() }
 func TestTheRightToSendIsAskedBeforeTheFirstByte(t *testing.T) {
 	check := func(t *testing.T, r *running, l ledger) {
 		t.Helper()
-		session := r.state.Load().session
+		session := r.current()
 		held, lost := new(right), new(right)
 		lost.lost.Store(true)
 		for i := range 4 {

@@ -159,7 +159,7 @@ func TestBytesOfTheVersionBefore(t *testing.T) {
 			StartedAt: dedupe.Instant(0x1a205566daa), FinishedAt: dedupe.Instant(0x1a205566daa), Result: []byte("paid"),
 		},
 		"03020000000000030000000000000001000001a2060f0841000001a2060f084200000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000a6f776e6572206f6620780006726566756e64001c000670726f6d70744000000000000001000200ff000000000000000170616964": {
-			State: dedupe.Done, Attempts: 3, Epoch: 1, Owner: "owner of x", Tool: "refund", Fingerprint: [32]byte{7}, Charges: charged("x", 0).Charges,
+			State: dedupe.Done, Attempts: 3, Epoch: 1, Owner: "owner of x", Tool: "refund", Fingerprint: [32]byte{7}, Charges: []dedupe.Charge{{Counter: "prompt", Amount: 1<<62 + 1}, {Counter: "\x00\xff", Amount: 1}},
 			StartedAt: dedupe.Instant(0x1a2060f0841), FinishedAt: dedupe.Instant(0x1a2060f0842), Result: []byte("paid"),
 		},
 	} {

@@ -99,12 +99,15 @@ func callsCeiling(s *suite) {
 	s.wantTally("without a ceiling", s.tally("p-1"), dedupe.Tally{Calls: 4})
 }
 
-// givenBackToTallies: every transition of the table in ADR 3.
+// charged compares the calls of p-1.
+func (s *suite) charged(when string, calls int64) {
+	s.Helper()
+	s.wantTally(when, s.tally("p-1"), dedupe.Tally{Calls: calls})
+}
+
+// givenBackToTallies: what its owner and those who resolve it say of a call.
 func givenBackToTallies(s *suite) {
-	want := func(when string, calls int64) {
-		s.Helper()
-		s.wantTally(when, s.tally("p-1"), dedupe.Tally{Calls: calls})
-	}
+	want := s.charged
 	resolve := func(id string, state dedupe.State) {
 		s.Helper()
 		end := settlement(id, "alice", 1, state)
@@ -142,7 +145,15 @@ func givenBackToTallies(s *suite) {
 	s.settle(settlement("done", "alice", 1, dedupe.Unknown))
 	resolve("done", dedupe.Done)
 	want("resolved as done", 3)
+}
 
+// movedBetweenClaims: a call that changes hands is charged once, and again when it is
+// in doubt or restored.
+func movedBetweenClaims(s *suite) {
+	want := s.charged
+	for i := range 3 {
+		s.admit(drawn(fmt.Sprint("before ", i), dedupe.Draw{}))
+	}
 	taken := drawn("taken", dedupe.Draw{MaxCalls: 4})
 	taken.Effect, taken.Lease = tool.Keyed, s.lease
 	s.wantVerdict(s.admit(taken), dedupe.Won)
@@ -279,70 +290,86 @@ func crowdedCeiling(s *suite) {
 	}
 }
 
+// ledger is what the state machine says of a few calls of two prompts.
+type ledger struct {
+	*suite
+	random  *rand.Rand
+	now     time.Time
+	records map[string]dedupe.Record
+	tallies map[string]dedupe.Tally
+}
+
 // tallyModel does many things at random to a few calls of two prompts, and compares
 // the tallies with what the state machine says.
 func tallyModel(s *suite) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
-	records, tallies := map[string]dedupe.Record{}, map[string]dedupe.Tally{}
-	now := time.Now()
-	move := func(before, after dedupe.Record) {
-		for _, m := range before.Moves(after) {
-			if t, found := tallies[m.Counter]; found || m.Calls > 0 {
-				tallies[m.Counter] = t.Add(m.Calls, now)
-			}
-		}
-	}
+	l := ledger{s, rand.New(rand.NewPCG(1, 2)), time.Now(), map[string]dedupe.Record{}, map[string]dedupe.Tally{}}
 	for step := range 1000 {
-		id, owner, prompt := fmt.Sprint(random.IntN(12)), fmt.Sprint("owner ", random.IntN(3)), fmt.Sprint("p-", random.IntN(2))
-		before := records[id]
-		if random.IntN(2) == 0 {
-			req := request(id, owner, []tool.Effect{tool.NonIdempotent, tool.Keyed}[random.IntN(2)], long)
-			req.Charges = []dedupe.Charge{{Counter: prompt, Amount: 1 + random.Int64N(3)}}
-			req.Draw = dedupe.Draw{Counter: prompt, MaxCalls: 12, Tokens: max(0, random.Int64N(int64(step)+20)-10), MaxTokens: 2000}
-			next, verdict, _ := before.Admit(req, now)
-			t, exceeded := before.Bill(&req, next, verdict, tallies[prompt], now)
-			want := dedupe.Admission{Verdict: verdict}
-			if exceeded != nil {
-				want, next = *exceeded, before
-			} else {
-				if t != (dedupe.Tally{}) {
-					tallies[prompt] = t
-				}
-				move(before, next)
-				want.Tally = tallies[prompt]
-			}
-			records[id] = next
-			got := s.admit(req)
-			if got.Verdict != want.Verdict || got.Ceiling != want.Ceiling {
-				s.Fatalf("step %d, %q asked for: got %v %v, want %v %v", step, id, got.Verdict, got.Ceiling, want.Verdict, want.Ceiling)
-			}
-			s.wantTally(fmt.Sprintf("step %d, %q asked for: %v", step, id, got.Verdict), got.Tally, want.Tally)
+		id, owner, prompt := fmt.Sprint(l.random.IntN(12)), fmt.Sprint("owner ", l.random.IntN(3)), fmt.Sprint("p-", l.random.IntN(2))
+		if l.records[id].Epoch == 0 || l.random.IntN(2) == 0 {
+			l.ask(step, id, owner, prompt)
 		} else {
-			end := settlement(id, owner, before.Epoch, []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.NotRun, dedupe.Unknown}[random.IntN(4)])
-			if before.Epoch == 0 {
-				continue
-			}
-			end.Resolves = end.State != dedupe.Unknown && random.IntN(3) == 0
-			end.Spend = dedupe.Spend{Counter: prompt, Tokens: 1 + random.Int64N(5)}
-			next, verdict, changed := before.Settle(end, now)
-			if changed {
-				move(before, next)
-				if t, found := tallies[prompt]; found {
-					tallies[prompt] = t.Spend(end.Spend.Tokens)
-				}
-			}
-			records[id] = next
-			if got := s.settle(end); got != verdict {
-				s.Fatalf("step %d, %q settled: got %v, want %v", step, id, got, verdict)
-			}
+			l.end(step, id, owner, prompt)
 		}
 	}
 	for _, prompt := range []string{"p-0", "p-1"} {
-		s.wantTally(prompt, s.tally(prompt), tallies[prompt])
-		if tallies[prompt].Calls == 0 {
+		s.wantTally(prompt, s.tally(prompt), l.tallies[prompt])
+		if l.tallies[prompt].Calls == 0 {
 			s.Errorf("nothing was charged to %s", prompt)
 		}
 	}
+}
+
+func (l *ledger) ask(step int, id, owner, prompt string) {
+	l.Helper()
+	before := l.records[id]
+	req := request(id, owner, []tool.Effect{tool.NonIdempotent, tool.Keyed}[l.random.IntN(2)], long)
+	req.Charges = []dedupe.Charge{{Counter: prompt, Amount: 1 + l.random.Int64N(3)}}
+	req.Draw = dedupe.Draw{Counter: prompt, MaxCalls: 12, Tokens: max(0, l.random.Int64N(int64(step)+20)-10), MaxTokens: 2000}
+	next, verdict, _ := before.Admit(req, l.now)
+	t, exceeded := before.Bill(&req, next, verdict, l.tallies[prompt], l.now)
+	want := dedupe.Admission{Verdict: verdict}
+	if exceeded != nil {
+		want = *exceeded
+	} else {
+		if t != (dedupe.Tally{}) {
+			l.tallies[prompt] = t
+		}
+		l.become(id, next)
+		want.Tally = l.tallies[prompt]
+	}
+	got := l.admit(req)
+	if got.Verdict != want.Verdict || got.Ceiling != want.Ceiling {
+		l.Fatalf("step %d, %q asked for: got %v %v, want %v %v", step, id, got.Verdict, got.Ceiling, want.Verdict, want.Ceiling)
+	}
+	l.wantTally(fmt.Sprintf("step %d, %q asked for: %v", step, id, got.Verdict), got.Tally, want.Tally)
+}
+
+func (l *ledger) end(step int, id, owner, prompt string) {
+	l.Helper()
+	before := l.records[id]
+	end := settlement(id, owner, before.Epoch, []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.NotRun, dedupe.Unknown}[l.random.IntN(4)])
+	end.Resolves = end.State != dedupe.Unknown && l.random.IntN(3) == 0
+	end.Spend = dedupe.Spend{Counter: prompt, Tokens: 1 + l.random.Int64N(5)}
+	next, verdict, changed := before.Settle(end, l.now)
+	if changed {
+		l.become(id, next)
+		if t, found := l.tallies[prompt]; found {
+			l.tallies[prompt] = t.Spend(end.Spend.Tokens)
+		}
+	}
+	if got := l.settle(end); got != verdict {
+		l.Fatalf("step %d, %q settled: got %v, want %v", step, id, got, verdict)
+	}
+}
+
+// become stores what a record has become, and moves the tallies.
+func (l *ledger) become(id string, next dedupe.Record) {
+	for _, m := range l.records[id].Moves(next) {
+		if t, found := l.tallies[m.Counter]; found || m.Calls > 0 {
+			l.tallies[m.Counter] = t.Add(m.Calls, l.now)
+		}
+	}
+	l.records[id] = next
 }
 
 // appends settles a call with entries for logs.

@@ -46,7 +46,7 @@ func oneWinner(s *suite) {
 			case dedupe.Replay:
 				replays[(n+i)%ids].Add(1)
 			case dedupe.InFlight:
-			case dedupe.OutcomeUnknown, dedupe.Mismatch:
+			case dedupe.OutcomeUnknown, dedupe.Mismatch, dedupe.Exceeded:
 				s.Errorf("%s: %v", id, got.Verdict)
 			}
 		}

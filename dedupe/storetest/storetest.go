@@ -62,6 +62,7 @@ func Run(t *testing.T, h Harness) {
 		{"charges stand in the record", charges},
 		{"a prompt's calls have a ceiling", callsCeiling},
 		{"what did not run is given back", givenBackToTallies},
+		{"what changes hands is charged once", movedBetweenClaims},
 		{"a prompt's tokens have a ceiling", tokensCeiling},
 		{"a prompt's age has a ceiling", ageCeiling},
 		{"tallies are forgotten after their retention", tallyForgotten},

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -56,7 +57,7 @@ func ordered(chosen, rest []porcupine.Operation, size int, until time.Time) bool
 		if time.Now().After(until) {
 			return false
 		}
-		if ordered(append(chosen[:len(chosen):len(chosen)], rest[i]), rest[i+1:], size-1, until) {
+		if ordered(append(slices.Clip(chosen), rest[i]), rest[i+1:], size-1, until) {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ type Suite struct {
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
 	// sheets are the cases of the conformance suite about tallies and logs.
-	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|tallies|a_ceiling|logs|a_log)`)
+	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log)`)
 
 	memoryHistories    = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
 	redisHistories     = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
