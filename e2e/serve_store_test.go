@@ -146,5 +146,5 @@ func TestServeRefusesADamagedStore(t *testing.T) {
 func TestServeRefusesAStoreItCannotWrite(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, `store: {embedded: {path: "/no/such/directory/sidecall.db"}}`+oneTool("http://127.0.0.1:1"))
-	says(t, refusedStart(t, s, 3), "/no/such/directory/sidecall.db", "no such file or directory")
+	says(t, refusedStart(t, s, 3), "/no/such/directory/sidecall.db", "does not exist: create it")
 }
