@@ -21,11 +21,11 @@ const (
 	heldWithoutLimit = 256 << 20
 )
 
-// limitMemory sets the memory limit of the Go runtime from the cgroup, v1 or v2,
-// unless GOMEMLIMIT is set, and returns the one that holds; 0 when there is none.
-func limitMemory(logger *slog.Logger) int64 {
+// limitMemory sets the memory limit of the Go runtime from that of its cgroup, v1 or
+// v2, unless GOMEMLIMIT is set, and returns the one that holds; 0 when there is none.
+func limitMemory(logger *slog.Logger, cgroup memlimit.Provider) int64 {
 	// The only errors are of a cgroup that cannot be read, or has no limit.
-	if _, err := memlimit.Set(memlimit.WithRatio(cgroupRatio)); err != nil {
+	if _, err := memlimit.Set(memlimit.WithProvider(cgroup), memlimit.WithRatio(cgroupRatio)); err != nil {
 		logger.Debug("no memory limit is set from the cgroup", "reason", err.Error())
 	}
 	if most := debug.SetMemoryLimit(-1); most < math.MaxInt64 {
@@ -35,8 +35,8 @@ func limitMemory(logger *slog.Logger) int64 {
 }
 
 // heldBytes bounds what requests and replies hold at the same time.
-func heldBytes(cfg *config.Config, logger *slog.Logger) *limit.Bytes {
-	most, memory := int64(cfg.Limits.MaxHeldBytes), limitMemory(logger)
+func heldBytes(cfg *config.Config, logger *slog.Logger, cgroup memlimit.Provider) *limit.Bytes {
+	most, memory := int64(cfg.Limits.MaxHeldBytes), limitMemory(logger, cgroup)
 	switch {
 	case most > 0:
 	case memory > 0:

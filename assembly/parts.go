@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
@@ -35,7 +37,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	if p.telemetry, err = telemetry.Start(ctx, options.Version, options.Log); err != nil {
 		return err
 	}
-	p.bytes = heldBytes(p.config, p.telemetry.Logger)
+	p.bytes = heldBytes(p.config, p.telemetry.Logger, memlimit.FromCgroup)
 	p.warn()
 	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
 		return err
