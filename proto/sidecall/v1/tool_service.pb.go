@@ -286,7 +286,8 @@ type ExecuteToolRequest struct {
 	// Some providers start their ids again in every turn (call_0), so a loop
 	// sends here something stable per turn, such as the turn's index.
 	TurnId string `protobuf:"bytes,5,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
-	// The user prompt that the call belongs to.
+	// The user prompt that the call belongs to; what it may use is counted by it.
+	// Empty means that the conversation is one prompt.
 	PromptId string `protobuf:"bytes,6,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
 	// The profile whose tools and limits apply. Empty means default_profile.
 	Profile string `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
@@ -298,7 +299,8 @@ type ExecuteToolRequest struct {
 	// The most characters (Unicode code points) that content may have. May only
 	// shorten what the tool allows. 0 means the tool's own limit.
 	MaxOutputChars int32 `protobuf:"varint,10,opt,name=max_output_chars,json=maxOutputChars,proto3" json:"max_output_chars,omitempty"`
-	// Tokens that the loop has spent in this prompt so far.
+	// Tokens that the loop has spent in this prompt so far; 0 says nothing. Must not
+	// shrink within a prompt.
 	TokensUsed int64 `protobuf:"varint,11,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
 	// Free labels, carried to logs and traces. At most 16 of at most 256 bytes.
 	Labels        map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1066,7 +1068,9 @@ func (x *Truncation) GetStrategy() string {
 	return ""
 }
 
-// Budget is what is used of a prompt's limits. A limit of 0 means unlimited.
+// Budget is what is used of a prompt's limits, as far as the sidecar knew when it
+// answered, also in a replay. A limit of 0 means unlimited. It is set where the
+// profile has limits and the store could be asked.
 type Budget struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ToolCallsUsed  int64                  `protobuf:"varint,1,opt,name=tool_calls_used,json=toolCallsUsed,proto3" json:"tool_calls_used,omitempty"`
