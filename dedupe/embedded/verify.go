@@ -212,11 +212,13 @@ func (c *checker) branch(b []byte, within span, depth int, visit visitor) error 
 		}
 		keys[i], ids[i] = key, order.Uint64(b[at+8:])
 	}
+	if within.from != nil && bytes.Compare(keys[0], within.from) < 0 || within.to != nil && bytes.Compare(keys[count-1], within.to) >= 0 {
+		return corrupt("the keys of page %d are out of order", order.Uint64(b))
+	}
 	for i, id := range ids {
+		// A search takes the first child for all below it, but the engine dies of a
+		// first key that is too large, with the file open.
 		child := span{keys[i], within.to}
-		if i == 0 {
-			child.from = within.from // a search takes the first child for all below it
-		}
 		if i+1 < count {
 			child.to = keys[i+1]
 		}
