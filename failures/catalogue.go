@@ -36,7 +36,7 @@ var aboutFiles = []Rule{
 		Suggest: []string{"There is no room left to write: tell the user, or remove what this task itself has written and nobody needs."},
 	},
 	{
-		Codes: refused, says: `permission denied|eacces|eperm|operation not permitted|read-only file*|access is denied|outside + allowed/permitted/workspace/sandbox`,
+		Codes: refused, says: `permission denied|eacces|eperm|operation not permitted|read-only file*|access is denied|outside + workspace/allowed/permitted/sandbox`,
 		Suggest: []string{
 			"Find out where reading and writing is allowed (owner, mode, sandbox), and work there.",
 			"Read it first: if that works, only writing is forbidden.",
