@@ -25,6 +25,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
 	c.draw(&req)
+	req.Logs = c.book.names
 	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
@@ -35,6 +36,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		}
 		c.purse.learn(admission.Tally)
 		if c.claim = claim; claim != nil {
+			c.book.read = admission.Logs
 			return nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && c.isOf(admission.Record) {

@@ -60,7 +60,9 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		return dedupe.Known{}, e.unlooked(c, refusal)
 	}
 	defer func() { leave() }()
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: c.Key, Counter: c.purse.counter}, func() bool {
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{
+		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
+	}, func() bool {
 		leave() // who waits keeps nobody from looking
 		leave = func() {}
 		return c.seats.wait(e.Waiting)
@@ -74,6 +76,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		return known, e.unlooked(c, refusal)
 	}
 	c.purse.learn(known.Tally)
+	c.book.read = known.Logs
 	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
 		return known, c.unlessRepeatable(known.Record, refusal(known.Record.State))
 	}

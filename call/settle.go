@@ -40,6 +40,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Result:   encoded,
 		Output:   end.output,
 		Spend:    spend,
+		Appends:  c.book.appends,
 	})
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || encoded == nil {
