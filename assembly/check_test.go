@@ -152,7 +152,7 @@ func TestEveryRule(t *testing.T) {
 		},
 		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}},
 		config.RuleDoubtful:    {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, attempt_timeout: 9s, deadline: 1s}`, "4:57: tools.a.attempt_timeout"}},
-		config.RuleNotEnforced: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, polling: true}`, "4:40: tools.a.polling"}},
+		config.RuleNotEnforced: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, sensitive: true}`, "4:40: tools.a.sensitive"}},
 		config.RuleDescription: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, "4:6: tools.a"}},
 		config.RuleStrictMode:  {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {minProperties: 1}}`, "4:54: tools.a.input_schema"}},
 

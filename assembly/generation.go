@@ -44,7 +44,7 @@ func newGeneration(cfg *config.Config, around surroundings) (*generation, error)
 // draw builds what can be built of a config, and finds everything that keeps the
 // rest from it, or may hurt.
 func draw(cfg *config.Config, around surroundings, found *problems) *generation {
-	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg), limits(cfg))}
+	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg, found), limits(cfg))}
 	g.discovery.config, g.discovery.tools = cfg, g.tools
 	g.discovery.pins = openPins(cfg, around, found)
 	checkStore(cfg, found)

@@ -3,20 +3,41 @@ package assembly
 import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/guard"
 )
 
-// profiles are who may call what.
-func profiles(cfg *config.Config) catalog.Profiles {
+// profiles are who may call what, and how much of it.
+func profiles(cfg *config.Config, found *problems) catalog.Profiles {
 	all := catalog.Profiles{Default: cfg.DefaultProfile, ByName: make(map[string]catalog.Profile)}
 	for _, name := range cfg.ProfileNames() {
-		if p, ok := cfg.Profile(name); ok {
-			all.ByName[name] = catalog.Profile{
-				Name: name, Tools: p.Tools,
-				MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
-			}
+		p, ok := cfg.Profile(name)
+		if !ok {
+			continue
+		}
+		watch, err := loopGuard(p.LoopGuard)
+		if err != nil {
+			found.add(config.RuleValue, err.Error(), "profiles", name, "loop_guard")
+		}
+		all.ByName[name] = catalog.Profile{
+			Name: name, Tools: p.Tools,
+			MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
+			Guard: watch,
 		}
 	}
 	return all
+}
+
+// loopGuard is the guard of a profile; nil when it is off.
+func loopGuard(g config.LoopGuard) (*guard.Guard, error) {
+	if g.Off {
+		return nil, nil
+	}
+	return guard.New(guard.Thresholds{
+		SameCall: guard.Limit(g.SameCall), Cycle: guard.Limit(g.Cycle),
+		SameError: guard.Limit(g.SameError), SameResult: guard.Limit(g.SameResult), Malformed: guard.Limit(g.Malformed),
+		DuplicateEffect: guard.Limit(g.DuplicateEffect), DuplicateRead: guard.Limit(g.DuplicateRead),
+		AcrossEffects: g.AcrossEffects, Escalate: g.Escalate, Stop: g.Stop,
+	})
 }
 
 // limits hold for every tool.

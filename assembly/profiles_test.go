@@ -25,7 +25,7 @@ admin: "off"
 operator: %q
 store: {memory: {}}
 default_profile: reader
-profiles: {reader: {tools: [see]}, writer: {tools: [see, "do"]}}
+profiles: {reader: {tools: [see], loop_guard: {off: true}}, writer: {tools: [see, "do"], loop_guard: {off: true}}}
 backends: {sh: {exec: {env: [PATH]}}}
 tools: {see: {backend: sh, exec: {argv: [pwd]}}, "do": {backend: sh, exec: {argv: [pwd]}}}
 `, address("all"), address("reader"), address("both"), address("op"))), quiet())

@@ -20,6 +20,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 	for i, req := range requests {
 		calls[i] = newCall(lease.Snapshot, req)
 	}
+	besideEachOther(calls)
 	sorted := lanesOf(calls)
 	lanes := make(chan []int, len(sorted))
 	for _, lane := range sorted {

@@ -39,6 +39,7 @@ type call struct {
 	snapshot *catalog.Snapshot
 	route    *catalog.Route // nil when there is no such tool
 	purse    purse          // from resolve
+	loop     loop           // from resolve: what the loop guard sees of it
 	book     logbook        // from resolve: what it reads and leaves in the logs of its conversation
 
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none

@@ -62,18 +62,25 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if refused := c.validate(ctx); refused != nil {
 		return e.unlessKnown(ctx, c, always(refused))
 	}
+	if refused := c.repeats(); refused != nil {
+		return e.unlessKnown(ctx, c, always(refused))
+	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
 	if answer := e.claim(ctx, c); answer != nil { // store round trip 1
 		return answer
 	}
 	failpoint.Hit(failpoint.ClaimWon)
+	if looping := c.turn(); looping != nil {
+		return e.settle(ctx, c, *looping)
+	}
 	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
 	defer rest()
 	end := e.run(ctx, atWork, c)
 	if end.state == dedupe.Unknown {
 		end = e.verify(atWork, c, end)
 	}
+	c.remember(&end)
 	return e.settle(ctx, c, end) // store round trip 2
 }
 
@@ -86,6 +93,7 @@ func (c *call) resolve(ctx context.Context) *response {
 	if !ok {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
+	c.watch(profile)
 	if refused := c.count(profile); refused != nil {
 		return refused
 	}

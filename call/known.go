@@ -25,6 +25,9 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *r
 	if c.ValidateOnly {
 		return refusal(dedupe.Absent)
 	}
+	if c.loop.guard != nil {
+		c.turnAway(refusal(dedupe.Absent))
+	}
 	c.leave()
 	ctx, cancel := c.whileLooking(ctx)
 	defer cancel()
@@ -78,7 +81,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 	c.purse.learn(known.Tally)
 	c.book.read = known.Logs
 	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
-		return known, c.unlessRepeatable(known.Record, refusal(known.Record.State))
+		return known, c.unlessRepeatable(known.Record, c.turnedAway(refusal(known.Record.State)))
 	}
 	return known, nil
 }

@@ -1,6 +1,12 @@
 package call
 
-import "github.com/sidecall/sidecall/dedupe"
+import (
+	"crypto/sha256"
+	"encoding/base64"
+
+	"github.com/sidecall/sidecall/budget"
+	"github.com/sidecall/sidecall/dedupe"
+)
 
 // logbook is what a call reads in the logs of its conversation, and what it leaves in
 // them: with its claim and its settlement, or with the one look at a call that is
@@ -29,3 +35,13 @@ func (b *logbook) entries(place int) [][]byte {
 
 // write leaves an entry, in the step that settles the call, or that looks at it.
 func (b *logbook) write(a dedupe.Append) { b.appends = append(b.appends, a) }
+
+// logOf is the name of the log of some kind that a prompt has.
+func logOf(kind, prompt string) string {
+	name := kind + budget.Counter(prompt)
+	if len(name) <= dedupe.MaxLogBytes {
+		return name
+	}
+	sum := sha256.Sum256([]byte(prompt))
+	return kind + "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+}

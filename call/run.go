@@ -75,7 +75,9 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 // succeed shapes the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
-	items, remarks := c.observed(reading)
+	items, observed := c.observed(reading)
+	nudge := c.answered(&reading.Reply)
+	remarks := besides(observed, nudge)
 	shaped := output.Shape(output.Input{
 		Secrets: secretsOf(c.route), Remarks: remarks,
 		Reply:     reading.Reply,
@@ -87,8 +89,11 @@ func (c *call) succeed() ending {
 		CarryLimit: output.DefaultCarry - items.Bytes,
 	})
 	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}
-	if len(remarks) > 0 {
-		end.response.Notices = append(end.response.Notices, remarks[0])
+	if len(observed) > 0 {
+		end.response.Notices = append(end.response.Notices, observed[0])
+	}
+	if nudge != "" {
+		end.response.Notices = append(end.response.Notices, nudge)
 	}
 	if shaped.Ref != "" {
 		end.output = &dedupe.Output{
@@ -96,6 +101,19 @@ func (c *call) succeed() ending {
 		}
 	}
 	return end
+}
+
+// besides is what is said of a result beside it, the fullest first: how it was done,
+// and that it is a repetition.
+func besides(observed []string, nudge string) []string {
+	if nudge == "" {
+		return observed
+	}
+	both := make([]string, 0, 2*len(observed)+1)
+	for _, remark := range observed {
+		both = append(both, remark+" "+nudge)
+	}
+	return append(append(both, observed...), nudge)
 }
 
 // observed is what there is to tell of a reply beside it: item by item what was done,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/output"
 )
 
@@ -17,6 +18,8 @@ type Profile struct {
 	// MaxCalls, MaxTokens and MaxDuration are what a prompt may use; 0 is no limit.
 	MaxCalls, MaxTokens int64
 	MaxDuration         time.Duration
+	// Guard finds out when a prompt goes round in circles; nil does not.
+	Guard *guard.Guard
 }
 
 // Allows reports whether the profile may call the tool. read_output it always

@@ -163,6 +163,7 @@ func (k *checker) profiles() {
 		k.warn("a request that names no profile gets "+quote(k.DefaultProfile)+", which is built in and has every tool: set default_profile to one of these, or declare it", "profiles")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
+		k.loopGuard(k.Profiles[name].LoopGuard, "profiles", name, "loop_guard")
 		for i, glob := range k.Profiles[name].Tools {
 			if !k.matches(glob) {
 				k.globWarning(glob, []string{"profiles", name, "tools", index(i)})

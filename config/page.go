@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -30,7 +31,7 @@ shown. NAME stands for a name of your own, [] for each item of a list. What is m
 // Page returns the page that describes every key of the config file, as
 // Markdown. docs/config.md holds the same bytes.
 func Page() []byte {
-	r := &page{shapes: maps.Clone(shapes), places: map[reflect.Type]string{}}
+	r := &page{shapes: maps.Clone(shapes), places: map[reflect.Type]string{}, coming: map[reflect.Type]string{}}
 	r.out.WriteString(pageIntro)
 	r.section(reflect.TypeFor[Config](), "")
 	r.profiles()
@@ -42,6 +43,7 @@ type page struct {
 	out    bytes.Buffer
 	shapes map[reflect.Type]*shape // with those of embedded structs
 	places map[reflect.Type]string // where each struct is described
+	coming map[reflect.Type]string // where one is going to be, below the section at work
 }
 
 // section describes a struct at the place where it is met first, and what is
@@ -68,6 +70,9 @@ func (r *page) section(t reflect.Type, place string) {
 			below = append(below, nested{reflect.TypeFor[listenerKeys](), join(place, f.key, f.typ)})
 		case s.Kind() == reflect.Struct && !isLeaf(s):
 			below = append(below, nested{s, join(place, f.key, f.typ)})
+			if _, known := r.coming[s]; !known {
+				r.coming[s] = join(place, f.key, f.typ)
+			}
 		}
 	}
 	for _, t := range shared {
@@ -141,10 +146,7 @@ func (r *page) value(f *field, place string) string {
 	s := elem(f.typ)
 	var words string
 	if s.Kind() == reflect.Struct && !isLeaf(s) {
-		at, known := r.places[s]
-		if !known {
-			at = join(place, f.key, f.typ)
-		}
+		at := cmp.Or(r.places[s], r.coming[s], join(place, f.key, f.typ))
 		words = fmt.Sprintf("[%s](#%s)", at, anchor(at))
 	} else {
 		words = f.words(s)

@@ -13,6 +13,7 @@ type Profile struct {
 	MaxDuration    time.Duration `yaml:"max_duration" doc:"Time per prompt; 0s for no limit." min:"0s" max:"8760h"`
 	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called. read_output always may." default:"*" format:"glob"`
 	AllowSensitive bool          `yaml:"allow_sensitive" doc:"Sensitive tools may be called after untrusted output too." later:"true"`
+	LoopGuard      LoopGuard     `yaml:"loop_guard" doc:"When a model that goes round in circles is nudged, refused and stopped. See loops.md."`
 }
 
 // Profiles are the profiles by name.

@@ -196,6 +196,16 @@ func Read(raw [][]byte) Log {
 	return l
 }
 
+// Refused reports that a call was refused when it was sent last.
+func (l Log) Refused(id Hash) bool {
+	for i := len(l.entries) - 1; i >= 0; i-- {
+		if e := &l.entries[i]; e.ID == id {
+			return e.Kind == Refused
+		}
+	}
+	return false
+}
+
 // Len is the number of entries that could be read.
 func (l Log) Len() int { return len(l.entries) }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -119,6 +120,30 @@ func ItemsOf(reading *interpret.Reading, secrets *redact.Set, explained func(*in
 
 // itemOverhead is what an item takes in a response beside itself, in bytes.
 const itemOverhead = 5
+
+// Loop is a finding of the loop guard as the contract has it.
+func Loop(v guard.Verdict) *sidecallv1.LoopFinding {
+	return &sidecallv1.LoopFinding{
+		Level: loopLevel(v.Level), Rule: v.Rule.String(), Count: int32(v.Count), Limit: int32(v.Limit),
+		Since: timestamppb.New(v.Since.Time()), Refusals: int32(v.Refusals), Round: v.Round,
+	}
+}
+
+func loopLevel(l guard.Level) sidecallv1.LoopLevel {
+	switch l {
+	case guard.Pass:
+		return sidecallv1.LoopLevel_LOOP_LEVEL_UNSPECIFIED
+	case guard.Nudge:
+		return sidecallv1.LoopLevel_LOOP_LEVEL_NUDGE
+	case guard.Refuse:
+		return sidecallv1.LoopLevel_LOOP_LEVEL_REFUSE
+	case guard.Escalate:
+		return sidecallv1.LoopLevel_LOOP_LEVEL_ESCALATE
+	case guard.Stop:
+		return sidecallv1.LoopLevel_LOOP_LEVEL_STOP
+	}
+	panic(fmt.Sprintf("a level that is none: %d", l))
+}
 
 // Tool is a tool as ListTools shows it.
 func Tool(t *tool.Tool) *sidecallv1.Tool {

@@ -171,8 +171,21 @@ func Replay(record dedupe.Record) (*Response, error) {
 func AddToHint(res *Response, sentence string) {
 	e := res.GetError()
 	e.Hint += " " + sentence
-	res.Content = tool.RenderError(tool.Error{
+	var more []tool.Error
+	for i, v := range res.GetViolations() {
+		if i == 0 {
+			v.Hint = e.GetHint() // the first one is the error
+		} else {
+			more = append(more, spoken(v))
+		}
+	}
+	res.Content = tool.RenderError(spoken(e), more)
+}
+
+// spoken is the inverse of Error.
+func spoken(e *sidecallv1.ToolError) tool.Error {
+	return tool.Error{
 		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(),
 		Received: e.GetReceived(), Hint: e.GetHint(),
-	}, nil)
+	}
 }

@@ -109,6 +109,10 @@ func Start(tb testing.TB, config string, env ...string) *Sidecar {
 	return s
 }
 
+// unwatched is for the many tests that make the same call as often as they like:
+// budgets and the loop guard have tests of their own.
+const unwatched = "default_profile: code\nprofiles: {code: {loop_guard: {off: true}}, interactive: {}, research: {}}\n"
+
 // New prepares a sidecar and does not run it.
 func New(tb testing.TB, config string, env ...string) *Sidecar {
 	tb.Helper()
@@ -123,8 +127,7 @@ func New(tb testing.TB, config string, env ...string) *Sidecar {
 		config = "identity: {require: []}\n" + config
 	}
 	if !strings.Contains(config, "profile") {
-		// Most tests make as many calls as they like; budgets have tests of their own.
-		config = "default_profile: code\n" + config
+		config = unwatched + config
 	}
 	if !strings.Contains(config, "operator:") {
 		config = "operator: " + s.Operator + "\n" + config

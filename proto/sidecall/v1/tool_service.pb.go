@@ -83,6 +83,66 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{0}
 }
 
+// How far a finding of the loop guard goes. Each includes those before it.
+type LoopLevel int32
+
+const (
+	LoopLevel_LOOP_LEVEL_UNSPECIFIED LoopLevel = 0
+	// The call was made; it repeats what led nowhere.
+	LoopLevel_LOOP_LEVEL_NUDGE LoopLevel = 1
+	// LOOP_DETECTED, and nothing was sent.
+	LoopLevel_LOOP_LEVEL_REFUSE LoopLevel = 2
+	// Refused again: a person has to be asked.
+	LoopLevel_LOOP_LEVEL_ESCALATE LoopLevel = 3
+	// Refused again: the program must end the loop.
+	LoopLevel_LOOP_LEVEL_STOP LoopLevel = 4
+)
+
+// Enum value maps for LoopLevel.
+var (
+	LoopLevel_name = map[int32]string{
+		0: "LOOP_LEVEL_UNSPECIFIED",
+		1: "LOOP_LEVEL_NUDGE",
+		2: "LOOP_LEVEL_REFUSE",
+		3: "LOOP_LEVEL_ESCALATE",
+		4: "LOOP_LEVEL_STOP",
+	}
+	LoopLevel_value = map[string]int32{
+		"LOOP_LEVEL_UNSPECIFIED": 0,
+		"LOOP_LEVEL_NUDGE":       1,
+		"LOOP_LEVEL_REFUSE":      2,
+		"LOOP_LEVEL_ESCALATE":    3,
+		"LOOP_LEVEL_STOP":        4,
+	}
+)
+
+func (x LoopLevel) Enum() *LoopLevel {
+	p := new(LoopLevel)
+	*p = x
+	return p
+}
+
+func (x LoopLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LoopLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_tool_service_proto_enumTypes[1].Descriptor()
+}
+
+func (LoopLevel) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_tool_service_proto_enumTypes[1]
+}
+
+func (x LoopLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LoopLevel.Descriptor instead.
+func (LoopLevel) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{1}
+}
+
 // RecoveryClass sorts the codes by what can be done about them.
 type RecoveryClass int32
 
@@ -131,11 +191,11 @@ func (x RecoveryClass) String() string {
 }
 
 func (RecoveryClass) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_tool_service_proto_enumTypes[1].Descriptor()
+	return file_sidecall_v1_tool_service_proto_enumTypes[2].Descriptor()
 }
 
 func (RecoveryClass) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_tool_service_proto_enumTypes[1]
+	return &file_sidecall_v1_tool_service_proto_enumTypes[2]
 }
 
 func (x RecoveryClass) Number() protoreflect.EnumNumber {
@@ -144,7 +204,7 @@ func (x RecoveryClass) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RecoveryClass.Descriptor instead.
 func (RecoveryClass) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{1}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Effect says what repeating a call would do.
@@ -191,11 +251,11 @@ func (x Effect) String() string {
 }
 
 func (Effect) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_tool_service_proto_enumTypes[2].Descriptor()
+	return file_sidecall_v1_tool_service_proto_enumTypes[3].Descriptor()
 }
 
 func (Effect) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_tool_service_proto_enumTypes[2]
+	return &file_sidecall_v1_tool_service_proto_enumTypes[3]
 }
 
 func (x Effect) Number() protoreflect.EnumNumber {
@@ -204,7 +264,7 @@ func (x Effect) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect.Descriptor instead.
 func (Effect) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 // ExecutionState is the state of the record of a call.
@@ -252,11 +312,11 @@ func (x ExecutionState) String() string {
 }
 
 func (ExecutionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_tool_service_proto_enumTypes[3].Descriptor()
+	return file_sidecall_v1_tool_service_proto_enumTypes[4].Descriptor()
 }
 
 func (ExecutionState) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_tool_service_proto_enumTypes[3]
+	return &file_sidecall_v1_tool_service_proto_enumTypes[4]
 }
 
 func (x ExecutionState) Number() protoreflect.EnumNumber {
@@ -265,7 +325,7 @@ func (x ExecutionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExecutionState.Descriptor instead.
 func (ExecutionState) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 // ExecuteToolRequest is one tool call of one assistant turn.
@@ -465,8 +525,13 @@ type ExecuteToolResponse struct {
 	Resolution *Resolution `protobuf:"bytes,17,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	// Handle for ReadOutput of a structured result that did not fit.
 	StructuredOutputRef string `protobuf:"bytes,18,opt,name=structured_output_ref,json=structuredOutputRef,proto3" json:"structured_output_ref,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// True when the program must end the loop of this prompt: the model goes on in
+	// circles though it was told so. Whoever runs the loop obeys; the model is told too.
+	Stop bool `protobuf:"varint,19,opt,name=stop,proto3" json:"stop,omitempty"`
+	// What the loop guard has to say of this call; unset when that is nothing.
+	Loop          *LoopFinding `protobuf:"bytes,20,opt,name=loop,proto3" json:"loop,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteToolResponse) Reset() {
@@ -625,6 +690,119 @@ func (x *ExecuteToolResponse) GetStructuredOutputRef() string {
 	return ""
 }
 
+func (x *ExecuteToolResponse) GetStop() bool {
+	if x != nil {
+		return x.Stop
+	}
+	return false
+}
+
+func (x *ExecuteToolResponse) GetLoop() *LoopFinding {
+	if x != nil {
+		return x.Loop
+	}
+	return nil
+}
+
+// LoopFinding is a repetition that the loop guard has found in the prompt.
+type LoopFinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level LoopLevel              `protobuf:"varint,1,opt,name=level,proto3,enum=sidecall.v1.LoopLevel" json:"level,omitempty"`
+	// same_call, cycle, same_error, same_result, malformed or duplicate.
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// How often it has been so, this call included: calls, or the rounds of a cycle.
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// From which count on it is refused; 0 when it never is.
+	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// When the first of the calls began.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// Which refusal in a row this is; 0 for a nudge.
+	Refusals int32 `protobuf:"varint,6,opt,name=refusals,proto3" json:"refusals,omitempty"`
+	// The tools of one round of a cycle, in their order.
+	Round         []string `protobuf:"bytes,7,rep,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoopFinding) Reset() {
+	*x = LoopFinding{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoopFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoopFinding) ProtoMessage() {}
+
+func (x *LoopFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoopFinding.ProtoReflect.Descriptor instead.
+func (*LoopFinding) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LoopFinding) GetLevel() LoopLevel {
+	if x != nil {
+		return x.Level
+	}
+	return LoopLevel_LOOP_LEVEL_UNSPECIFIED
+}
+
+func (x *LoopFinding) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *LoopFinding) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *LoopFinding) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *LoopFinding) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *LoopFinding) GetRefusals() int32 {
+	if x != nil {
+		return x.Refusals
+	}
+	return 0
+}
+
+func (x *LoopFinding) GetRound() []string {
+	if x != nil {
+		return x.Round
+	}
+	return nil
+}
+
 // Resolution says who decided what became of a call that was unknown. It is no
 // report of the sidecar that ran the call.
 type Resolution struct {
@@ -649,7 +827,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +839,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +852,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Resolution) GetBy() string {
@@ -740,7 +918,7 @@ type ToolError struct {
 
 func (x *ToolError) Reset() {
 	*x = ToolError{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +930,7 @@ func (x *ToolError) String() string {
 func (*ToolError) ProtoMessage() {}
 
 func (x *ToolError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +943,7 @@ func (x *ToolError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
 func (*ToolError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolError) GetCode() string {
@@ -828,13 +1006,15 @@ type Recovery struct {
 	// The tool to send them to, where it is another than the one that was called:
 	// the one tool that an unknown name can have meant, if it is read-only.
 	SuggestedToolName string `protobuf:"bytes,9,opt,name=suggested_tool_name,json=suggestedToolName,proto3" json:"suggested_tool_name,omitempty"`
+	// True when the program has to ask a person before the model goes on.
+	RequireEscalation bool `protobuf:"varint,10,opt,name=require_escalation,json=requireEscalation,proto3" json:"require_escalation,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1026,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1039,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Recovery) GetClass() RecoveryClass {
@@ -925,6 +1105,13 @@ func (x *Recovery) GetSuggestedToolName() string {
 	return ""
 }
 
+func (x *Recovery) GetRequireEscalation() bool {
+	if x != nil {
+		return x.RequireEscalation
+	}
+	return false
+}
+
 // ItemResult is one item of a call that was done in part.
 type ItemResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -938,7 +1125,7 @@ type ItemResult struct {
 
 func (x *ItemResult) Reset() {
 	*x = ItemResult{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1137,7 @@ func (x *ItemResult) String() string {
 func (*ItemResult) ProtoMessage() {}
 
 func (x *ItemResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1150,7 @@ func (x *ItemResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemResult.ProtoReflect.Descriptor instead.
 func (*ItemResult) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ItemResult) GetIndex() int32 {
@@ -1012,7 +1199,7 @@ type Truncation struct {
 
 func (x *Truncation) Reset() {
 	*x = Truncation{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1211,7 @@ func (x *Truncation) String() string {
 func (*Truncation) ProtoMessage() {}
 
 func (x *Truncation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1224,7 @@ func (x *Truncation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Truncation.ProtoReflect.Descriptor instead.
 func (*Truncation) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Truncation) GetOriginalChars() int64 {
@@ -1084,7 +1271,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1283,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1296,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Budget) GetToolCallsUsed() int64 {
@@ -1174,7 +1361,7 @@ type ContentBlock struct {
 
 func (x *ContentBlock) Reset() {
 	*x = ContentBlock{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1373,7 @@ func (x *ContentBlock) String() string {
 func (*ContentBlock) ProtoMessage() {}
 
 func (x *ContentBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1386,7 @@ func (x *ContentBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentBlock.ProtoReflect.Descriptor instead.
 func (*ContentBlock) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContentBlock) GetType() string {
@@ -1269,7 +1456,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1468,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1481,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1317,7 +1504,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1516,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1529,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1373,7 +1560,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1572,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1585,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Tool) GetName() string {
@@ -1471,7 +1658,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1670,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1683,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -1536,7 +1723,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1735,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1748,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1595,7 +1782,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1794,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1807,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -1644,7 +1831,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1843,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1856,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -1701,7 +1888,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1900,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1913,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -1762,7 +1949,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1961,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1974,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -1836,7 +2023,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2035,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2048,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -1954,7 +2141,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2153,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2166,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2040,7 +2227,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2239,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2252,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2139,7 +2326,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa9\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xeb\x06\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -2165,7 +2352,17 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
 	"resolution\x18\x11 \x01(\v2\x17.sidecall.v1.ResolutionR\n" +
 	"resolution\x122\n" +
-	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\"\xd7\x01\n" +
+	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\x12\x12\n" +
+	"\x04stop\x18\x13 \x01(\bR\x04stop\x12,\n" +
+	"\x04loop\x18\x14 \x01(\v2\x18.sidecall.v1.LoopFindingR\x04loop\"\xdf\x01\n" +
+	"\vLoopFinding\x12,\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x16.sidecall.v1.LoopLevelR\x05level\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\brefusals\x18\x06 \x01(\x05R\brefusals\x12\x14\n" +
+	"\x05round\x18\a \x03(\tR\x05round\"\xd7\x01\n" +
 	"\n" +
 	"Resolution\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
@@ -2182,7 +2379,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"constraint\x18\x03 \x01(\tR\n" +
 	"constraint\x12\x1a\n" +
 	"\breceived\x18\x04 \x01(\tR\breceived\x12\x12\n" +
-	"\x04hint\x18\x05 \x01(\tR\x04hint\"\x96\x03\n" +
+	"\x04hint\x18\x05 \x01(\tR\x04hint\"\xc5\x03\n" +
 	"\bRecovery\x120\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x1a.sidecall.v1.RecoveryClassR\x05class\x12\x1c\n" +
 	"\tretryable\x18\x02 \x01(\bR\tretryable\x12+\n" +
@@ -2193,7 +2390,9 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\battempts\x18\x06 \x01(\x05R\battempts\x12\x18\n" +
 	"\acontext\x18\a \x01(\tR\acontext\x128\n" +
 	"\x18suggested_arguments_json\x18\b \x01(\tR\x16suggestedArgumentsJson\x12.\n" +
-	"\x13suggested_tool_name\x18\t \x01(\tR\x11suggestedToolName\"z\n" +
+	"\x13suggested_tool_name\x18\t \x01(\tR\x11suggestedToolName\x12-\n" +
+	"\x12require_escalation\x18\n" +
+	" \x01(\bR\x11requireEscalation\"z\n" +
 	"\n" +
 	"ItemResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
@@ -2302,7 +2501,13 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"OUTCOME_OK\x10\x01\x12\x11\n" +
 	"\rOUTCOME_EMPTY\x10\x02\x12\x13\n" +
 	"\x0fOUTCOME_PARTIAL\x10\x03\x12\x11\n" +
-	"\rOUTCOME_ERROR\x10\x04*\xba\x01\n" +
+	"\rOUTCOME_ERROR\x10\x04*\x82\x01\n" +
+	"\tLoopLevel\x12\x1a\n" +
+	"\x16LOOP_LEVEL_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10LOOP_LEVEL_NUDGE\x10\x01\x12\x15\n" +
+	"\x11LOOP_LEVEL_REFUSE\x10\x02\x12\x17\n" +
+	"\x13LOOP_LEVEL_ESCALATE\x10\x03\x12\x13\n" +
+	"\x0fLOOP_LEVEL_STOP\x10\x04*\xba\x01\n" +
 	"\rRecoveryClass\x12\x1e\n" +
 	"\x1aRECOVERY_CLASS_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18RECOVERY_CLASS_MALFORMED\x10\x01\x12\x1c\n" +
@@ -2343,88 +2548,93 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_tool_service_proto_rawDescData
 }
 
-var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                    // 0: sidecall.v1.Outcome
-	(RecoveryClass)(0),              // 1: sidecall.v1.RecoveryClass
-	(Effect)(0),                     // 2: sidecall.v1.Effect
-	(ExecutionState)(0),             // 3: sidecall.v1.ExecutionState
-	(*ExecuteToolRequest)(nil),      // 4: sidecall.v1.ExecuteToolRequest
-	(*ExecuteToolResponse)(nil),     // 5: sidecall.v1.ExecuteToolResponse
-	(*Resolution)(nil),              // 6: sidecall.v1.Resolution
-	(*ToolError)(nil),               // 7: sidecall.v1.ToolError
-	(*Recovery)(nil),                // 8: sidecall.v1.Recovery
-	(*ItemResult)(nil),              // 9: sidecall.v1.ItemResult
-	(*Truncation)(nil),              // 10: sidecall.v1.Truncation
-	(*Budget)(nil),                  // 11: sidecall.v1.Budget
-	(*ContentBlock)(nil),            // 12: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),     // 13: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),    // 14: sidecall.v1.ExecuteToolsResponse
-	(*Tool)(nil),                    // 15: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 16: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 17: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 18: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 19: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 20: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 21: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 22: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 23: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 24: sidecall.v1.ReadOutputResponse
-	nil,                             // 25: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 26: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
+	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
+	(RecoveryClass)(0),              // 2: sidecall.v1.RecoveryClass
+	(Effect)(0),                     // 3: sidecall.v1.Effect
+	(ExecutionState)(0),             // 4: sidecall.v1.ExecutionState
+	(*ExecuteToolRequest)(nil),      // 5: sidecall.v1.ExecuteToolRequest
+	(*ExecuteToolResponse)(nil),     // 6: sidecall.v1.ExecuteToolResponse
+	(*LoopFinding)(nil),             // 7: sidecall.v1.LoopFinding
+	(*Resolution)(nil),              // 8: sidecall.v1.Resolution
+	(*ToolError)(nil),               // 9: sidecall.v1.ToolError
+	(*Recovery)(nil),                // 10: sidecall.v1.Recovery
+	(*ItemResult)(nil),              // 11: sidecall.v1.ItemResult
+	(*Truncation)(nil),              // 12: sidecall.v1.Truncation
+	(*Budget)(nil),                  // 13: sidecall.v1.Budget
+	(*ContentBlock)(nil),            // 14: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),     // 15: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),    // 16: sidecall.v1.ExecuteToolsResponse
+	(*Tool)(nil),                    // 17: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 18: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 19: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 20: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 21: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 22: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 23: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 24: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 25: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 26: sidecall.v1.ReadOutputResponse
+	nil,                             // 27: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 28: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	27, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	25, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	29, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	27, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	7,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	7,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	8,  // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	9,  // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	10, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	11, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	27, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	12, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	6,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
-	28, // 12: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
-	3,  // 13: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
-	1,  // 14: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	27, // 15: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	7,  // 16: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	28, // 17: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 18: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	5,  // 19: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	2,  // 20: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	26, // 21: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	15, // 22: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	20, // 23: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	20, // 24: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	3,  // 25: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	28, // 26: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	28, // 27: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 28: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	2,  // 29: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	28, // 30: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	4,  // 31: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	13, // 32: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	16, // 33: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	18, // 34: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	21, // 35: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	23, // 36: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	5,  // 37: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	14, // 38: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	17, // 39: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	19, // 40: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	22, // 41: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	24, // 42: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	9,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	9,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	10, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	11, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	12, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	13, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	29, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	14, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	8,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	7,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
+	1,  // 13: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
+	30, // 14: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	30, // 15: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	4,  // 16: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	2,  // 17: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	29, // 18: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	9,  // 19: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	30, // 20: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 21: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 22: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 23: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	28, // 24: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	17, // 25: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	22, // 26: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	22, // 27: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 28: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	30, // 29: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	30, // 30: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 31: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 32: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	30, // 33: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	5,  // 34: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	15, // 35: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	18, // 36: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	20, // 37: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	23, // 38: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	25, // 39: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	6,  // 40: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	16, // 41: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	19, // 42: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	21, // 43: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	24, // 44: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	26, // 45: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	40, // [40:46] is the sub-list for method output_type
+	34, // [34:40] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -2437,8 +2647,8 @@ func file_sidecall_v1_tool_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   23,
+			NumEnums:      5,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,6 +19,14 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_PARTIAL: _ClassVar[Outcome]
     OUTCOME_ERROR: _ClassVar[Outcome]
 
+class LoopLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOOP_LEVEL_UNSPECIFIED: _ClassVar[LoopLevel]
+    LOOP_LEVEL_NUDGE: _ClassVar[LoopLevel]
+    LOOP_LEVEL_REFUSE: _ClassVar[LoopLevel]
+    LOOP_LEVEL_ESCALATE: _ClassVar[LoopLevel]
+    LOOP_LEVEL_STOP: _ClassVar[LoopLevel]
+
 class RecoveryClass(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RECOVERY_CLASS_UNSPECIFIED: _ClassVar[RecoveryClass]
@@ -48,6 +56,11 @@ OUTCOME_OK: Outcome
 OUTCOME_EMPTY: Outcome
 OUTCOME_PARTIAL: Outcome
 OUTCOME_ERROR: Outcome
+LOOP_LEVEL_UNSPECIFIED: LoopLevel
+LOOP_LEVEL_NUDGE: LoopLevel
+LOOP_LEVEL_REFUSE: LoopLevel
+LOOP_LEVEL_ESCALATE: LoopLevel
+LOOP_LEVEL_STOP: LoopLevel
 RECOVERY_CLASS_UNSPECIFIED: RecoveryClass
 RECOVERY_CLASS_MALFORMED: RecoveryClass
 RECOVERY_CLASS_TRANSIENT: RecoveryClass
@@ -101,7 +114,7 @@ class ExecuteToolRequest(_message.Message):
     def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +133,8 @@ class ExecuteToolResponse(_message.Message):
     NOTICES_FIELD_NUMBER: _ClassVar[int]
     RESOLUTION_FIELD_NUMBER: _ClassVar[int]
     STRUCTURED_OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    LOOP_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -138,7 +153,27 @@ class ExecuteToolResponse(_message.Message):
     notices: _containers.RepeatedScalarFieldContainer[str]
     resolution: Resolution
     structured_output_ref: str
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ...) -> None: ...
+    stop: bool
+    loop: LoopFinding
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ...) -> None: ...
+
+class LoopFinding(_message.Message):
+    __slots__ = ("level", "rule", "count", "limit", "since", "refusals", "round")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    level: LoopLevel
+    rule: str
+    count: int
+    limit: int
+    since: _timestamp_pb2.Timestamp
+    refusals: int
+    round: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, level: _Optional[_Union[LoopLevel, str]] = ..., rule: _Optional[str] = ..., count: _Optional[int] = ..., limit: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., refusals: _Optional[int] = ..., round: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Resolution(_message.Message):
     __slots__ = ("by", "reason", "at", "state", "verified_with", "claimed_by")
@@ -171,7 +206,7 @@ class ToolError(_message.Message):
     def __init__(self, code: _Optional[str] = ..., field: _Optional[str] = ..., constraint: _Optional[str] = ..., received: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class Recovery(_message.Message):
-    __slots__ = ("retryable", "retries_exhausted", "retry_after", "allowed_alternatives", "attempts", "context", "suggested_arguments_json", "suggested_tool_name")
+    __slots__ = ("retryable", "retries_exhausted", "retry_after", "allowed_alternatives", "attempts", "context", "suggested_arguments_json", "suggested_tool_name", "require_escalation")
     CLASS_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     RETRIES_EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +216,7 @@ class Recovery(_message.Message):
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     SUGGESTED_ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
     SUGGESTED_TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_ESCALATION_FIELD_NUMBER: _ClassVar[int]
     retryable: bool
     retries_exhausted: bool
     retry_after: _duration_pb2.Duration
@@ -189,7 +225,8 @@ class Recovery(_message.Message):
     context: str
     suggested_arguments_json: str
     suggested_tool_name: str
-    def __init__(self, retryable: _Optional[bool] = ..., retries_exhausted: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., allowed_alternatives: _Optional[_Iterable[str]] = ..., attempts: _Optional[int] = ..., context: _Optional[str] = ..., suggested_arguments_json: _Optional[str] = ..., suggested_tool_name: _Optional[str] = ..., **kwargs) -> None: ...
+    require_escalation: bool
+    def __init__(self, retryable: _Optional[bool] = ..., retries_exhausted: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., allowed_alternatives: _Optional[_Iterable[str]] = ..., attempts: _Optional[int] = ..., context: _Optional[str] = ..., suggested_arguments_json: _Optional[str] = ..., suggested_tool_name: _Optional[str] = ..., require_escalation: _Optional[bool] = ..., **kwargs) -> None: ...
 
 class ItemResult(_message.Message):
     __slots__ = ("index", "ok", "content", "error")

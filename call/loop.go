@@ -1,0 +1,262 @@
+package call
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// loop is what a call has to do with the loop guard. The zero value is that of a call
+// that nobody watches.
+type loop struct {
+	guard *guard.Guard
+	// name is that of the prompt's log, and place where the logbook has it.
+	name  string
+	place int
+	// batch is what the calls of one batch have in common; 0 for a call on its own.
+	batch guard.Hash
+	// beside is what the calls of its batch say of it.
+	beside guard.Verdict
+	// past is the log without the call, from the claim.
+	past guard.Log
+	// noted: what came of the call is in the logbook.
+	noted bool
+	// finding is what the guard says of the call; of Pass when that is nothing.
+	finding guard.Verdict
+}
+
+// watch has the call watched by the guard of its profile. What has no conversation
+// has no log.
+func (c *call) watch(profile catalog.Profile) {
+	if profile.Guard == nil || c.Key.Conversation == "" || c.ValidateOnly {
+		return
+	}
+	c.loop.guard, c.loop.name = profile.Guard, logOf("loop/", c.Prompt)
+	c.loop.place = c.book.ask(c.loop.name)
+}
+
+// guarded is the call as the guard sees it.
+func (c *call) guarded() guard.Call {
+	seen := c.unread()
+	if c.canonical != nil {
+		seen.Same = guard.Cut(schema.Fingerprint(c.route.Tool.Name, c.canonical))
+	} else {
+		seen.Same = guard.Sum([]byte(c.Tool + "\x00" + c.Arguments))
+	}
+	return seen
+}
+
+// unread is the call as the guard sees it, without its arguments.
+func (c *call) unread() guard.Call {
+	seen := guard.Call{
+		Tool: c.Tool, ID: guard.Sum([]byte(c.Key.Turn + "\x00" + c.Key.ID)), Batch: c.loop.batch, Start: guard.At(c.start),
+	}
+	if c.route != nil {
+		seen.Effect, seen.Polling = c.effect(), c.route.Tool.Policy.Polling
+	}
+	return seen
+}
+
+// repeats refuses a call that another one of its batch has made already.
+func (c *call) repeats() *response {
+	if !c.loop.beside.Level.Refused() {
+		return nil
+	}
+	c.loop.finding = c.loop.beside
+	return c.looping(nil)
+}
+
+// turn judges the call by what was done before it; nil lets it go on. One that may
+// have run under this id, and can only be repeated under it, is let through: it may
+// be how somebody finds out.
+func (c *call) turn() *ending {
+	if c.loop.guard == nil || c.claim == nil {
+		return nil
+	}
+	c.loop.past = guard.Read(c.book.entries(c.loop.place))
+	this := c.guarded()
+	verdict := c.loop.guard.Before(c.loop.past, this)
+	if !verdict.Level.Refused() || c.earlierMayHaveRun() && !c.loop.past.Refused(this.ID) {
+		return nil
+	}
+	c.loop.finding = verdict
+	c.enter(this.Refuse(verdict, guard.At(time.Now())))
+	return &ending{response: c.looping(nil), state: dedupe.NotRun}
+}
+
+// enter leaves an entry in the log of the prompt.
+func (c *call) enter(e guard.Entry) {
+	c.loop.noted = true
+	c.book.write(dedupe.Append{Log: c.loop.name, Entry: e.AppendTo(nil), Keep: guard.LogEntries})
+}
+
+// answered takes down what a tool has answered, and returns what is to be said to the
+// model beside it; empty for nothing.
+func (c *call) answered(reply *backend.Reply) (nudge string) {
+	if c.loop.guard == nil || c.claim == nil {
+		return ""
+	}
+	c.judge(guard.Entry{Call: c.guarded(), Kind: guard.OK, Outcome: outcomeOf(reply), End: guard.At(time.Now())})
+	return c.nudge()
+}
+
+// judge enters what came of the call, and finds out whether it repeats anything.
+func (c *call) judge(e guard.Entry) {
+	c.enter(e)
+	c.loop.finding = c.loop.guard.After(c.loop.past, e)
+	if c.loop.beside.Level > c.loop.finding.Level {
+		c.loop.finding = c.loop.beside
+	}
+}
+
+// remember takes down how the call has ended, unless its answer is in the log already,
+// and adds what the guard has to say of it.
+func (c *call) remember(end *ending) {
+	if c.loop.guard == nil || c.claim == nil {
+		return
+	}
+	res := end.response
+	switch {
+	case c.loop.noted:
+	case !res.GetIsError(): // a look has found that it happened
+		c.judge(guard.Entry{Call: c.guarded(), Kind: guard.OK, Outcome: guard.Sum([]byte(res.GetContent())), End: guard.At(time.Now())})
+		if nudge := c.nudge(); nudge != "" {
+			res.Notices = append(res.Notices, nudge)
+		}
+	case endsOfItself(tool.Code(res.GetError().GetCode())):
+		c.judge(c.failure(res, guard.Failed))
+		if nudge := c.nudge(); nudge != "" {
+			result.AddToHint(res, nudge)
+		}
+	}
+	c.find(res)
+}
+
+// endsOfItself reports errors that a model can go round in circles about. The others
+// are of who called, and of the sidecar.
+func endsOfItself(code tool.Code) bool {
+	return code != tool.CodeCancelled && code != tool.CodeInternal && code != tool.CodeIDReused && code != tool.CodeInProgress
+}
+
+// failure is the entry of a call that failed.
+func (c *call) failure(res *response, kind guard.Kind) guard.Entry {
+	e, now := res.GetError(), time.Now()
+	entry := guard.Entry{Call: c.guarded(), Kind: kind, End: guard.At(now), Outcome: guard.Failure(tool.Error{
+		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
+	}, c.args)}
+	if wait := res.GetRecovery().GetRetryAfter().AsDuration(); wait > 0 {
+		entry.ComeAgain = guard.At(now.Add(wait))
+	}
+	return entry
+}
+
+// turnAway takes down a call that is to be refused before it is claimed, if its record
+// does not know better: for what is wrong with it, not for what there is no room for.
+func (c *call) turnAway(refused *response) {
+	code := tool.Code(refused.GetError().GetCode())
+	kind := guard.Failed
+	switch code {
+	case tool.CodeInvalidArgs:
+		kind = guard.Invalid
+	case tool.CodeUnknownTool:
+		kind = guard.UnknownTool
+	default:
+		if code.Class() != tool.Hard || !endsOfItself(code) {
+			return
+		}
+	}
+	if c.loop.finding.Level == guard.Pass { // a repetition in a batch is none of the log's
+		c.enter(c.failure(refused, kind))
+	}
+}
+
+// turnedAway judges a call that is refused, now that its log has been read.
+func (c *call) turnedAway(refused *response) *response {
+	if !c.loop.noted {
+		c.find(refused)
+		return refused
+	}
+	c.loop.finding = c.loop.guard.TurnedAway(guard.Read(c.book.entries(c.loop.place)))
+	if c.loop.finding.Level.Refused() {
+		return c.looping(refused)
+	}
+	if nudge := c.nudge(); nudge != "" {
+		result.AddToHint(refused, nudge)
+	}
+	c.find(refused)
+	return refused
+}
+
+// looping refuses the call for what the guard has found. instead is the refusal that
+// it would have been; nil when it would have been made.
+func (c *call) looping(instead *response) *response {
+	res := c.result().Failed(explain.Loop(c.loop.finding), tool.Failure{})
+	if instead != nil { // what is wrong with it remains worth knowing
+		res.Violations = instead.GetViolations()
+		res.Recovery.AllowedAlternatives = instead.GetRecovery().GetAllowedAlternatives()
+		res.Recovery.SuggestedToolName = instead.GetRecovery().GetSuggestedToolName()
+		res.Recovery.SuggestedArgumentsJson = instead.GetRecovery().GetSuggestedArgumentsJson()
+	}
+	c.find(res)
+	return res
+}
+
+// nudge is what a model is told of a call that repeats others; empty for nothing.
+func (c *call) nudge() string {
+	if c.loop.finding.Level != guard.Nudge {
+		return ""
+	}
+	return explain.Nudge(c.loop.finding)
+}
+
+// find writes what the guard has found into the response, for the program.
+func (c *call) find(res *response) {
+	v := c.loop.finding
+	if v.Level == guard.Pass {
+		return
+	}
+	res.Loop = result.Loop(v)
+	res.Stop = v.Level >= guard.Stop
+	if res.GetRecovery() != nil {
+		res.Recovery.RequireEscalation = v.Level >= guard.Escalate
+	}
+}
+
+// outcomeOf is the hash of all that a tool has answered, before any of it is cut.
+func outcomeOf(reply *backend.Reply) guard.Hash {
+	if len(reply.Structured)+len(reply.Blocks) == 0 && reply.Binary == "" {
+		return guard.Sum(reply.Text)
+	}
+	sum := sha256.New()
+	part := func(b []byte) {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(b)))
+		sum.Write(size[:])
+		sum.Write(b)
+	}
+	part(reply.Text)
+	part(reply.Structured)
+	part([]byte(reply.Binary))
+	for i := range reply.Blocks {
+		b := &reply.Blocks[i]
+		part([]byte(b.Type))
+		part([]byte(b.MIMEType))
+		part(b.Data)
+		part([]byte(b.Text))
+		part([]byte(b.URI))
+	}
+	if reply.Binary != "" { // its content was not read: two of a size are not known to be the same
+		part([]byte(rand.Text()))
+	}
+	return guard.Cut([sha256.Size]byte(sum.Sum(nil)))
+}

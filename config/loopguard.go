@@ -1,0 +1,59 @@
+package config
+
+import "fmt"
+
+// LoopGuard has the thresholds of a profile's loop guard. A number that is 0 is the
+// guard's default, and -1 is never.
+type LoopGuard struct {
+	Off             bool      `yaml:"off" doc:"No loop is found in this profile."`
+	SameCall        LoopLimit `yaml:"same_call" doc:"The same call with the same outcome. Without this key: nudge at 3, refuse at 4."`
+	Cycle           LoopLimit `yaml:"cycle" doc:"Rounds of two or three calls with the same outcomes. Without this key: nudge at 2, refuse at 3."`
+	SameError       LoopLimit `yaml:"same_error" doc:"The same error of a tool, whatever the arguments. Without this key: nudge at 4, refuse at 6."`
+	SameResult      LoopLimit `yaml:"same_result" doc:"The same result of a read_only tool, whatever the arguments. Without this key: nudge at 5, refuse at 8."`
+	Malformed       LoopLimit `yaml:"malformed" doc:"Invalid and unknown calls in a row. Without this key: nudge at 3, refuse at 5."`
+	DuplicateEffect LoopLimit `yaml:"duplicate_effect" doc:"The same call within one batch, of a tool that does something each time. Without this key: no nudge, refuse at 2."`
+	DuplicateRead   LoopLimit `yaml:"duplicate_read" doc:"The same call within one batch, of a tool that may be repeated. Without this key: nudge at 2, refuse at 4."`
+	AcrossEffects   int       `yaml:"across_effects" doc:"Factor of the limits of same_call, same_error and same_result for calls between which something new was done; -1 when those before it do not count. Without this key: 3." min:"-1" max:"48"`
+	Escalate        int       `yaml:"escalate" doc:"From which refusal in a row on a person has to be asked; -1 for never. Without this key: 2." min:"-1" max:"48"`
+	Stop            int       `yaml:"stop" doc:"From which refusal in a row on the program is told to stop; -1 for never. Without this key: 4." min:"-1" max:"48"`
+}
+
+// LoopLimit is from which repetition on a rule speaks; the first time is 1.
+type LoopLimit struct {
+	Nudge  int `yaml:"nudge" doc:"From here on the response says so; -1 for never." min:"-1" max:"48"`
+	Refuse int `yaml:"refuse" doc:"From here on nothing is sent; -1 for never." min:"-1" max:"48"`
+}
+
+// mostRounds is how many rounds of a cycle are remembered.
+const mostRounds = 16
+
+// loopGuard refuses thresholds that cannot be meant.
+func (k *checker) loopGuard(g LoopGuard, at ...string) {
+	under := func(keys ...string) []string { return append(append([]string(nil), at...), keys...) }
+	for _, l := range [...]struct {
+		key   string
+		limit LoopLimit
+		most  int
+	}{
+		{"same_call", g.SameCall, 0}, {"cycle", g.Cycle, mostRounds}, {"same_error", g.SameError, 0}, {"same_result", g.SameResult, 0},
+		{"malformed", g.Malformed, 0}, {"duplicate_effect", g.DuplicateEffect, 0}, {"duplicate_read", g.DuplicateRead, 0},
+	} {
+		for _, n := range [...]struct {
+			key   string
+			value int
+		}{{"nudge", l.limit.Nudge}, {"refuse", l.limit.Refuse}} {
+			switch {
+			case n.value == 1:
+				k.bad("the first time is no repetition: expected 2 or more, or -1 for never", under(l.key, n.key)...)
+			case l.most > 0 && n.value > l.most:
+				k.bad(fmt.Sprintf("%d rounds are more than are remembered: expected at most %d", n.value, l.most), under(l.key, n.key)...)
+			}
+		}
+		if l.limit.Refuse > 0 && l.limit.Nudge > l.limit.Refuse {
+			k.bad(fmt.Sprintf("it is refused from %d on: expected at most that", l.limit.Refuse), under(l.key, "nudge")...)
+		}
+	}
+	if g.Stop > 0 && g.Escalate > g.Stop {
+		k.bad(fmt.Sprintf("the program is told to stop from refusal %d on: expected at most that", g.Stop), under("escalate")...)
+	}
+}
