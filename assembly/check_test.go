@@ -152,7 +152,6 @@ func TestEveryRule(t *testing.T) {
 		},
 		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}},
 		config.RuleDoubtful:    {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, attempt_timeout: 9s, deadline: 1s}`, "4:57: tools.a.attempt_timeout"}},
-		config.RuleNotEnforced: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, sensitive: true}`, "4:40: tools.a.sensitive"}},
 		config.RuleDescription: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, "4:6: tools.a"}},
 		config.RuleStrictMode:  {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {minProperties: 1}}`, "4:54: tools.a.input_schema"}},
 
@@ -161,7 +160,8 @@ func TestEveryRule(t *testing.T) {
 			{`backends: {m: {mcp: {command: [ls]}}}`, "1:15: backends.m"},
 			{`backends: {m: {mcp: {command: [ls]}, effects: {a: read_only}}, n: {mcp: {command: [ls], trust_annotations: true}}}`, ""},
 		},
-		config.RuleExposed: {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
+		config.RuleNotEnforced: {}, // this version acts on every key
+		config.RuleExposed:     {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
 		// TestWhatDiscoveryFinds has these.
 		config.RuleEffect: {}, config.RuleDiscovery: {}, config.RuleUnmatched: {},
 	}

@@ -21,7 +21,7 @@ func profiles(cfg *config.Config, found *problems) catalog.Profiles {
 		all.ByName[name] = catalog.Profile{
 			Name: name, Tools: p.Tools,
 			MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
-			Guard: watch,
+			AllowTainted: p.AllowSensitive, Guard: watch,
 		}
 	}
 	return all
@@ -49,5 +49,6 @@ func limits(cfg *config.Config) catalog.Limits {
 		BatchParallel:    cfg.Limits.BatchParallel,
 		RequireIDs:       cfg.Identity.Require,
 		RefuseUnrecorded: cfg.StoreDown.ReadOnly == "refuse",
+		Taints:           cfg.HasSensitive(),
 	}
 }

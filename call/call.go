@@ -40,6 +40,7 @@ type call struct {
 	route    *catalog.Route // nil when there is no such tool
 	purse    purse          // from resolve
 	loop     loop           // from resolve: what the loop guard sees of it
+	taint    taint          // from resolve: what it has to do with untrusted output
 	book     logbook        // from resolve: what it reads and leaves in the logs of its conversation
 
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none

@@ -52,6 +52,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 				continue
 			}
 		}
+		e.stainAgain(c, admission.Verdict)
 		return c.sayWhenToAsk(c.answer(admission), tooEarly)
 	}
 }

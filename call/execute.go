@@ -71,8 +71,8 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		return answer
 	}
 	failpoint.Hit(failpoint.ClaimWon)
-	if looping := c.turn(); looping != nil {
-		return e.settle(ctx, c, *looping)
+	if refused := e.guarded(c); refused != nil {
+		return e.settle(ctx, c, *refused)
 	}
 	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
 	defer rest()
@@ -82,6 +82,19 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}
 	c.remember(&end)
 	return e.settle(ctx, c, end) // store round trip 2
+}
+
+// guarded refuses an admitted call by what came before it in its prompt: it goes round
+// in circles, or is of a sensitive tool after untrusted output. nil lets it go on.
+func (e *Executor) guarded(c *call) *ending {
+	if looping := c.turn(); looping != nil {
+		return looping
+	}
+	tainted := e.tainted(c)
+	if tainted != nil {
+		c.remember(tainted)
+	}
+	return tainted
 }
 
 // resolve finds the tool and checks that the profile may call it.
@@ -94,6 +107,7 @@ func (c *call) resolve(ctx context.Context) *response {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
 	c.watch(profile)
+	c.weigh(profile)
 	if refused := c.count(profile); refused != nil {
 		return refused
 	}

@@ -34,6 +34,8 @@ type Executor struct {
 	Parts
 
 	verifier verify.Looker
+	// unwritten are the prompts with untrusted output of which the store does not know.
+	unwritten prompts
 }
 
 // New returns an Executor of its parts, which stay their owners' own.

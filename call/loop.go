@@ -45,8 +45,8 @@ func (c *call) watch(profile catalog.Profile) {
 	c.loop.place = c.book.ask(c.loop.name)
 }
 
-// guarded is the call as the guard sees it.
-func (c *call) guarded() guard.Call {
+// seen is the call as the guard sees it.
+func (c *call) seen() guard.Call {
 	seen := c.unread()
 	if c.canonical != nil {
 		seen.Same = guard.Cut(schema.Fingerprint(c.route.Tool.Name, c.canonical))
@@ -84,7 +84,7 @@ func (c *call) turn() *ending {
 		return nil
 	}
 	c.loop.past = guard.Read(c.book.entries(c.loop.place))
-	this := c.guarded()
+	this := c.seen()
 	verdict := c.loop.guard.Before(c.loop.past, this)
 	if !verdict.Level.Refused() || c.earlierMayHaveRun() && !c.loop.past.Refused(this.ID) {
 		return nil
@@ -106,7 +106,7 @@ func (c *call) answered(reply *backend.Reply) (nudge string) {
 	if c.loop.guard == nil || c.claim == nil {
 		return ""
 	}
-	c.judge(guard.Entry{Call: c.guarded(), Kind: guard.OK, Outcome: outcomeOf(reply), End: guard.At(time.Now())})
+	c.judge(guard.Entry{Call: c.seen(), Kind: guard.OK, Outcome: outcomeOf(reply), End: guard.At(time.Now())})
 	return c.nudge()
 }
 
@@ -129,7 +129,7 @@ func (c *call) remember(end *ending) {
 	switch {
 	case c.loop.noted:
 	case !res.GetIsError(): // a look has found that it happened
-		c.judge(guard.Entry{Call: c.guarded(), Kind: guard.OK, Outcome: guard.Sum([]byte(res.GetContent())), End: guard.At(time.Now())})
+		c.judge(guard.Entry{Call: c.seen(), Kind: guard.OK, Outcome: guard.Sum([]byte(res.GetContent())), End: guard.At(time.Now())})
 		if nudge := c.nudge(); nudge != "" {
 			res.Notices = append(res.Notices, nudge)
 		}
@@ -151,7 +151,7 @@ func endsOfItself(code tool.Code) bool {
 // failure is the entry of a call that failed.
 func (c *call) failure(res *response, kind guard.Kind) guard.Entry {
 	e, now := res.GetError(), time.Now()
-	entry := guard.Entry{Call: c.guarded(), Kind: kind, End: guard.At(now), Outcome: guard.Failure(tool.Error{
+	entry := guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(now), Outcome: guard.Failure(tool.Error{
 		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
 	}, c.args)}
 	if wait := res.GetRecovery().GetRetryAfter().AsDuration(); wait > 0 {

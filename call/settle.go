@@ -20,6 +20,7 @@ const settleTimeout = 5 * time.Second
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
+	e.stain(c, &end)
 	if c.claim == nil {
 		return end.response
 	}
@@ -42,6 +43,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Spend:    spend,
 		Appends:  c.book.appends,
 	})
+	e.stained(c, verdict, err)
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || encoded == nil {
 		end.response.Recorded = false

@@ -115,6 +115,7 @@ func (c *call) happened(found verify.Finding, by settler) *response {
 		Reply:   *reply, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
 		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
 	})
+	c.taint.enters = c.taint.enters || found.Result != nil && found.Untrusted && c.snapshot.Limits.Taints && c.Key.Conversation != ""
 	res := c.result().Worked(&interpret.Reading{Reply: *reply}, result.Items{}, &shaped)
 	res.Notices = append(res.Notices, fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason))
 	res.Resolution = c.resolution(reason, dedupe.Done, by)

@@ -18,6 +18,8 @@ type Profile struct {
 	// MaxCalls, MaxTokens and MaxDuration are what a prompt may use; 0 is no limit.
 	MaxCalls, MaxTokens int64
 	MaxDuration         time.Duration
+	// AllowTainted lets it call sensitive tools after untrusted output too.
+	AllowTainted bool
 	// Guard finds out when a prompt goes round in circles; nil does not.
 	Guard *guard.Guard
 }

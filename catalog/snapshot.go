@@ -25,6 +25,9 @@ type Limits struct {
 	// RefuseUnrecorded refuses read_only tools too while the store is down.
 	// Tools with an effect are always refused then.
 	RefuseUnrecorded bool
+	// Taints: some tool, discovered or not yet, is refused once untrusted output has
+	// entered a prompt; so it is worth knowing which ones it has.
+	Taints bool
 }
 
 // Snapshot is what can be called at one instant. It is immutable, and so is
@@ -37,6 +40,7 @@ type Snapshot struct {
 	names      []string // sorted
 	down       map[string]string
 	collisions []Collision
+	untrusted bool // some backend's tool is
 	// undiscovered is nil when every source has found its tools.
 	undiscovered map[string]Undiscovered
 }
@@ -80,6 +84,7 @@ func newSnapshot(profiles Profiles, limits Limits, sources map[string]source) *S
 				continue
 			}
 			s.routes[route.Tool.Name] = route
+			s.untrusted = s.untrusted || route.Tool.Policy.Untrusted && route.Tool.Backend != BuiltIn
 		}
 	}
 	s.names = slices.Sorted(maps.Keys(s.routes))
@@ -103,6 +108,15 @@ func (s *Snapshot) expect(name string, from source) {
 func (s *Snapshot) Lookup(name string) (*Route, bool) {
 	route, ok := s.routes[name]
 	return route, ok
+}
+
+// Taints reports that output of the route must not lead to a call of a sensitive tool.
+// What read_output shows may be any tool's, of those there are and those to come.
+func (s *Snapshot) Taints(route *Route) bool {
+	if !s.Limits.Taints || !route.Tool.Policy.Untrusted {
+		return false
+	}
+	return route.Tool.Backend != BuiltIn || s.untrusted || s.undiscovered != nil
 }
 
 // Names returns the names of all tools, sorted.

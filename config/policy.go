@@ -89,9 +89,27 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		ForwardUndeclared: r.ForwardUndeclared,
 		VerifyWith:        r.verifyWith(),
 		Polling:           r.Polling,
+		RefuseTainted:     r.Sensitive,
 		Sensitive:         slices.Clone(r.SensitiveArgs),
 		MaxInFlight:       r.MaxInFlight,
 	}
+}
+
+// HasSensitive reports that some tool, declared or to be discovered, is sensitive.
+func (c *Config) HasSensitive() bool {
+	for _, t := range c.Tools {
+		if t.Sensitive {
+			return true
+		}
+	}
+	for _, b := range c.Backends {
+		for _, o := range b.Tools {
+			if o.Sensitive {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // verifyWith names the tool that can tell what became of a call.

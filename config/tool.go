@@ -80,7 +80,7 @@ type CallRules struct {
 	Coerce            bool          `yaml:"coerce" doc:"Turn \"5\" into 5, and the like, where the schema wants it."`
 	ForwardUndeclared bool          `yaml:"forward_undeclared" doc:"Send arguments that the input schema does not name. Without this key such a call is refused, unless the schema itself allows others (additionalProperties, patternProperties) or names no argument at all."`
 	Polling           bool          `yaml:"polling" doc:"Calls with the same arguments and outcome are expected: the loop guard leaves them alone."`
-	Sensitive         bool          `yaml:"sensitive" doc:"Refused after untrusted output has entered the conversation, unless the profile allows it." later:"true"`
+	Sensitive         bool          `yaml:"sensitive" doc:"Refused once output of an untrusted tool has entered the prompt, unless the profile allows it. See untrusted.md."`
 	SensitiveArgs     []string      `yaml:"sensitive_args" doc:"Arguments whose values are never shown." format:"nonempty"`
 	MaxInFlight       int           `yaml:"max_in_flight" doc:"Calls of this tool in flight. Without this key: only the backend's bound." min:"1" max:"1000000"`
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`

@@ -165,7 +165,6 @@ func TestCLICheckWarns(t *testing.T) {
 	t.Parallel()
 	code, said := checked(t, oneBackend+`  a:
     backend: up
-    sensitive: true
     http: {method: GET, path: /a}
     input_schema:
       type: object
@@ -178,8 +177,7 @@ func TestCLICheckWarns(t *testing.T) {
 		t.Errorf("warnings make it exit with %d\n%s", code, said)
 	}
 	for _, want := range []string{
-		`warning: sidecall.yaml:5:5: tools.a.sensitive: read and checked, but not enforced by this version`,
-		`warning: sidecall.yaml:7:5: tools.a.input_schema: provider strict modes drop "minLength" at /properties/s/minLength`,
+		`warning: sidecall.yaml:6:5: tools.a.input_schema: provider strict modes drop "minLength" at /properties/s/minLength`,
 		`strict modes drop "minProperties" at /properties/l/items/minProperties`,
 		`strict modes drop "uniqueItems" at /properties/l/uniqueItems`,
 		`warning: sidecall.yaml:3:3: tools.a: no description`,

@@ -122,6 +122,8 @@ type Policy struct {
 	VerifyWith string
 	// Polling tools are expected to be repeated with the same arguments.
 	Polling bool
+	// RefuseTainted refuses the tool once untrusted output has entered the prompt.
+	RefuseTainted bool
 	// Sensitive lists argument names whose values are never shown.
 	Sensitive []string
 	// MaxInFlight bounds calls of this tool in flight; 0 means that only the

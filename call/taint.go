@@ -1,0 +1,122 @@
+package call
+
+import (
+	"sync"
+
+	"github.com/sidecall/sidecall/budget"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Output of an untrusted tool may be written to make a model do something. So a prompt
+// that it has entered may not call tools that are declared sensitive. The prompt has a
+// log for it, of one entry at the most, which is read by calls of sensitive tools and
+// written by those of untrusted ones; no others have to do with it.
+
+// taint is what a call has to do with it. The zero value is nothing.
+type taint struct {
+	// enters: what the tool says enters the prompt as untrusted output.
+	enters bool
+	// refuses: the call is refused when such output has entered; place is where the
+	// logbook has the log.
+	refuses bool
+	place   int
+}
+
+// entered is the only entry of the log.
+var entered = []byte{1}
+
+// weigh finds out what the call has to do with untrusted output.
+func (c *call) weigh(profile catalog.Profile) {
+	if !c.snapshot.Limits.Taints || c.route == nil || c.ValidateOnly || c.Key.Conversation == "" {
+		return
+	}
+	c.taint.enters = c.snapshot.Taints(c.route)
+	if c.route.Tool.Policy.RefuseTainted && !profile.AllowTainted {
+		c.taint.refuses, c.taint.place = true, c.book.ask(logOf("taint/", c.Prompt))
+	}
+}
+
+// tainted refuses an admitted call of a sensitive tool after untrusted output; nil
+// lets it go on.
+func (e *Executor) tainted(c *call) *ending {
+	if !c.taint.refuses || len(c.book.entries(c.taint.place)) == 0 && !e.unwritten.has(c.prompt()) {
+		return nil
+	}
+	end := c.notRun(c.subject().Tainted(), tool.Failure{})
+	return &end
+}
+
+// stain takes down that untrusted output enters the prompt, in the settlement of the
+// call. That of a call that is not recorded is only known here.
+func (e *Executor) stain(c *call, end *ending) {
+	switch {
+	case !c.taint.enters || c.tried.sent == 0 && end.state != dedupe.Done:
+		c.taint.enters = false // nothing came of the tool
+	case c.claim == nil:
+		e.unwritten.add(c.prompt())
+	default:
+		c.book.write(dedupe.Append{Log: logOf("taint/", c.Prompt), Entry: entered, Keep: 1})
+	}
+}
+
+// stainAgain takes down that untrusted output enters by a replay, perhaps in another
+// prompt than at first. One look writes nothing, so that is only known here.
+func (e *Executor) stainAgain(c *call, verdict dedupe.Verdict) {
+	if c.taint.enters && verdict == dedupe.Replay {
+		e.unwritten.add(c.prompt())
+	}
+}
+
+// stained is told how the settlement went: what is not in the store is known here.
+func (e *Executor) stained(c *call, verdict dedupe.SettleVerdict, err error) {
+	if c.taint.enters && (err != nil || verdict != dedupe.Settled) {
+		e.unwritten.add(c.prompt())
+	}
+}
+
+// promptKey is a prompt, across conversations and tenants.
+type promptKey struct{ tenant, conversation, counter string }
+
+func (c *call) prompt() promptKey {
+	return promptKey{c.Key.Tenant, c.Key.Conversation, budget.Counter(c.Prompt)}
+}
+
+// maxUnwritten bounds the prompts that are known here alone.
+const maxUnwritten = 10_000
+
+// prompts are those that the store could not be told of, the latest of them. It knows
+// them again as soon as it can be reached: their next untrusted output is recorded.
+type prompts struct {
+	mu     sync.Mutex
+	known  map[promptKey]struct{}
+	oldest []promptKey // a ring, once it is full
+	next   int
+}
+
+func (p *prompts) add(key promptKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.known[key]; known {
+		return
+	}
+	if p.known == nil {
+		p.known = make(map[promptKey]struct{})
+	}
+	if len(p.oldest) < maxUnwritten {
+		p.oldest = append(p.oldest, key)
+	} else {
+		delete(p.known, p.oldest[p.next])
+		p.oldest[p.next] = key
+		p.next = (p.next + 1) % maxUnwritten
+	}
+	p.known[key] = struct{}{}
+}
+
+func (p *prompts) has(key promptKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.known[key]
+	return known
+}
