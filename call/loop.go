@@ -154,11 +154,19 @@ func (c *call) failure(res *response, kind guard.Kind) guard.Entry {
 	entry := guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(now), Outcome: guard.Failure(tool.Error{
 		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
 	}, c.args)}
-	if wait := res.GetRecovery().GetRetryAfter().AsDuration(); wait > 0 {
+	wait := res.GetRecovery().GetRetryAfter().AsDuration()
+	if wait == 0 && tool.Code(e.GetCode()).Class() == tool.Transient {
+		wait = comeAgain
+	}
+	if wait > 0 {
 		entry.ComeAgain = guard.At(now.Add(wait))
 	}
 	return entry
 }
+
+// comeAgain is how long after a failure that passes by itself a call is no repetition
+// of it, where nobody has said how long it takes.
+const comeAgain = 30 * time.Second
 
 // turnAway takes down a call that is to be refused before it is claimed, if its record
 // does not know better: for what is wrong with it, not for what there is no room for.
@@ -200,7 +208,11 @@ func (c *call) turnedAway(refused *response) *response {
 // looping refuses the call for what the guard has found. instead is the refusal that
 // it would have been; nil when it would have been made.
 func (c *call) looping(instead *response) *response {
-	res := c.result().Failed(explain.Loop(c.loop.finding), tool.Failure{})
+	var wait time.Duration
+	if at := c.loop.finding.ComeAgain; at != 0 {
+		wait = max(0, time.Until(at.Time()))
+	}
+	res := c.result().Refused(explain.Loop(c.loop.finding, wait), wait)
 	if instead != nil { // what is wrong with it remains worth knowing
 		res.Violations = instead.GetViolations()
 		res.Recovery.AllowedAlternatives = instead.GetRecovery().GetAllowedAlternatives()

@@ -50,7 +50,10 @@
 //   - Who made several calls at once had not seen what came of the others. Two of
 //     them count; in a cycle none.
 //   - A call that is sent again under its id is one call.
-//   - An error that says when to come again, and a call that comes no sooner.
+//   - An error that says when to come again, and a call that comes no sooner, whatever
+//     was refused in between.
+//   - Nobody called anything for ten minutes: whoever comes then is not in the loop of
+//     before.
 //
 // # After a refusal
 //

@@ -78,7 +78,8 @@ type Entry struct {
 	// End is when it was answered; not before Start.
 	End Instant
 	// ComeAgain is when the caller was told to come again, when it was told so: an
-	// open breaker, no room. Whoever comes no sooner is in no loop. 0 otherwise.
+	// open breaker, no room, a refusal for going round after one of these. Whoever comes
+	// no sooner is in no loop. 0 otherwise.
 	ComeAgain Instant
 
 	// Rule, Count and Refusals are those of the verdict by which it was refused.
@@ -90,7 +91,7 @@ type Entry struct {
 // Refuse returns the entry of a call that was refused, at some time, by a verdict
 // of Before.
 func (c Call) Refuse(v Verdict, at Instant) Entry {
-	return Entry{Call: c, Kind: Refused, End: at, Rule: v.Rule, Count: v.Count, Refusals: v.Refusals}
+	return Entry{Call: c, Kind: Refused, End: at, ComeAgain: v.ComeAgain, Rule: v.Rule, Count: v.Count, Refusals: v.Refusals}
 }
 
 // seenBy reports whether whoever made the call c can have known how e ended.

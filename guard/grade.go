@@ -40,7 +40,7 @@ func (g *Guard) severity(refusals int) Level {
 // refuse is the verdict on a call that is not to be made; l is the limit that it
 // has reached.
 func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
-	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince}
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince, ComeAgain: t.comeAgain}
 	switch {
 	case t.again > 0:
 		v.Refusals = t.again

@@ -34,7 +34,7 @@ func (g *Guard) Before(log Log, c Call) Verdict {
 		return Verdict{}
 	}
 	c.Tool = cutName(c.Tool)
-	p := past{entries: log.entries, call: &c}
+	p := past{entries: sincePause(log.entries, c.Start), call: &c}
 	v := graver(g.sameCall(&p), g.cycle(&p))
 	v = graver(v, g.sameError(&p))
 	v = graver(v, g.sameResult(&p))
@@ -71,7 +71,7 @@ func (g *Guard) TurnedAway(log Log) Verdict {
 
 // ended judges a call whose outcome is known by the entries before it.
 func (g *Guard) ended(entries []Entry, e *Entry) Verdict {
-	p := past{entries: entries, call: &e.Call, own: e}
+	p := past{entries: sincePause(entries, e.Start), call: &e.Call, own: e}
 	v := graver(g.sameCall(&p), g.cycle(&p))
 	switch {
 	case e.Kind.malformed():

@@ -16,6 +16,11 @@ const (
 	// makes eight searches at once has not ignored seven results; whoever does it
 	// turn by turn should not be eight times as patient.
 	togetherCount = 2
+	// pause is how long nobody calls anything before somebody else is at work, in
+	// milliseconds: a person has read what was said, and asks for something. A loop has
+	// no such pauses, however slow its calls are. A program that names its prompts does
+	// not need this; one whose conversation is one prompt does.
+	pause Instant = 10 * 60 * 1000
 )
 
 // Limit is from which repetition on a rule speaks; the first time is 1. 0 is the

@@ -9,6 +9,18 @@ type past struct {
 	own     *Entry // what came of it; nil before it is made
 }
 
+// sincePause are the entries since nobody had called anything for a while, before a
+// call that begins at start.
+func sincePause(entries []Entry, start Instant) []Entry {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if start-entries[i].End >= pause {
+			return entries[i+1:]
+		}
+		start = min(start, entries[i].Start)
+	}
+	return entries
+}
+
 // trail is what a rule finds in the log, from the newest entry back to the one that
 // ends it: another outcome, a success, whatever the rule says.
 type trail struct {
@@ -33,6 +45,8 @@ type trail struct {
 	again int
 	// across: the walk has come to something new that was done.
 	across bool
+	// comeAgain is when whoever makes the call was told to come again; 0 when nobody was.
+	comeAgain Instant
 	// ran: at least one call of the trail was not refused.
 	ran bool
 }
@@ -58,8 +72,11 @@ func (p *past) follow(rule Rule) trail {
 	latest, later, same := p.own, c.Start, c.Same // of the calls that are alike
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := &p.entries[i]
+		inTime := e.ComeAgain != 0 && later >= e.ComeAgain // who came next came no sooner than he was told
 		if e.ID != 0 && e.ID == c.ID {
-			t.itself(e, rule)
+			if !inTime {
+				t.itself(e, rule)
+			}
 			continue
 		}
 		if !rule.concerns(e, c) {
@@ -68,15 +85,16 @@ func (p *past) follow(rule Rule) trail {
 			}
 			return t
 		}
+		if e.Kind != Refused && (!rule.alike(e) || latest != nil && e.Outcome != latest.Outcome) {
+			return t
+		}
+		if inTime && (e.Kind != Refused || e.Rule == rule) {
+			return t
+		}
+		t.comeAgain = max(t.comeAgain, e.ComeAgain)
 		if e.Kind == Refused {
 			t.refusal(e, c, rule)
 			continue
-		}
-		if !rule.alike(e) || latest != nil && e.Outcome != latest.Outcome {
-			return t
-		}
-		if e.ComeAgain != 0 && later >= e.ComeAgain { // who came next came no sooner than he was told
-			return t
 		}
 		if sentAgain(p.entries[i+1:], e) {
 			continue

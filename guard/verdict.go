@@ -68,6 +68,9 @@ type Verdict struct {
 	// Refusals is how many times it has been refused, this one included; 0 below
 	// Refuse.
 	Refusals int
+	// ComeAgain is from when on a call that is refused is none of the loop any more; 0
+	// when time does not help.
+	ComeAgain Instant
 	// Round names the tools of one round of a Cycle, in their order, the present one
 	// last. nil for every other rule.
 	Round []string

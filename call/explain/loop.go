@@ -9,8 +9,9 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Loop refuses a call that goes round in circles.
-func Loop(v guard.Verdict) tool.Error {
+// Loop refuses a call that goes round in circles; wait is from when on it would be
+// none of them any more, 0 when time does not help.
+func Loop(v guard.Verdict, wait time.Duration) tool.Error {
 	e := tool.Error{
 		Code:       tool.CodeLoopDetected,
 		Constraint: fmt.Sprintf("%s: refused from %s on", whatRepeats(v), ordinal(v.Limit)),
@@ -26,6 +27,9 @@ func Loop(v guard.Verdict) tool.Error {
 	case guard.Escalate:
 		e.Hint += " Ask the user before you go on: this was refused before."
 	case guard.Pass, guard.Nudge, guard.Refuse:
+		if wait > 0 {
+			e.Hint += fmt.Sprintf(" What failed may pass by itself: it is worth another call after %s, not before.", Round(wait))
+		}
 	}
 	return e
 }

@@ -13,6 +13,8 @@ var fastBackoff = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1
 const config = `listen: ["unix://%s"]
 admin: "off"
 store: {embedded: {path: %q}}
+profiles: {support: {max_tool_calls: 100}, small: {max_tool_calls: 5}}
+default_profile: support
 defaults: {retry: {max_attempts: 3, base: 20ms, multiplier: 2, max: 100ms}}
 backends:
   shop:

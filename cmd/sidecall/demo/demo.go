@@ -35,6 +35,8 @@ var scenes = []scene{
 	{"The model invents a tool", unknownTool},
 	{"A result of some megabytes", hugeOutput},
 	{"An upstream is dead", deadUpstream},
+	{"The model goes round in circles", runaway},
+	{"A prompt has used up its budget", spent},
 	{"The sidecar crashes in the middle of a payment, and the agent resumes", crash},
 }
 

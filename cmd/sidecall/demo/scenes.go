@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -147,7 +148,10 @@ func deadUpstream(ctx context.Context, s *stage) error {
 	codes := map[string]int{}
 	attempts := int32(0)
 	for i := range 20 {
-		res, err := s.quiet(ctx, "toolu_dead_"+string(rune('a'+i)), "get_stock", "")
+		req := request("toolu_dead_"+string(rune('a'+i)), "get_stock", "")
+		req.ConversationId = fmt.Sprintf("agent-%d", i) // or they were one that goes round in circles
+		s.calls++
+		res, err := s.sidecar.client.ExecuteTool(ctx, req)
 		if err != nil {
 			return err
 		}
@@ -160,7 +164,7 @@ func deadUpstream(ctx context.Context, s *stage) error {
 	}
 	s.show("toolu_dead_t", "get_stock", "", last)
 	s.promise(last.GetError().GetCode() == "CIRCUIT_OPEN" && attempts <= 6,
-		"20 calls made %d attempts at the dead upstream: %v", attempts, codes)
+		"20 agents made %d attempts at the dead upstream: %v", attempts, codes)
 
 	listener, err := listen(s.dead)
 	if err != nil {
