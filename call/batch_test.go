@@ -51,6 +51,30 @@ func TestABatchHasOneResultPerCallInOrderWhateverOneDoes(t *testing.T) {
 	}
 }
 
+// The calls of a batch are made at the same time: each of these answers only when
+// all of them have been called.
+func TestTheCallsOfABatchRunAtTheSameTime(t *testing.T) {
+	const calls = 8
+	var called sync.WaitGroup
+	called.Add(calls)
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		called.Done()
+		called.Wait()
+		return backend.Reply{Text: []byte("ok")}, nil
+	}}
+	s := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, b))
+	s.Limit(func(l *catalog.Limits) { l.BatchParallel = calls })
+	var batch []call.Request
+	for i := range calls {
+		batch = append(batch, call.NewRequest("", calltest.Request(fmt.Sprintf("toolu_%d", i), "get_order")))
+	}
+	for i, res := range s.ExecuteBatch(t.Context(), batch) {
+		if res.GetContent() != "ok" {
+			t.Errorf("call %d: %s", i, res.GetContent())
+		}
+	}
+}
+
 func TestSequentialToolsRunInRequestOrder(t *testing.T) {
 	var mu sync.Mutex
 	var order []string

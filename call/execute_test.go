@@ -91,6 +91,21 @@ func TestExhaustedRetriesSayHowManyOverHowLong(t *testing.T) {
 	}
 }
 
+// A blip that a retry absorbs is nothing that a model reads of: the response is that
+// of a call without one.
+func TestAnAbsorbedBlipIsNotTold(t *testing.T) {
+	answer := func(b *calltest.Backend) *sidecallv1.ExecuteToolResponse {
+		res := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, b)).Call(calltest.Request("toolu_1", "get_order"))
+		res.Duration = nil
+		return res
+	}
+	blips := calltest.Fails(2, calltest.CutOff)
+	after, without := answer(blips), answer(calltest.Fails(0, calltest.CutOff))
+	if n := blips.Calls.Load(); n != 3 || !proto.Equal(after, without) {
+		t.Errorf("after %d attempts:\n%v\nwithout a blip:\n%v", n, after, without)
+	}
+}
+
 func TestEveryAttemptCarriesTheSameKey(t *testing.T) {
 	b := calltest.Fails(2, calltest.CutOff)
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, b))

@@ -218,3 +218,31 @@ func TestAMadeUpNameIsNotCarriedAround(t *testing.T) {
 		t.Errorf("%d bytes of result, %d of log: %.300s", len(res.GetContent()), log.Len(), res.GetContent())
 	}
 }
+
+// The line of a call says how it ended, for each way in which one can.
+func TestTheLogSaysHowACallEnded(t *testing.T) {
+	var log bytes.Buffer
+	s := calltest.New(t,
+		calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")),
+		calltest.NewRoute(t, "works_at_last", tool.ReadOnly, calltest.Fails(1, calltest.CutOff)),
+		calltest.NewRoute(t, "finds_nothing", tool.ReadOnly, calltest.Answers("")),
+		calltest.NewRoute(t, "fails_for_now", tool.ReadOnly, calltest.Fails(calltest.Always, calltest.CutOff)),
+		calltest.NewRoute(t, "fails", tool.ReadOnly, calltest.Fails(calltest.Always, calltest.NotFound)),
+		calltest.NewRoute(t, "pays", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
+	logged(s, t, slog.NewTextHandler(&log, nil))
+	for _, c := range []struct{ id, tool, want string }{
+		{"toolu_1", "works", "ok"},
+		{"toolu_1", "works", "replayed"},
+		{"toolu_2", "works_at_last", "retried"},
+		{"toolu_3", "finds_nothing", "empty"},
+		{"toolu_4", "fails_for_now", "transient_fail"},
+		{"toolu_5", "fails", "permanent_fail"},
+		{"toolu_6", "pays", "unknown"},
+	} {
+		log.Reset()
+		s.Call(calltest.Request(c.id, c.tool))
+		if !strings.Contains(log.String(), " outcome="+c.want+" ") {
+			t.Errorf("%s, want %s: %s", c.tool, c.want, log.String())
+		}
+	}
+}
