@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// sweepBatch is how many expired entries of a kind one request clears away at the
+// most. More than one, so that sweeping outruns adding.
+const sweepBatch = 4
+
 // deadlines is a queue of keys in the order in which their time is over.
 type deadlines[K any] []deadline[K]
 
@@ -28,6 +32,23 @@ func (d *deadlines[K]) due(now time.Time) (key K, ok bool) {
 // pop removes and returns the first key; there must be one.
 func (d *deadlines[K]) pop() K {
 	return heap.Pop((*byTime[K])(d)).(deadline[K]).key
+}
+
+// sweep drops a few keys whose time is over. A key that was given more time since
+// it was queued goes back into the queue: that is cheaper than to move it each time.
+func (d *deadlines[K]) sweep(now time.Time, expires func(K) time.Time, drop func(K)) {
+	for range sweepBatch {
+		key, due := d.due(now)
+		if !due {
+			return
+		}
+		d.pop()
+		if at := expires(key); now.Before(at) {
+			d.push(at, key)
+		} else {
+			drop(key)
+		}
+	}
 }
 
 // byTime is deadlines as container/heap wants it.

@@ -39,8 +39,8 @@ func (s *Store) sheet(key sheetKey, now time.Time) (p sheet, found bool) {
 	return p, true
 }
 
-// turn stores a sheet. The one
-// that expires first gives way when there are as many as there may be records.
+// turn stores a sheet. The one that was to expire first gives way when there are
+// as many as there may be records.
 func (s *Store) turn(key sheetKey, p sheet, retention time.Duration, now time.Time) {
 	p.expires = now.Add(retention)
 	if _, known := s.sheets[key]; !known {
@@ -127,20 +127,4 @@ func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
 	}
 	tally, _ := s.sheet(tallyOf(n.Key, n.Counter), now)
 	return dedupe.Noted{Record: record, Logs: s.logs(n.Key, n.Logs, now), Tally: tally.tally}, nil
-}
-
-// sweepSheets clears away a few sheets whose time is over.
-func (s *Store) sweepSheets(now time.Time) {
-	for range sweepBatch {
-		key, due := s.sheetQueue.due(now)
-		if !due {
-			return
-		}
-		s.sheetQueue.pop()
-		if p := s.sheets[key]; now.Before(p.expires) {
-			s.sheetQueue.push(p.expires, key)
-		} else {
-			delete(s.sheets, key)
-		}
-	}
 }

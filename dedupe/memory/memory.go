@@ -21,10 +21,6 @@ import (
 // Warning says what is wrong with this store, in one sentence for the log.
 const Warning = "the memory store forgets everything when the process ends: a call made before a restart can run again after it"
 
-// sweepBatch is how many expired entries one request clears away at the most.
-// More than one, so that sweeping outruns adding.
-const sweepBatch = 4
-
 // Options are the bounds of a Store; zero values mean the defaults.
 type Options struct {
 	// MaxRecords bounds the records; beyond it new calls get ErrFull.
@@ -296,32 +292,9 @@ func (s *Store) dropOutput(key outputKey) {
 	delete(s.outputs, key)
 }
 
-// sweep clears away a few entries whose time is over. An entry that was given
-// more time since it was queued goes back into the queue.
+// sweep clears away a few entries of each kind whose time is over.
 func (s *Store) sweep(now time.Time) {
-	for range sweepBatch {
-		key, due := s.recordQueue.due(now)
-		if !due {
-			break
-		}
-		s.recordQueue.pop()
-		if r := s.records[key]; now.Before(r.expires) {
-			s.recordQueue.push(r.expires, key)
-		} else {
-			delete(s.records, key)
-		}
-	}
-	for range sweepBatch {
-		key, due := s.outputQueue.due(now)
-		if !due {
-			break
-		}
-		s.outputQueue.pop()
-		if kept := s.outputs[key]; now.Before(kept.expires) {
-			s.outputQueue.push(kept.expires, key)
-		} else {
-			s.dropOutput(key)
-		}
-	}
-	s.sweepSheets(now)
+	s.recordQueue.sweep(now, func(k dedupe.Key) time.Time { return s.records[k].expires }, func(k dedupe.Key) { delete(s.records, k) })
+	s.outputQueue.sweep(now, func(k outputKey) time.Time { return s.outputs[k].expires }, s.dropOutput)
+	s.sheetQueue.sweep(now, func(k sheetKey) time.Time { return s.sheets[k].expires }, func(k sheetKey) { delete(s.sheets, k) })
 }
