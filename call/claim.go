@@ -141,7 +141,7 @@ func (c *call) sayWhenToAsk(res *response, tooEarly time.Duration) *response {
 		res.Recovery.RetryAfter = durationpb.New(tooEarly)
 		res.Notices = append(res.Notices, fmt.Sprintf(
 			"%s does not show the call yet. Sent again with the same id after %s, it is run if it is not there then.",
-			c.route.Verification.Tool, explain.Round(tooEarly)))
+			c.route.Verification.Tool, tool.RoundTime(tooEarly)))
 	}
 	return res
 }

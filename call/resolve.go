@@ -121,7 +121,7 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 	case verify.TooEarly:
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_TOO_EARLY, NotBefore: timestamppb.New(verify.NotBefore(record, c.route)),
-			Explanation: fmt.Sprintf("%s does not show the call, which may still be under way: ask again after %s", with, explain.Round(found.Wait)),
+			Explanation: fmt.Sprintf("%s does not show the call, which may still be under way: ask again after %s", with, tool.RoundTime(found.Wait)),
 		}
 	case verify.NotRun:
 		return &sidecallv1.VerifyExecutionResponse{

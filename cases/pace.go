@@ -113,20 +113,8 @@ func (p pace) tell(text string) string {
 		if err != nil {
 			return told
 		}
-		return parts[1] + " " + rounded(p.long(d)).String()
+		return parts[1] + " " + tool.RoundTime(p.long(d)).String()
 	})
-}
-
-// rounded is a time as hints tell it.
-func rounded(d time.Duration) time.Duration {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(time.Second)
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond)
-	default:
-		return d.Round(time.Millisecond)
-	}
 }
 
 // ownTimes are codes whose waits are Sidecall's own, and no setting's.

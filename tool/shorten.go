@@ -2,6 +2,7 @@ package tool
 
 import (
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -44,3 +45,16 @@ const QuotedChars = 200
 
 // Quote shows a text as Go and JSON do, shortened to QuotedChars.
 func Quote(text string) string { return strconv.Quote(Shorten(text, QuotedChars)) }
+
+// RoundTime is a duration as a hint tells it: to the second, to a tenth of one below
+// ten of them, and to the millisecond below one.
+func RoundTime(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Millisecond)
+	}
+}

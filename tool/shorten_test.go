@@ -3,6 +3,7 @@ package tool_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/tool"
@@ -38,6 +39,17 @@ func TestShortenBytesCutsBetweenCharacters(t *testing.T) {
 	}
 	if got := tool.ShortenBytes("short", 5); got != "short" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestRoundTime(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1_499_999 * time.Nanosecond: "1ms", 999_400 * time.Microsecond: "999ms",
+		1_260 * time.Millisecond: "1.3s", 9_949 * time.Millisecond: "9.9s", 10_500 * time.Millisecond: "11s", 90 * time.Second: "1m30s",
+	} {
+		if got := tool.RoundTime(d).String(); got != want {
+			t.Errorf("%s is told as %s, want %s", d, got, want)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	}
 	explained.Hint += s.whoSays(f, explained.Received)
 	if s.Sent > 1 {
-		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", s.Sent, name, Round(report.Elapsed))
+		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", s.Sent, name, tool.RoundTime(report.Elapsed))
 	}
 	return explained
 }
@@ -125,5 +125,5 @@ func after(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
 	}
-	return "after " + Round(wait).String()
+	return "after " + tool.RoundTime(wait).String()
 }

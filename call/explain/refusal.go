@@ -48,7 +48,7 @@ func Undiscovered(name string, awaited []string) tool.Error {
 		Constraint: fmt.Sprintf(constraint, strings.Join(awaited, ", ")),
 		Received:   tool.Quote(name),
 		Hint: fmt.Sprintf("Call %s again after %s if it is one of the tools you were given; nothing was sent. If you made the name up, use the tools you were given.",
-			name, Round(WhenUndiscovered)),
+			name, tool.RoundTime(WhenUndiscovered)),
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *Subject) LostResult() tool.Error {
 // caller left. why is the cause of its context's end.
 func (s *Subject) NotStarted(why error, elapsed time.Duration) tool.Error {
 	explained := tool.Error{
-		Code: tool.CodeTimeout, Constraint: fmt.Sprintf("the deadline of the call passed after %s, before it was sent", Round(elapsed)),
+		Code: tool.CodeTimeout, Constraint: fmt.Sprintf("the deadline of the call passed after %s, before it was sent", tool.RoundTime(elapsed)),
 	}
 	again := "later"
 	if errors.Is(why, context.Canceled) {
