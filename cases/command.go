@@ -139,6 +139,6 @@ func ask(address string, stdin io.Reader) (exit int, out []byte, err error) {
 
 // die ends this process by a signal that it cannot catch.
 func die() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail: a process may always signal itself
+	select {}                                      // the signal may arrive a moment later
 }

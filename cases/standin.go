@@ -125,14 +125,14 @@ func (x *exchange) answer(a answer) {
 	x.write(a.Status, "application/json", a.JSON)
 }
 
-// write answers. That the other side is gone is its own affair.
+// write answers.
 func (x *exchange) write(status int, mediaType string, body []byte) {
 	if x.w.Header().Get("Content-Type") == "" {
 		x.w.Header().Set("Content-Type", mediaType)
 	}
 	x.w.WriteHeader(status)
 	if status != http.StatusNoContent && status != http.StatusNotModified {
-		_, _ = x.w.Write(body)
+		_, _ = x.w.Write(body) // who has left sees what it did not get, as with a real upstream
 	}
 }
 

@@ -83,7 +83,7 @@ func asking() {
 		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"s%d","method":"ping"}`+"\n", i)
 		fmt.Fprintln(out, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	}
-	_ = out.Flush()
+	_ = out.Flush() // whoever closed the pipe does not wait for what the ledger says
 	ledger{path: os.Getenv(ledgerVariable)}.write("asked")
 	time.Sleep(time.Hour)
 }
