@@ -18,6 +18,9 @@ const (
 	// model is given at a time is bounded by the output limit of read_output. In
 	// any script it fits the 4 MiB that a gRPC client reads.
 	MaxPage = 500_000
+	// MaxReaders is how many outputs each of those who serve pages reads at a time:
+	// an output is taken whole out of the store, for a page of it. Others wait.
+	MaxReaders = 4
 )
 
 // Page returns the characters from offset on, at most limit of them (0 means

@@ -24,6 +24,7 @@ import (
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -62,7 +63,7 @@ type GRPC struct {
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, maxReaders)}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()

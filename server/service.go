@@ -35,9 +35,6 @@ type Service struct {
 	readers chan struct{}
 }
 
-// maxReaders is how many outputs are read at a time; others wait.
-const maxReaders = 4
-
 // ExecuteTool runs one call. Nothing but a call without an id that it must have,
 // or under whose id no result can be given, is refused with a status: what else is
 // wrong with one is data for the model.

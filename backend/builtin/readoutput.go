@@ -24,12 +24,8 @@ const pageOverhead = 600
 // outputs that were cut. It goes through the pipeline as every tool does.
 type readOutput struct {
 	outputs Outputs
-	places  chan struct{}
+	places  chan struct{} // one for each output that may be read at a time
 }
-
-// maxReaders is how many outputs are read at a time: each is taken whole out of
-// the store, for a page of it.
-const maxReaders = 4
 
 // errNoTurn is of a call whose time was over before its output was read.
 var errNoTurn = errors.New("too many outputs are read at the same time")
@@ -43,7 +39,7 @@ type Outputs interface {
 
 // NewReadOutput returns the backend of the built-in tool read_output.
 func NewReadOutput(outputs Outputs) backend.Backend {
-	return readOutput{outputs, make(chan struct{}, maxReaders)}
+	return readOutput{outputs, make(chan struct{}, output.MaxReaders)}
 }
 
 // Invoke returns one page.
