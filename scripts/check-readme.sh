@@ -78,6 +78,17 @@ blocks "yaml mcp" >"$work/agent/mcp.yaml"
 prints=
 run "sidecall check mcp.yaml"
 
+# What is to install a published version. Not before there is one; what would keep it
+# from working then.
+published=$(grep -o 'go install [^ `]*@v[^ `]*' README.md) || die "the README does not say how a published version will be installed"
+for target in $(printf '%s\n' "$published" | sed 's/^go install //'); do
+	path=${target%@v*} version=${target##*@v}
+	[ "$path" = "$(go list ./cmd/sidecall)" ] || die "$target: the path is $(go list ./cmd/sidecall)"
+	grep -q "^## \[$version\]" CHANGELOG.md || die "$target: CHANGELOG.md has no version $version"
+	! grep -q '^replace\|^exclude' go.mod || die "$target: go.mod has a replace or an exclude, which go install refuses"
+	say "ok: go install $target (as far as it is known here)"
+done
+
 blocks sh | grep . >"$work/commands" || die "the README has no commands"
 while read -r line <&3; do
 	command=$(printf '%s\n' "$line" | sed 's/ *#.*//')
@@ -86,14 +97,6 @@ while read -r line <&3; do
 	"go install ./"*)
 		(cd "$top" && GOBIN=$work/bin && export GOBIN && eval "$command") || die "$command: failed"
 		say "ok: $command"
-		;;
-	"go install "*@v*)
-		# Not before it is published; what would keep it from working then.
-		path=${command#go install } path=${path%@v*} version=${command##*@v}
-		[ "$path" = "$(go list ./cmd/sidecall)" ] || die "$command: the path is $(go list ./cmd/sidecall)"
-		grep -q "^## \[$version\]" CHANGELOG.md || die "$command: CHANGELOG.md has no version $version"
-		! grep -q '^replace\|^exclude' go.mod || die "$command: go.mod has a replace or an exclude, which go install refuses"
-		say "ok: $command (as far as it is known here)"
 		;;
 	"make test") make -n test >/dev/null && say "ok: $command (this run)" ;;
 	"go run ./cmd/sidecall demo")
