@@ -13,6 +13,10 @@ import (
 // document.
 var link = regexp.MustCompile(`\]\(((?:\.\./)?[^):#]+_test\.go)#((?:Test|Fuzz)[A-Za-z0-9_]+)\)`)
 
+// named is a link to any function: what tests share (a suite of all stores) is linked
+// to beside the tests that run it.
+var named = regexp.MustCompile(`\]\(((?:\.\./)?[^):#]+\.go)#([A-Za-z0-9_]+)\)`)
+
 // Every guarantee, and everything said not to be one, is a list item or a row of
 // a table, and names the test that shows it. The test exists.
 func TestEveryGuaranteeIsLinkedToItsTest(t *testing.T) {
@@ -40,7 +44,13 @@ func everyStatementHasItsTest(t *testing.T, document string, least int) {
 			t.Errorf("no test shows this: %s", s)
 		}
 	}
-	for _, l := range link.FindAllStringSubmatch(string(text), -1) {
+	namedTestsExist(t, document, string(text))
+}
+
+// namedTestsExist checks that every function to which a document links is there.
+func namedTestsExist(t *testing.T, document, text string) {
+	t.Helper()
+	for _, l := range named.FindAllStringSubmatch(text, -1) {
 		if why := missing(filepath.Join(filepath.Dir(document), l[1]), l[2]); why != "" {
 			t.Errorf("%s#%s: %s", l[1], l[2], why)
 		}
@@ -69,14 +79,14 @@ func statementsOf(text string) []string {
 	return out
 }
 
-// missing says why there is no such test; empty when there is.
+// missing says why there is no such test, or function; empty when there is.
 func missing(path, name string) string {
 	source, err := os.ReadFile(filepath.FromSlash(path))
 	if err != nil {
 		return "there is no such file"
 	}
 	if !strings.Contains(string(source), "\nfunc "+name+"(") {
-		return "there is no such test in it"
+		return "there is no such function in it"
 	}
 	return ""
 }
