@@ -1,14 +1,16 @@
 #!/bin/sh
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
-# (npm and PyPI), the gRPC clients for Node and Python, and redis-server.
+# (npm and PyPI), the gRPC clients for Node and Python, and redis-server; and the
+# Node client's own dependencies.
 # Running it again does nothing when nothing changed.
 #
 # The npm servers go to e2e/node/node_modules and the Python ones to two virtual
 # environments: e2e/.venv, and e2e/.venv-sqlite for mcp-server-sqlite, which
-# needs version 1 of the Python MCP SDK while the others need version 2.
+# needs version 1 of the Python MCP SDK while the others need version 2. They are
+# links into the user's cache (scripts/kept.sh), so that the next clone has them.
 set -eu
 
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/.."
 
 say() { printf 'e2e/install: %s\n' "$*"; }
 die() { printf 'e2e/install: error: %s\n' "$*" >&2; exit 1; }
@@ -42,13 +44,6 @@ need() {
 	command -v "$1" >/dev/null 2>&1 || die "$1 is still missing after installing $2"
 }
 
-# fresh STAMP FILES... tells whether STAMP was made from FILES as they are now.
-fresh() {
-	stamp=$1
-	shift
-	[ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(cat "$@" | cksum)" ]
-}
-
 need redis-server redis-server
 need python3 python3
 need git git
@@ -60,32 +55,26 @@ node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
 	die "$(python3 --version) is too old: version 3.10 or later is needed"
 
-if fresh node/node_modules/.stamp node/package-lock.json; then
-	say "npm packages are up to date"
-else
-	say "installing the npm packages"
-	(cd node && npm ci --omit=dev --ignore-scripts --no-fund --no-audit --loglevel=error) || die "npm ci failed in e2e/node"
-	cksum <node/package-lock.json >node/node_modules/.stamp
-fi
+python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
 
-# venv DIRECTORY REQUIREMENTS
+# npm_ci DIRECTORY installs what its lock file says; venv PLACE REQUIREMENTS makes a
+# virtual environment. Each waits for the network for the most part.
+npm_ci() {
+	scripts/kept.sh "$1/node_modules" "$(node --version; cat "$1"/package*.json)" \
+		sh -c 'cp "$1"/package*.json "$2" && cd "$2" && npm ci --omit=dev --ignore-scripts --no-fund --no-audit --loglevel=error' npm "$1"
+}
 venv() {
-	if fresh "$1/.stamp" "$2" && "$1/bin/python" -c '' 2>/dev/null; then
-		say "$1 is up to date"
-		return
-	fi
-	say "installing $2 into $1"
-	rm -rf "$1"
-	if ! python3 -m venv "$1" >/dev/null 2>&1; then
-		apt_install python3-venv
-		rm -rf "$1"
-		python3 -m venv "$1" || die "python3 -m venv failed"
-	fi
-	"$1/bin/python" -m pip install -q --disable-pip-version-check -r "$2" || die "pip install -r $2 failed"
-	cksum <"$2" >"$1/.stamp"
+	scripts/kept.sh "$1" "$(python3 -c 'import sys; print(sys.version, sys.base_prefix)'; cat "$2")" \
+		sh -c 'python3 -m venv "$3/$1" && "$3/$1/bin/python" -m pip install -q --disable-pip-version-check --no-compile -r "$2"' venv "$(basename "$1")" "$2"
 }
 
-venv .venv python/requirements.txt
-venv .venv-sqlite python/requirements-sqlite.txt
-
+failed=
+npm_ci e2e/node & pids=$!
+npm_ci clients/node & pids="$pids $!"
+venv e2e/.venv e2e/python/requirements.txt & pids="$pids $!"
+venv e2e/.venv-sqlite e2e/python/requirements-sqlite.txt & pids="$pids $!"
+for pid in $pids; do
+	wait "$pid" || failed=yes
+done
+[ -z "$failed" ] || die "not everything could be installed"
 say "done"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the full test run needs: a C compiler for the race detector,
-# what the end-to-end tests talk to, and the Node client's own dependencies.
+# and what the end-to-end tests talk to.
 # Running it again does nothing when nothing changed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,12 +16,4 @@ if ! command -v "${cc%% *}" >/dev/null 2>&1; then
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null
 fi
 
-e2e/install.sh
-
-stamp=clients/node/node_modules/.stamp
-sum=$(cksum <clients/node/package-lock.json)
-if [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ]; then
-	echo "deps: installing the dependencies of clients/node"
-	(cd clients/node && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error) || die "npm ci failed in clients/node"
-	echo "$sum" >"$stamp"
-fi
+exec e2e/install.sh
