@@ -28,7 +28,7 @@ func Loop(v guard.Verdict, wait time.Duration) tool.Error {
 		e.Hint += " Ask the user before you go on: this was refused before."
 	case guard.Pass, guard.Nudge, guard.Refuse:
 		if wait > 0 {
-			e.Hint += fmt.Sprintf(" What failed may pass by itself: it is worth another call after %s, not before.", Round(wait))
+			e.Hint += fmt.Sprintf(" What failed may pass by itself: it is worth another call after %s, not before.", tool.RoundTime(wait))
 		}
 	}
 	return e
