@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -31,34 +32,67 @@ type Append struct {
 // named.
 type Logs [][][]byte
 
-// A log is laid out the same in every store: its entries, oldest first, each with
-// its length in 2 big-endian bytes before it. The scripts of the redis store do the
-// same; see its log.lua.
+// A log is laid out the same in every store: in 2 big-endian bytes how many entries it
+// has, and the entries, oldest first, each with its length in 2 bytes before it. So
+// whoever appends one looks at those only that it drops. The scripts of the redis store
+// do the same; see its log.lua.
 
 // DecodeLog returns the entries of a log, which share its memory. The error, which
 // wraps ErrCorrupt, comes with those before the one that cannot be read.
 func DecodeLog(b []byte) (entries [][]byte, err error) {
-	for r := (reader{rest: b}); len(r.rest) > 0; {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	count, rest, ok := logCount(b)
+	if !ok {
+		return nil, fmt.Errorf("%w: a log of %d entries in %d bytes", ErrCorrupt, count, len(b))
+	}
+	entries = make([][]byte, 0, count)
+	for r := (reader{rest: rest}); len(r.rest) > 0; {
 		entry := r.text()
-		if r.short {
+		if r.short || len(entries) == count {
 			return entries, fmt.Errorf("%w: a log is cut short", ErrCorrupt)
 		}
 		entries = append(entries, slices.Clip(entry))
 	}
+	if len(entries) != count {
+		return entries, fmt.Errorf("%w: a log of %d entries has %d", ErrCorrupt, count, len(entries))
+	}
 	return entries, nil
 }
 
-// AppendTo returns a log with an entry more, without the ones it does not keep.
-func (a Append) AppendTo(log []byte) ([]byte, error) {
-	entries, err := DecodeLog(log)
-	if err != nil {
-		return nil, err
+// logCount is how many entries a log says that it has; false when it cannot have them.
+func logCount(b []byte) (count int, rest []byte, ok bool) {
+	if len(b) < 2 {
+		return 0, nil, false
 	}
-	for _, surplus := range entries[:max(0, len(entries)+1-a.Keep)] {
-		log = log[2+len(surplus):]
+	count, rest = int(binary.BigEndian.Uint16(b)), b[2:]
+	return count, rest, count <= MaxLogEntries && 3*count <= len(rest)
+}
+
+// AppendTo returns a log with an entry more, without the ones it does not keep. One
+// that cannot be what was written begins anew: nothing but advice rests on it.
+func (a Append) AppendTo(log []byte) []byte {
+	count, rest, _ := a.trimmed(log)
+	next := make([]byte, 2, 2+len(rest)+2+len(a.Entry))
+	binary.BigEndian.PutUint16(next, uint16(count+1))
+	return appendText(append(next, rest...), a.Entry)
+}
+
+// trimmed is a log without the entries for which there is no room beside a new one.
+func (a Append) trimmed(log []byte) (count int, rest []byte, ok bool) {
+	count, rest, ok = logCount(log)
+	if !ok {
+		return 0, nil, false
 	}
-	next := append(make([]byte, 0, len(log)+2+len(a.Entry)), log...)
-	return appendText(next, a.Entry), nil
+	r := reader{rest: rest}
+	for ; count+1 > a.Keep; count-- {
+		r.text()
+	}
+	if r.short {
+		return 0, nil, false
+	}
+	return count, r.rest, true
 }
 
 func validateLogs(names []string) error {

@@ -129,11 +129,7 @@ func (t *txn) append(key dedupe.Key, appends []dedupe.Append, retention time.Dur
 		if err != nil {
 			return err
 		}
-		next, err := a.AppendTo(body)
-		if err != nil {
-			return err
-		}
-		if err := t.turn(name, next, retention); err != nil {
+		if err := t.turn(name, a.AppendTo(body), retention); err != nil {
 			return err
 		}
 	}

@@ -1,23 +1,19 @@
--- Logs of a conversation, as package dedupe lays them out (log.go): entries, oldest
--- first, each with its length in 2 bytes before it. One that cannot be what was
--- written begins anew: nothing but advice rests on it.
+-- Logs of a conversation, as package dedupe lays them out (log.go): how many entries in
+-- 2 bytes; and the entries, oldest first, each with its length in 2 bytes before it. One
+-- that cannot be what was written begins anew: nothing but advice rests on it.
 local function append(key, entry, entries, keep)
   local log = redis.pcall('GET', key)
-  local starts, at = {}, 1
-  if type(log) ~= 'string' then
-    log = ''
+  local count, at = 0, 3
+  if type(log) == 'string' and #log >= 2 then
+    count = struct.unpack('>I2', log)
+    while count + 1 > tonumber(entries) and at + 1 <= #log do
+      count, at = count - 1, at + 2 + struct.unpack('>I2', log, at)
+    end
   end
-  while at < #log do
-    starts[#starts + 1] = at
-    at = at + 2 + struct.unpack('>I2', log, at)
+  if type(log) ~= 'string' or count + 1 > tonumber(entries) or at > #log + 1 or 3 * count > #log + 1 - at then
+    count, at, log = 0, 1, ''
   end
-  local surplus = #starts + 1 - tonumber(entries)
-  if at ~= #log + 1 then
-    log = ''
-  elseif surplus > 0 then
-    log = string.sub(log, starts[surplus + 1] or at)
-  end
-  redis.call('SET', key, log .. struct.pack('>I2', #entry) .. entry, 'PX', keep)
+  redis.call('SET', key, struct.pack('>I2', count + 1) .. string.sub(log, at) .. struct.pack('>I2', #entry) .. entry, 'PX', keep)
 end
 local function read(key)
   local log = redis.pcall('GET', key)

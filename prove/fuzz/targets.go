@@ -34,6 +34,7 @@ var Targets = []Target{
 	{"backend/mcptool", "FuzzResult"},
 	{"call", "FuzzExecute"},
 	{"config", "FuzzParse"},
+	{"dedupe", "FuzzAppendToALog"},
 	{"dedupe", "FuzzSealed"},
 	{"dedupe", "FuzzStored"},
 	{"dedupe/embedded", "FuzzEntry"},
