@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +18,14 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// arguments is what every call of the benchmark carries.
-const arguments = `{"order_id":"A-1","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`
+// arguments is what a call of the benchmark carries: another order each, as one that
+// repeats the same payment would be refused.
+func arguments(n int64) string {
+	return `{"order_id":"A-` + strconv.FormatInt(n, 10) + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`
+}
+
+// Calls come from so many conversations, each of which makes so many in a prompt.
+const conversations, callsOfPrompt = 1000, 25
 
 // caller makes one call; n is unique in the run.
 type caller func(ctx context.Context, n int64) error
@@ -84,8 +90,8 @@ func grpcCaller(addr, tool, run string) (caller, io.Closer, error) {
 	client := sidecallv1.NewToolServiceClient(conn)
 	return func(ctx context.Context, n int64) error {
 		res, err := client.ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{
-			ToolUseId: run + strconv.FormatInt(n, 36), ToolName: tool, ArgumentsJson: arguments,
-			ConversationId: "c" + strconv.FormatInt(n%1000, 10), TurnId: "t",
+			ToolUseId: run + strconv.FormatInt(n, 36), ToolName: tool, ArgumentsJson: arguments(n),
+			ConversationId: "c" + strconv.FormatInt(n%conversations, 10), TurnId: "t", PromptId: "p" + strconv.FormatInt(n/conversations/callsOfPrompt, 10),
 		})
 		if err != nil {
 			return err
@@ -100,8 +106,8 @@ func grpcCaller(addr, tool, run string) (caller, io.Closer, error) {
 // directCaller calls the tool with nothing in between.
 func directCaller(url string) caller {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
-	return func(ctx context.Context, _ int64) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(arguments)))
+	return func(ctx context.Context, n int64) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(arguments(n)))
 		if err != nil {
 			return err
 		}
