@@ -3,6 +3,7 @@ package failures
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,8 @@ type Options struct {
 	MaxChars int
 	// Rules extend the catalogue; they come before what is built in.
 	Rules []Rule
+	// OfTools are rules for one tool each, by its name; they come before Rules.
+	OfTools map[string][]Rule
 }
 
 // Advisor says what to do about failures. It is immutable and safe for concurrent
@@ -34,17 +37,21 @@ type Options struct {
 type Advisor struct {
 	maxChars int
 	rules    []compiled
+	ofTools  map[string][]compiled
 }
 
 // New returns an advisor. Its errors are *FieldError, joined when there are several.
 func New(opts Options) (*Advisor, error) {
-	a := &Advisor{maxChars: cmp.Or(opts.MaxChars, DefaultMaxChars)}
+	a := &Advisor{maxChars: cmp.Or(opts.MaxChars, DefaultMaxChars), ofTools: make(map[string][]compiled, len(opts.OfTools))}
 	if a.maxChars < LeastMaxChars || a.maxChars > MostMaxChars {
 		return nil, &FieldError{"max_chars", "must be from 200 to 20000"}
 	}
-	var err error
-	a.rules, err = compileRules(opts.Rules)
-	if err != nil {
+	var c compiler
+	a.rules = c.rules("rules", opts.Rules)
+	for _, name := range slices.Sorted(maps.Keys(opts.OfTools)) {
+		a.ofTools[name] = c.rules("tools."+name+".rules", opts.OfTools[name])
+	}
+	if err := c.err(); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -52,7 +59,8 @@ func New(opts Options) (*Advisor, error) {
 
 // Gone is a tool that a suggestion names, and that is not there.
 type Gone struct {
-	// Field is where the suggestion stands, such as rules[1].suggest[0].
+	// Field is where the suggestion stands, such as rules[1].suggest[0], or
+	// tools.get_order.rules[1].suggest[0] of Options.OfTools.
 	Field string
 	Tool  string
 }
@@ -61,7 +69,11 @@ type Gone struct {
 // long as they are gone, the suggestions that name them are never made.
 func (a *Advisor) Gone(known func(toolName string) bool) []Gone {
 	var out []Gone
-	for _, r := range a.rules {
+	all := slices.Clone(a.rules)
+	for _, name := range slices.Sorted(maps.Keys(a.ofTools)) {
+		all = append(all, a.ofTools[name]...)
+	}
+	for _, r := range all {
 		for _, s := range r.suggest {
 			for _, name := range s.tools {
 				if !known(name) {
@@ -90,12 +102,31 @@ func (a *Advisor) Explain(f *Failure) Advice {
 	return Advice{Context: text, Entry: short.whole(f, p).encode(), Recent: short.encode()}
 }
 
+// Foresee makes the entries of a call that is refused before its past is known: what
+// it leaves in the logs is written in the step that reads them. Explain then makes
+// its block, of the logs without these entries.
+func (a *Advisor) Foresee(f *Failure) Advice {
+	if !worthTelling(f.Code) {
+		return Advice{}
+	}
+	alone := *f
+	alone.Earlier, alone.Recent = nil, nil
+	p := pastOf(&alone)
+	e := brief(&alone, a.possible(&alone, p, maxShown))
+	e.blind, e.number = true, 0
+	return Advice{Entry: e.whole(&alone, p).encode(), Recent: e.encode()}
+}
+
 // room is the most characters that the block may have.
 func (a *Advisor) room(f *Failure) int {
-	if f.Room > 0 {
-		return min(a.maxChars, f.Room/roomShare)
+	most := a.maxChars
+	if f.MaxChars > 0 {
+		most = min(f.MaxChars, MostMaxChars)
 	}
-	return a.maxChars
+	if f.Room > 0 {
+		return min(most, f.Room/roomShare)
+	}
+	return most
 }
 
 // brief is what will be known of a failure to all operations of the conversation.
@@ -110,9 +141,9 @@ func brief(f *Failure, shown []suggestion) *entry {
 // whole is what will be known of it to later attempts at the same.
 func (e *entry) whole(f *Failure, p *past) *entry {
 	out := *e
-	out.message = f.Error
+	out.message, out.untrusted = f.Error, f.Untrusted && f.Error != ""
 	out.arguments, out.unread = p.now, f.Arguments == nil
-	if n := len(p.earlier); n > 0 {
+	if n := len(p.earlier); n > 0 && !e.blind {
 		out.number = p.earlier[n-1].number + 1
 	}
 	return &out

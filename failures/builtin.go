@@ -14,8 +14,9 @@ import (
 // It names no tool, since it knows none, and suggests nothing that could repeat an
 // effect of which nobody knows whether it has happened.
 var builtIn = sync.OnceValue(func() []compiled {
-	rules, err := compileRules(slices.Concat(aboutFiles, aboutArguments, aboutServices, aboutTheWay, byCode))
-	if err != nil {
+	var c compiler
+	rules := c.rules("rules", slices.Concat(aboutFiles, aboutArguments, aboutServices, aboutTheWay, byCode))
+	if err := c.err(); err != nil {
 		panic(err) // a test reads it too
 	}
 	return rules

@@ -15,10 +15,14 @@ type entry struct {
 	message           string // empty in RecentLog
 	alike             uint32 // the same for messages that differ in ids and numbers only
 	at                int64  // Unix seconds
-	number            uint64 // of the attempt at this operation and target, from 1
+	number            uint64 // of the attempt at this operation and target, from 1; 0 when blind
 	arguments         []argument
 	unread            bool // the arguments could not be read
-	shown             []uint32
+	untrusted         bool // the message is in the words of a tool that is not trusted
+	// blind: it was written before the past was known, see Advisor.Foresee. Of shown
+	// nobody knows then which were suggested; countMade finds out.
+	blind bool
+	shown []uint32
 }
 
 // version is the first byte of an entry. A sidecar that does not know it passes the
@@ -51,7 +55,7 @@ func (e *entry) encode() []byte {
 	b = binary.BigEndian.AppendUint32(b, e.alike)
 	b = binary.AppendVarint(b, e.at)
 	b = binary.AppendUvarint(b, e.number)
-	b = append(b, bit(e.unread))
+	b = append(b, bit(e.unread, 0)|bit(e.untrusted, 1)|bit(e.blind, 2))
 	b = binary.AppendUvarint(b, uint64(len(e.arguments)))
 	for _, a := range e.arguments {
 		b = binary.BigEndian.AppendUint32(appendText(appendText(b, a.name), a.text), a.sum)
@@ -67,9 +71,9 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-func bit(set bool) byte {
+func bit(set bool, place int) byte {
 	if set {
-		return 1
+		return 1 << place
 	}
 	return 0
 }
@@ -86,7 +90,8 @@ func decode(b []byte) (e entry, ok bool) {
 	e.alike = r.sum()
 	e.at = r.varint()
 	e.number = r.uvarint(1 << 32)
-	e.unread = r.uvarint(1) == 1
+	flags := r.uvarint(7)
+	e.unread, e.untrusted, e.blind = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	for range r.uvarint(maxArguments) {
 		e.arguments = append(e.arguments, argument{name: r.text(maxName), text: r.text(maxValue), sum: r.sum()})
 	}

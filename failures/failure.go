@@ -19,7 +19,7 @@ type Failure struct {
 	// Untrusted: the words are those of a tool that is not trusted.
 	Untrusted bool
 	// Arguments are those of the call, decoded, numbers as json.Number; nil when they
-	// could not be read. Each value that the tool's schema calls sensitive must have
+	// could not be read, or do not count. Each value that the tool's schema calls sensitive must have
 	// been replaced by tool.ReceivedRedacted (schema.Redacted): they are kept, and
 	// shown.
 	Arguments map[string]any
@@ -29,11 +29,13 @@ type Failure struct {
 	// MayHaveRun: the call may have had its effect. Then nothing that amounts to
 	// another call of it is suggested.
 	MayHaveRun bool
-	// At is now, by a clock that the entries have in common.
+	// At is now, by a clock that is roughly that of the entries.
 	At time.Time
 	// Room is how many characters are left in the prompt, as far as that is known; 0
 	// where it is not.
 	Room int
+	// MaxChars is the cap of this block, where it is not Options.MaxChars; 0 where it is.
+	MaxChars int
 	// Callable reports whether a tool may be named to this caller: it is there, the
 	// profile allows it, and its effect is no stronger than the one that failed. nil:
 	// none may.

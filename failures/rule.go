@@ -56,8 +56,8 @@ const (
 
 // Bounds of a catalogue.
 const (
-	maxRules       = 200
-	maxSuggestions = 8 // of one rule
+	maxRules       = 200 // of all tools, and of each
+	maxSuggestions = 8   // of one rule
 	// MaxSuggestionChars bounds one suggestion.
 	MaxSuggestionChars = 300
 	// maxInstructions bounds the patterns of all rules together.
@@ -96,26 +96,34 @@ type suggestion struct {
 	field string // where it stands, for Gone
 }
 
-// compileRules reads rules. All errors are reported at once, each a *FieldError.
-func compileRules(rules []Rule) ([]compiled, error) {
+// compiler reads rules. It reports all errors at once, each a *FieldError.
+type compiler struct {
+	errs []error
+	size int // of all patterns
+}
+
+func (c *compiler) fail(field, reason string) { c.errs = append(c.errs, &FieldError{field, reason}) }
+
+func (c *compiler) err() error { return errors.Join(c.errs...) }
+
+// rules reads a list of them that stands at a place, such as rules.
+func (c *compiler) rules(list string, rules []Rule) []compiled {
 	if len(rules) > maxRules {
-		return nil, &FieldError{"rules", fmt.Sprintf("at most %d rules can be used", maxRules)}
+		c.fail(list, fmt.Sprintf("at most %d rules can be used", maxRules))
+		return nil
 	}
-	var errs []error
 	out := make([]compiled, len(rules))
-	size := 0
 	for i, r := range rules {
-		place := fmt.Sprintf("rules[%d]", i)
-		fail := func(field, reason string) { errs = append(errs, &FieldError{place + "." + field, reason}) }
-		out[i] = r.compile(place, fail)
+		place := fmt.Sprintf("%s[%d]", list, i)
+		out[i] = r.compile(place, func(field, reason string) { c.fail(place+"."+field, reason) })
 		if p := out[i].pattern; p != nil {
-			if size += p.Size(); size > maxInstructions {
-				fail("pattern", fmt.Sprintf("with those before it, it has more than %d instructions", maxInstructions))
+			if c.size += p.Size(); c.size > maxInstructions {
+				c.fail(place+".pattern", fmt.Sprintf("with those before it, it has more than %d instructions", maxInstructions))
 				break
 			}
 		}
 	}
-	return out, errors.Join(errs...)
+	return out
 }
 
 func (r Rule) compile(place string, fail func(field, reason string)) compiled {

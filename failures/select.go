@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -24,10 +25,13 @@ const (
 
 // past is what is known of a failure's past, oldest first.
 type past struct {
-	earlier   []entry // attempts at this operation and target
-	recent    []entry // failures of the conversation
-	elsewhere []entry // of these, those of this operation at other targets
+	earlier   []entry        // attempts at this operation and target
+	recent    []entry        // failures of the conversation
+	elsewhere []entry        // of these, those of this operation at other targets
+	made      map[uint32]int // how often each suggestion was made; what was said at other targets counts too
 	now       []argument
+	// more: there were attempts before the earlier ones, nobody knows how many.
+	more bool
 }
 
 func pastOf(f *Failure) *past {
@@ -38,14 +42,55 @@ func pastOf(f *Failure) *past {
 			p.elsewhere = append(p.elsewhere, e)
 		}
 	}
+	p.number()
+	p.countMade()
 	return p
+}
+
+// number numbers the attempts that were written blind.
+func (p *past) number() {
+	for i := range p.earlier {
+		switch e := &p.earlier[i]; {
+		case e.number > 0:
+		case i > 0:
+			e.number = p.earlier[i-1].number + 1
+		default:
+			e.number, p.more = 1, len(p.earlier) == KeptAttempts
+		}
+	}
+}
+
+// countMade counts suggestions. An entry that was written blind has all that could be
+// made: those that had not been made in vain before were, as many as there is place
+// for.
+func (p *past) countMade() {
+	all := slices.Concat(p.earlier, p.elsewhere)
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	p.made = make(map[uint32]int)
+	for _, e := range all {
+		left := len(e.shown)
+		if e.blind {
+			left = mostSuggested
+		}
+		for _, id := range e.shown {
+			if left > 0 && (!e.blind || p.made[id] < madeInVain) {
+				p.made[id]++
+				left--
+			}
+		}
+	}
 }
 
 // suggestions chooses from the catalogue: what the config says before what is built
 // in, nothing twice, nothing that was tried, nothing that cannot be done.
 func (a *Advisor) suggestions(f *Failure, p *past) []suggestion {
-	c := choice{failure: f, past: p}
-	if only := c.take(a.rules, false); !only {
+	return a.possible(f, p, mostSuggested)
+}
+
+// possible are the first so many.
+func (a *Advisor) possible(f *Failure, p *past, most int) []suggestion {
+	c := choice{failure: f, past: p, most: most}
+	if !c.take(a.ofTools[f.Operation], false) && !c.take(a.rules, false) {
 		c.take(builtIn(), true)
 	}
 	return c.chosen
@@ -55,6 +100,7 @@ func (a *Advisor) suggestions(f *Failure, p *past) []suggestion {
 type choice struct {
 	failure *Failure
 	past    *past
+	most    int
 	chosen  []suggestion
 }
 
@@ -71,7 +117,7 @@ func (c *choice) take(rules []compiled, end bool) (only bool) {
 			c.add(s)
 		}
 		only = only || rules[i].only
-		if len(c.chosen) == mostSuggested || only && end {
+		if len(c.chosen) == c.most || only && end {
 			break
 		}
 	}
@@ -80,7 +126,7 @@ func (c *choice) take(rules []compiled, end bool) (only bool) {
 
 func (c *choice) add(s suggestion) {
 	known := slices.ContainsFunc(c.chosen, func(o suggestion) bool { return o.id == s.id })
-	if len(c.chosen) < mostSuggested && !known && s.possible(c.failure) && !s.triedIn(c.failure, c.past) {
+	if len(c.chosen) < c.most && !known && s.possible(c.failure) && !s.triedIn(c.failure, c.past) {
 		c.chosen = append(c.chosen, s)
 	}
 }
@@ -90,23 +136,10 @@ func (s *suggestion) possible(f *Failure) bool {
 	return !slices.ContainsFunc(s.tools, func(name string) bool { return f.Callable == nil || !f.Callable(name) })
 }
 
-// triedIn reports whether the past shows that the suggestion was followed. What was
-// said of the operation at other targets counts too: a model that looks for a file
-// under many names is told the same only twice.
+// triedIn reports whether the past shows that the suggestion was followed. A model
+// that looks for a file under many names is told the same only twice.
 func (s *suggestion) triedIn(f *Failure, p *past) bool {
-	made := 0
-	count := func(e entry) {
-		if slices.Contains(e.shown, s.id) {
-			made++
-		}
-	}
-	for _, e := range p.earlier {
-		count(e)
-	}
-	for _, e := range p.elsewhere {
-		count(e)
-	}
-	return made >= madeInVain || s.failedItself(f, p) || s.tried.shown(f, p)
+	return p.made[s.id] >= madeInVain || s.failedItself(f, p) || s.tried.shown(f, p)
 }
 
 // failedItself reports whether a tool that is named has failed at this target.
