@@ -114,6 +114,9 @@ func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
 			found.add(config.RuleDiscovery, "the tool "+route.Tool.Name+" is refused: "+route.Refused, append(slices.Clone(at), "pin")...)
 		}
 	}
+	for _, target := range targetsAstray(h, routes) {
+		found.add(config.RuleArgumentUndeclared, target.why, target.at...)
+	}
 	for _, unusable := range each(err) {
 		found.add(config.RuleDiscovery, "it has a tool that cannot be used: "+h.secrets.Replace(unusable.Error()), at...)
 	}

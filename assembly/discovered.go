@@ -29,7 +29,7 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, p
 		if !ok {
 			continue
 		}
-		route, err := discoveredRoute(h, d, as, &cleaner, patterns)
+		route, err := discoveredRoute(h, d, as, cfg, &cleaner, patterns)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -83,7 +83,7 @@ func claimedEffect(d backend.Discovered) *tool.Effect {
 }
 
 // discoveredRoute compiles what a backend found as the config wants it.
-func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
+func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
 	var errs []error
 	d, err := cleaner.Clean(d)
 	if err != nil {
@@ -98,6 +98,7 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cleane
 	}
 	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, patterns, wrong)
 	compileVerification(route, as.Rules, wrong)
+	compileRecovery(route, as.Rules, cfg, wrong)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}

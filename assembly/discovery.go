@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/sidecall/sidecall/backend"
@@ -20,6 +21,8 @@ type discovery struct {
 	config *config.Config
 	tools  *catalog.Generation
 	pins   *definition.Pins
+	// counsel may name tools that nobody has found.
+	counsel *counsel
 
 	// complete is called once, when every backend that is not optional has been
 	// discovered for the first time.
@@ -102,6 +105,14 @@ func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	}
 	for _, problem := range d.tools.Snapshot().Unverifiable() {
 		h.logger.Error("verification that cannot be made", "problem", problem)
+	}
+	for _, target := range targetsAstray(h, routes) {
+		h.logger.Warn("recovery target that is not there", "at", strings.Join(target.at, "."), "problem", target.why)
+	}
+	if snapshot := d.tools.Snapshot(); snapshot.Discovered() { // else it may still be found
+		for _, problem := range d.counsel.gone(snapshot) {
+			h.logger.Warn("suggestion that is never made", "problem", problem)
+		}
 	}
 	h.logger.Info("backend up", "backend", h.name, "tools", len(routes))
 	d.tellComplete()

@@ -23,6 +23,7 @@ type generation struct {
 	// tools are what can be called of it now.
 	tools     *catalog.Generation
 	discovery discovery
+	counsel   *counsel
 	// warnings are of what may hurt.
 	warnings []config.Problem
 }
@@ -71,6 +72,9 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 			g.declared = append(g.declared, route)
 		}
 	}
+	g.counsel = newCounsel(cfg, found)
+	g.discovery.counsel = g.counsel
+	g.tools.Advise(g.counsel.advice(cfg))
 	inspect(cfg, drafts, found)
 	return g
 }
@@ -78,6 +82,7 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 // serve makes the tools of the file callable, and with them those that the
 // sidecar brings itself.
 func (g *generation) serve(brought *catalog.Route) {
+	compileRecovery(brought, config.CallRules{}, g.config, nil) // which has no paths that could be wrong
 	g.tools.Set(catalog.ConfigSource, slices.Concat(g.declared, []*catalog.Route{brought}))
 	g.discovery.expect(g.hosts)
 }

@@ -47,6 +47,7 @@ func (i *inspection) declared(t config.Tool) {
 	if t.HTTP != nil {
 		i.request(t.HTTP)
 	}
+	i.recovery(t.Recovery)
 	if t.MCP != nil && t.Effect == nil {
 		i.add(config.RuleEffectUnsaid, "nothing is said of its effect, so it counts as non_idempotent", i.at...)
 	}

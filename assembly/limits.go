@@ -22,6 +22,7 @@ func profiles(cfg *config.Config, found *problems) catalog.Profiles {
 			Name: name, Tools: p.Tools,
 			MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
 			AllowTainted: p.AllowSensitive, Guard: watch,
+			Untold: p.Recovery.Off(),
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/failures"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/schema"
 )
@@ -39,6 +40,9 @@ func locate(err error, path []string) []located {
 	}
 	if key, ok := errors.AsType[*interpret.KeyError](err); ok {
 		return []located{{append(slices.Clone(path), key.Key...), errors.New(key.Reason), config.RuleExpression}}
+	}
+	if field, ok := errors.AsType[*failures.FieldError](err); ok {
+		return []located{{append(slices.Clone(path), steps.FindAllString(field.Field, -1)...), errors.New(field.Reason), config.RuleValue}}
 	}
 	return []located{inExpression(err, path)}
 }

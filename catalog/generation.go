@@ -20,6 +20,7 @@ type Generation struct {
 	limits   Limits
 
 	mu       sync.Mutex // serialises writers
+	advice   Advice
 	sources  map[string]source
 	snapshot atomic.Pointer[Snapshot]
 
@@ -57,9 +58,16 @@ func (g *Generation) update(name string, change func(*source)) []Collision {
 	s := g.sources[name]
 	change(&s)
 	g.sources[name] = s
-	next := newSnapshot(g.profiles, g.limits, g.sources)
+	next := g.compose()
 	g.snapshot.Store(next)
 	return next.collisions
+}
+
+// compose puts together what can be called now.
+func (g *Generation) compose() *Snapshot {
+	s := newSnapshot(g.profiles, g.limits, g.sources)
+	s.Advice = g.advice
+	return s
 }
 
 // Snapshot returns what can be called now, for who only looks. Who calls takes a

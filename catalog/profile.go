@@ -22,6 +22,8 @@ type Profile struct {
 	AllowTainted bool
 	// Guard finds out when a prompt goes round in circles; nil does not.
 	Guard *guard.Guard
+	// Untold: its failed calls are not told what was tried before, whatever the tool.
+	Untold bool
 }
 
 // Allows reports whether the profile may call the tool. read_output it always

@@ -50,6 +50,10 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
+	// Recovery is how its failed calls are told what was tried before; nil where they
+	// are not.
+	Recovery *Recovery
+
 	// Secrets takes the secrets of the config out of what the tool says and
 	// returns; nil when there are none.
 	Secrets *redact.Set

@@ -35,6 +35,7 @@ type Limits struct {
 type Snapshot struct {
 	Profiles Profiles
 	Limits   Limits
+	Advice   Advice
 
 	routes     map[string]*Route
 	names      []string // sorted

@@ -27,6 +27,7 @@ func (c *Config) check(found *collector, discovered []string) {
 	k.files()
 	k.retention()
 	k.retryOrder(RetryRules(c.Defaults.Retry), "defaults", "retry")
+	k.generalRules()
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
 		k.backend(name, c.Backends[name])
 	}

@@ -80,6 +80,7 @@ func (k *checker) rules(name string, r CallRules, at []string) {
 	if r.Verify != nil {
 		k.verify(name, r, append(slices.Clone(at), "verify"))
 	}
+	k.recovery(r.Recovery, append(slices.Clone(at), "recovery"))
 	for i, rule := range r.Errors {
 		for j, other := range rule.AllowedAlternatives {
 			k.known(other, append(at, "errors", index(i), "allowed_alternatives", index(j)))

@@ -83,6 +83,8 @@ type Defaults struct {
 	MaxOutputChars int           `yaml:"max_output_chars" doc:"The most characters (Unicode code points) of a result that the model receives, notices included." default:"8000" min:"1" max:"7000000"`
 	Output         string        `yaml:"output" doc:"How a result that is too long is cut. auto: json for JSON, else head_tail." enum:"auto|json|head|tail|head_tail" default:"auto"`
 	Retry          Retry         `yaml:"retry" doc:"How attempts that may be repeated are repeated."`
+
+	Recovery RecoveryDefaults `yaml:"recovery" doc:"What failed calls are told of what was tried before them."`
 }
 
 // Retry is a whole retry policy: exponential, with full jitter.

@@ -83,8 +83,8 @@ var rules = []RuleInfo{
 	{RuleRequest, Wrong, "The request of an http tool cannot be built: a path that climbs, a header that belongs to the connection."},
 	{RuleSchema, Wrong, "A JSON Schema that does not compile."},
 	{RuleSchemaKeyword, Wrong, "A misspelt keyword (`propertys`, `requird`, `minlength`): JSON Schema ignores it, so nothing would be checked. Other words of your own are fine."},
-	{RuleExpression, Wrong, "A CEL expression that does not compile."},
-	{RuleArgument, Wrong, "The path, query, headers, body or `verify` names an argument that the schema can never have, or `verify` leaves out one that must be there: no model can make that call right."},
+	{RuleExpression, Wrong, "A CEL expression, or a pattern of `recovery.rules`, that does not compile."},
+	{RuleArgument, Wrong, "The path, query, headers, body or `verify` names an argument that the schema can never have, or `verify` leaves out one that must be there: no model can make that call right. Or `recovery.target` names one that it can never have."},
 
 	{RuleArgumentUndeclared, Doubtful, "The request names an argument that the schema allows and does not mention: no model knows of it."},
 	{RuleArgumentOptional, Doubtful, "The path needs an argument that the schema does not require: a call without it passes the schema and is refused after it."},

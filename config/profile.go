@@ -14,6 +14,8 @@ type Profile struct {
 	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called. read_output always may." default:"*" format:"glob"`
 	AllowSensitive bool          `yaml:"allow_sensitive" doc:"Sensitive tools may be called after untrusted output too."`
 	LoopGuard      LoopGuard     `yaml:"loop_guard" doc:"When a model that goes round in circles is nudged, refused and stopped. See loops.md."`
+
+	Recovery ProfileRecovery `yaml:"recovery" doc:"What failed calls of this profile are told of what was tried before them."`
 }
 
 // Profiles are the profiles by name.

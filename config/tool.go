@@ -85,6 +85,7 @@ type CallRules struct {
 	MaxInFlight       int           `yaml:"max_in_flight" doc:"Calls of this tool in flight. Without this key: only the backend's bound." min:"1" max:"1000000"`
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
 	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
+	Recovery          RecoveryRules `yaml:"recovery" doc:"What its failed calls are told of what was tried before them. Keys not written: defaults.recovery."`
 	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done; done(item) is what an item says of itself. See partial.md."`
 }
 

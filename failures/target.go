@@ -40,7 +40,7 @@ func NewTargeting(paths []string, inputSchema []byte, secret func(path ...string
 	}
 	named := make([][]string, 0, len(paths))
 	for i, path := range paths {
-		tokens := split(path)
+		tokens := Split(path)
 		if slices.Contains(tokens, "") {
 			return nil, &FieldError{fmt.Sprintf("target[%d]", i), fmt.Sprintf("must name an argument, such as order_id, file.path or /file/path; it is %q", path)}
 		}
@@ -56,8 +56,8 @@ func NewTargeting(paths []string, inputSchema []byte, secret func(path ...string
 	})}, nil
 }
 
-// split reads a.b, or /a/b as a JSON pointer.
-func split(path string) []string {
+// Split takes the path of an argument apart: a.b, or /a/b as a JSON pointer.
+func Split(path string) []string {
 	pointer, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return strings.Split(path, ".")

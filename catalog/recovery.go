@@ -1,0 +1,40 @@
+package catalog
+
+import "github.com/sidecall/sidecall/failures"
+
+// Recovery is how a failed call of a tool is told what was tried before it.
+type Recovery struct {
+	// Targeting says what a call is about.
+	Targeting *failures.Targeting
+	// MaxChars is the most that it is told, in characters; 0 for the advisor's own.
+	MaxChars int
+}
+
+// Advice is by what failed calls are told. The zero value tells nothing.
+type Advice struct {
+	Advisor *failures.Advisor
+	// Strangers: calls of tools that there are not are told too.
+	Strangers bool
+}
+
+// Of returns how the calls of a route are told; nil where they are not. A nil route is
+// that of a tool that there is not.
+func (a *Advice) Of(route *Route) *Recovery {
+	switch {
+	case a.Advisor == nil:
+		return nil
+	case route != nil:
+		return route.Recovery
+	case a.Strangers:
+		return &Recovery{}
+	}
+	return nil
+}
+
+// Advise sets by what failed calls are told, from now on.
+func (g *Generation) Advise(advice Advice) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.advice = advice
+	g.snapshot.Store(g.compose())
+}
