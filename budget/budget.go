@@ -6,6 +6,7 @@ package budget
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -51,3 +52,8 @@ const charsPerToken = 4
 // Estimate is how many tokens a text costs the loop, roughly: it counts until the
 // loop reports what it has used.
 func Estimate(chars int) int64 { return (int64(chars) + charsPerToken - 1) / charsPerToken }
+
+// Chars is how many characters so many tokens are, roughly; 0 for none and for fewer.
+func Chars(tokens int64) int {
+	return int(min(max(tokens, 0), math.MaxInt32/charsPerToken)) * charsPerToken
+}

@@ -81,6 +81,14 @@ func (c *call) spend(end *ending) (spend dedupe.Spend) {
 	return dedupe.Spend{Counter: c.purse.counter, Tokens: tokens}
 }
 
+// room is how many characters are left in the prompt, 1 at least; 0 where nobody knows.
+func (p *purse) room() int {
+	if !p.known || p.limits.Tokens == 0 {
+		return 0
+	}
+	return max(1, budget.Chars(p.limits.Tokens-p.tally.Tokens()))
+}
+
 // left is what stands in the response; nil when nothing is counted, or known.
 func (p *purse) left() *sidecallv1.Budget {
 	if !p.known {

@@ -42,6 +42,7 @@ type call struct {
 	loop     loop           // from resolve: what the loop guard sees of it
 	taint    taint          // from resolve: what it has to do with untrusted output
 	book     logbook        // from resolve: what it reads and leaves in the logs of its conversation
+	past     recount        // from claim, or from a refusal: what it is told when it fails
 
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
 	seats  seats          // from seat

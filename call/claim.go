@@ -25,6 +25,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
 	c.draw(&req)
+	c.recall()
 	req.Logs = c.book.names
 	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)

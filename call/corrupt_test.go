@@ -28,6 +28,10 @@ func (rottenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errRotten
 }
 
+func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
+	return dedupe.Noted{}, errRotten
+}
+
 func (rottenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{Calls: []dedupe.Listed{{Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Err: errRotten}}}, nil
 }

@@ -29,6 +29,8 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *r
 		c.turnAway(refusal(dedupe.Absent))
 	}
 	c.leave()
+	c.foresee(refusal)
+	refusal = e.advised(c, refusal)
 	ctx, cancel := c.whileLooking(ctx)
 	defer cancel()
 	for looked := false; ; looked = true {

@@ -53,6 +53,15 @@ func (s *countingStore) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Reco
 	return s.Store.Lookup(ctx, key)
 }
 
+// Note is a look too.
+func (s *countingStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+	s.lookups.Add(1)
+	if s.lookupFails {
+		return dedupe.Noted{}, errors.New("not now")
+	}
+	return s.Store.Note(ctx, n)
+}
+
 // filled is a bulkhead without a free place.
 func filled() (b *limit.Bulkhead, leave func()) {
 	b = limit.NewBulkhead(1)

@@ -22,9 +22,11 @@ const settleTimeout = 5 * time.Second
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	e.stain(c, &end)
 	if c.claim == nil {
+		e.advise(c, end.response)
 		return end.response
 	}
 	spend := c.spend(&end)
+	e.advise(c, end.response)
 	end.response.Recorded, end.response.Budget = true, c.purse.left()
 	encoded, err := proto.Marshal(end.response)
 	if err != nil {

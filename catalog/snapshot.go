@@ -41,7 +41,7 @@ type Snapshot struct {
 	names      []string // sorted
 	down       map[string]string
 	collisions []Collision
-	untrusted bool // some backend's tool is
+	untrusted  bool // some backend's tool is
 	// undiscovered is nil when every source has found its tools.
 	undiscovered map[string]Undiscovered
 }

@@ -85,6 +85,7 @@ func partsOf(place int, key dedupe.Key, res *Response) (parts []leavable) {
 	if res.GetIsError() {
 		add(violationBytes(res), l.violations)
 		add(len(res.GetRecovery().GetSuggestedArgumentsJson()), l.suggestion)
+		add(len(res.GetRecovery().GetContext()), l.context)
 		return parts
 	}
 	for i, b := range res.GetBlocks() {
@@ -175,6 +176,9 @@ func (l *leaving) violations() {
 func (l *leaving) suggestion() {
 	l.res.Recovery.SuggestedToolName, l.res.Recovery.SuggestedArgumentsJson = "", ""
 }
+
+// context is left out without a word: the error says what went wrong.
+func (l *leaving) context() { l.res.Recovery.Context = "" }
 
 // violationBytes is how much all violations but the first take; they are in the
 // content too.

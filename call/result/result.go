@@ -105,6 +105,21 @@ func Suggest(res *Response, toolName, argumentsJSON string) {
 	res.Recovery.SuggestedArgumentsJson = argumentsJSON
 }
 
+// SetContext gives a failed call what was tried before it. What a model or a tool said
+// of it stands there too, so it is cleaned, and nothing in it looks like the end of a
+// tool's output.
+func SetContext(res *Response, text string) {
+	res.Recovery.Context = output.Disarm(output.Clean([]byte(text)))
+}
+
+// Shown is what is sent as it is shown, whole; empty for what would be cleaned.
+func Shown(text string) string {
+	if output.Disarm(output.Clean([]byte(text))) != text {
+		return ""
+	}
+	return text
+}
+
 // Refused answers a call that was not started.
 func (f For) Refused(explained tool.Error, retryAfter time.Duration) *Response {
 	return f.Failed(explained, tool.Failure{RetryAfter: retryAfter})

@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/failures"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -114,6 +115,7 @@ func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar 
 	generation := catalog.NewGeneration(catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{
 		"all": {Name: "all", Tools: []string{"*"}}, "narrow": {Name: "narrow", Tools: []string{"get_*"}},
 	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128, RequireIDs: []string{"conversation_id"}})
+	generation.Advise(advice(t, failures.Options{}))
 	generation.Set(catalog.ConfigSource, routes)
 	return &Sidecar{T: t, Store: store, Generation: generation, Executor: call.New(call.Parts{
 		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),
@@ -126,6 +128,7 @@ func (s *Sidecar) Limit(change func(*catalog.Limits)) {
 	limits := before.Limits
 	change(&limits)
 	s.Generation = catalog.NewGeneration(before.Profiles, limits)
+	s.Generation.Advise(before.Advice)
 	s.Generation.Set(catalog.ConfigSource, before.Routes(before.Profiles.ByName["all"]))
 	s.Catalog.Swap(s.Generation)
 }
@@ -136,8 +139,21 @@ func (s *Sidecar) Profile(p catalog.Profile) {
 	profiles := catalog.Profiles{Default: before.Profiles.Default, ByName: maps.Clone(before.Profiles.ByName)}
 	profiles.ByName[p.Name] = p
 	s.Generation = catalog.NewGeneration(profiles, before.Limits)
+	s.Generation.Advise(before.Advice)
 	s.Generation.Set(catalog.ConfigSource, before.Routes(before.Profiles.ByName["all"]))
 	s.Catalog.Swap(s.Generation)
+}
+
+// Advise changes by what failed calls are told.
+func (s *Sidecar) Advise(opts failures.Options) { s.Generation.Advise(advice(s.T, opts)) }
+
+func advice(t *testing.T, opts failures.Options) catalog.Advice {
+	t.Helper()
+	advisor, err := failures.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.Advice{Advisor: advisor, Strangers: true}
 }
 
 // With gives the sidecar other parts.
@@ -170,6 +186,11 @@ func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, 
 	if r.Schema, err = schema.Compile(name, r.Tool.InputSchema, schema.Options{Sensitive: r.Tool.Policy.Sensitive, Coerce: r.Tool.Policy.Coerce}); err != nil {
 		t.Fatal(err)
 	}
+	targeting, err := failures.NewTargeting(nil, r.Tool.InputSchema, r.Schema.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Recovery = &catalog.Recovery{Targeting: targeting}
 	if r.Program == nil {
 		if r.Program, err = interpret.Compile(interpret.Config{}); err != nil {
 			t.Fatal(err)
