@@ -23,6 +23,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/failures"
+	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/redact"
@@ -270,6 +271,39 @@ func TestWhatAFailureCostsTheStore(t *testing.T) {
 		}
 		if again.Replayed, again.Budget = false, res.GetBudget(); !proto.Equal(again, res) {
 			t.Errorf("%d: the replay is another: %s", i, again.GetRecovery().GetContext())
+		}
+	}
+}
+
+// With the loop guard, a budget and untrusted output beside it there is still one step
+// before a call and one after it, in which all of it has room.
+func TestEverythingFitsIntoTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	store := counted()
+	watch, err := guard.New(guard.Thresholds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := calltest.NewOn(t, store, calltest.NewRoute(t, "fetch", tool.ReadOnly, failing(noOrder), untrusted, func(r *catalog.Route) { r.Tool.Policy.RefuseTainted = true }))
+	s.Limit(func(l *catalog.Limits) { l.Taints = true })
+	s.Profile(catalog.Profile{Name: "tight", Tools: []string{"*"}, MaxCalls: 20, MaxTokens: 10_000, Guard: watch})
+	for i, test := range []struct {
+		arguments    string
+		trips        string
+		asked, wrote int
+		code         tool.Code
+	}{
+		{`{"order_id":"A-9"}`, "admit settle", 4, 4, tool.CodeNotFound}, {`{}`, "note", 4, 3, tool.CodeInvalidArgs}, {`{"order_id":"A-9"}`, "admit settle", 4, 3, tool.CodePermissionDenied},
+	} {
+		req := calltest.Request(fmt.Sprint(i), "fetch")
+		req.Profile, req.ArgumentsJson = "tight", test.arguments
+		res := s.Call(req)
+		trips, logs, left := store.taken()
+		if strings.Join(trips, " ") != test.trips || len(logs) != test.asked || len(left) != test.wrote || calltest.Code(res) != test.code {
+			t.Errorf("%d: %v, %d logs asked for, %d entries left: %v", i, trips, len(logs), len(left), res)
+		}
+		if recorded := test.trips == "admit settle"; res.GetRecorded() != recorded || res.GetRecovery().GetContext() == "" {
+			t.Errorf("%d: %v", i, res)
 		}
 	}
 }
