@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/failures"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -40,7 +41,9 @@ const inputSchema = `{"type":"object","properties":{"order_id":{"type":"string",
 "note":{"type":"string","maxLength":200},"tags":{"type":"array","items":{"type":"string","enum":["fragile","gift","express"]},"maxItems":5}},
 "required":["order_id","cents"],"additionalProperties":false}`
 
-func newExecutor(b *testing.B) *call.Executor {
+// newExecutor is the pipeline; told says that failed calls are told what was tried
+// before, for which each call asks for two logs.
+func newExecutor(b *testing.B, told bool) *call.Executor {
 	b.Helper()
 	observed, err := telemetry.Start(b.Context(), "bench", slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
 	if err != nil {
@@ -57,7 +60,21 @@ func newExecutor(b *testing.B) *call.Executor {
 	generation := catalog.NewGeneration(
 		catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{"all": {Name: "all", Tools: []string{"*"}}}},
 		catalog.Limits{KeepOutputBytes: 10 << 20, OutputTTL: time.Hour, BatchParallel: 16})
+	var recovery *catalog.Recovery
+	if told {
+		advisor, err := failures.New(failures.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		targeting, err := failures.NewTargeting(nil, []byte(inputSchema), compiled.Secret)
+		if err != nil {
+			b.Fatal(err)
+		}
+		generation.Advise(catalog.Advice{Advisor: advisor, Strangers: true})
+		recovery = &catalog.Recovery{Targeting: targeting}
+	}
 	generation.Set(catalog.ConfigSource, []*catalog.Route{{
+		Recovery: recovery,
 		Tool: tool.Tool{
 			Name: "refund", InputSchema: json.RawMessage(inputSchema), Backend: "shop",
 			Policy: tool.Policy{
@@ -85,8 +102,13 @@ func newExecutor(b *testing.B) *call.Executor {
 
 // BenchmarkPipeline is everything a call costs but the network and the store:
 // validation, claim, guards, interpretation, shaping, record, log line, metrics.
-func BenchmarkPipeline(b *testing.B) {
-	e := newExecutor(b)
+func BenchmarkPipeline(b *testing.B) { pipeline(b, false) }
+
+// BenchmarkPipelineTold is the same where failed calls are told what was tried before.
+func BenchmarkPipelineTold(b *testing.B) { pipeline(b, true) }
+
+func pipeline(b *testing.B, told bool) {
+	e := newExecutor(b, told)
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -13,6 +13,7 @@ import (
 // refused before it is claimed. What is not asked for costs nothing.
 type logbook struct {
 	names   []string
+	room    [dedupe.MaxLogs]string // of names
 	read    dedupe.Logs
 	appends []dedupe.Append
 }
@@ -20,6 +21,9 @@ type logbook struct {
 // ask names a log that is wanted, before the store is asked; entries finds it at the
 // place returned.
 func (b *logbook) ask(name string) (place int) {
+	if b.names == nil {
+		b.names = b.room[:0]
+	}
 	b.names = append(b.names, name)
 	return len(b.names) - 1
 }
