@@ -85,8 +85,8 @@ tools:
 		if got := route.Recovery.Targeting.Of(args); got != want {
 			t.Errorf("the target of %s is %q, want %q", name, got, want)
 		}
-		if cap := route.Recovery.MaxChars; (cap == 300) != (name == "f_read") || cap != 300 && cap != failures.DefaultMaxChars {
-			t.Errorf("%s may have %d characters", name, cap)
+		if most := route.Recovery.MaxChars; (most == 300) != (name == "f_read") || most != 300 && most != failures.DefaultMaxChars {
+			t.Errorf("%s may have %d characters", name, most)
 		}
 	}
 	for _, name := range []string{"silent", "f_silent"} {

@@ -18,6 +18,8 @@ type recount struct {
 	// is never shown, nil where they are of no account.
 	operation, target string
 	args              map[string]any
+	// log is that of the attempts at it.
+	log string
 	// earlier and recent are the places of the two logs in the book.
 	earlier, recent int
 	// written is what a refused call leaves, before the logs are read.
@@ -29,9 +31,14 @@ func (c *call) recall() {
 	if how := c.told(); how != nil {
 		args := c.route.Schema.Redacted(c.args)
 		c.past = recount{how: how, operation: c.route.Tool.Name, args: args, target: how.Targeting.Of(args)}
+		c.past.log = failures.LogOf(c.past.operation, c.past.target)
 		c.past.ask(&c.book)
 	}
 }
+
+// strangers is the log of all calls of tools that there are not, of which a model can
+// make up any number.
+var strangers = failures.LogOf("", "")
 
 // told returns how the call is told of its failure; nil when it is not.
 func (c *call) told() *catalog.Recovery {
@@ -46,7 +53,7 @@ func (c *call) told() *catalog.Recovery {
 }
 
 func (r *recount) ask(book *logbook) {
-	r.earlier = book.ask(failures.LogOf(r.operation, r.target))
+	r.earlier = book.ask(r.log)
 	r.recent = book.ask(failures.RecentLog)
 }
 
@@ -73,6 +80,9 @@ func (c *call) foresee(refusal refusal) {
 		c.past.args = c.route.Schema.Redacted(c.args)
 		c.past.target = how.Targeting.Of(c.past.args)
 	}
+	if c.past.log = strangers; c.route != nil {
+		c.past.log = failures.LogOf(c.past.operation, c.past.target)
+	}
 	c.past.ask(&c.book)
 	c.past.written = c.snapshot.Advice.Advisor.Foresee(c.mishap(res))
 	c.leaveBehind(c.past.written)
@@ -81,7 +91,7 @@ func (c *call) foresee(refusal refusal) {
 // leaveBehind writes what later failures will know of this one.
 func (c *call) leaveBehind(advice failures.Advice) {
 	if advice.Entry != nil {
-		c.book.write(dedupe.Append{Log: failures.LogOf(c.past.operation, c.past.target), Entry: advice.Entry, Keep: failures.KeptAttempts})
+		c.book.write(dedupe.Append{Log: c.past.log, Entry: advice.Entry, Keep: failures.KeptAttempts})
 	}
 	if advice.Recent != nil {
 		c.book.write(dedupe.Append{Log: failures.RecentLog, Entry: advice.Recent, Keep: failures.KeptRecent})

@@ -425,6 +425,24 @@ func TestConversationsAreApart(t *testing.T) {
 	}
 }
 
+// Names that a model makes up share one log, so that they fill nothing.
+func TestMadeUpNamesFillNothing(t *testing.T) {
+	t.Parallel()
+	store := counted()
+	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(noOrder)))
+	names, last := map[string]bool{}, ""
+	for i := range 30 {
+		last = s.Call(calltest.Request(fmt.Sprint(i), fmt.Sprint("made_up_", i%3))).GetRecovery().GetContext()
+		_, _, left := store.taken()
+		for _, entry := range left {
+			names[entry.Log] = true
+		}
+	}
+	if len(names) != 2 || !strings.Contains(last, "Operation: made_up_2\n") || !strings.Contains(last, "conversation: at least 5\n") {
+		t.Errorf("%d logs: %s", len(names), last)
+	}
+}
+
 // A breaker that opens in the middle is a failure like another, and what it refuses
 // is told of those before.
 func TestAnOpenBreakerIsTold(t *testing.T) {

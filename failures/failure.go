@@ -41,8 +41,8 @@ type Failure struct {
 	// none may.
 	Callable func(toolName string) bool
 
-	// Earlier are the entries of the log of this operation and target (LogOf), and
-	// Recent those of the conversation (RecentLog), oldest first. What cannot be read
+	// Earlier are the entries of the log of this operation and target (LogOf), which may
+	// hold those of others too, and Recent those of the conversation (RecentLog), oldest first. What cannot be read
 	// is passed over.
 	Earlier, Recent [][]byte
 }

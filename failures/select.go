@@ -42,20 +42,21 @@ func pastOf(f *Failure) *past {
 			p.elsewhere = append(p.elsewhere, e)
 		}
 	}
-	p.number()
+	p.number(len(f.Earlier) >= KeptAttempts-1) // a refused call has taken a place itself
 	p.countMade()
 	return p
 }
 
-// number numbers the attempts that were written blind.
-func (p *past) number() {
+// number numbers the attempts that were written blind; full says that the log holds no
+// more.
+func (p *past) number(full bool) {
 	for i := range p.earlier {
 		switch e := &p.earlier[i]; {
 		case e.number > 0:
 		case i > 0:
 			e.number = p.earlier[i-1].number + 1
 		default:
-			e.number, p.more = 1, len(p.earlier) == KeptAttempts
+			e.number, p.more = 1, full
 		}
 	}
 }
