@@ -29,7 +29,7 @@ func (p *purse) counted() bool { return p.counter != "" }
 
 // count says by which tally the call is counted; it refuses a prompt that cannot be.
 func (c *call) count(profile catalog.Profile) *response {
-	limits := budget.Limits{Calls: profile.MaxCalls, Tokens: profile.MaxTokens, Duration: profile.MaxDuration}
+	limits := limitsOf(profile)
 	switch {
 	case limits.None():
 	case c.Key.Conversation != "":
@@ -38,6 +38,10 @@ func (c *call) count(profile catalog.Profile) *response {
 		return c.result().Refused(explain.Adrift(c.Prompt), 0)
 	}
 	return nil
+}
+
+func limitsOf(profile catalog.Profile) budget.Limits {
+	return budget.Limits{Calls: profile.MaxCalls, Tokens: profile.MaxTokens, Duration: profile.MaxDuration}
 }
 
 // draw asks for the call's part of the budget, together with its claim.
@@ -57,6 +61,7 @@ func (p *purse) learn(tally dedupe.Tally) {
 
 // exceeded refuses a call for which the budget has no room.
 func (c *call) exceeded(ceiling dedupe.Ceiling) *response {
+	c.rule = ceilingRules[ceiling]
 	if ceiling == dedupe.TokensShrank {
 		return c.result().Refused(explain.Shrank(c.TokensUsed, c.purse.tally.Reported), 0)
 	}

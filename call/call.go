@@ -41,6 +41,8 @@ type call struct {
 	purse    purse          // from resolve
 	loop     loop           // from resolve: what the loop guard sees of it
 	taint    taint          // from resolve: what it has to do with untrusted output
+	applied  string         // from resolve: the name of its profile; empty when there is none
+	rule     string         // by which it was refused, where its code does not tell; see refusedBy
 	book     logbook        // from resolve: what it reads and leaves in the logs of its conversation
 	past     recount        // from claim, or from a refusal: what it is told when it fails
 
@@ -71,7 +73,8 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 func (c *call) info() telemetry.CallInfo {
 	info := telemetry.CallInfo{
 		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
-		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
+		Tenant: c.Key.Tenant, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
+		Apart: c.ValidateOnly || c.Nameless != nil,
 	}
 	if c.Nameless != nil {
 		for _, id := range [...]*string{&info.ID, &info.Conversation, &info.Turn, &info.Prompt} {
@@ -153,6 +156,8 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 		Notes:    c.notes,
 		Err:      c.cause,
 		Stack:    c.stack,
+
+		Profile: c.applied, Rule: c.refusedBy(res),
 
 		CallerLeft: c.tried.sent > 0 && caller.Err() != nil,
 	}

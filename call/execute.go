@@ -106,6 +106,7 @@ func (c *call) resolve(ctx context.Context) *response {
 	if !ok {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
+	c.applied = profile.Name
 	c.watch(profile)
 	c.weigh(profile)
 	if refused := c.count(profile); refused != nil {
@@ -124,6 +125,7 @@ func (c *call) resolve(ctx context.Context) *response {
 		})
 	}
 	if c.route.Refused != "" {
+		c.rule = "definition"
 		return c.result().Refused(c.subject().Pinned(), 0)
 	}
 	return nil

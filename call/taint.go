@@ -44,6 +44,7 @@ func (e *Executor) tainted(c *call) *ending {
 	if !c.taint.refuses || len(c.book.entries(c.taint.place)) == 0 && !e.unwritten.has(c.prompt()) {
 		return nil
 	}
+	c.rule = "taint"
 	end := c.notRun(c.subject().Tainted(), tool.Failure{})
 	return &end
 }

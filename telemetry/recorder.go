@@ -38,6 +38,7 @@ type Recorder struct {
 	attempts metric.Int64Counter
 	inFlight metric.Int64UpDownCounter
 	resolved metric.Int64Counter
+	signals  *signals
 	meter    metric.Meter
 
 	// attributeSets caches metric attributes: one entry per tool and outcome,
@@ -73,6 +74,8 @@ func newRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (
 	r.resolved, e = meter.Int64Counter("sidecall.resolutions",
 		metric.WithDescription("Calls of unknown outcome that were settled, by an operator or a verification, and as what."))
 	keep(e)
+	r.signals, e = newSignals(meter, logger)
+	keep(e)
 	return r, err
 }
 
@@ -92,11 +95,15 @@ type Call struct {
 type CallInfo struct {
 	Tool         string
 	Registered   bool
+	Tenant       string
 	ID           string
 	Conversation string
 	Turn         string
 	Prompt       string
 	Labels       map[string]string
+	// Apart: it is no call of its prompt. Nothing is to be run, or nobody knows whose
+	// it is.
+	Apart bool
 }
 
 // Panicked writes down a panic outside of any call's own guard.
@@ -145,6 +152,11 @@ type CallEnd struct {
 	Attempts int
 	Replayed bool
 	Recorded bool
+	// Profile is the one that applied; empty when there is none of that name.
+	Profile string
+	// Rule says by which of Rules the call was refused before anything was sent;
+	// empty when it was not.
+	Rule string
 	// CallerLeft says that nobody waited for the result any more.
 	CallerLeft bool
 	// Shape is the shape of the arguments: names and types, no values.
@@ -165,6 +177,7 @@ func (c *Call) End(ctx context.Context, end CallEnd) {
 	r.inFlight.Add(ctx, -1)
 	r.calls.Add(ctx, 1, set)
 	r.duration.Record(ctx, elapsed.Seconds(), set)
+	r.signals.called(ctx, c, &end, c.start.Add(elapsed))
 	if r.tracing && c.span.IsRecording() {
 		c.span.SetAttributes(
 			attribute.String("sidecall.outcome", end.Outcome),
@@ -204,6 +217,9 @@ func (c *Call) log(ctx context.Context, end CallEnd, elapsed time.Duration) {
 	}
 	if end.Code != "" {
 		attrs = append(attrs, slog.String("code", string(end.Code)))
+	}
+	if end.Rule != "" {
+		attrs = append(attrs, slog.String("rule", end.Rule))
 	}
 	if !end.Recorded {
 		attrs = append(attrs, slog.Bool("recorded", false))

@@ -105,8 +105,11 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 		t.Logger = slog.New(slog.NewMultiHandler(log,
 			otelslog.NewHandler(scope, otelslog.WithLoggerProvider(provider))))
 	}
-	t.Recorder, err = newRecorder(tracers.Tracer(scope), meters.Meter(scope), t.Logger)
-	return err
+	if t.Recorder, err = newRecorder(tracers.Tracer(scope), meters.Meter(scope), t.Logger); err != nil {
+		return err
+	}
+	t.shutdown = append(t.shutdown, t.Recorder.signals.prompts.keep())
+	return nil
 }
 
 // overload are the metrics of Go's runtime, beside the usual ones, that tell a
