@@ -53,14 +53,22 @@ func wrongID(ids [4]id, required []string) *tool.Error {
 		}
 	}
 	for _, id := range ids {
-		if len(id.value) > maxIDBytes {
-			why := explain.TooLong(id.name, id.value, maxIDBytes)
-			return &why
+		if why := unfit(id); why != nil {
+			return why
 		}
-		if !utf8.ValidString(id.value) { // two that differ would be one when they are written down
-			why := explain.NotUTF8(id.name, id.value)
-			return &why
-		}
+	}
+	return nil
+}
+
+// unfit says why a text can be no id; nil when it can.
+func unfit(id id) *tool.Error {
+	if len(id.value) > maxIDBytes {
+		why := explain.TooLong(id.name, id.value, maxIDBytes)
+		return &why
+	}
+	if !utf8.ValidString(id.value) { // two that differ would be one when they are written down
+		why := explain.NotUTF8(id.name, id.value)
+		return &why
 	}
 	return nil
 }

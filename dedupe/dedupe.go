@@ -90,6 +90,16 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	return d.ofPredecessor(ctx, record)
 }
 
+// Tally returns what a counter of a conversation stands at; the zero Tally when it has
+// never been charged, or is forgotten.
+func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
+	// A note that takes nothing down; what it tells of a call is left alone.
+	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
+	noted, err := d.store.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
+	d.courier.heard(err)
+	return noted.Tally, err
+}
+
 // ofPredecessor returns a record as it is to be told: the lease of a claim of this
 // instance's earlier incarnation is out.
 func (d *Dedupe) ofPredecessor(ctx context.Context, record Record) (Record, error) {

@@ -147,7 +147,7 @@ func TestServeHealthAndReflection(t *testing.T) {
 	for _, service := range answer.GetListServicesResponse().GetService() {
 		services = append(services, service.GetName())
 	}
-	for _, want := range []string{"sidecall.v1.ToolService", "grpc.health.v1.Health"} {
+	for _, want := range []string{"sidecall.v1.ToolService", "sidecall.v1.ConversationService", "grpc.health.v1.Health"} {
 		if !slices.Contains(services, want) {
 			t.Errorf("reflection lists %v, without %s", services, want)
 		}

@@ -75,11 +75,12 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 	return g
 }
 
-// Agents returns a server of agents: ToolService, grpc.health.v1 and server
-// reflection. offered are the profiles that they may name, as in Service.
+// Agents returns a server of agents: ToolService, ConversationService,
+// grpc.health.v1 and server reflection. offered are the profiles that they may name, as in Service.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
+	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Offered: offered})
 	return g.described(server)
 }
 
@@ -89,6 +90,7 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(grpc.Creds(peerCredentials{}))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, readers: g.readers})
+	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor})
 	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
 	return g.described(server)
 }
