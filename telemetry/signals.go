@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -52,6 +53,7 @@ type signals struct {
 	prompts *prompts
 
 	perPrompt metric.Int64Histogram
+	profiles  sync.Map // of perPrompt: name → metric.MeasurementOption; as many as there are
 	replays   metric.Int64Counter
 
 	ended, refused       counts
@@ -161,13 +163,22 @@ func (r *Recorder) EndPrompt(key PromptKey, reason string) {
 	}
 }
 
+func (s *signals) profile(name string) metric.MeasurementOption {
+	if set, ok := s.profiles.Load(name); ok {
+		return set.(metric.MeasurementOption)
+	}
+	set := metric.WithAttributeSet(attribute.NewSet(attribute.String("sidecall.profile", name)))
+	s.profiles.Store(name, set)
+	return set
+}
+
 // over counts a prompt that has ended. heard: its calls were made here, and not all
 // of them at another replica.
 func (s *signals) over(p *prompt, exit, reason string, heard bool) {
 	ctx := context.Background()
 	s.ended.add(exit)
 	if heard {
-		s.perPrompt.Record(ctx, int64(p.calls), metric.WithAttributes(attribute.String("sidecall.profile", p.profile)))
+		s.perPrompt.Record(ctx, int64(p.calls), s.profile(p.profile))
 	}
 	if len(p.open) > 0 && p.endedBadly(exit) {
 		s.recoveries.Add(ctx, 1, s.abandoned)

@@ -385,3 +385,26 @@ func TestTheTableOfPromptsIsBounded(t *testing.T) {
 		t.Errorf("the line is %v", last)
 	}
 }
+
+// What a call costs the signals: of a prompt that is open, and of one that it opens
+// while another has to make room.
+func BenchmarkSignals(b *testing.B) {
+	for name, prompts := range map[string]int{"one prompt": 1, "a prompt per call": 4 * maxPrompts} {
+		b.Run(name, func(b *testing.B) {
+			r, err := newRecorder(noop.NewTracerProvider().Tracer("test"), metric.NewMeterProvider().Meter("test"), slog.New(slog.DiscardHandler))
+			if err != nil {
+				b.Fatal(err)
+			}
+			keys := make([]string, prompts)
+			for i := range keys {
+				keys[i] = fmt.Sprint("conversation ", i)
+			}
+			c := Call{recorder: r, name: "a", info: CallInfo{Conversation: "c"}, start: time.Now()}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c.info.Conversation = keys[i%prompts]
+				r.signals.called(context.Background(), &c, &ok, c.start)
+			}
+		})
+	}
+}
