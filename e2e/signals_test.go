@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -356,4 +357,31 @@ func wantRenamesNoticed(t *testing.T, q promql, pages, queries []string) {
 			t.Errorf("nobody would notice that %s has another name", name)
 		}
 	}
+}
+
+// Replicas share a budget, and not what they have seen of a prompt: the one that made
+// no call of it tells what is left, and counts the exit alone.
+func TestAPromptEndsAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	up := startTill(t)
+	up.Script("/act", upstream.Echo())
+	config := fiveCalls + up.tools(fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", harness.Redis(t)))
+	made, other := harness.Start(t, "instance: one\n"+config), harness.Start(t, "instance: two\n"+config)
+	if res := made.Call(prompted("1")); res.GetIsError() {
+		t.Fatal(res)
+	}
+	at := sidecallv1.NewConversationServiceClient(other.Conn)
+	begun, err := at.StartPrompt(t.Context(), &sidecallv1.StartPromptRequest{ConversationId: "c-1", PromptId: "p-2"})
+	if err != nil || begun.GetBudget().GetToolCallsUsed() != 0 || begun.GetBudget().GetToolCallsLimit() != 5 {
+		t.Errorf("a new prompt: %v, %v", begun, err)
+	}
+	ended, err := at.EndPrompt(t.Context(), &sidecallv1.EndPromptRequest{ConversationId: "c-1", PromptId: "p-1", ExitReason: "end_turn"})
+	if err != nil || ended.GetBudget().GetToolCallsUsed() != 1 || ended.GetBudget().GetToolCallsLimit() != 5 {
+		t.Errorf("ended: %v, %v", ended, err)
+	}
+	_, page := other.Get("/metrics")
+	if !strings.Contains(page, `sidecall_prompts_total{sidecall_exit="end_turn"} 1`) || strings.Contains(page, "sidecall_prompt_calls_count") {
+		t.Error("it counts calls that it has not seen, or not the exit")
+	}
+	harness.WaitFor(t, "the line", func() bool { return strings.Contains(other.Log(), `"calls_elsewhere":true`) })
 }

@@ -77,7 +77,7 @@ func (o *observed) points(name string) map[string]int64 {
 func values(labels attribute.Set) string {
 	all := make([]string, 0, labels.Len())
 	for _, label := range labels.ToSlice() {
-		all = append(all, label.Value.Emit())
+		all = append(all, label.Value.String())
 	}
 	return strings.Join(all, " ")
 }
