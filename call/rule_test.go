@@ -43,7 +43,7 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 		// found is what the loop guard has found.
 		found guard.Rule
 		sent  int
-		want string
+		want  string
 	}{
 		"a success":                     {res: &response{}},
 		"an open breaker":               {res: failed(tool.CodeCircuitOpen), want: "breaker"},

@@ -31,11 +31,19 @@ type prompting struct {
 	made    int
 }
 
-// call makes a call of a prompt, and says what code it is to have.
+// call makes a call of a prompt, about something of its own, and says what code it is
+// to have.
 func (p *prompting) call(prompt, id, tool, want string, answer upstream.Step) {
 	p.t.Helper()
+	p.about(id, prompt, id, tool, want, answer)
+}
+
+// about is call about a key.
+func (p *prompting) about(key, prompt, id, tool, want string, answer upstream.Step) {
+	p.t.Helper()
 	p.up.Script("/act", answer)
-	req := callOf(id)
+	req := callOf(key)
+	req.ToolUseId = id
 	req.ConversationId, req.PromptId, req.TurnId, req.ToolName = "c-1", prompt, id, tool
 	if res := p.Call(req); code(res) != want {
 		p.t.Fatalf("%s of %s: %q, want %q: %v", id, prompt, code(res), want, res)
@@ -53,6 +61,17 @@ func (p *prompting) misspells(prompt, id string) {
 }
 func (p *prompting) refused(prompt, id string) {
 	p.call(prompt, id, "act", "BUDGET_EXCEEDED", upstream.Echo())
+}
+
+// goesRound makes the same call until it is refused.
+func (p *prompting) goesRound(prompt string, ids ...string) {
+	for i, id := range ids {
+		want := "NOT_FOUND"
+		if i == len(ids)-1 {
+			want = "LOOP_DETECTED"
+		}
+		p.about("A-1", prompt, id, "act", want, upstream.Status(404))
+	}
 }
 
 func (p *prompting) end(prompt, reason string, used int64) {
@@ -103,6 +122,8 @@ func scraped(t *testing.T) (before, after string) {
 	p.works("first", "f6")
 	p.refused("first", "f7")
 	p.end("first", "end_turn", 5)
+	p.goesRound("goes round first", "l1", "l2", "l3", "l4")
+	p.end("goes round first", "loop_detected", 3)
 	before, was := p.metrics()
 	p.made = 0
 
@@ -127,10 +148,15 @@ func scraped(t *testing.T) (before, after string) {
 	p.fails("recovers too", "14")
 	p.works("recovers too", "15")
 	p.end("recovers too", "end_turn", 2)
+	p.goesRound("goes round", "16", "17", "18", "19")
+	p.end("goes round", "loop_detected", 3)
+	p.fails("recovers again", "20")
+	p.works("recovers again", "21")
+	p.end("recovers again", "end_turn", 2)
 
 	after, is := p.metrics()
 	wantRisen(t, was, is)
-	if p.made != 16 {
+	if p.made != 22 {
 		t.Fatalf("%d calls were made", p.made)
 	}
 	for _, line := range []string{
@@ -162,15 +188,15 @@ func wantRisen(t *testing.T, was, is map[string]float64) {
 		}
 	}
 	if want := map[string]float64{
-		`sidecall_prompt_calls_count{sidecall_profile="tight"}`: 6, `sidecall_prompt_calls_sum{sidecall_profile="tight"}`: 15,
-		`sidecall_prompts_total{sidecall_exit="end_turn"}`: 3, `sidecall_prompts_total{sidecall_exit="budget_exceeded"}`: 1,
-		`sidecall_prompts_total{sidecall_exit="other"}`: 1, `sidecall_prompts_total{sidecall_exit="error"}`: 1,
-		`sidecall_recoveries_total{sidecall_recovered="true"}`: 3, `sidecall_recoveries_total{sidecall_recovered="false"}`: 2,
-		`sidecall_refusals_total{sidecall_rule="budget_calls"}`: 1, `sidecall_replays_total`: 1,
+		`sidecall_prompt_calls_count{sidecall_profile="tight"}`: 8, `sidecall_prompt_calls_sum{sidecall_profile="tight"}`: 21,
+		`sidecall_prompts_total{sidecall_exit="end_turn"}`: 4, `sidecall_prompts_total{sidecall_exit="budget_exceeded"}`: 1,
+		`sidecall_prompts_total{sidecall_exit="loop_detected"}`: 1, `sidecall_prompts_total{sidecall_exit="other"}`: 1, `sidecall_prompts_total{sidecall_exit="error"}`: 1,
+		`sidecall_recoveries_total{sidecall_recovered="true"}`: 4, `sidecall_recoveries_total{sidecall_recovered="false"}`: 3,
+		`sidecall_refusals_total{sidecall_rule="budget_calls"}`: 1, `sidecall_refusals_total{sidecall_rule="same_call"}`: 1, `sidecall_replays_total`: 1,
 	}; !maps.Equal(risen, want) {
 		t.Errorf("risen: %v\nwant:  %v", risen, want)
 	}
-	if want := map[string]float64{"all": 16, "NOT_FOUND": 9, "UNKNOWN_TOOL": 1, "BUDGET_EXCEEDED": 1}; !maps.Equal(codes, want) {
+	if want := map[string]float64{"all": 22, "NOT_FOUND": 13, "UNKNOWN_TOOL": 1, "BUDGET_EXCEEDED": 1, "LOOP_DETECTED": 1}; !maps.Equal(codes, want) {
 		t.Errorf("codes: %v, want %v", codes, want)
 	}
 }
@@ -320,9 +346,9 @@ func TestTheDashboardShowsWhatHappened(t *testing.T) {
 	if len(rows) != 5 {
 		t.Fatalf("%d rows, want the four numbers and the detail", len(rows))
 	}
-	// Of 6 prompts with 2, 6, 2, 2, 1 and 2 calls the third has at most 2, and the last
-	// 6; within a bucket it is interpolated.
-	for i, want := range []float64{1.5, 5.94, 0.6, 1.0 / 16} {
+	// Of 8 prompts with 2, 6, 2, 2, 1, 2, 4 and 2 calls one has less than 2, five have 2,
+	// and the last has 6; within a bucket it is interpolated.
+	for i, want := range []float64{1 + 3.0/5, 5.92, 4.0 / 7, 1.0 / 22} {
 		number := q.ask(pages, rows[i][:1])[0].Series
 		if len(number) != 1 {
 			t.Fatalf("row %d begins with %d numbers", i+1, len(number))
