@@ -16,7 +16,7 @@ case " $* " in
 	echo "$packages"
 	exit
 	;;
-*" -race "*) export SIDECALL_E2E_RACE=1 ;;
+*" -race "*) export SIDECALL_E2E_RACE=1 GORACE="atexit_sleep_ms=0${GORACE:+ $GORACE}" ;; # see unit.sh
 esac
 # Tests wait for processes more than they compute, so that six run at a time.
 # shellcheck disable=SC2086 # one argument per package
