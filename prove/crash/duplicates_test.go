@@ -26,7 +26,7 @@ func TestDuplicatesAcrossSidecars(t *testing.T) {
 	// Long enough for the duplicates to come while the first is running.
 	w.slow(2 * time.Millisecond)
 	config := w.config(startRedis(t), 30*time.Second)
-	f := flood{tally: newTally(), world: w, store: "redis", ids: proof.Runs(1000, 100_000), width: 64}
+	f := flood{tally: newTally(), world: w, store: "redis", ids: proof.Runs(300, 100_000), width: 64}
 	for range 4 {
 		f.sidecars = append(f.sidecars, harness.Start(t, config))
 	}
@@ -50,7 +50,7 @@ func TestDuplicatesInOneSidecar(t *testing.T) {
 	w := startWorld(t)
 	w.slow(5 * time.Millisecond)
 	s := harness.Start(t, w.config(embeddedStore, 30*time.Second))
-	f := flood{tally: newTally(), world: w, store: "embedded", ids: proof.Runs(500, 50_000), width: 32}
+	f := flood{tally: newTally(), world: w, store: "embedded", ids: proof.Runs(150, 50_000), width: 32}
 	f.sidecars = []*harness.Sidecar{s}
 	f.run(t)
 }

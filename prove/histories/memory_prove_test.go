@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	const clients, lanes = 5, 32
 	store := memory.New(memory.Options{})
 	defer closing(t, store)
-	run := newProof(t, "memory", proof.Runs(10_000, 50_000))
+	run := newProof(t, "memory", proof.Runs(3_000, 50_000))
 	var wg sync.WaitGroup
 	for range lanes {
 		wg.Go(func() {

@@ -20,7 +20,7 @@ import (
 func TestRedis(t *testing.T) {
 	const clients, lanes = 5, 16
 	addr := redisserver.Start(t, redisserver.Options{}).Addr
-	run := newProof(t, "redis", proof.Runs(10_000, 50_000))
+	run := newProof(t, "redis", proof.Runs(3_000, 50_000))
 	run.need = append(run.need, SawResent)
 	heard := func(m message) { run.recorder.Add(m.Phase, *m.Op) }
 	processes := make([]*process, 3)
