@@ -116,7 +116,8 @@ func (r runner) test(ctx context.Context, s step, o *outcome) (text []byte, err 
 	if r.full {
 		size, limit = "full", s.full
 	}
-	args := []string{"test", "-tags", "prove", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run, "-skip", s.skip}
+	// go vet is a part of make lint.
+	args := []string{"test", "-tags", "prove", "-vet=off", "-count=1", "-v", "-timeout", limit.String(), "-run", s.run, "-skip", s.skip}
 	env, _ := environment(os.Environ())
 	env = append(env, proof.SizeEnv+"="+size, proof.RowsEnv+"="+rows)
 	if s.race && !r.full {
