@@ -61,9 +61,16 @@ func TestLossyStoreLink(t *testing.T) {
 	cutter.Go(func() { // ends when stop is closed
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
-		for {
+		for answered := int64(0); ; {
 			select {
 			case <-tick.C:
+				// Five times as much is answered meanwhile on a machine that has time.
+				// On one that has none, links that end before anything has passed
+				// them would only show that a lease runs out.
+				if s.answers.Load() < answered+8 {
+					continue
+				}
+				answered = s.answers.Load()
 				s.proxy.Cut()
 				if _, err := s.redis.Try("script", "flush"); err != nil {
 					t.Error(err)
