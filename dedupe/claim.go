@@ -16,6 +16,7 @@ type Claim struct {
 	process *process
 	key     Key
 	record  Record
+	effect  EffectKey
 	flight  *flight
 	sent    time.Time // when the request for it was
 
@@ -36,8 +37,8 @@ type Claim struct {
 }
 
 // newClaim returns the claim that a request sent at an instant has won.
-func newClaim(ctx context.Context, p *process, key Key, record Record, f *flight, sent time.Time) *Claim {
-	c := &Claim{process: p, key: key, record: record, flight: f, sent: sent}
+func newClaim(ctx context.Context, p *process, req *Request, record Record, f *flight, sent time.Time) *Claim {
+	c := &Claim{process: p, key: req.Key, record: record, effect: req.EffectKey, flight: f, sent: sent}
 	lease, retention := p.options.Lease, p.options.Retention
 	c.heldUntil.Store(int64(p.life.elapsed(sent.Add(surely(lease)))))
 	// The call's deadline ends it, however late that is: each renewal keeps the
@@ -147,7 +148,7 @@ func (c *Claim) refused(ctx context.Context) {
 	sent := time.Now()
 	err := survive(func() (err error) {
 		record, restored, err = c.process.store.Restore(ctx, Restoration{
-			Key: c.key, Claim: c.record, Lease: options.Lease, Retention: options.Retention,
+			Key: c.key, Claim: c.record, Lease: options.Lease, Retention: options.Retention, EffectKey: c.effect,
 		})
 		return err
 	})
@@ -193,7 +194,7 @@ func (c *Claim) stop() {
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result,
-// Output, Spend and Appends of the settlement; the rest is filled in here. An Unknown call
+// Output, Spend, Appends and Frees of the settlement; the rest is filled in here. An Unknown call
 // whose effect may repeat is recorded as NotRun: it may simply run again.
 //
 // A store that cannot be reached is asked again until ctx ends, one lease at
@@ -230,7 +231,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	}
 	if err != nil {
 		// No journal keeps what is only of use while the loop goes on.
-		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s.alone(), Claim: c.record, EndedAt: time.Now()}, err)
+		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s.alone(), Claim: c.record, EffectKey: c.effect, EndedAt: time.Now()}, err)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		ended.admission = &Admission{Record: c.settled(s), Journaled: verdict == Journaled}
@@ -261,7 +262,7 @@ func (c *Claim) insist(ctx context.Context, s Settlement) (SettleVerdict, error)
 	p := c.process
 	ctx, cancel := context.WithTimeout(ctx, p.courier.patience())
 	defer cancel()
-	verdict, why, err := p.courier.remember(ctx, Late{Settlement: s, Claim: c.record})
+	verdict, why, err := p.courier.remember(ctx, Late{Settlement: s, Claim: c.record, EffectKey: c.effect})
 	p.courier.heard(err)
 	if err == nil {
 		p.courier.tellRefused(ctx, s, c.record.Effect, verdict, why)

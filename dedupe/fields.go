@@ -23,13 +23,19 @@ const (
 	// FieldLogs is Request.Logs, FieldAppends Settlement.Appends.
 	FieldLogs
 	FieldAppends
+	// FieldEffectKey is Request.EffectKey, FieldFrees Settlement.Frees.
+	FieldEffectKey
+	FieldFrees
 )
 
 // FieldsOfLoop are the fields of tallies and logs, which a store knows all of or
 // none.
 const FieldsOfLoop = FieldCharges | FieldDraw | FieldSpend | FieldLogs | FieldAppends
 
-var fieldNames = []string{"Output", "Resolves", "Charges", "Draw", "Spend", "Logs", "Appends"}
+// FieldsOfEffects are the fields of effect identity, likewise.
+const FieldsOfEffects = FieldEffectKey | FieldFrees
+
+var fieldNames = []string{"Output", "Resolves", "Charges", "Draw", "Spend", "Logs", "Appends", "EffectKey", "Frees"}
 
 // String returns the names of the fields.
 func (f Fields) String() string {

@@ -29,6 +29,10 @@ func filled(t *testing.T, of reflect.Type) reflect.Value {
 		for i := range of.NumField() {
 			v.Field(i).Set(filled(t, of.Field(i).Type))
 		}
+	case reflect.Array:
+		v.Index(0).Set(filled(t, of.Elem()))
+	case reflect.Uint8:
+		v.SetUint(1)
 	case reflect.Pointer:
 		v.Set(reflect.New(of.Elem()))
 	case reflect.Slice:
@@ -82,11 +86,16 @@ func TestAStoreRefusesFieldsThatItDoesNotKnow(t *testing.T) {
 	appends.Key, appends.Appends = inAConversation, []Append{{"guard", []byte("x"), 1}}
 	kept := settles("alice", 1, Done)
 	kept.Output = &Output{Ref: "ref", TTL: 1e9}
+	contends := asks("alice", tool.ReadOnly)
+	contends.Key, contends.EffectKey = inAConversation, payment
+	frees := settles("alice", 1, Done)
+	frees.Frees = payment
 	resolves := settles("alice", 1, Done)
 	resolves.Resolves = true
 	for field, validate := range map[string]func(Knowledge) error{
 		"Charges": charged.Validate, "Output": kept.Validate, "Resolves": resolves.Validate,
 		"Draw": drawn.Validate, "Logs": logged.Validate, "Spend": spends.Validate, "Appends": appends.Validate,
+		"EffectKey": contends.Validate, "Frees": frees.Validate,
 	} {
 		err := validate(Knowledge{Store: "the old store"})
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the old store") || !strings.Contains(err.Error(), field) {

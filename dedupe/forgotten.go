@@ -40,11 +40,7 @@ func (c *courier) remember(ctx context.Context, entry Late) (verdict SettleVerdi
 		return Superseded, decided(record), nil
 	}
 	if free { // else claimed anew in an earlier try
-		admission, err := c.store.Admit(ctx, Request{
-			Key: s.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
-			Owner: s.Owner, Lease: c.lease, Retention: max(s.Retention, c.lease),
-			Charges: entry.Claim.Charges,
-		})
+		admission, err := c.claimAnew(ctx, &entry)
 		if err != nil {
 			return 0, "", err
 		}
@@ -58,6 +54,23 @@ func (c *courier) remember(ctx context.Context, entry Late) (verdict SettleVerdi
 	}
 	verdict, err = c.store.Settle(ctx, s)
 	return verdict, why, err
+}
+
+// claimAnew claims a call in the name of its owner, and its effect: what it has done
+// does not depend on what others have, nor on how many they are.
+func (c *courier) claimAnew(ctx context.Context, entry *Late) (Admission, error) {
+	req := Request{
+		Key: entry.Settlement.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
+		Owner: entry.Settlement.Owner, Lease: c.lease, Retention: max(entry.Settlement.Retention, c.lease),
+		Charges: entry.Claim.Charges, EffectKey: entry.EffectKey,
+	}
+	req.EffectKey.Allow = !req.EffectKey.none()
+	admission, err := c.store.Admit(ctx, req)
+	if err == nil && admission.Earlier != (Key{}) {
+		req.EffectKey = EffectKey{}
+		admission, err = c.store.Admit(ctx, req)
+	}
+	return admission, err
 }
 
 func decided(record Record) string {

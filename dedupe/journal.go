@@ -39,6 +39,9 @@ type Late struct {
 	// Claim is the record as it was claimed: Tool, Effect, Fingerprint and
 	// StartedAt of it are kept; owner and epoch are the settlement's.
 	Claim Record
+	// EffectKey is what the call does. No journal keeps it: a store that has forgotten
+	// the call is told of it by a process that lives, and else not.
+	EffectKey EffectKey
 	// EndedAt is when the call ended, by this machine's clock. It decides
 	// nothing.
 	EndedAt time.Time

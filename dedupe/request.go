@@ -30,6 +30,9 @@ type Request struct {
 	// Logs name the logs of its tenant and conversation that are to be returned
 	// with a claim; at most MaxLogs.
 	Logs []string
+	// EffectKey is what the call does: it is not claimed while another call may have
+	// done it, or does it now. See Contend.
+	EffectKey EffectKey
 }
 
 // Verdict is the answer to a Request.
@@ -50,6 +53,12 @@ const (
 	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
 	// way; nothing was claimed and nothing counted.
 	Exceeded
+	// DuplicateEffect: the request would be Won, but another call, which is Done, has
+	// had its effect. EffectInFlight: another is having it; EffectUnknown: another may
+	// have had it. Nothing was claimed and nothing counted.
+	DuplicateEffect
+	EffectInFlight
+	EffectUnknown
 )
 
 var verdictNames = [...]string{
@@ -59,9 +68,17 @@ var verdictNames = [...]string{
 	OutcomeUnknown: "unknown",
 	Mismatch:       "mismatch",
 	Exceeded:       "exceeded",
+
+	DuplicateEffect: "duplicate_effect",
+	EffectInFlight:  "effect_in_flight",
+	EffectUnknown:   "effect_unknown",
 }
 
-// String returns won, replay, in_flight, unknown, mismatch or exceeded.
+// Waits reports the verdicts that another call's end will change.
+func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
+
+// String returns won, replay, in_flight, unknown, mismatch, exceeded,
+// duplicate_effect, effect_in_flight or effect_unknown.
 func (v Verdict) String() string {
 	if v >= Won && int(v) < len(verdictNames) {
 		return verdictNames[v]
@@ -70,10 +87,13 @@ func (v Verdict) String() string {
 }
 
 // Admission is the outcome of Admit. Record is the record after the request; it is
-// empty when Exceeded.
+// empty when Exceeded, and of the call that is Earlier when an effect stands in the
+// way: as the store has it, which may be a claim whose lease is out.
 type Admission struct {
 	Verdict Verdict
 	Record  Record
+	// Earlier is the call whose effect stands in the way; else empty.
+	Earlier Key
 	// Journaled: the store does not have the record yet; it waits in this
 	// process's journal. No store says so.
 	Journaled bool
@@ -95,6 +115,9 @@ func (r *Request) optional() (set Fields) {
 	}
 	if len(r.Logs) > 0 {
 		set |= FieldLogs
+	}
+	if !r.EffectKey.none() {
+		set |= FieldEffectKey
 	}
 	return set
 }
@@ -120,13 +143,16 @@ func (r Request) Validate(by Knowledge) error {
 	if err := r.validateLoop(); err != nil {
 		return err
 	}
+	if err := r.EffectKey.validate(r.Key, r.Retention); err != nil {
+		return err
+	}
 	return validateCharges(r.Charges, MaxAmount)
 }
 
 // validateLoop looks at what belongs to a conversation.
 func (r *Request) validateLoop() error {
-	if r.Key.Conversation == "" && r.optional() != 0 {
-		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, r.optional())
+	if loop := r.optional() & FieldsOfLoop; r.Key.Conversation == "" && loop != 0 {
+		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, loop)
 	}
 	if err := r.Draw.validate(); err != nil {
 		return err

@@ -16,6 +16,9 @@ type Restoration struct {
 	Lease time.Duration
 	// Retention is how long the record is remembered from now on.
 	Retention time.Duration
+	// EffectKey is that of the call's request: it holds the effect again, whoever
+	// has been allowed to have it meanwhile.
+	EffectKey EffectKey
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
@@ -26,6 +29,7 @@ func (r Restoration) Validate(by Knowledge) error {
 	return Request{
 		Key: r.Key, Tool: r.Claim.Tool, Effect: r.Claim.Effect, Fingerprint: r.Claim.Fingerprint,
 		Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention, Charges: r.Claim.Charges,
+		EffectKey: r.EffectKey,
 	}.Validate(by)
 }
 

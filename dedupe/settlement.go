@@ -31,6 +31,9 @@ type Settlement struct {
 	// Appends are entries for logs of the call's conversation. Like Spend they take
 	// effect once, with the settlement; at most MaxLogs.
 	Appends []Append
+	// Frees is the effect that the call held and, as is proven now, has not had:
+	// another call may have it from now on. Its window and Allow say nothing.
+	Frees EffectKey
 }
 
 // Spend is what the output of a call will cost the loop in tokens, as far as can
@@ -92,6 +95,9 @@ func (s *Settlement) optional() (set Fields) {
 	if len(s.Appends) > 0 {
 		set |= FieldAppends
 	}
+	if !s.Frees.none() {
+		set |= FieldFrees
+	}
 	return set
 }
 
@@ -118,6 +124,8 @@ func (s Settlement) Validate(by Knowledge) error {
 		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
 	case s.Retention < time.Millisecond:
 		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, s.Retention)
+	case s.State == Unknown && !s.Frees.none():
+		return fmt.Errorf("%w: an effect is free that nobody knows of", ErrInvalid)
 	}
 	if err := s.validateLoop(); err != nil {
 		return err
@@ -127,7 +135,7 @@ func (s Settlement) Validate(by Knowledge) error {
 
 // alone returns the settlement without what it tells the loop around the call.
 func (s Settlement) alone() Settlement {
-	s.Spend, s.Appends = Spend{}, nil
+	s.Spend, s.Appends, s.Frees = Spend{}, nil, EffectKey{}
 	return s
 }
 

@@ -30,8 +30,10 @@ type Ticket struct {
 	flight *flight
 	first  flight
 	leads  bool
-	// elsewhere says that the store has said InFlight since the request leads.
+	// elsewhere says that the store has said InFlight since the request leads, or of
+	// which call it has said EffectInFlight.
 	elsewhere bool
+	effect    Admission
 	// changed is closed when there may be news for one who follows.
 	changed <-chan struct{}
 }
@@ -53,9 +55,10 @@ func (t *Ticket) Leads() bool { return t.leads }
 // caller must settle it, whatever happens.
 //
 // A follower whose flight has ended meanwhile without an answer for it leads
-// from then on, and asks. After an answer other than InFlight it may be called
+// from then on, and asks. After an answer that does not wait it may be called
 // again (of an unknown outcome that has been settled since, say): it then joins
-// anew. An error means that nobody knows whether the call is claimed; the caller
+// anew. Another call that has the effect of this one is always asked after in the
+// store. An error means that nobody knows whether the call is claimed; the caller
 // must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	p := t.process
@@ -68,10 +71,10 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 	return t.ask(ctx)
 }
 
-// Wait waits, after Admit has said InFlight, for what becomes of the call: here
-// without touching the store, elsewhere by asking it now and then, until ctx or
-// Options.MaxWait ends: the answer then is InFlight. It may win the claim, when
-// the one before has ended.
+// Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of
+// the call: here without touching the store, elsewhere by asking it now and then,
+// until ctx or Options.MaxWait ends: the answer then is the same. It may win the
+// claim, when the one before has ended.
 func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 	until := time.Now().Add(t.process.options.MaxWait)
 	for !t.leads || t.flight == nil {
@@ -79,7 +82,7 @@ func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 		if !known { // it leads from now on
 			var claim *Claim
 			answer, claim, err = t.ask(ctx)
-			if err != nil || answer.Verdict != InFlight {
+			if err != nil || !answer.Verdict.Waits() {
 				return answer, claim, err
 			}
 			break
@@ -112,7 +115,7 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 		}
 		if t.flight == nil {
 			t.flight, t.leads = t.process.flights.join(t.request.Key, new(flight))
-			t.elsewhere = false
+			t.elsewhere, t.effect = false, Admission{}
 			continue
 		}
 		sight := t.process.flights.look(t.flight, &t.request)
@@ -165,16 +168,19 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 		f := t.flight // the claim's from now on
 		t.flight = nil
 		t.process.flights.confirm(f, &t.request, answer.Record)
-		return answer, newClaim(ctx, t.process, t.request.Key, answer.Record, f, sent), nil
+		return answer, newClaim(ctx, t.process, &t.request, answer.Record, f, sent), nil
 	case InFlight:
-		t.elsewhere = true
+		t.elsewhere, t.effect = true, Admission{}
 		t.process.flights.confirm(t.flight, &t.request, answer.Record)
 		return answer, nil, nil
 	case Replay, OutcomeUnknown, Mismatch:
 		t.land(landing{admission: &answer, content: contentOf(&t.request)})
 		return answer, nil, nil
-	case Exceeded:
-		t.land(landing{}) // the ceilings of this request are no answer to the next
+	case EffectInFlight: // of another call, under whose flight this one has no place
+		t.elsewhere, t.effect = true, answer
+		return answer, nil, nil
+	case Exceeded, DuplicateEffect, EffectUnknown:
+		t.land(landing{}) // what this request may not is no answer to the next
 		return answer, nil, nil
 	}
 	return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))
@@ -197,6 +203,9 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 
 // last is what the store has said of a call that another process runs.
 func (t *Ticket) last() Admission {
+	if t.effect.Verdict != 0 {
+		return t.effect
+	}
 	return Admission{Verdict: InFlight, Record: t.process.flights.record(t.flight)}
 }
 
@@ -206,13 +215,13 @@ func (t *Ticket) land(l landing) {
 	t.flight = nil
 }
 
-// poll asks the store, which has said that another process runs the call, until
-// it says something else.
+// poll asks the store, which has said that another process runs the call, or that
+// another call has its effect, until it says something else.
 func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
-	hints, unwatch := t.process.watch(t.request.Key)
+	hints, unwatch := t.process.watch(t.awaited())
 	defer unwatch()
 	if hints != nil { // what happened before it was watched has given none
-		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
+		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
 			return answer, claim, err
 		}
 	}
@@ -220,10 +229,18 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 		if err := t.process.life.wait(ctx, jittered(pause, until), hints); err != nil || !time.Now().Before(until) {
 			return t.last(), nil, closedOnly(err)
 		}
-		if answer, claim, err := t.ask(ctx); err != nil || answer.Verdict != InFlight {
+		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
 			return answer, claim, err
 		}
 	}
+}
+
+// awaited is the call whose end the request waits for.
+func (t *Ticket) awaited() Key {
+	if t.effect.Verdict != 0 {
+		return t.effect.Earlier
+	}
+	return t.request.Key
 }
 
 // jittered is between half and the whole of a pause, so that the processes

@@ -57,6 +57,10 @@ func ParseEffect(s string) (Effect, error) {
 // attempt may have run.
 func (e Effect) Repeatable() bool { return e != NonIdempotent }
 
+// Harmless reports whether a second call of its own, with an id and an idempotency
+// key of its own, would change nothing more.
+func (e Effect) Harmless() bool { return e == ReadOnly || e == Idempotent }
+
 // Tool is what the registry knows of one tool. It is immutable once registered.
 type Tool struct {
 	// Name is unique in the registry; it is what the model calls.
@@ -120,6 +124,9 @@ type Policy struct {
 	// VerifyWith names the read-only tool that can tell whether a call whose
 	// outcome is unknown has happened; empty when there is none.
 	VerifyWith string
+	// EffectKey says which calls of the tool have the same effect; without Args none
+	// but those with the same id.
+	EffectKey EffectKey
 	// Polling tools are expected to be repeated with the same arguments.
 	Polling bool
 	// RefuseTainted refuses the tool once untrusted output has entered the prompt.
@@ -129,6 +136,16 @@ type Policy struct {
 	// MaxInFlight bounds calls of this tool in flight; 0 means that only the
 	// backend's bound applies.
 	MaxInFlight int
+}
+
+// EffectKey says which calls of a tool have the same effect, which is not had again.
+type EffectKey struct {
+	// Args are the arguments by which they are the same.
+	Args []string
+	// WholeTenant counts the calls of all its conversations, else those of one.
+	WholeTenant bool
+	// Window is how long after its end an effect is not had again.
+	Window time.Duration
 }
 
 // Retry is the retry policy of a tool.

@@ -55,7 +55,7 @@ var (
 )
 
 // knowledge are the optional fields that the store honours.
-var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
+var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
 
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is

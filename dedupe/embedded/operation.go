@@ -56,9 +56,17 @@ type admitOp struct {
 	req       dedupe.Request
 	admission dedupe.Admission
 	billed    bool // the draw changes its tally, beside what the claim adds
+	// holds are who hold its effect once it has its claim.
+	holds []dedupe.Key
 }
 
-func (o *admitOp) weight() int { return entryBytes(o.key) + len(o.req.Charges)*dedupe.MaxCounterBytes }
+func (o *admitOp) weight() int {
+	n := entryBytes(o.key) + len(o.req.Charges)*dedupe.MaxCounterBytes
+	if o.req.EffectKey != (dedupe.EffectKey{}) {
+		n += dedupe.MaxHolders * entryBytes(o.key)
+	}
+	return n
+}
 
 // decide works out the admission; changed says that it has to be stored.
 func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
@@ -67,7 +75,12 @@ func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
 		return old, false, err
 	}
 	record, verdict, changed := old.Admit(o.req, t.now)
-	o.admission, o.billed = dedupe.Admission{Verdict: verdict, Record: record}, false
+	o.admission, o.billed, o.holds = dedupe.Admission{Verdict: verdict, Record: record}, false, nil
+	if old.Contends(&o.req, verdict) {
+		if refused, err := o.contend(t); refused || err != nil {
+			return old, false, err
+		}
+	}
 	if o.req.Draw.Counter != "" {
 		after, billed, exceeded, err := t.bill(&o.req, old.Record, record, verdict)
 		if err != nil {
@@ -86,6 +99,19 @@ func (o *admitOp) decide(t *txn) (old entry, changed bool, err error) {
 	return old, changed, err
 }
 
+// contend compares the request with those who hold its effect.
+func (o *admitOp) contend(t *txn) (refused bool, err error) {
+	refusal, holds, err := t.contend(&o.req)
+	if o.holds = holds; err != nil || refusal == nil {
+		return false, err
+	}
+	o.admission = *refusal
+	if o.req.Draw.Counter != "" {
+		o.admission.Tally, _, err = t.tally(sheetKey(o.req.Key, sheetTally, o.req.Draw.Counter))
+	}
+	return true, err
+}
+
 func (o *admitOp) apply(t *txn) error {
 	old, changed, err := o.decide(t)
 	if err != nil || !changed {
@@ -93,6 +119,11 @@ func (o *admitOp) apply(t *txn) error {
 	}
 	if err := t.put(old, o.admission.Record, o.req.Retention); err != nil {
 		return err
+	}
+	if o.holds != nil {
+		if err := t.hold(effectKey(o.req.Key, &o.req.EffectKey), o.holds, o.req.EffectKey.Keep(o.req.Retention)); err != nil {
+			return err
+		}
 	}
 	return o.count(t, old.Record)
 }
@@ -153,7 +184,13 @@ func (o *settleOp) apply(t *txn) error {
 			return err
 		}
 	}
-	if verdict == dedupe.Settled && o.settlement.Output != nil {
+	if verdict != dedupe.Settled {
+		return nil
+	}
+	if err := t.free(o.settlement.Key, &o.settlement.Frees); err != nil {
+		return err
+	}
+	if o.settlement.Output != nil {
 		return t.keep(o.settlement.Key.Tenant, o.settlement.Output)
 	}
 	return nil
@@ -216,7 +253,10 @@ func (o *restoreOp) apply(t *txn) error {
 		if err := t.put(old, o.record, o.back.Retention); err != nil {
 			return err
 		}
-		return t.move(o.back.Key, old.Moves(o.record), o.back.Retention)
+		if err := t.move(o.back.Key, old.Moves(o.record), o.back.Retention); err != nil {
+			return err
+		}
+		return t.regain(&o.back)
 	}
 	err = t.loadResult(&old)
 	o.record.Result = old.Result

@@ -80,6 +80,15 @@ func (s *Store) bill(req *dedupe.Request, current, next dedupe.Record, verdict d
 	return exceeded
 }
 
+// drawn is the tally that a request draws on; empty without one.
+func (s *Store) drawn(req *dedupe.Request, now time.Time) dedupe.Tally {
+	if req.Draw.Counter == "" {
+		return dedupe.Tally{}
+	}
+	p, _ := s.sheet(tallyOf(req.Key, req.Draw.Counter), now)
+	return p.tally
+}
+
 // spend adds tokens to a tally that is there.
 func (s *Store) spend(settlement *dedupe.Settlement, now time.Time) {
 	name := tallyOf(settlement.Key, settlement.Spend.Counter)

@@ -46,6 +46,8 @@ type Store struct {
 	outputBytes int64
 	sheets      map[sheetKey]sheet
 	sheetQueue  deadlines[sheetKey]
+	effects     map[effectKey]holders
+	effectQueue deadlines[effectKey]
 }
 
 type record struct {
@@ -64,7 +66,7 @@ type output struct {
 var _ dedupe.Store = (*Store)(nil)
 
 // knowledge are the optional fields that the store honours.
-var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
+var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
 
 // New returns an empty store.
 func New(options Options) *Store {
@@ -81,6 +83,7 @@ func New(options Options) *Store {
 		tenures: map[string]dedupe.Tenure{},
 		outputs: map[outputKey]output{},
 		sheets:  map[sheetKey]sheet{},
+		effects: map[effectKey]holders{},
 	}
 }
 
@@ -116,6 +119,14 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if changed && current.State == dedupe.Absent && len(s.records) >= s.options.MaxRecords {
 		return dedupe.Admission{}, fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(s.records))
 	}
+	var holds []dedupe.Key
+	if current.Contends(&req, verdict) {
+		var refusal *dedupe.Admission
+		if refusal, holds = s.contend(&req, now); refusal != nil {
+			refusal.Tally = s.drawn(&req, now)
+			return *refusal, nil
+		}
+	}
 	if exceeded := s.bill(&req, current.Record, next, verdict, now); exceeded != nil {
 		return *exceeded, nil
 	}
@@ -123,11 +134,10 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 		s.put(req.Key, next, req.Retention, now)
 		s.move(req.Key, current.Moves(next), req.Retention, now)
 	}
-	admission := dedupe.Admission{Verdict: verdict, Record: next}
-	if req.Draw.Counter != "" {
-		p, _ := s.sheet(tallyOf(req.Key, req.Draw.Counter), now)
-		admission.Tally = p.tally
+	if holds != nil {
+		s.hold(effectOf(req.Key, &req.EffectKey), holds, req.EffectKey.Keep(req.Retention), now)
 	}
+	admission := dedupe.Admission{Verdict: verdict, Record: next, Tally: s.drawn(&req, now)}
 	if verdict == dedupe.Won {
 		admission.Logs = s.logs(req.Key, req.Logs, now)
 	}
@@ -152,6 +162,9 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 		s.move(settlement.Key, current.Moves(next), settlement.Retention, now)
 		s.spend(&settlement, now)
 		s.append(settlement.Key, settlement.Appends, settlement.Retention, now)
+	}
+	if verdict == dedupe.Settled {
+		s.free(settlement.Key, &settlement.Frees, now)
 	}
 	if verdict == dedupe.Settled && settlement.Output != nil {
 		s.keep(settlement.Key.Tenant, *settlement.Output, now)
@@ -188,6 +201,9 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Re
 	if restored {
 		s.put(back.Key, next, back.Retention, now)
 		s.move(back.Key, dedupe.Record{}.Moves(next), back.Retention, now)
+		if name := effectOf(back.Key, &back.EffectKey); back.EffectKey != (dedupe.EffectKey{}) {
+			s.hold(name, dedupe.Held(s.holding(name, now), back.Key), back.EffectKey.Keep(back.Retention), now)
+		}
 	}
 	return next, restored, nil
 }
@@ -252,6 +268,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.records, s.outputs, s.outputBytes, s.sheets = nil, nil, 0, nil
 	s.recordQueue, s.outputQueue, s.sheetQueue = nil, nil, nil
+	s.effects, s.effectQueue = nil, nil
 	return nil
 }
 
@@ -297,4 +314,5 @@ func (s *Store) sweep(now time.Time) {
 	s.recordQueue.sweep(now, func(k dedupe.Key) time.Time { return s.records[k].expires }, func(k dedupe.Key) { delete(s.records, k) })
 	s.outputQueue.sweep(now, func(k outputKey) time.Time { return s.outputs[k].expires }, s.dropOutput)
 	s.sheetQueue.sweep(now, func(k sheetKey) time.Time { return s.sheets[k].expires }, func(k sheetKey) { delete(s.sheets, k) })
+	s.effectQueue.sweep(now, func(k effectKey) time.Time { return s.effects[k].expires }, func(k effectKey) { delete(s.effects, k) })
 }

@@ -1,15 +1,18 @@
 -- The rows of the state machine that begin with a request (Record.Admit).
 -- KEYS: record, logs to read. ARGV: owner, tool, effect, fingerprint, lease,
 -- retention, charges; with a draw its counter, tokens, most calls and tokens, most
--- milliseconds.
+-- milliseconds, else nothing or five empty ones; with an effect, whose key is the last
+-- of KEYS, its window, and whether it is allowed to be had again.
 -- Returns {verdict, record, tally}, when won {verdict, epoch, started, lease end,
--- tally, each log}, when exceeded {verdict, ceiling, tally}; the tally is
--- missing without a draw.
+-- tally, each log}, when exceeded {verdict, ceiling, tally}, when an effect stands in
+-- the way {verdict, record, its name, tally}; the tally is missing without a draw.
 local WON, REPLAY, IN_FLIGHT, OUTCOME_UNKNOWN, MISMATCH, EXCEEDED = 1, 2, 3, 4, 5, 6
 local owner, tool, effect, fingerprint = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local leased, retention = now + tonumber(ARGV[5]), tonumber(ARGV[6])
 local epoch = 0
-local drawn = ARGV[8]
+local drawn = ARGV[8] ~= '' and ARGV[8]
+local effect_key = ARGV[13] and KEYS[#KEYS]
+local logged = effect_key and #KEYS - 1 or #KEYS
 if drawn and not tally(drawn) then
   return redis.error_reply(NO_TALLY)
 end
@@ -19,11 +22,11 @@ local function shown()
 end
 -- What is won, with all that was asked for.
 local function won(epoch, from, leased)
-  if not drawn and #KEYS == 1 then
+  if not drawn and logged == 1 then
     return {WON, epoch, from, leased}
   end
   local answer = {WON, epoch, from, leased, shown() or ''}
-  for i = 2, #KEYS do
+  for i = 2, logged do
     answer[#answer + 1] = read(KEYS[i])
   end
   return answer
@@ -65,6 +68,15 @@ if stored then
   end
   epoch = e
 end
+local holds
+if effect_key then
+  local refusal
+  refusal, holds = contend(effect_key, owner, effect, tonumber(ARGV[13]), ARGV[14] == '1')
+  if refusal then
+    refusal[4] = refusal[1] and shown() or nil
+    return refusal
+  end
+end
 local moves = {}
 if not charge(moves, ARGV[7], 1) or state == CLAIMED and not charge(moves, charges, -1) then
   return redis.error_reply(NO_TALLY)
@@ -79,4 +91,7 @@ if drawn then
 end
 store(retention, '', CLAIMED, effect, 0, 0, epoch + 1, now, 0, leased, fingerprint, owner, tool, ARGV[7])
 move(moves, retention)
+if holds then
+  hold(effect_key, holds, retention + tonumber(ARGV[13]))
+end
 return won(epoch + 1, now, leased)

@@ -16,7 +16,7 @@ func decode(b string) (dedupe.Record, error) {
 }
 
 // decodeAdmission reads the reply of admit.lua.
-func decodeAdmission(req dedupe.Request, reply any) (dedupe.Admission, error) {
+func decodeAdmission(prefix string, req dedupe.Request, reply any) (dedupe.Admission, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) < 2 {
 		return dedupe.Admission{}, unexpected(reply)
@@ -35,6 +35,8 @@ func decodeAdmission(req dedupe.Request, reply any) (dedupe.Admission, error) {
 		}
 		tally, err := decodeTally(fields[2])
 		return dedupe.Admission{Verdict: v, Tally: tally, Ceiling: dedupe.Ceiling(ceiling)}, err
+	case dedupe.DuplicateEffect, dedupe.EffectInFlight, dedupe.EffectUnknown:
+		return decodeEarlier(prefix, v, fields)
 	case dedupe.Replay, dedupe.InFlight, dedupe.OutcomeUnknown, dedupe.Mismatch:
 		stored, ok := fields[1].(string)
 		if !ok {
@@ -51,6 +53,30 @@ func decodeAdmission(req dedupe.Request, reply any) (dedupe.Admission, error) {
 		return admission, err
 	}
 	return dedupe.Admission{}, unexpected(reply)
+}
+
+// decodeEarlier reads the answer about a call whose effect stands in the way.
+func decodeEarlier(prefix string, v dedupe.Verdict, fields []any) (dedupe.Admission, error) {
+	admission := dedupe.Admission{Verdict: v}
+	if len(fields) < 3 {
+		return dedupe.Admission{}, unexpected(fields)
+	}
+	stored, isRecord := fields[1].(string)
+	name, isName := fields[2].(string)
+	if !isRecord || !isName {
+		return dedupe.Admission{}, unexpected(fields)
+	}
+	var err error
+	if len(fields) > 3 {
+		if admission.Tally, err = decodeTally(fields[3]); err != nil {
+			return dedupe.Admission{}, err
+		}
+	}
+	if admission.Earlier, err = parseRecordKey(prefix, prefix+name); err != nil {
+		return dedupe.Admission{}, err
+	}
+	admission.Record, err = decode(stored)
+	return admission, err
 }
 
 // decodeTally reads the line of a tally; an empty one for none.

@@ -350,3 +350,69 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	stats := s.Stats()
 	b.ReportMetric(float64(stats.RoundTrips)/float64(stats.Pipelines), "commands/pipeline")
 }
+
+// An effect costs no round trip: a call with one is two, a refusal one, wherever the
+// earlier call is.
+func TestRoundTripsOfAnEffect(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	trips := func(what string, want uint64, do func()) {
+		t.Helper()
+		before := s.Stats().RoundTrips
+		if do(); s.Stats().RoundTrips-before != want {
+			t.Errorf("%s: %d round trips, want %d", what, s.Stats().RoundTrips-before, want)
+		}
+	}
+	pays := func(id string, print byte) dedupe.Request {
+		req := request(id, tool.NonIdempotent)
+		req.Key.Conversation = "c"
+		req.EffectKey = dedupe.EffectKey{Print: [32]byte{print}, Window: time.Hour, WholeTenant: print%2 == 1}
+		return req
+	}
+	admit := func(req dedupe.Request, want dedupe.Verdict) {
+		t.Helper()
+		if a, err := s.Admit(t.Context(), req); err != nil || a.Verdict != want {
+			t.Fatal(a.Verdict, err)
+		}
+	}
+	for i := range byte(10) { // the scripts are known after the first
+		first := pays(fmt.Sprint("first ", i), i)
+		end := settlement(first.Key.ID, "paid")
+		end.Key = first.Key
+		call := func() {
+			admit(first, dedupe.Won)
+			if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled {
+				t.Fatal(v, err)
+			}
+		}
+		if i == 0 {
+			call()
+			continue
+		}
+		trips("a call", 2, call)
+		trips("a replay", 1, func() { admit(first, dedupe.Replay) })
+		trips("a refusal", 1, func() { admit(pays(fmt.Sprint("second ", i), i), dedupe.DuplicateEffect) })
+	}
+}
+
+// What several servers would have to be asked for is refused, and not done in part.
+func TestATenantsEffectOnACluster(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addrs: []string{"127.0.0.1:1"}, Cluster: true})
+	req := request("x", tool.NonIdempotent)
+	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour, WholeTenant: true}
+	end := settlement("x", "ok")
+	end.Frees = req.EffectKey
+	_, admitted := s.Admit(t.Context(), req)
+	_, settled := s.Settle(t.Context(), end)
+	_, _, restored := s.Restore(t.Context(), dedupe.Restoration{
+		Key: req.Key, EffectKey: req.EffectKey, Lease: req.Lease, Retention: req.Retention,
+		Claim: dedupe.Record{State: dedupe.Claimed, Epoch: 1, Owner: "owner", Tool: "refund"},
+	})
+	for what, err := range map[string]error{"Admit": admitted, "Settle": settled, "Restore": restored} {
+		if !errors.Is(err, dedupe.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package redisstore
 
-import "github.com/sidecall/sidecall/dedupe"
+import (
+	"encoding/base64"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
 
 // recordKey is the key of a call's record:
 //
@@ -45,6 +49,19 @@ func sheetKey(prefix, kind string, k dedupe.Key, name string) string {
 	b = append(appendComponent(b, k.Tenant), '/')
 	b = append(appendComponent(b, k.Conversation), '}', '/')
 	return string(appendComponent(b, name))
+}
+
+// effectKey is the key of who holds an effect, in the slot of the conversation or,
+// when it is the whole tenant's, in one of its own:
+//
+//	sidecall:effect/{tenant/conversation}/hash
+//	sidecall:effect/{tenant}/hash
+func effectKey(prefix string, k dedupe.Key, e *dedupe.EffectKey) string {
+	hash := base64.RawURLEncoding.EncodeToString(e.Print[:])
+	if !e.WholeTenant {
+		return sheetKey(prefix, "effect/", k, hash)
+	}
+	return string(appendComponent([]byte(prefix+"effect/{"), k.Tenant)) + "}/" + hash
 }
 
 // logKeys appends the keys of logs.

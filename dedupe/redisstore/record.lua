@@ -28,11 +28,11 @@ local function seal(head, mark)
   end
   return tonumber(string.sub(redis.sha1hex(head), 1, 8), 16)
 end
--- The fields of the record, when there is one; rest is where its result begins.
-local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
-if stored then
+-- Returns what is wrong with a record, or nil and its fields.
+local function decode(stored)
   local version = string.byte(stored)
   local whole, sealed, size, _
+  local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
   if version == VERSION then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
       pcall(struct.unpack, LAYOUT, stored)
@@ -45,11 +45,20 @@ if stored then
       pcall(struct.unpack, LAYOUT_2, stored)
     charges = ''
   else
-    return redis.error_reply('SIDECALL the record has a layout that this version does not know')
+    return 'SIDECALL the record has a layout that this version does not know'
   end
   if not whole or state < CLAIMED or state > UNKNOWN or was > KEYED or waited > 1 or attempts < 0
     or attempts > MAX_ATTEMPTS or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
-    return redis.error_reply('SIDECALL the record cannot be what was written')
+    return 'SIDECALL the record cannot be what was written'
+  end
+  return nil, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
+end
+-- The fields of the record, when there is one; rest is where its result begins.
+local wrong, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
+if stored then
+  wrong, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest = decode(stored)
+  if wrong then
+    return redis.error_reply(wrong)
   end
 end
 -- The checksum of a result; its script says so, where it stores one.

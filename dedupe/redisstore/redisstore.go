@@ -50,7 +50,7 @@ var (
 )
 
 // knowledge are the optional fields that the scripts honour.
-var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop}
+var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
 
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
@@ -77,20 +77,41 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 		return dedupe.Admission{}, err
 	}
 	keys := logKeys([]string{recordKey(s.options.KeyPrefix, req.Key)}, s.options.KeyPrefix, req.Key, req.Logs)
-	words := admitScript.call(keys,
-		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges))
-	if d := req.Draw; d.Counter != "" {
-		words = append(words, d.Counter, d.Tokens, d.MaxCalls, d.MaxTokens, d.MaxAge.Milliseconds())
+	args := []any{
+		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges),
 	}
+	contends := req.EffectKey != (dedupe.EffectKey{})
+	if d := req.Draw; d.Counter != "" {
+		args = append(args, d.Counter, d.Tokens, d.MaxCalls, d.MaxTokens, d.MaxAge.Milliseconds())
+	} else if contends {
+		args = append(args, "", "", "", "", "")
+	}
+	if contends {
+		if err := s.sameSlot(&req.EffectKey); err != nil {
+			return dedupe.Admission{}, err
+		}
+		keys = append(keys, effectKey(s.options.KeyPrefix, req.Key, &req.EffectKey))
+		args = append(args, req.EffectKey.Window.Milliseconds(), req.EffectKey.Allow)
+	}
+	words := admitScript.call(keys, args...)
 	var admission dedupe.Admission
 	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
-		admission, err = decodeAdmission(req, reply)
+		admission, err = decodeAdmission(s.options.KeyPrefix, req, reply)
 		return admission.Verdict != dedupe.Won, err
 	})
 	if err != nil {
 		return dedupe.Admission{}, err
 	}
 	return admission, nil
+}
+
+// sameSlot refuses what a Cluster cannot do in one step: the effects of a tenant are
+// in another slot than the records of its conversations.
+func (s *Store) sameSlot(e *dedupe.EffectKey) error {
+	if s.options.Cluster && e.WholeTenant {
+		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
+	}
+	return nil
 }
 
 // Settle implements dedupe.Store. The output is kept by the same script; on a
@@ -107,6 +128,13 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
 		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
 		dedupe.ResultSum(settlement.Result), len(settlement.Appends), settlement.Spend.Counter, settlement.Spend.Tokens,
+		settlement.Frees != (dedupe.EffectKey{}),
+	}
+	if frees := &settlement.Frees; *frees != (dedupe.EffectKey{}) {
+		if err := s.sameSlot(frees); err != nil {
+			return 0, err
+		}
+		keys = append(keys, effectKey(s.options.KeyPrefix, settlement.Key, frees))
 	}
 	args = appendEntries(args, settlement.Appends)
 	weight := len(settlement.Result) + entryBytes(settlement.Appends)
@@ -156,10 +184,17 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (record de
 	if err := back.Validate(knowledge); err != nil {
 		return dedupe.Record{}, false, err
 	}
-	claim := back.Claim
-	words := restoreScript.call([]string{recordKey(s.options.KeyPrefix, back.Key)},
-		claim.Owner, claim.Epoch, claim.Tool, int(claim.Effect), claim.Fingerprint[:], dedupe.Millis(claim.StartedAt),
-		back.Lease.Milliseconds(), back.Retention.Milliseconds(), dedupe.EncodeCharges(claim.Charges))
+	claim, keys, args := back.Claim, []string{recordKey(s.options.KeyPrefix, back.Key)}, []any(nil)
+	if e := &back.EffectKey; *e != (dedupe.EffectKey{}) {
+		if err := s.sameSlot(e); err != nil {
+			return dedupe.Record{}, false, err
+		}
+		keys = append(keys, effectKey(s.options.KeyPrefix, back.Key, e))
+		args = append(args, e.Keep(back.Retention).Milliseconds())
+	}
+	words := restoreScript.call(keys,
+		append([]any{claim.Owner, claim.Epoch, claim.Tool, int(claim.Effect), claim.Fingerprint[:], dedupe.Millis(claim.StartedAt),
+			back.Lease.Milliseconds(), back.Retention.Milliseconds(), dedupe.EncodeCharges(claim.Charges)}, args...)...)
 	err = s.run(ctx, restoreScript, words, 0, func(reply any) (durable bool, err error) {
 		record, restored, err = decodeRestored(reply)
 		return !restored, err

@@ -253,7 +253,7 @@ func TestStrangeReplies(t *testing.T) {
 		nil, "x", int64(1), []any{}, []any{int64(1)}, []any{"x", "y"}, []any{int64(1), "x", "y", "z"},
 		[]any{int64(2), nil}, []any{int64(2), ""}, []any{int64(2), "\x03" + short}, []any{int64(7), unknownRecord("alice", "refund")}, []any{int64(2), short[:dedupe.StoredBytes-1]}, []any{int64(2), short},
 	} {
-		if a, err := decodeAdmission(request("x", 0), reply); err == nil {
+		if a, err := decodeAdmission("", request("x", 0), reply); err == nil {
 			t.Errorf("%q admits %v", reply, a.Verdict)
 		}
 	}

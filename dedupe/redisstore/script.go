@@ -19,6 +19,10 @@ var (
 	drawSource string
 	//go:embed log.lua
 	logSource string
+	//go:embed effect.lua
+	effectSource string
+	//go:embed contend.lua
+	contendSource string
 	//go:embed note.lua
 	noteSource string
 	//go:embed settle.lua
@@ -34,10 +38,10 @@ var (
 	//go:embed tenure.lua
 	tenureSource string
 
-	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + logSource + admitSource)
-	settleScript  = newScript(recordSource + tallySource + logSource + settleSource)
+	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + logSource + effectSource + contendSource + admitSource)
+	settleScript  = newScript(recordSource + tallySource + logSource + effectSource + settleSource)
 	renewScript   = newScript(recordSource + renewSource)
-	restoreScript = newScript(recordSource + tallySource + restoreSource)
+	restoreScript = newScript(recordSource + tallySource + effectSource + restoreSource)
 	noteScript    = newScript(recordSource + tallySource + logSource + noteSource)
 	lookupScript  = newScript(recordSource + lookupSource)
 	outputScript  = newScript(outputSource)

@@ -1,9 +1,10 @@
 -- The rows of the state machine that end a claim (Record.Settle).
--- KEYS: record, the logs to append to, and where to keep an output. ARGV: owner,
--- epoch, state, attempts, result, retention, whether it resolves, the channel on
--- which it is published, the checksum of the result, how many logs; the counter of
--- what is spent, or nothing, and the tokens; an entry and how many to keep, for each
--- log; and output and its time to live.
+-- KEYS: record, the logs to append to, the effect that it frees, and where to keep an
+-- output. ARGV: owner, epoch, state, attempts, result, retention, whether it
+-- resolves, the channel on which it is published, the checksum of the result, how
+-- many logs; the counter of what is spent, or nothing, and the tokens; whether it
+-- frees an effect; an entry and how many to keep, for each log; and output and its
+-- time to live.
 local SETTLED, SUPERSEDED = 1, 2
 if not stored then
   return SUPERSEDED
@@ -54,7 +55,7 @@ elseif wordless or may() then
   store(tonumber(ARGV[6]), ARGV[5], to, was, 0, tonumber(ARGV[4]), e, started, now, 0, print, holder, name, charges)
   move(moves, ARGV[6])
   for i = 1, logs do
-    append(KEYS[1 + i], ARGV[11 + 2 * i], ARGV[12 + 2 * i], ARGV[6])
+    append(KEYS[1 + i], ARGV[12 + 2 * i], ARGV[13 + 2 * i], ARGV[6])
   end
   if waited == 1 then
     -- A hint, which a user without the right to publish cannot give.
@@ -63,7 +64,12 @@ elseif wordless or may() then
 else
   return SUPERSEDED
 end
-if KEYS[2 + logs] then
-  redis.call('SET', KEYS[2 + logs], ARGV[13 + 2 * logs], 'PX', ARGV[14 + 2 * logs])
+local output = 2 + logs
+if ARGV[13] == '1' then
+  free(KEYS[output])
+  output = output + 1
+end
+if KEYS[output] then
+  redis.call('SET', KEYS[output], ARGV[14 + 2 * logs], 'PX', ARGV[15 + 2 * logs])
 end
 return SETTLED

@@ -12,7 +12,7 @@ func Admit(ctx context.Context, d *dedupe.Dedupe, req dedupe.Request) (dedupe.Ad
 	ticket := d.Join(req.Key)
 	defer ticket.Leave()
 	admission, claim, err := ticket.Admit(ctx, req)
-	if err == nil && admission.Verdict == dedupe.InFlight {
+	if err == nil && admission.Verdict.Waits() {
 		return ticket.Wait(ctx)
 	}
 	return admission, claim, err

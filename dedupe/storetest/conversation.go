@@ -1,0 +1,43 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// inConversation is a store for part of a case, whose calls are all of a
+// conversation of its own.
+type inConversation struct {
+	dedupe.Store
+
+	name string
+}
+
+func (s inConversation) moved(k dedupe.Key) dedupe.Key {
+	k.Conversation = s.name
+	return k
+}
+
+// Admit implements dedupe.Store.
+func (s inConversation) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	req.Key = s.moved(req.Key)
+	return s.Store.Admit(ctx, req)
+}
+
+// Settle implements dedupe.Store.
+func (s inConversation) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	settles.Key = s.moved(settles.Key)
+	return s.Store.Settle(ctx, settles)
+}
+
+// Restore implements dedupe.Store.
+func (s inConversation) Restore(ctx context.Context, r dedupe.Restoration) (dedupe.Record, bool, error) {
+	r.Key = s.moved(r.Key)
+	return s.Store.Restore(ctx, r)
+}
+
+// Lookup implements dedupe.Store.
+func (s inConversation) Lookup(ctx context.Context, k dedupe.Key) (dedupe.Record, error) {
+	return s.Store.Lookup(ctx, s.moved(k))
+}
