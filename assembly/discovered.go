@@ -99,6 +99,7 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, patterns, wrong)
 	compileVerification(route, as.Rules, wrong)
 	compileRecovery(route, as.Rules, cfg, wrong)
+	checkEffectKey(route, wrong)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}

@@ -49,9 +49,10 @@ type call struct {
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
 	seats  seats          // from seat
 
-	args      map[string]any // from validate: checked, numbers as json.Number
-	canonical []byte         // from validate: args in canonical form (RFC 8785)
-	notes     []string       // from validate: what was changed in the arguments
+	args      map[string]any   // from validate: checked, numbers as json.Number
+	canonical []byte           // from validate: args in canonical form (RFC 8785)
+	notes     []string         // from validate: what was changed in the arguments
+	effectKey dedupe.EffectKey // from validate: what it does, apart from its id
 
 	load  limit.Load    // what its replies hold
 	claim *dedupe.Claim // from claim; nil when the call runs unrecorded

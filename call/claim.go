@@ -24,12 +24,13 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Effect:      c.effect(),
 		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
 	}
+	req.EffectKey = c.effectKey
 	c.draw(&req)
 	c.recall()
 	req.Logs = c.book.names
 	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)
-		if err == nil && admission.Verdict == dedupe.InFlight && c.seats.wait(e.Waiting) {
+		if err == nil && admission.Verdict.Waits() && c.seats.wait(e.Waiting) {
 			admission, claim, err = c.ticket.Wait(ctx)
 		}
 		if err != nil {
@@ -71,6 +72,12 @@ func (c *call) answer(admission dedupe.Admission) *response {
 		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
 	case dedupe.Exceeded:
 		return c.exceeded(admission.Ceiling)
+	case dedupe.DuplicateEffect:
+		return c.duplicate(admission)
+	case dedupe.EffectInFlight:
+		return c.effectInProgress(admission)
+	case dedupe.EffectUnknown:
+		return c.effectUnknown(admission)
 	case dedupe.Won:
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))

@@ -149,7 +149,7 @@ func (c *call) validate(ctx context.Context) *response {
 		return c.result().Invalid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
 	c.canonical = canonical
-	return nil
+	return c.identify()
 }
 
 // check reads the arguments and says what is wrong with them. It fails when the

@@ -28,6 +28,8 @@ type Request struct {
 	Offered []string
 	// ValidateOnly: nothing is run.
 	ValidateOnly bool
+	// AllowDuplicateEffect: somebody has decided to have the effect once more.
+	AllowDuplicateEffect bool
 	// Timeout and MaxOutputChars may only shorten what the tool's policy says;
 	// 0 does not.
 	Timeout        time.Duration
@@ -45,18 +47,19 @@ type Request struct {
 func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...string) Request {
 	key, nameless := KeyOf(tenant, req, required...)
 	r := Request{
-		Key:            key,
-		Nameless:       nameless,
-		Impossible:     impossible(req),
-		Prompt:         text(req.GetPromptId()),
-		Tool:           text(req.GetToolName()),
-		Arguments:      req.GetArgumentsJson(),
-		Profile:        text(req.GetProfile()),
-		ValidateOnly:   req.GetValidateOnly(),
-		Timeout:        req.GetTimeout().AsDuration(),
-		MaxOutputChars: int(req.GetMaxOutputChars()),
-		TokensUsed:     req.GetTokensUsed(),
-		Labels:         req.GetLabels(),
+		Key:                  key,
+		Nameless:             nameless,
+		Impossible:           impossible(req),
+		Prompt:               text(req.GetPromptId()),
+		Tool:                 text(req.GetToolName()),
+		Arguments:            req.GetArgumentsJson(),
+		Profile:              text(req.GetProfile()),
+		ValidateOnly:         req.GetValidateOnly(),
+		AllowDuplicateEffect: req.GetAllowDuplicateEffect(),
+		Timeout:              req.GetTimeout().AsDuration(),
+		MaxOutputChars:       int(req.GetMaxOutputChars()),
+		TokensUsed:           req.GetTokensUsed(),
+		Labels:               req.GetLabels(),
 	}
 	if r.Impossible != nil { // perhaps for one of them
 		r.Labels = texts(r.Labels)

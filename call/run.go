@@ -20,6 +20,9 @@ type ending struct {
 	response *response
 	state    dedupe.State
 	output   *dedupe.Output
+	// harmless says that what ended it is a proof that it had no effect; attempts
+	// before the last one may yet have had it.
+	harmless bool
 }
 
 // run takes an admitted call to its end at the backend: attempts,
@@ -156,7 +159,10 @@ func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable 
 func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable bool) ending {
 	switch {
 	case failure.Evidence == tool.Definite:
-		return ending{response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done}
+		return ending{
+			response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done,
+			harmless: c.provesNothingDone(failure),
+		}
 	case failure.Evidence == tool.Ambiguous && !repeatable:
 		return c.unknown(failure)
 	}
@@ -164,6 +170,7 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 		failure.RetryAfter = report.After
 	}
 	end := c.notRun(c.subject().Failure(failure, report), *failure)
+	end.harmless = failure.Evidence == tool.NotExecuted
 	end.response.Recovery.RetriesExhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
 	return end
 }

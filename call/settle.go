@@ -44,6 +44,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Output:   end.output,
 		Spend:    spend,
 		Appends:  c.book.appends,
+		Frees:    c.frees(&end),
 	})
 	e.stained(c, verdict, err)
 	failpoint.Hit(failpoint.ResultUnsent)

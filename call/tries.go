@@ -32,6 +32,8 @@ type tries struct {
 	// only.
 	cause error
 	stack string
+	// mapped says that a rule of the tool made the failure of the last one.
+	mapped bool
 }
 
 // begin counts an attempt before it is made: a bug in the middle of it must not
@@ -63,6 +65,7 @@ func (t *tries) add(a attempt, effect tool.Effect, reopened bool) *tool.Failure 
 	case failure == nil:
 		return nil
 	case a.sent:
+		t.mapped = a.mapped
 		t.ambiguous = t.ambiguous || failure.Evidence == tool.Ambiguous
 		t.cause = failure.Err
 	}

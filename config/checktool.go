@@ -19,6 +19,9 @@ func (k *checker) tool(name string, t Tool) {
 	if t.Verify != nil && t.EffectOrDefault() != tool.NonIdempotent {
 		k.find(RuleVerify, "only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
 	}
+	if t.EffectKey != nil && t.EffectOrDefault() == tool.ReadOnly {
+		k.bad("a read_only tool has no effect: remove effect_key, or say what repeating a call does under effect", append(slices.Clone(at), "effect_key")...)
+	}
 	if t.OnCancel != "" && t.EffectOrDefault() == tool.ReadOnly {
 		k.find(RuleUnused, "a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)
 	}
@@ -77,6 +80,9 @@ func (k *checker) rules(name string, r CallRules, at []string) {
 	if r.VerifyWith != "" {
 		k.verifier(name, r.VerifyWith, append(at, "verify_with"))
 	}
+	if r.EffectKey != nil {
+		k.effectKey(r.EffectKey, append(slices.Clone(at), "effect_key"))
+	}
 	if r.Verify != nil {
 		k.verify(name, r, append(slices.Clone(at), "verify"))
 	}
@@ -85,6 +91,24 @@ func (k *checker) rules(name string, r CallRules, at []string) {
 		for j, other := range rule.AllowedAlternatives {
 			k.known(other, append(at, "errors", index(i), "allowed_alternatives", index(j)))
 		}
+	}
+}
+
+// effectKey checks what makes calls the same. Whether the arguments are in the schema
+// is known when that is compiled.
+func (k *checker) effectKey(e *EffectKey, at []string) {
+	under := func(keys ...string) []string { return append(slices.Clone(at), keys...) }
+	for i, name := range e.Args {
+		if slices.Contains(e.Args[:i], name) {
+			k.bad("the argument "+quote(name)+" is named twice", under("args", index(i))...)
+		}
+	}
+	if e.Window > k.Retention && k.Retention != 0 {
+		k.bad("window is "+e.Window.String()+", and what was done is remembered for "+k.Retention.String()+
+			": expected at most that, or a longer retention", under("window")...)
+	}
+	if e.Scope == scopeTenant && k.Store.Redis != nil && k.Store.Redis.Cluster {
+		k.bad("on a Redis Cluster the calls of a tenant lie on several servers, which cannot be asked in one step: expected conversation, or a Redis without cluster", under("scope")...)
 	}
 }
 

@@ -88,10 +88,21 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		Coerce:            r.Coerce,
 		ForwardUndeclared: r.ForwardUndeclared,
 		VerifyWith:        r.verifyWith(),
+		EffectKey:         c.effectKey(r.EffectKey),
 		Polling:           r.Polling,
 		RefuseTainted:     r.Sensitive,
 		Sensitive:         slices.Clone(r.SensitiveArgs),
 		MaxInFlight:       r.MaxInFlight,
+	}
+}
+
+// effectKey says which calls have the same effect; none without a key.
+func (c *Config) effectKey(k *EffectKey) tool.EffectKey {
+	if k == nil {
+		return tool.EffectKey{}
+	}
+	return tool.EffectKey{
+		Args: slices.Clone(k.Args), WholeTenant: k.Scope == scopeTenant, Window: cmp.Or(k.Window, c.Retention),
 	}
 }
 

@@ -66,6 +66,7 @@ type MCPTool struct {
 type CallRules struct {
 	Effect            *tool.Effect  `yaml:"effect" doc:"What repeating a call does. Without this key: from the method of an http tool (GET and HEAD read_only, PUT and DELETE idempotent), else non_idempotent."`
 	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened, named to the model. Without this key: verify.tool." format:"name"`
+	EffectKey         *EffectKey    `yaml:"effect_key" doc:"Which calls have the same effect, whatever their ids: it is not had twice. See effects.md."`
 	Verify            *Verify       `yaml:"verify" doc:"How to find out by itself what became of a call of unknown outcome."`
 	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses, such as 429 and 503, that prove that this upstream did not start working." min:"400" max:"599"`
 	FailsCleanly      bool          `yaml:"fails_cleanly" doc:"When the tool itself says that it failed (an exit code, an MCP isError or JSON-RPC -32602), it has done nothing. Without this key the outcome of such a non_idempotent call is unknown."`
@@ -103,6 +104,17 @@ type Verify struct {
 	Result      string            `yaml:"result" doc:"CEL expression: what the model gets as the result of a call that has happened. Without this key: a sentence."`
 	Timeout     time.Duration     `yaml:"timeout" doc:"Time to ask, bounded by the read-only tool's attempt_timeout and by what is left of the call's deadline." min:"1ms" max:"1m" default:"5s"`
 }
+
+// EffectKey says which calls of a tool do the same: a call under a new id that would
+// do again what was done is not made.
+type EffectKey struct {
+	Args   []string      `yaml:"args" doc:"The arguments by which calls are the same; the input schema requires each." required:"true" items:"1" format:"nonempty"`
+	Scope  string        `yaml:"scope" doc:"Whose calls are compared: those of one conversation, or of all of a tenant's. tenant is not possible on a Redis Cluster." enum:"conversation|tenant" default:"conversation"`
+	Window time.Duration `yaml:"window" doc:"How long after its end an effect is not had again; at most the retention. Without this key: the retention." min:"1s" max:"8760h"`
+}
+
+// scopeTenant is the scope of an effect that is its whole tenant's.
+const scopeTenant = "tenant"
 
 // readsKey reports whether an expression that decides names the idempotency
 // key: then it is sent to be found again, not to be honoured.

@@ -81,3 +81,17 @@ func Disarm(text string) string {
 	}
 	return string(disarm([]byte(text)))
 }
+
+// Inside returns a content without the boundary around it, if it has one: for who
+// says by other means whose words these are.
+func Inside(content string) string {
+	rest, marked := strings.CutPrefix(content, openID)
+	if !marked {
+		return content
+	}
+	_, inner, opened := strings.Cut(rest, openEnd)
+	if end := strings.LastIndex(inner, closeID); opened && end >= 0 {
+		return inner[:end]
+	}
+	return content
+}

@@ -27,6 +27,7 @@ const (
 	CodeOutcomeUnknown        Code = "OUTCOME_UNKNOWN"
 	CodeInProgress            Code = "IN_PROGRESS"
 	CodeIDReused              Code = "ID_REUSED"
+	CodeDuplicateEffect       Code = "DUPLICATE_EFFECT"
 	CodeBudgetExceeded        Code = "BUDGET_EXCEEDED"
 	CodeLoopDetected          Code = "LOOP_DETECTED"
 	CodeInvalidOutput         Code = "INVALID_OUTPUT"
@@ -74,6 +75,7 @@ var codes = map[Code]codeFacts{
 	CodeOutcomeUnknown:        {Unknown, false},
 	CodeInProgress:            {Unknown, true},
 	CodeIDReused:              {Malformed, true},
+	CodeDuplicateEffect:       {Hard, false},
 	CodeBudgetExceeded:        {Guard, false},
 	CodeLoopDetected:          {Guard, true},
 	CodeInvalidOutput:         {Hard, false},

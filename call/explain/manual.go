@@ -46,6 +46,7 @@ var lessons = []lesson{
 	{[]tool.Code{tool.CodeUnauthenticated, tool.CodeInternal}, "tell the user that an operator has to act."},
 	{[]tool.Code{tool.CodeUnrecoverable}, "change the approach, or tell the user."},
 	{[]tool.Code{tool.CodeInvalidOutput}, "it ran, but its answer cannot be read: look at the current state instead."},
+	{[]tool.Code{tool.CodeDuplicateEffect}, "it was done before under another id, and its result is in received: go on with that."},
 	{[]tool.Code{tool.CodeOutcomeUnknown}, "it may have happened. Verify first%s; where that is not possible, ask the user."},
 	{[]tool.Code{tool.CodeBudgetExceeded}, "no further calls: wrap up with what you have."},
 }

@@ -363,9 +363,13 @@ type ExecuteToolRequest struct {
 	// shrink within a prompt.
 	TokensUsed int64 `protobuf:"varint,11,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
 	// Free labels, carried to logs and traces. At most 16 of at most 256 bytes.
-	Labels        map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Labels map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Run the call although its effect (effect_key in the config of the tool) has
+	// been had, may have been had, or is being had under another id. For programs
+	// that have asked a person. It says nothing about the call's own id.
+	AllowDuplicateEffect bool `protobuf:"varint,13,opt,name=allow_duplicate_effect,json=allowDuplicateEffect,proto3" json:"allow_duplicate_effect,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ExecuteToolRequest) Reset() {
@@ -482,6 +486,13 @@ func (x *ExecuteToolRequest) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *ExecuteToolRequest) GetAllowDuplicateEffect() bool {
+	if x != nil {
+		return x.AllowDuplicateEffect
+	}
+	return false
+}
+
 // ExecuteToolResponse is the one result of one call.
 type ExecuteToolResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -529,7 +540,11 @@ type ExecuteToolResponse struct {
 	// circles though it was told so. Whoever runs the loop obeys; the model is told too.
 	Stop bool `protobuf:"varint,19,opt,name=stop,proto3" json:"stop,omitempty"`
 	// What the loop guard has to say of this call; unset when that is nothing.
-	Loop          *LoopFinding `protobuf:"bytes,20,opt,name=loop,proto3" json:"loop,omitempty"`
+	Loop *LoopFinding `protobuf:"bytes,20,opt,name=loop,proto3" json:"loop,omitempty"`
+	// The call that stands in the way of this one, because it has, may have or is
+	// having the same effect: with DUPLICATE_EFFECT, and with OUTCOME_UNKNOWN and
+	// IN_PROGRESS where they are about another call than this.
+	Earlier       *EarlierEffect `protobuf:"bytes,21,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -704,6 +719,13 @@ func (x *ExecuteToolResponse) GetLoop() *LoopFinding {
 	return nil
 }
 
+func (x *ExecuteToolResponse) GetEarlier() *EarlierEffect {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
 // LoopFinding is a repetition that the loop guard has found in the prompt.
 type LoopFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -803,6 +825,88 @@ func (x *LoopFinding) GetRound() []string {
 	return nil
 }
 
+// EarlierEffect names a call that has the effect of another one. GetExecution with
+// its ids has its result, for who may read it.
+type EarlierEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Another than the request's only where the effect is the whole tenant's.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	TurnId         string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	ToolUseId      string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// When it ended, or was found to be unknown; unset while it runs.
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// EXECUTION_STATE_DONE, EXECUTION_STATE_CLAIMED while it runs, or
+	// EXECUTION_STATE_UNKNOWN when it may have had its effect.
+	State         ExecutionState `protobuf:"varint,5,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EarlierEffect) Reset() {
+	*x = EarlierEffect{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EarlierEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EarlierEffect) ProtoMessage() {}
+
+func (x *EarlierEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EarlierEffect.ProtoReflect.Descriptor instead.
+func (*EarlierEffect) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EarlierEffect) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *EarlierEffect) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *EarlierEffect) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *EarlierEffect) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *EarlierEffect) GetState() ExecutionState {
+	if x != nil {
+		return x.State
+	}
+	return ExecutionState_EXECUTION_STATE_UNSPECIFIED
+}
+
 // Resolution says who decided what became of a call that was unknown. It is no
 // report of the sidecar that ran the call.
 type Resolution struct {
@@ -827,7 +931,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +943,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +956,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Resolution) GetBy() string {
@@ -918,7 +1022,7 @@ type ToolError struct {
 
 func (x *ToolError) Reset() {
 	*x = ToolError{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1034,7 @@ func (x *ToolError) String() string {
 func (*ToolError) ProtoMessage() {}
 
 func (x *ToolError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1047,7 @@ func (x *ToolError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
 func (*ToolError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ToolError) GetCode() string {
@@ -1014,7 +1118,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1130,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1143,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Recovery) GetClass() RecoveryClass {
@@ -1125,7 +1229,7 @@ type ItemResult struct {
 
 func (x *ItemResult) Reset() {
 	*x = ItemResult{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1241,7 @@ func (x *ItemResult) String() string {
 func (*ItemResult) ProtoMessage() {}
 
 func (x *ItemResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1254,7 @@ func (x *ItemResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemResult.ProtoReflect.Descriptor instead.
 func (*ItemResult) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ItemResult) GetIndex() int32 {
@@ -1199,7 +1303,7 @@ type Truncation struct {
 
 func (x *Truncation) Reset() {
 	*x = Truncation{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1315,7 @@ func (x *Truncation) String() string {
 func (*Truncation) ProtoMessage() {}
 
 func (x *Truncation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1328,7 @@ func (x *Truncation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Truncation.ProtoReflect.Descriptor instead.
 func (*Truncation) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Truncation) GetOriginalChars() int64 {
@@ -1271,7 +1375,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1387,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1400,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Budget) GetToolCallsUsed() int64 {
@@ -1361,7 +1465,7 @@ type ContentBlock struct {
 
 func (x *ContentBlock) Reset() {
 	*x = ContentBlock{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1477,7 @@ func (x *ContentBlock) String() string {
 func (*ContentBlock) ProtoMessage() {}
 
 func (x *ContentBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1490,7 @@ func (x *ContentBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentBlock.ProtoReflect.Descriptor instead.
 func (*ContentBlock) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ContentBlock) GetType() string {
@@ -1456,7 +1560,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1572,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1585,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1504,7 +1608,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1620,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1633,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1560,7 +1664,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1676,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1689,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tool) GetName() string {
@@ -1658,7 +1762,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1774,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1787,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -1723,7 +1827,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1839,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1852,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1782,7 +1886,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1898,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1911,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -1831,7 +1935,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +1947,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +1960,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -1888,7 +1992,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2004,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2017,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -1949,7 +2053,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2065,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2078,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -2023,7 +2127,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2139,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2152,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -2141,7 +2245,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2257,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2270,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2227,7 +2331,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2343,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2356,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2308,7 +2412,7 @@ var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x04\n" +
+	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x04\n" +
 	"\x12ExecuteToolRequest\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -2323,10 +2427,11 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	" \x01(\x05R\x0emaxOutputChars\x12\x1f\n" +
 	"\vtokens_used\x18\v \x01(\x03R\n" +
 	"tokensUsed\x12C\n" +
-	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x124\n" +
+	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xeb\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\a\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -2354,7 +2459,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"resolution\x122\n" +
 	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\x12\x12\n" +
 	"\x04stop\x18\x13 \x01(\bR\x04stop\x12,\n" +
-	"\x04loop\x18\x14 \x01(\v2\x18.sidecall.v1.LoopFindingR\x04loop\"\xdf\x01\n" +
+	"\x04loop\x18\x14 \x01(\v2\x18.sidecall.v1.LoopFindingR\x04loop\x124\n" +
+	"\aearlier\x18\x15 \x01(\v2\x1a.sidecall.v1.EarlierEffectR\aearlier\"\xdf\x01\n" +
 	"\vLoopFinding\x12,\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x16.sidecall.v1.LoopLevelR\x05level\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x14\n" +
@@ -2362,7 +2468,14 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
 	"\brefusals\x18\x06 \x01(\x05R\brefusals\x12\x14\n" +
-	"\x05round\x18\a \x03(\tR\x05round\"\xd7\x01\n" +
+	"\x05round\x18\a \x03(\tR\x05round\"\xe1\x01\n" +
+	"\rEarlierEffect\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12;\n" +
+	"\vfinished_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x121\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x1b.sidecall.v1.ExecutionStateR\x05state\"\xd7\x01\n" +
 	"\n" +
 	"Resolution\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
@@ -2549,7 +2662,7 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                    // 0: sidecall.v1.Outcome
 	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
@@ -2559,82 +2672,86 @@ var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(*ExecuteToolRequest)(nil),      // 5: sidecall.v1.ExecuteToolRequest
 	(*ExecuteToolResponse)(nil),     // 6: sidecall.v1.ExecuteToolResponse
 	(*LoopFinding)(nil),             // 7: sidecall.v1.LoopFinding
-	(*Resolution)(nil),              // 8: sidecall.v1.Resolution
-	(*ToolError)(nil),               // 9: sidecall.v1.ToolError
-	(*Recovery)(nil),                // 10: sidecall.v1.Recovery
-	(*ItemResult)(nil),              // 11: sidecall.v1.ItemResult
-	(*Truncation)(nil),              // 12: sidecall.v1.Truncation
-	(*Budget)(nil),                  // 13: sidecall.v1.Budget
-	(*ContentBlock)(nil),            // 14: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),     // 15: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),    // 16: sidecall.v1.ExecuteToolsResponse
-	(*Tool)(nil),                    // 17: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 18: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 19: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 20: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 21: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 22: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 23: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 24: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 25: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 26: sidecall.v1.ReadOutputResponse
-	nil,                             // 27: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 28: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
+	(*EarlierEffect)(nil),           // 8: sidecall.v1.EarlierEffect
+	(*Resolution)(nil),              // 9: sidecall.v1.Resolution
+	(*ToolError)(nil),               // 10: sidecall.v1.ToolError
+	(*Recovery)(nil),                // 11: sidecall.v1.Recovery
+	(*ItemResult)(nil),              // 12: sidecall.v1.ItemResult
+	(*Truncation)(nil),              // 13: sidecall.v1.Truncation
+	(*Budget)(nil),                  // 14: sidecall.v1.Budget
+	(*ContentBlock)(nil),            // 15: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),     // 16: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),    // 17: sidecall.v1.ExecuteToolsResponse
+	(*Tool)(nil),                    // 18: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 19: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 20: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 21: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 22: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 23: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 24: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 25: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 26: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 27: sidecall.v1.ReadOutputResponse
+	nil,                             // 28: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 29: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 30: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 31: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	29, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	27, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	30, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	28, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	9,  // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	9,  // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	10, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	11, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	12, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	13, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	29, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	14, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	8,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	10, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	10, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	11, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	12, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	13, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	14, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	30, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	15, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	9,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
 	7,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
-	1,  // 13: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
-	30, // 14: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
-	30, // 15: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
-	4,  // 16: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
-	2,  // 17: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	29, // 18: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	9,  // 19: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	30, // 20: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 21: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	6,  // 22: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 23: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	28, // 24: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	17, // 25: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	22, // 26: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	22, // 27: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	4,  // 28: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	30, // 29: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	30, // 30: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	6,  // 31: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 32: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	30, // 33: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	5,  // 34: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	15, // 35: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	18, // 36: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	20, // 37: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	23, // 38: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	25, // 39: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	6,  // 40: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	16, // 41: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	19, // 42: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	21, // 43: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	24, // 44: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	26, // 45: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	40, // [40:46] is the sub-list for method output_type
-	34, // [34:40] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	8,  // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
+	1,  // 14: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
+	31, // 15: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	31, // 16: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 17: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
+	31, // 18: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	4,  // 19: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	2,  // 20: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	30, // 21: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	10, // 22: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	31, // 23: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 24: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 25: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 26: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	29, // 27: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	18, // 28: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	23, // 29: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	23, // 30: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 31: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	31, // 32: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	31, // 33: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 34: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 35: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	31, // 36: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	5,  // 37: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	16, // 38: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	19, // 39: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	21, // 40: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	24, // 41: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	26, // 42: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	6,  // 43: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	17, // 44: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	20, // 45: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	22, // 46: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	25, // 47: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	27, // 48: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	43, // [43:49] is the sub-list for method output_type
+	37, // [37:43] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -2648,7 +2765,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

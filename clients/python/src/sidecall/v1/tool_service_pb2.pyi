@@ -79,7 +79,7 @@ EXECUTION_STATE_NOT_RUN: ExecutionState
 EXECUTION_STATE_UNKNOWN: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
-    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels")
+    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +99,7 @@ class ExecuteToolRequest(_message.Message):
     MAX_OUTPUT_CHARS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_USED_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_DUPLICATE_EFFECT_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     tool_name: str
     arguments_json: str
@@ -111,10 +112,11 @@ class ExecuteToolRequest(_message.Message):
     max_output_chars: int
     tokens_used: int
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    allow_duplicate_effect: bool
+    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +137,7 @@ class ExecuteToolResponse(_message.Message):
     STRUCTURED_OUTPUT_REF_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     LOOP_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -155,7 +158,8 @@ class ExecuteToolResponse(_message.Message):
     structured_output_ref: str
     stop: bool
     loop: LoopFinding
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ...) -> None: ...
+    earlier: EarlierEffect
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ...) -> None: ...
 
 class LoopFinding(_message.Message):
     __slots__ = ("level", "rule", "count", "limit", "since", "refusals", "round")
@@ -174,6 +178,20 @@ class LoopFinding(_message.Message):
     refusals: int
     round: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, level: _Optional[_Union[LoopLevel, str]] = ..., rule: _Optional[str] = ..., count: _Optional[int] = ..., limit: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., refusals: _Optional[int] = ..., round: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EarlierEffect(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "finished_at", "state")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    finished_at: _timestamp_pb2.Timestamp
+    state: ExecutionState
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[ExecutionState, str]] = ...) -> None: ...
 
 class Resolution(_message.Message):
     __slots__ = ("by", "reason", "at", "state", "verified_with", "claimed_by")

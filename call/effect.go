@@ -1,0 +1,148 @@
+package call
+
+import (
+	"net/http"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// identify finds out what the call does, apart from its id; it refuses one whose
+// effect belongs to a conversation, and that names none.
+func (c *call) identify() *response {
+	rule := &c.route.Tool.Policy.EffectKey
+	if len(rule.Args) == 0 || c.effect() == tool.ReadOnly {
+		return nil
+	}
+	if !rule.WholeTenant && c.Key.Conversation == "" {
+		return c.result().Refused(explain.EffectAdrift(c.route.Tool.Name), 0)
+	}
+	named := make(map[string]any, len(rule.Args))
+	for _, name := range rule.Args {
+		if value, given := c.args[name]; given {
+			named[name] = value
+		}
+	}
+	canonical, err := schema.Canonical(named)
+	if err != nil { // the whole of them is written already
+		canonical = c.canonical
+	}
+	c.effectKey = dedupe.EffectKey{
+		Print:  schema.Fingerprint(c.route.Tool.Name, canonical),
+		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect,
+	}
+	return nil
+}
+
+// frees is the effect that a call provably has not had which ends so: others may have
+// it. Where its record says as much by itself, nothing needs to be written.
+//
+// A definite error can be such a proof (provesNothingDone), where no earlier attempt
+// may have had the effect.
+func (c *call) frees(end *ending) (free dedupe.EffectKey) {
+	if !end.harmless || c.earlierMayHaveRun() {
+		return dedupe.EffectKey{}
+	}
+	if end.state == dedupe.Done || c.effect() == tool.Keyed && c.tried.sent > 0 {
+		return c.effectKey
+	}
+	return dedupe.EffectKey{}
+}
+
+// provesNothingDone reports whether a definite error proves that the attempt had no
+// effect. A card that was declined, an order of the wrong state: to ask again under
+// another id, when that has changed, is no second payment.
+//
+//	what a rule of the tool's config makes of a reply    yes: it is its operator's word
+//	HTTP 4xx, 501, 505                                   yes: RFC 9110, 15.5: it was not fulfilled
+//	HTTP 3xx                                             no: 303 is how a form answers that is done
+//	the tool's own word (exit code, isError)             where the operator says fails_cleanly
+//	an answer that cannot be read                        no: it ran
+//
+// Of a tool that must not be repeated, its own word is definite only where it is a
+// proof (backend.OwnWord); of a keyed one it is definite either way.
+func (c *call) provesNothingDone(failure *tool.Failure) bool {
+	switch {
+	case failure.Code == tool.CodeInvalidOutput:
+		return false
+	case c.tried.mapped || c.effect().Harmless():
+		return true
+	case failure.Status >= http.StatusMultipleChoices && failure.Status < http.StatusBadRequest:
+		return false
+	default:
+		return c.effect() == tool.NonIdempotent || c.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest
+	}
+}
+
+// duplicate answers a call whose effect another one has had.
+func (c *call) duplicate(admission dedupe.Admission) *response {
+	recorded, err := result.Replay(admission.Record)
+	if err != nil {
+		recorded = &response{} // it is done, whatever it returned
+	}
+	if code := tool.Code(recorded.GetError().GetCode()); code != "" && code != tool.CodeInvalidOutput {
+		// It failed, and may yet have had its effect: frees has the reasons.
+		return c.effectUnknown(admission)
+	}
+	earlier := c.earlier(admission)
+	earlier.Content, earlier.OutputRef = recorded.GetContent(), recorded.GetTruncation().GetOutputRef()
+	if admission.Earlier.Conversation != c.Key.Conversation {
+		earlier.Content, earlier.OutputRef = withoutHandles(recorded), ""
+	}
+	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_DONE,
+		c.result().Failed(c.subject().DuplicateEffect(&earlier), tool.Failure{}))
+}
+
+// effectUnknown answers a call whose effect another one may have had.
+func (c *call) effectUnknown(admission dedupe.Admission) *response {
+	earlier := c.earlier(admission)
+	res := c.result().Failed(c.subject().EffectUnknown(&earlier), tool.Failure{})
+	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
+		res.Recovery.AllowedAlternatives = []string{verify}
+	}
+	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, res)
+}
+
+// effectInProgress answers a call whose effect another one is having.
+func (c *call) effectInProgress(admission dedupe.Admission) *response {
+	earlier := c.earlier(admission)
+	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED,
+		c.result().Refused(c.subject().EffectInProgress(&earlier), explain.WhenInProgress))
+}
+
+func (c *call) earlier(admission dedupe.Admission) explain.Earlier {
+	return explain.Earlier{Key: admission.Earlier, Record: admission.Record}
+}
+
+// besides adds to a refusal the call that stands in its way.
+func (c *call) besides(admission dedupe.Admission, state sidecallv1.ExecutionState, res *response) *response {
+	key := admission.Earlier
+	res.Earlier = &sidecallv1.EarlierEffect{ConversationId: key.Conversation, TurnId: key.Turn, ToolUseId: key.ID, State: state}
+	if ended := admission.Record.FinishedAt; !ended.IsZero() {
+		res.Earlier.FinishedAt = timestamppb.New(ended)
+	}
+	return res
+}
+
+// withoutHandles is the content of a result of another conversation, whose handles
+// this one cannot read.
+func withoutHandles(res *response) string {
+	handles := []string{res.GetTruncation().GetOutputRef(), res.GetStructuredOutputRef()}
+	for _, b := range res.GetBlocks() {
+		handles = append(handles, b.GetOutputRef())
+	}
+	content := res.GetContent()
+	for _, handle := range handles {
+		if handle != "" {
+			content = strings.ReplaceAll(content, handle, "(of another conversation)")
+		}
+	}
+	return content
+}
