@@ -12,6 +12,8 @@ var leastRuns = map[string]int{
 	"kill -9 at every step of a call [embedded]":                              1_000,
 	"kill -9 at every step of a call [redis]":                                 1_000,
 	"16 duplicates of each id over 4 sidecars [redis]":                        100_000, // ids
+	"4 ids of each effect over 3 sidecars, kill -9 [redis]":                   10_000,  // effects
+	"4 ids of each effect over 1 sidecars, kill -9 [embedded]":                10_000,  // effects
 	"reply to claim lost and the connection closed [redis]":                   10_000,
 	"reply to settle lost and the connection closed [redis]":                  10_000,
 	"Sentinel failover, replication link cut [redis, wait_replicas: 1]":       50_000, // acknowledged claims

@@ -21,6 +21,8 @@ var steps = []step{
 			"panic at every call [embedded]",
 			"16 duplicates of each id over 4 sidecars [redis]",
 			"16 duplicates of each id over 1 sidecars [embedded]",
+			"4 ids of each effect over 3 sidecars, kill -9 [redis]",
+			"4 ids of each effect over 1 sidecars, kill -9 [embedded]",
 			"file damaged while the sidecar is down [embedded]",
 			"file damaged or gone under the running sidecar [embedded]",
 			"disk full [embedded]",
