@@ -16,9 +16,9 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// counted is a sidecar whose profile "tight" has three calls, and whose metrics can
+// metered is a sidecar whose profile "tight" has three calls, and whose metrics can
 // be read.
-func counted(t *testing.T, routes ...*catalog.Route) (s *calltest.Sidecar, metrics func() string, log *bytes.Buffer) {
+func metered(t *testing.T, routes ...*catalog.Route) (s *calltest.Sidecar, metrics func() string, log *bytes.Buffer) {
 	t.Helper()
 	log = new(bytes.Buffer)
 	observed, err := telemetry.Start(t.Context(), "test", slog.NewJSONHandler(log, nil))
@@ -63,7 +63,7 @@ func lines(page, prefix string) string {
 // A prompt from its begin to its end: the budget is told, the calls are counted, a
 // ceiling refuses, a duplicate is a replay.
 func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
-	s, metrics, log := counted(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Fails(1, calltest.NotFound)))
+	s, metrics, log := metered(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Fails(1, calltest.NotFound)))
 	p := call.Prompt{Conversation: "c1", ID: "p1", Profile: "tight"}
 	left, err := s.StartPrompt(t.Context(), p)
 	if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 0 {
@@ -98,7 +98,7 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 
 // Without limits, and without the store, a prompt ends as well.
 func TestAPromptEndsWithoutABudget(t *testing.T) {
-	s, metrics, _ := counted(t)
+	s, metrics, _ := metered(t)
 	if left, err := s.EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left != nil || err != nil {
 		t.Errorf("without limits: %v, %v", left, err)
 	}
@@ -110,7 +110,7 @@ func TestAPromptEndsWithoutABudget(t *testing.T) {
 }
 
 func TestPromptsThatCannotBe(t *testing.T) {
-	s, metrics, _ := counted(t)
+	s, metrics, _ := metered(t)
 	long := strings.Repeat("x", 300)
 	for says, p := range map[string]call.Prompt{
 		"conversation_id: is required by the setting identity.require": {ID: "p1"},
@@ -142,7 +142,7 @@ func TestPromptsThatCannotBe(t *testing.T) {
 
 // Another tenant's prompt of the same name is another one, with a budget of its own.
 func TestPromptsOfAnotherTenant(t *testing.T) {
-	s, metrics, _ := counted(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Answers("ok")))
+	s, metrics, _ := metered(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Answers("ok")))
 	req := calltest.Request("1", "act")
 	req.Profile = "tight"
 	if res := s.Execute(t.Context(), call.NewRequest("me", req)); res.GetIsError() {

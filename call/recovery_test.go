@@ -43,7 +43,7 @@ type tripStore struct {
 	down  bool
 }
 
-func counted() *tripStore { return &tripStore{Store: memory.New(memory.Options{})} }
+func tripping() *tripStore { return &tripStore{Store: memory.New(memory.Options{})} }
 
 func (s *tripStore) trip(name string, logs []string, left []dedupe.Append) {
 	s.mu.Lock()
@@ -217,7 +217,7 @@ func wantGolden(t *testing.T, name, got string) {
 // where nothing is told, nothing is asked for and nothing left.
 func TestWhatAFailureCostsTheStore(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	silent := calltest.NewRoute(t, "silent", tool.ReadOnly, failing(noOrder))
 	silent.Recovery = nil
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(noOrder)), calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")), silent)
@@ -279,7 +279,7 @@ func TestWhatAFailureCostsTheStore(t *testing.T) {
 // before a call and one after it, in which all of it has room.
 func TestEverythingFitsIntoTwoRoundTrips(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	watch, err := guard.New(guard.Thresholds{})
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestEverythingFitsIntoTwoRoundTrips(t *testing.T) {
 // Nobody is told where no other call would help, and nothing is left then.
 func TestFailuresThatAreNotTold(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(calltest.Cancelled), once), calltest.NewRoute(t, "buggy", tool.ReadOnly, &calltest.Backend{
 		Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { panic("a bug") },
 	}, once), calltest.NewRoute(t, "full", tool.ReadOnly, calltest.Answers("ok"), withSlots(fullSlots())), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
@@ -355,7 +355,7 @@ func fullSlots() (slots *limit.Bulkhead) {
 // Without the store nothing is known of the past; of this failure something is.
 func TestAFailureWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(noOrder)))
 	store.down = true
 	for id, arguments := range map[string]string{"unrecorded": `{"order_id":"A-9"}`, "refused": `{}`} {
@@ -372,7 +372,7 @@ func TestAFailureWithoutTheStore(t *testing.T) {
 func TestNoSecretIsLeft(t *testing.T) {
 	t.Parallel()
 	const secret, configured = "hunter2-hunter2", "c0nfigured-t0ken"
-	store := counted()
+	store := tripping()
 	leaks := failing(tool.Failure{Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true, Message: "no access with " + configured})
 	hidden := calltest.NewRoute(t, "login", tool.ReadOnly, leaks, func(r *catalog.Route) {
 		r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"note":{"type":"string"},"password":{"type":"string","format":"password"}},"required":["order_id","password"],"additionalProperties":false}`)
@@ -428,7 +428,7 @@ func TestConversationsAreApart(t *testing.T) {
 // Names that a model makes up share one log, so that they fill nothing.
 func TestMadeUpNamesFillNothing(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(noOrder)))
 	names, last := map[string]bool{}, ""
 	for i := range 30 {
@@ -458,7 +458,7 @@ func TestAnOpenBreakerIsTold(t *testing.T) {
 // What is asked of a batch at once is told as far as it had failed.
 func TestFailuresOfABatch(t *testing.T) {
 	t.Parallel()
-	store := counted()
+	store := tripping()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(noOrder)))
 	var batch []call.Request
 	for i := range 40 {
