@@ -3,6 +3,7 @@ package call
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -24,6 +25,7 @@ func (c *call) mishap(res *response) *failures.Failure {
 		Recent:  before(c.book.entries(c.past.recent), c.past.written.Recent),
 	}
 	f.Error, f.Untrusted = c.said(res)
+	f.Error = c.withoutSecretArgs(f.Error)
 	if res.GetRecovery().GetSuggestedToolName() == "" {
 		f.Corrected = result.Shown(res.GetRecovery().GetSuggestedArgumentsJson())
 	}
@@ -36,6 +38,27 @@ func (c *call) mishap(res *response) *failures.Failure {
 		}
 	}
 	return f
+}
+
+// maxSecretArgs is how many secret arguments are looked for in an error; of a call with
+// more nothing that was said is kept.
+const maxSecretArgs = 64
+
+// withoutSecretArgs takes arguments that are never shown out of what was said of them.
+func (c *call) withoutSecretArgs(said string) string {
+	if c.route == nil || c.args == nil {
+		return said
+	}
+	secrets := c.route.Schema.SecretTexts(c.args)
+	if len(secrets) > maxSecretArgs {
+		return tool.ReceivedRedacted
+	}
+	for _, secret := range secrets {
+		if len(secret) > 2 { // else it hides words and numbers that mean something else
+			said = strings.ReplaceAll(said, secret, tool.ReceivedRedacted)
+		}
+	}
+	return said
 }
 
 // before are the entries before the call's own.

@@ -373,7 +373,9 @@ func TestNoSecretIsLeft(t *testing.T) {
 	t.Parallel()
 	const secret, configured = "hunter2-hunter2", "c0nfigured-t0ken"
 	store := tripping()
-	leaks := failing(tool.Failure{Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true, Message: "no access with " + configured})
+	leaks := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		return backend.Reply{}, &tool.Failure{Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true, Message: fmt.Sprintf("no access with %v and %s", in.Parsed["password"], configured)}
+	}}
 	hidden := calltest.NewRoute(t, "login", tool.ReadOnly, leaks, func(r *catalog.Route) {
 		r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"note":{"type":"string"},"password":{"type":"string","format":"password"}},"required":["order_id","password"],"additionalProperties":false}`)
 		r.Secrets = redact.New(configured)
