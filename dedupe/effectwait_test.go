@@ -114,9 +114,11 @@ func TestAnEffectThatTheStoreForgets(t *testing.T) {
 		req.Effect = tool.Keyed
 		claim := win(t, here, req)
 		w.Store = memory.New(memory.Options{})
+		w.down.Store(false)          // after which the renewal sees it
 		time.Sleep(30 * time.Second) // a renewal finds out
 		expect(within(time.Second), t, there, payAs("b"), dedupe.EffectInFlight)
 		w.Store = memory.New(memory.Options{})
+		w.down.Store(false) // after which the renewal sees it
 		settle(t, claim, dedupe.Done, "paid")
 		got := expect(t.Context(), t, there, payAs("b"), dedupe.DuplicateEffect)
 		if got.Earlier.ID != "a" {
@@ -131,6 +133,7 @@ func TestAForgottenCallIsRecordedBesideMany(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
 		claim := win(t, here, payAs("a"))
 		w.Store = memory.New(memory.Options{})
+		w.down.Store(false) // after which the renewal sees it
 		for i := range dedupe.MaxHolders {
 			req := payAs(fmt.Sprint(i))
 			req.EffectKey.Allow = true

@@ -10,14 +10,14 @@ import (
 type effectKey struct {
 	tenant, conversation string
 	whole                bool
-	print                [32]byte
+	hash                 [32]byte
 }
 
 func effectOf(key dedupe.Key, e *dedupe.EffectKey) effectKey {
 	if e.WholeTenant {
-		return effectKey{tenant: key.Tenant, whole: true, print: e.Print}
+		return effectKey{tenant: key.Tenant, whole: true, hash: e.Print}
 	}
-	return effectKey{tenant: key.Tenant, conversation: key.Conversation, print: e.Print}
+	return effectKey{tenant: key.Tenant, conversation: key.Conversation, hash: e.Print}
 }
 
 // holders are the calls that hold an effect, newest first.

@@ -364,10 +364,10 @@ func TestRoundTripsOfAnEffect(t *testing.T) {
 			t.Errorf("%s: %d round trips, want %d", what, s.Stats().RoundTrips-before, want)
 		}
 	}
-	pays := func(id string, print byte) dedupe.Request {
+	pays := func(id string, of byte) dedupe.Request {
 		req := request(id, tool.NonIdempotent)
 		req.Key.Conversation = "c"
-		req.EffectKey = dedupe.EffectKey{Print: [32]byte{print}, Window: time.Hour, WholeTenant: print%2 == 1}
+		req.EffectKey = dedupe.EffectKey{Print: [32]byte{of}, Window: time.Hour, WholeTenant: of%2 == 1}
 		return req
 	}
 	admit := func(req dedupe.Request, want dedupe.Verdict) {

@@ -28,6 +28,61 @@ type Harness struct {
 	Lease time.Duration
 }
 
+// cases are the suite.
+var cases = []struct {
+	name string
+	run  func(*suite)
+}{
+	{"every row of the table", everyRow},
+	{"a claim is re-entrant by its owner", reentrant},
+	{"a lease runs out and its owner comes late", lateOwner},
+	{"the owner's words for an unknown call", ownersWords},
+	{"renewal outlives the lease and the retention", renewal},
+	{"a forgotten claim is restored", restored},
+	{"what is there is not overwritten by a restoration", notRestored},
+	{"a claim is given back without its epoch", givenBack},
+	{"a tool is declared anew", declaredAnew},
+	{"records are forgotten after their retention", forgotten},
+	{"one winner among many", oneWinner},
+	{"settlement races expiry", settlementRacesExpiry},
+	{"a crowd takes over an expired claim", takeover},
+	{"the next incarnation decides at once", succession},
+	{"one process is an instance at a time", tenures},
+	{"keys do not run into each other", distinctKeys},
+	{"results come back byte for byte", exactResults},
+	{"times are the store's", times},
+	{"charges stand in the record", charges},
+	{"a prompt's calls have a ceiling", callsCeiling},
+	{"what did not run is given back", givenBackToTallies},
+	{"what changes hands is charged once", movedBetweenClaims},
+	{"a prompt's tokens have a ceiling", tokensCeiling},
+	{"a prompt's age has a ceiling", ageCeiling},
+	{"tallies are forgotten after their retention", tallyForgotten},
+	{"a ceiling holds against a crowd", crowdedCeiling},
+	{"tallies are those of the state machine", tallyModel},
+	{"logs keep their latest entries", logs},
+	{"a log takes an entry once", logOnce},
+	{"a refusal is noted unless the call is known", notes},
+	{"a conversation has its own tallies and logs", ownSheets},
+	{"an effect is had once", effectOnce},
+	{"an effect is allowed to be had again", effectAllowed},
+	{"an effect has a bound of holders", effectHolders},
+	{"an effect counts for its window", effectWindow},
+	{"an effect belongs to its conversation or tenant", effectScope},
+	{"an effect that is refused costs nothing", effectCosts},
+	{"an effect is had once by a crowd", effectCrowd},
+	{"an effect is held by what is restored", effectRestored},
+	{"a field is honoured or refused", fields},
+	{"outputs are kept and expire", outputs},
+	{"outputs belong to their tenant", outputTenants},
+	{"an output of a lost settlement is not kept", outputOfTheSuperseded},
+	{"unknown calls are listed", unknownCalls},
+	{"a call that others wait for is announced", watched},
+	{"what no store can accept is refused", invalid},
+	{"an ended context is heeded", endedContext},
+	{"a closed store says so", closed},
+}
+
 // Run runs the whole suite.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
@@ -37,59 +92,7 @@ func Run(t *testing.T, h Harness) {
 	if h.Lease <= 0 {
 		h.Lease = 200 * time.Millisecond
 	}
-	for _, c := range []struct {
-		name string
-		run  func(*suite)
-	}{
-		{"every row of the table", everyRow},
-		{"a claim is re-entrant by its owner", reentrant},
-		{"a lease runs out and its owner comes late", lateOwner},
-		{"the owner's words for an unknown call", ownersWords},
-		{"renewal outlives the lease and the retention", renewal},
-		{"a forgotten claim is restored", restored},
-		{"what is there is not overwritten by a restoration", notRestored},
-		{"a claim is given back without its epoch", givenBack},
-		{"a tool is declared anew", declaredAnew},
-		{"records are forgotten after their retention", forgotten},
-		{"one winner among many", oneWinner},
-		{"settlement races expiry", settlementRacesExpiry},
-		{"a crowd takes over an expired claim", takeover},
-		{"the next incarnation decides at once", succession},
-		{"one process is an instance at a time", tenures},
-		{"keys do not run into each other", distinctKeys},
-		{"results come back byte for byte", exactResults},
-		{"times are the store's", times},
-		{"charges stand in the record", charges},
-		{"a prompt's calls have a ceiling", callsCeiling},
-		{"what did not run is given back", givenBackToTallies},
-		{"what changes hands is charged once", movedBetweenClaims},
-		{"a prompt's tokens have a ceiling", tokensCeiling},
-		{"a prompt's age has a ceiling", ageCeiling},
-		{"tallies are forgotten after their retention", tallyForgotten},
-		{"a ceiling holds against a crowd", crowdedCeiling},
-		{"tallies are those of the state machine", tallyModel},
-		{"logs keep their latest entries", logs},
-		{"a log takes an entry once", logOnce},
-		{"a refusal is noted unless the call is known", notes},
-		{"a conversation has its own tallies and logs", ownSheets},
-		{"an effect is had once", effectOnce},
-		{"an effect is allowed to be had again", effectAllowed},
-		{"an effect has a bound of holders", effectHolders},
-		{"an effect counts for its window", effectWindow},
-		{"an effect belongs to its conversation or tenant", effectScope},
-		{"an effect that is refused costs nothing", effectCosts},
-		{"an effect is had once by a crowd", effectCrowd},
-		{"an effect is held by what is restored", effectRestored},
-		{"a field is honoured or refused", fields},
-		{"outputs are kept and expire", outputs},
-		{"outputs belong to their tenant", outputTenants},
-		{"an output of a lost settlement is not kept", outputOfTheSuperseded},
-		{"unknown calls are listed", unknownCalls},
-		{"a call that others wait for is announced", watched},
-		{"what no store can accept is refused", invalid},
-		{"an ended context is heeded", endedContext},
-		{"a closed store says so", closed},
-	} {
+	for _, c := range cases {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			h.In(t, func(t *testing.T) {
 				t.Helper()

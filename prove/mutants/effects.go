@@ -65,6 +65,6 @@ func effects() []Mutant {
 		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.earlierMayHaveRun() {", "if !end.harmless {", failedEffect),
 		one("call: a tool's own word is a proof", callEffect, "return c.effect() == tool.NonIdempotent || c.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),
 		one("call: an error is told as done", callEffect, `code != "" && code != tool.CodeInvalidOutput`, `false && code != "" && code != tool.CodeInvalidOutput`, failedEffect),
-		one("call: the order of arguments makes another effect", callEffect, "schema.Fingerprint(c.route.Tool.Name, canonical)", "schema.Fingerprint(c.route.Tool.Name, []byte(c.Arguments))", newID),
+		one("call: the order of arguments makes another effect", callEffect, "schema.Fingerprint(c.route.Tool.Name, canonical)", "schema.Fingerprint(c.route.Tool.Name, append(canonical[:0:0], c.Arguments...))", newID),
 	}
 }
