@@ -339,14 +339,14 @@ func TestAReadOnlyToolHasNoEffect(t *testing.T) {
 	}
 }
 
-// counted is a store that counts its round trips, and what it is sent beside them.
-type counted struct {
+// tripped is a store that counts its round trips, and what it is sent beside them.
+type tripped struct {
 	dedupe.Store
 
 	trips, named int
 }
 
-func (s *counted) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+func (s *tripped) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	s.trips++
 	if req.EffectKey != (dedupe.EffectKey{}) {
 		s.named++
@@ -354,7 +354,7 @@ func (s *counted) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admissi
 	return s.Store.Admit(ctx, req)
 }
 
-func (s *counted) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe.SettleVerdict, error) {
+func (s *tripped) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe.SettleVerdict, error) {
 	s.trips++
 	if settles.Frees != (dedupe.EffectKey{}) {
 		s.named++
@@ -362,12 +362,12 @@ func (s *counted) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe
 	return s.Store.Settle(ctx, settles)
 }
 
-func (s *counted) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (s *tripped) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
 	s.trips++
 	return s.Store.Lookup(ctx, key)
 }
 
-func (s *counted) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
 	s.trips++
 	return s.Store.Note(ctx, n)
 }
@@ -375,7 +375,7 @@ func (s *counted) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error)
 // A call costs two round trips, one that is refused and a replay one each; a tool
 // without effect_key sends nothing more than before.
 func TestRoundTripsOfAnEffect(t *testing.T) {
-	store := &counted{Store: memory.New(memory.Options{})}
+	store := &tripped{Store: memory.New(memory.Options{})}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), byOrder()),
 		calltest.NewRoute(t, "plain", tool.NonIdempotent, calltest.Answers("ok")))
 	plain := calltest.Request("toolu_4", "plain")

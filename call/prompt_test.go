@@ -2,10 +2,13 @@ package call_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,4 +158,54 @@ func TestPromptsOfAnotherTenant(t *testing.T) {
 		}
 	}
 	says(t, metrics(), `sidecall_prompt_calls_count{sidecall_profile="tight"} 1`, `sidecall_prompts_total{sidecall_exit="end_turn"} 2`)
+}
+
+// Every kind of refusal is counted by the rule that made it, and what was sent is none.
+func TestRefusalsAreCountedByTheirRules(t *testing.T) {
+	routes := []*catalog.Route{
+		calltest.NewRoute(t, "browse", tool.ReadOnly, calltest.Answers("pay"), func(r *catalog.Route) { r.Tool.Policy.Untrusted = true }),
+		calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid"), func(r *catalog.Route) { r.Tool.Policy.RefuseTainted = true }),
+		calltest.NewRoute(t, "changed", tool.ReadOnly, calltest.Answers("never"), func(r *catalog.Route) { r.Refused = "it changed" }),
+		calltest.NewRoute(t, "down", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.Refused), calltest.WithBreaker(1)),
+		calltest.NewRoute(t, "denies", tool.ReadOnly, calltest.Fails(calltest.Always, tool.Failure{Code: tool.CodePermissionDenied, Evidence: tool.Definite})),
+		calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("refunded"), byOrder()),
+	}
+	s, metrics, _ := metered(t)
+	s.Limit(func(l *catalog.Limits) { l.Taints = true })
+	s.Generation.Set(catalog.ConfigSource, routes)
+	for i, c := range []struct {
+		tool, profile, id string
+		code              tool.Code
+	}{
+		{tool: "browse"},
+		{tool: "pay", code: tool.CodePermissionDenied},
+		{tool: "changed", code: tool.CodePermissionDenied},
+		{tool: "pay", profile: "narrow", code: tool.CodePermissionDenied},
+		{tool: "denies", code: tool.CodePermissionDenied},
+		{tool: "down", code: tool.CodeDependencyUnavailable},
+		{tool: "down", code: tool.CodeCircuitOpen},
+		{tool: "denies", id: "0", code: tool.CodeIDReused},
+		{tool: "misspelt", code: tool.CodeUnknownTool},
+		{tool: "refund"},
+		{tool: "refund", code: tool.CodeDuplicateEffect},
+	} {
+		req := calltest.Request(cmp.Or(c.id, fmt.Sprint(i)), c.tool)
+		req.Profile, req.ArgumentsJson = c.profile, aPayment
+		if res := s.Call(req); calltest.Code(res) != c.code {
+			t.Errorf("%s: %v, want %s", c.tool, res, c.code)
+		}
+	}
+	var counted []string
+	for line := range strings.Lines(lines(metrics(), "sidecall_refusals_total")) {
+		if line = strings.TrimSpace(line); !strings.HasSuffix(line, " 0") {
+			counted = append(counted, line)
+		}
+	}
+	want := make([]string, 0, 6)
+	for _, rule := range []string{"breaker", "definition", "effect_duplicate", "id_reused", "profile", "taint"} {
+		want = append(want, fmt.Sprintf(`sidecall_refusals_total{sidecall_rule=%q} 1`, rule))
+	}
+	if !slices.Equal(counted, want) {
+		t.Errorf("refusals %q, want %q", counted, want)
+	}
 }

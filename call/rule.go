@@ -17,7 +17,7 @@ var codeRules = map[tool.Code]string{
 	tool.CodeRateLimited:      "rate_limit",
 	tool.CodeOverloaded:       "overloaded",
 	tool.CodeStoreUnavailable: "store",
-	"DUPLICATE_EFFECT":        "effect_duplicate",
+	tool.CodeDuplicateEffect:  "effect_duplicate",
 	"APPROVAL_REQUIRED":       "approval",
 }
 
