@@ -70,7 +70,7 @@ func machine() []Mutant {
 		one("state.go: another result for DONE is confirmed", stateMachine,
 			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
 		one("state.go: an observer's UNKNOWN keeps no words of its owner", stateMachine, "if !r.lacksWords(s) {", "if true {", memoryHistories),
-		one("state.go: a late owner is refused", stateMachine, "case Unknown, NotRun:", "case NotRun:", memoryHistories),
+		one("state.go: a late owner is refused", stateMachine, "case Unknown, NotRun:", "case Unknown:\n\t\treturn false\n\tcase NotRun:", memoryHistories),
 		one("state.go: a running call is resolved", stateMachine,
 			"r.Observed(now).State == Unknown &&", "(r.State == Unknown || r.State == Claimed) &&", memoryHistories),
 		one("state.go: a claim does not count its epoch", stateMachine, "r.Epoch + 1,", "max(r.Epoch, 1),", memoryHistories),
@@ -197,8 +197,11 @@ func layers() []Mutant {
 			"	if !ok {\n\t\tend = sent.Add(retention)", "	if !ok || end.Sub(sent) > retention {\n\t\tend = sent.Add(retention)", longCall),
 		one("dedupe: a duplicate does not ask again", ticket,
 			"pollFirst = 50 * time.Millisecond", "pollFirst = time.Hour", waiting),
-		one("call: an ambiguous failure is repeated", callTries,
-			"failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous", unknownOutcome),
+		// Two places keep it from being repeated; each alone is enough.
+		{Name: "call: an ambiguous failure is repeated", Suite: unknownOutcome, Edits: []Edit{
+			{callTries, "failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous"},
+			{callTries, "func (r repeatable) still() bool {\n", "func (r repeatable) still() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
+		}},
 		one("call: a lost claim is not noticed", callAttempt,
 			"if withheld := r.invocation.Withheld(); withheld != nil {", "if withheld := r.invocation.Withheld(); withheld != nil && false {", lostClaim),
 		one("call: runs without a claim when the store is down", callClaim,

@@ -44,6 +44,7 @@ tools:
     backend: shop
     description: Refund an order.
     effect: keyed
+    effect_key: {args: [order_id, cents]}
     http: {method: POST, path: "/refunds", idempotency_header: Idempotency-Key}
     input_schema: {type: object, properties: {order_id: {type: string}, cents: {type: integer, minimum: 1}}, required: [order_id, cents], additionalProperties: false}
   charge:

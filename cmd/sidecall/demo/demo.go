@@ -31,6 +31,7 @@ var scenes = []scene{
 	{"The acknowledgement of a payment is lost, and the upstream honours keys", lostAcknowledgement},
 	{"The same, and the upstream knows no keys", lostCharge},
 	{"A duplicate arrives", duplicate},
+	{"The model makes the same payment under a new id", plannedAnew},
 	{"The model sends malformed arguments", malformed},
 	{"The model invents a tool", unknownTool},
 	{"A result of some megabytes", hugeOutput},

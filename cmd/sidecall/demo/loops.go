@@ -60,3 +60,17 @@ func spent(ctx context.Context, s *stage) error {
 	s.promise(worked == 5 && refused == 3, "of a batch of 8, the 5 calls that fit were made; the others were told to wrap up")
 	return nil
 }
+
+// plannedAnew is a model that has lost track of what it did, and refunds once more: as a
+// new call, with a new id.
+func plannedAnew(ctx context.Context, s *stage) error {
+	before, done := s.shop.count("/refunds")
+	res, err := s.call(ctx, "toolu_refund_anew", "refund", payment)
+	if err != nil {
+		return err
+	}
+	requests, effects := s.upstream("/refunds")
+	s.promise(res.GetError().GetCode() == "DUPLICATE_EFFECT" && requests == before && effects == done,
+		"nothing more was sent: the model is told what was done under the id %s", res.GetEarlier().GetToolUseId())
+	return nil
+}
