@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -27,7 +28,7 @@ func FuzzAppendToALog(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a log that was well: %v", err)
 		}
-		want := append(before, a.Entry)
+		want := slices.Concat(before, [][]byte{a.Entry})
 		want = want[max(0, len(want)-a.Keep):]
 		if fmt.Sprintf("%q", after) != fmt.Sprintf("%q", want) {
 			t.Errorf("%q and one more is %q, want %q", before, after, want)

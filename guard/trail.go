@@ -1,6 +1,10 @@
 package guard
 
-import "github.com/sidecall/sidecall/tool"
+import (
+	"slices"
+
+	"github.com/sidecall/sidecall/tool"
+)
 
 // past is what a call is judged by.
 type past struct {
@@ -12,11 +16,11 @@ type past struct {
 // sincePause are the entries since nobody had called anything for a while, before a
 // call that begins at start.
 func sincePause(entries []Entry, start Instant) []Entry {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if start-entries[i].End >= pause {
+	for i, e := range slices.Backward(entries) {
+		if start-e.End >= pause {
 			return entries[i+1:]
 		}
-		start = min(start, entries[i].Start)
+		start = min(start, e.Start)
 	}
 	return entries
 }
@@ -64,6 +68,15 @@ func (r Rule) alike(e *Entry) bool {
 	return r == SameCall || r == SameError && e.Kind == Failed || r == SameResult && e.Kind == OK
 }
 
+// ends reports that an entry ends the trail of a rule, before latest: another outcome
+// does, and one after which the next call came no sooner than it was told.
+func (r Rule) ends(e, latest *Entry, inTime bool) bool {
+	if e.Kind == Refused {
+		return inTime && e.Rule == r
+	}
+	return inTime || !r.alike(e) || latest != nil && e.Outcome != latest.Outcome
+}
+
 // follow walks the log backwards for SameCall, SameError or SameResult.
 func (p *past) follow(rule Rule) trail {
 	c := p.call
@@ -74,9 +87,7 @@ func (p *past) follow(rule Rule) trail {
 		e := &p.entries[i]
 		inTime := e.ComeAgain != 0 && later >= e.ComeAgain // who came next came no sooner than he was told
 		if e.ID != 0 && e.ID == c.ID {
-			if !inTime {
-				t.itself(e, rule)
-			}
+			t.itself(e, rule, inTime)
 			continue
 		}
 		if !rule.concerns(e, c) {
@@ -85,10 +96,7 @@ func (p *past) follow(rule Rule) trail {
 			}
 			return t
 		}
-		if e.Kind != Refused && (!rule.alike(e) || latest != nil && e.Outcome != latest.Outcome) {
-			return t
-		}
-		if inTime && (e.Kind != Refused || e.Rule == rule) {
+		if rule.ends(e, latest, inTime) {
 			return t
 		}
 		t.comeAgain = max(t.comeAgain, e.ComeAgain)
@@ -123,8 +131,8 @@ func (t *trail) count(e *Entry) {
 }
 
 // itself takes the present call, as it was sent before.
-func (t *trail) itself(e *Entry, rule Rule) {
-	if e.Kind == Refused && e.Rule == rule && !t.across {
+func (t *trail) itself(e *Entry, rule Rule, inTime bool) {
+	if !inTime && e.Kind == Refused && e.Rule == rule && !t.across {
 		t.again = max(t.again, e.Refusals)
 	}
 }
