@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	scenes := flag.String("scenes", "3,4,6", "the scenes to draw, by number")
+	scenes := flag.String("scenes", "3,4,7", "the scenes to draw, by number")
 	flag.Parse()
 	if err := run(os.Stdin, os.Stdout, strings.Split(*scenes, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "demosvg:", err)

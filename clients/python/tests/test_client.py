@@ -13,7 +13,7 @@ from unittest import mock
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from sidecall import BrokenAnswer, Call, Client, pb
+from sidecall import BrokenAnswer, Call, Client, _request, pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
 
@@ -55,14 +55,20 @@ class ClientTest(unittest.TestCase):
             Call("toolu_1", "answer", '{"q": 1.0}'),
             conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
             timeout=timedelta(milliseconds=1500), max_output_chars=100, tokens_used=7, labels={"team": "shop"},
+            allow_duplicate_effect=True,
         )
         self.assertEqual(result.content, "42")
         self.assertEqual(self.fake.requests, [pb.ExecuteToolRequest(
             tool_use_id="toolu_1", tool_name="answer", arguments_json='{"q": 1.0}',
             conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
             timeout=Duration(seconds=1, nanos=500_000_000), max_output_chars=100, tokens_used=7,
-            labels={"team": "shop"},
+            labels={"team": "shop"}, allow_duplicate_effect=True,
         )])
+
+    def test_every_field_of_the_contract_can_be_set(self) -> None:
+        own = {"tool_use_id", "tool_name", "arguments_json"}
+        fields = {field.name for field in pb.ExecuteToolRequest.DESCRIPTOR.fields}
+        self.assertEqual(fields - own, set(_request._FIELDS))
 
     def test_arguments_as_text_stay_untouched_and_a_mapping_becomes_json(self) -> None:
         self.assertEqual(Call("1", "t").arguments_json(), "")

@@ -124,7 +124,7 @@ class Client:
         ``fields`` are further fields of ExecuteToolRequest for every call, by
         their names in the contract: ``prompt_id``, ``profile``, ``timeout``
         (seconds or a timedelta), ``validate_only``, ``max_output_chars``,
-        ``tokens_used``, ``labels``. Integers are taken as ids. ``rpc_timeout``,
+        ``tokens_used``, ``labels``, ``allow_duplicate_effect``. Integers are taken as ids. ``rpc_timeout``,
         likewise in seconds, is when waiting ends; what is running then is finished
         and recorded by the sidecar.
         """

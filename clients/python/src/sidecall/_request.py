@@ -192,6 +192,7 @@ _FIELDS: dict[str, Callable[[Any, str], Any]] = {
     "max_output_chars": _int(32),
     "tokens_used": _int(64),
     "labels": _labels,
+    "allow_duplicate_effect": _bool,
 }
 
 
