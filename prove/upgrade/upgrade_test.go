@@ -34,6 +34,7 @@ const (
 // says its conversation; operator: is a key that the version before does not know.
 const config = `
 # identity: operator: as each version has them
+default_profile: code
 store: {redis: {addrs: [%q]}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools:
