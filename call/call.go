@@ -11,7 +11,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -68,24 +67,6 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c.Load = req.Load.Share() // until it leaves
 	c.route, _ = snapshot.Lookup(req.Tool)
 	return c
-}
-
-// info describes the call for telemetry.
-func (c *call) info() telemetry.CallInfo {
-	info := telemetry.CallInfo{
-		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
-		Tenant: c.Key.Tenant, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
-		Apart: c.ValidateOnly || c.Nameless != nil,
-	}
-	if c.Nameless != nil {
-		for _, id := range [...]*string{&info.ID, &info.Conversation, &info.Turn, &info.Prompt} {
-			*id = tool.ShortenBytes(*id, maxIDBytes)
-		}
-	}
-	if c.Impossible != nil {
-		info.Labels = nil // they may be what is wrong
-	}
-	return info
 }
 
 // effect is shorthand for the effect of the call's tool.
@@ -145,39 +126,28 @@ func (c *call) about() interpret.Subject {
 	}
 }
 
-// end describes the result for telemetry.
-func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
-	end := telemetry.CallEnd{
-		Outcome:  "ok",
-		Code:     tool.Code(res.GetError().GetCode()),
-		Attempts: c.tried.sent,
-		Replayed: res.GetReplayed(),
-		Recorded: res.GetRecorded(),
-		Shape:    shapeOf(c.args),
-		Notes:    c.notes,
-		Err:      c.cause,
-		Stack:    c.stack,
+// ending is how a call ended at the backend, before it is recorded.
+type ending struct {
+	response *response
+	state    dedupe.State
+	output   *dedupe.Output
+	// harmless says that what ended it is a proof that it had no effect; attempts
+	// before the last one may yet have had it.
+	harmless bool
+}
 
-		Profile: c.applied, Rule: c.refusedBy(res),
+// leave gives back whatever the call still holds: its place in line, its seats,
+// its room.
+func (c *call) leave() {
+	if c.ticket != nil {
+		c.ticket.Leave()
+	}
+	c.seats.leave()
+	c.load.Release()
+	c.Load.Release()
+}
 
-		CallerLeft: c.tried.sent > 0 && caller.Err() != nil,
-	}
-	switch {
-	case res.GetReplayed():
-		end.Outcome = "replayed"
-	case end.Code == "" && c.tried.sent > 1:
-		end.Outcome = "retried"
-	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_EMPTY:
-		end.Outcome = "empty"
-	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_PARTIAL:
-		end.Outcome = "partial"
-	case end.Code == "":
-	case end.Code.Class() == tool.Unknown:
-		end.Outcome = "unknown"
-	case end.Code.Class() == tool.Transient:
-		end.Outcome = "transient_fail"
-	default:
-		end.Outcome = "permanent_fail"
-	}
-	return end
+// notStarted says why a call ended before it was sent.
+func (c *call) notStarted(ctx context.Context) tool.Error {
+	return c.subject().NotStarted(context.Cause(ctx), time.Since(c.start))
 }

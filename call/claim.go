@@ -99,11 +99,6 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *respon
 	}
 }
 
-// notStarted says why a call ended before it was sent.
-func (c *call) notStarted(ctx context.Context) tool.Error {
-	return c.subject().NotStarted(context.Cause(ctx), time.Since(c.start))
-}
-
 // replay returns the recorded result of a call that is done.
 func (c *call) replay(record dedupe.Record) *response {
 	res, err := result.Replay(record)

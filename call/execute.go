@@ -171,28 +171,6 @@ func (c *call) check(ctx context.Context) ([]tool.Error, error) {
 	return violations, nil
 }
 
-// leave gives back whatever the call still holds: its place in line, its seats,
-// its room.
-func (c *call) leave() {
-	if c.ticket != nil {
-		c.ticket.Leave()
-	}
-	c.seats.leave()
-	c.load.Release()
-	c.Load.Release()
-}
-
-// tell counts and logs a call that has its result. A bug there must not take the
-// result with it, nor the process: a call of a batch has no other net.
-func (e *Executor) tell(caller context.Context, c *call, res *response) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.Recorder.Panicked(p, debug.Stack())
-		}
-	}()
-	c.trace.End(caller, c.end(caller, res))
-}
-
 // afterBug makes a result of a panic in the pipeline, and settles the claim, if
 // there is one, by what had been sent until then.
 func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {

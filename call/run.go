@@ -15,16 +15,6 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// ending is how a call ended at the backend, before it is recorded.
-type ending struct {
-	response *response
-	state    dedupe.State
-	output   *dedupe.Output
-	// harmless says that what ended it is a proof that it had no effect; attempts
-	// before the last one may yet have had it.
-	harmless bool
-}
-
 // run takes an admitted call to its end at the backend: attempts,
 // interpretation, shaping. It does not touch the record. When ctx ends, nothing
 // more is begun; what is under way ends with atWork.
@@ -196,4 +186,24 @@ func (c *call) afterBug(explained tool.Error) ending {
 		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
 	return c.notRun(explained, tool.Failure{})
+}
+
+// repeatable is the right to send what may have had its effect already: while the
+// tool is one that may be repeated. A discovered one may have been declared anew
+// since, by a server that was started again; the stricter of both decides.
+type repeatable struct {
+	*call
+
+	catalog *catalog.Catalog
+}
+
+// Held implements backend.Right.
+func (r repeatable) Held() bool { return r.still() && r.call.Held() }
+
+func (r repeatable) still() bool {
+	if !r.effect().Repeatable() {
+		return false
+	}
+	now, ok := r.catalog.Snapshot().Lookup(r.route.Tool.Name)
+	return !ok || now.Tool.Effect.Repeatable()
 }

@@ -1,8 +1,6 @@
 package call
 
 import (
-	"sync"
-
 	"github.com/sidecall/sidecall/budget"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
@@ -77,47 +75,6 @@ func (e *Executor) stained(c *call, verdict dedupe.SettleVerdict, err error) {
 	}
 }
 
-// promptKey is a prompt, across conversations and tenants.
-type promptKey struct{ tenant, conversation, counter string }
-
 func (c *call) prompt() promptKey {
 	return promptKey{c.Key.Tenant, c.Key.Conversation, budget.Counter(c.Prompt)}
-}
-
-// maxUnwritten bounds the prompts that are known here alone.
-const maxUnwritten = 10_000
-
-// prompts are those that the store could not be told of, the latest of them. It knows
-// them again as soon as it can be reached: their next untrusted output is recorded.
-type prompts struct {
-	mu     sync.Mutex
-	known  map[promptKey]struct{}
-	oldest []promptKey // a ring, once it is full
-	next   int
-}
-
-func (p *prompts) add(key promptKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, known := p.known[key]; known {
-		return
-	}
-	if p.known == nil {
-		p.known = make(map[promptKey]struct{})
-	}
-	if len(p.oldest) < maxUnwritten {
-		p.oldest = append(p.oldest, key)
-	} else {
-		delete(p.known, p.oldest[p.next])
-		p.oldest[p.next] = key
-		p.next = (p.next + 1) % maxUnwritten
-	}
-	p.known[key] = struct{}{}
-}
-
-func (p *prompts) has(key promptKey) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, known := p.known[key]
-	return known
 }

@@ -3,7 +3,6 @@ package call
 import (
 	"net/http"
 
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -88,26 +87,6 @@ func stillRunning(conflict *tool.Failure) *tool.Failure {
 		Constraint: "the upstream says that this attempt is in conflict, and an earlier one with the same key may still be under way",
 		Message:    conflict.Message, RetryAfter: conflict.RetryAfter,
 	}
-}
-
-// repeatable is the right to send what may have had its effect already: while the
-// tool is one that may be repeated. A discovered one may have been declared anew
-// since, by a server that was started again; the stricter of both decides.
-type repeatable struct {
-	*call
-
-	catalog *catalog.Catalog
-}
-
-// Held implements backend.Right.
-func (r repeatable) Held() bool { return r.still() && r.call.Held() }
-
-func (r repeatable) still() bool {
-	if !r.effect().Repeatable() {
-		return false
-	}
-	now, ok := r.catalog.Snapshot().Lookup(r.route.Tool.Name)
-	return !ok || now.Tool.Effect.Repeatable()
 }
 
 // mayRepeat is the rule that keeps a call from happening twice: what provably

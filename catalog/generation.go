@@ -107,3 +107,11 @@ func (g *Generation) Retire(ctx context.Context) error {
 		return fmt.Errorf("%d calls still use what was to be closed: %w", g.leases.Load()-retired, ctx.Err())
 	}
 }
+
+// Advise sets by what failed calls are told, from now on.
+func (g *Generation) Advise(advice Advice) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.advice = advice
+	g.snapshot.Store(g.compose())
+}

@@ -16,25 +16,3 @@ type Advice struct {
 	// Strangers: calls of tools that there are not are told too.
 	Strangers bool
 }
-
-// Of returns how the calls of a route are told; nil where they are not. A nil route is
-// that of a tool that there is not.
-func (a *Advice) Of(route *Route) *Recovery {
-	switch {
-	case a.Advisor == nil:
-		return nil
-	case route != nil:
-		return route.Recovery
-	case a.Strangers:
-		return &Recovery{}
-	}
-	return nil
-}
-
-// Advise sets by what failed calls are told, from now on.
-func (g *Generation) Advise(advice Advice) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.advice = advice
-	g.snapshot.Store(g.compose())
-}

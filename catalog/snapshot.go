@@ -184,3 +184,27 @@ func (s *Snapshot) Unverifiable() []string {
 	}
 	return problems
 }
+
+// Of returns how the calls of a route are told; nil where they are not. A nil route is
+// that of a tool that there is not.
+func (a *Advice) Of(route *Route) *Recovery {
+	switch {
+	case a.Advisor == nil:
+		return nil
+	case route != nil:
+		return route.Recovery
+	case a.Strangers:
+		return &Recovery{}
+	}
+	return nil
+}
+
+// Undiscovered is a source that finds its tools by itself, and has not yet.
+type Undiscovered struct {
+	// Prefix of the names that its tools will have; empty when they may have any.
+	Prefix string
+	// Optional: nobody waits for it.
+	Optional bool
+	// Why it has found none: empty while it is the first time that it looks.
+	Reason string
+}

@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-// Undiscovered is a source that finds its tools by itself, and has not yet.
-type Undiscovered struct {
-	// Prefix of the names that its tools will have; empty when they may have any.
-	Prefix string
-	// Optional: nobody waits for it.
-	Optional bool
-	// Why it has found none: empty while it is the first time that it looks.
-	Reason string
-}
-
 // firstLook is why a source has found nothing that is looking for the first time.
 const firstLook = "it is being connected"
 

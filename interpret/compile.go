@@ -11,11 +11,6 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// costLimit bounds one evaluation, in CEL's cost units, which stand for steps
-// and for tens of bytes looked at. It is enough to search a reply of 10 MiB and
-// spent in well below a second. Beyond it an expression does not match.
-const costLimit = 5_000_000
-
 // Compile compiles a config. Its errors name the expression by its place in
 // the config (errors[1].when), say in which column it goes wrong and what was
 // expected, and are all reported at once.

@@ -70,3 +70,8 @@ var (
 		variable{"args", cel.MapType(cel.StringType, cel.DynType)}))
 	verificationScope = newScope(append(slices.Clip(replyVariables), subjectNames...))
 )
+
+// costLimit bounds one evaluation, in CEL's cost units, which stand for steps
+// and for tens of bytes looked at. It is enough to search a reply of 10 MiB and
+// spent in well below a second. Beyond it an expression does not match.
+const costLimit = 5_000_000

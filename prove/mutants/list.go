@@ -200,7 +200,7 @@ func layers() []Mutant {
 		// Two places keep it from being repeated; each alone is enough.
 		{Name: "call: an ambiguous failure is repeated", Suite: unknownOutcome, Edits: []Edit{
 			{callTries, "failure.Evidence == tool.Ambiguous && effect.Repeatable()", "failure.Evidence == tool.Ambiguous"},
-			{callTries, "func (r repeatable) still() bool {\n", "func (r repeatable) still() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
+			{callRun, "func (r repeatable) still() bool {\n", "func (r repeatable) still() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
 		}},
 		one("call: a lost claim is not noticed", callAttempt,
 			"if withheld := r.invocation.Withheld(); withheld != nil {", "if withheld := r.invocation.Withheld(); withheld != nil && false {", lostClaim),

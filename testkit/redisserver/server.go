@@ -27,8 +27,9 @@ import (
 
 const (
 	// patience bounds every wait for a condition, on a machine that is busy. A
-	// Sentinel that stood still for two seconds does nothing for half a minute.
-	patience = 2 * time.Minute
+	// Sentinel that stood still for two seconds does nothing for half a minute, and on one
+	// that stands still in every minute has little time to act.
+	patience = 5 * time.Minute
 	// neverMissed and soonMissed are how long a server is silent before others
 	// take it for dead: longer than a busy machine makes a living one wait, and
 	// once it is dead.
