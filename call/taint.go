@@ -61,7 +61,8 @@ func (e *Executor) stain(c *call, end *ending) {
 }
 
 // stainAgain takes down that untrusted output enters by a replay, perhaps in another
-// prompt than at first, or as the result of the call that has had an effect. One look writes nothing, so that is only known here.
+// prompt than at first, or as the result of the call that has had an effect. One look
+// writes nothing, so that is only known here.
 func (e *Executor) stainAgain(c *call, verdict dedupe.Verdict) {
 	if c.taint.enters && (verdict == dedupe.Replay || verdict == dedupe.DuplicateEffect) {
 		e.unwritten.add(c.prompt())

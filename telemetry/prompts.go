@@ -15,8 +15,9 @@ const (
 	promptSweep = time.Minute
 	// promptShards part the table, each with a lock of its own.
 	promptShards = 16
-	// maxPrompts bounds the table: some 5 MiB. Beyond it the prompt of a shard goes of
-	// which nothing was heard for the longest time.
+	// maxPrompts bounds the table: some 5 MiB, ten times that with ids as long as they
+	// may be. Beyond it the prompt of a shard goes of which nothing was heard for the
+	// longest time.
 	maxPrompts = 16 << 10
 )
 
