@@ -76,7 +76,8 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 }
 
 // Agents returns a server of agents: ToolService, ConversationService,
-// grpc.health.v1 and server reflection. offered are the profiles that they may name, as in Service.
+// grpc.health.v1 and server reflection. offered are the profiles that they may name,
+// as in Service.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
