@@ -78,11 +78,13 @@ function leadingJSON(text) {
 }
 
 async function runTurn(sidecall, conversationId, turn, calls) {
-  const results = await sidecall.executeTools(calls, { conversationId, turnId: String(turn) }, { rpcTimeout: 60_000 })
+  // All that happens here is for one message of the user: one prompt.
+  const results = await sidecall.executeTools(calls, { conversationId, promptId: '1', turnId: String(turn) }, { rpcTimeout: 60_000 })
   for (const [i, r] of results.entries()) {
     const state = r.isError ? r.error.code : r.replayed ? 'replayed' : 'ok'
     console.log(`turn ${turn} ${r.toolUseId} ${calls[i].toolName} ${calls[i].argumentsJson ?? ''}\n  ${state}: ${r.content}`)
   }
+  if (results.some((r) => r.stop)) throw new Error('told to stop: the model goes round in circles')
   return results
 }
 

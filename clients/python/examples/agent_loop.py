@@ -80,10 +80,14 @@ def suggested(error: ToolError) -> tuple[str | None, Any]:
 
 
 def run_turn(sidecall: Client, conversation: str, turn: int, calls: list[Call]) -> list[Result]:
-    results = sidecall.execute_tools(calls, conversation_id=conversation, turn_id=str(turn), rpc_timeout=60)
+    # All that happens here is for one message of the user: one prompt.
+    results = sidecall.execute_tools(
+        calls, conversation_id=conversation, prompt_id="1", turn_id=str(turn), rpc_timeout=60)
     for call, result in zip(calls, results, strict=True):
         state = result.error.code if result.is_error else "replayed" if result.replayed else "ok"
         print(f"turn {turn} {result.tool_use_id} {call.tool_name} {call.arguments_json()}\n  {state}: {result.content}")
+    if any(result.stop for result in results):
+        raise SystemExit("told to stop: the model goes round in circles")
     return results
 
 
