@@ -3,9 +3,7 @@ package call_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/backend"
@@ -28,10 +25,9 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/redact"
 	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/testkit/golden"
 	"github.com/sidecall/sidecall/tool"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // tripStore counts its round trips, and keeps what is asked for and left.
 type tripStore struct {
@@ -189,27 +185,9 @@ func TestRecoveryGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				res := play(t)
-				wantGolden(t, name, res.GetContent()+"\n\n"+res.GetRecovery().GetContext())
+				golden.Check(t, filepath.Join("testdata", "recovery", name+".golden"), res.GetContent()+"\n\n"+res.GetRecovery().GetContext())
 			})
 		})
-	}
-}
-
-func wantGolden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", "recovery", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-		t.Errorf("%s: %s", file, diff)
 	}
 }
 

@@ -2,9 +2,7 @@ package failures
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sidecall/sidecall/testkit/golden"
 	"github.com/sidecall/sidecall/tool"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // noon is when the conversations of these tests begin.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -186,25 +183,9 @@ func TestGolden(t *testing.T) {
 			return c.fails("get_order", `{"order_id":"A-9"}`, tool.CodeConflict, "busy")
 		},
 	} {
-		t.Run(name, func(t *testing.T) { wantGolden(t, name, play(converse(t, Options{}))) })
-	}
-}
-
-func wantGolden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-		t.Errorf("%s: %s", file, diff)
+		t.Run(name, func(t *testing.T) {
+			golden.Check(t, filepath.Join("testdata", name+".golden"), play(converse(t, Options{})))
+		})
 	}
 }
 
@@ -224,5 +205,5 @@ func TestGoldenOfAConfig(t *testing.T) {
 	}
 	c.fails("search_orders", `{"order_id":"A-9"}`, tool.CodeBusinessRule, "too many hits")
 	said = append(said, c.fails("get_order", `{"order_id":"A-9"}`, tool.CodeNotFound, "no order A-9"))
-	wantGolden(t, "of_a_config", strings.Join(said, "\n\n"))
+	golden.Check(t, filepath.Join("testdata", "of_a_config.golden"), strings.Join(said, "\n\n"))
 }
