@@ -16,9 +16,15 @@ func besideEachOther(calls []*call) {
 	if len(calls) < 2 {
 		return
 	}
-	batch := batchOf(calls)
-	alike := make(map[prompted][]int, len(calls))
+	var batch guard.Hash
+	alike := map[prompted][]int{}
 	for i, c := range calls {
+		if profile, ok := c.profile(); !ok || profile.Guard == nil {
+			continue
+		}
+		if batch == 0 {
+			batch = batchOf(calls)
+		}
 		c.loop.batch = batch
 		if c.route != nil && c.Nameless == nil && c.Impossible == nil && !c.ValidateOnly {
 			of := prompted{c.Key.Tenant, c.Key.Conversation, c.Prompt, c.Profile, c.Tool}
@@ -34,10 +40,7 @@ func besideEachOther(calls []*call) {
 
 // compare judges calls of one tool, by their places in the batch.
 func compare(calls []*call, places []int) {
-	profile, ok := calls[places[0]].profile()
-	if !ok || profile.Guard == nil {
-		return
-	}
+	profile, _ := calls[places[0]].profile()
 	seen := make([]guard.Call, len(places))
 	for i, place := range places {
 		seen[i] = calls[place].asWritten()

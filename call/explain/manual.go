@@ -91,7 +91,8 @@ func Manual(snapshot *catalog.Snapshot, profile catalog.Profile) string {
 
 // toolbox is what the manual has to know of the tools.
 type toolbox struct {
-	// once are the tools of which a second call with another id is a second effect,
+	// once are the tools of which a second call with another id is a second effect, for
+	// all that anybody does against it,
 	// verified those of which another tool tells whether they have happened.
 	once, verified few
 	reads          bool // results can be cut, and read on
@@ -104,7 +105,7 @@ func (t *toolbox) add(one *tool.Tool, snapshot *catalog.Snapshot, profile catalo
 		t.reads = true
 		return
 	}
-	if mustNotStartAnew(one.Effect) {
+	if mustNotStartAnew(one.Effect) && len(one.Policy.EffectKey.Args) == 0 {
 		t.once.add(one.Name, maxManualNames)
 	}
 	verify := one.Policy.VerifyWith

@@ -167,7 +167,7 @@ func (p *effects) ask(t *testing.T, req *request, at int) (answer *response, err
 			return answer, err
 		}
 	}
-	return nil, fmt.Errorf("%v has no answer: %v, %w", req, answer, err)
+	return nil, fmt.Errorf("%v has no answer, after it was sent 100 times: %v, %v", req, answer, err) //nolint:errorlint // there may be none
 }
 
 // judge compares what was said with what is on disk, and asks for every effect once
