@@ -54,8 +54,9 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 				continue
 			}
 		}
-		e.stainAgain(c, admission.Verdict)
-		return c.sayWhenToAsk(c.answer(admission), tooEarly)
+		res := c.sayWhenToAsk(c.answer(admission), tooEarly)
+		e.stainAgain(c)
+		return res
 	}
 }
 
@@ -107,6 +108,7 @@ func (c *call) replay(record dedupe.Record) *response {
 		c.cause = err
 		return c.result().Refused(c.subject().LostResult(), 0)
 	}
+	c.quote(res)
 	return res
 }
 

@@ -91,6 +91,7 @@ func (c *call) duplicate(admission dedupe.Admission) *response {
 		// It failed, and may yet have had its effect: frees has the reasons.
 		return c.effectUnknown(admission)
 	}
+	c.quote(recorded)
 	earlier := c.earlier(admission)
 	earlier.Content, earlier.OutputRef = recorded.GetContent(), recorded.GetTruncation().GetOutputRef()
 	if admission.Earlier.Conversation != c.Key.Conversation {

@@ -45,7 +45,9 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *r
 				continue
 			}
 		}
-		return c.sayWhenToAsk(c.known(known), tooEarly)
+		res := c.sayWhenToAsk(c.known(known), tooEarly)
+		e.stainAgain(c)
+		return res
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 type taint struct {
 	// enters: what the tool says enters the prompt as untrusted output.
 	enters bool
+	// quotes: the response has untrusted output out of a record.
+	quotes bool
 	// refuses: the call is refused when such output has entered; place is where the
 	// logbook has the log.
 	refuses bool
@@ -60,11 +62,26 @@ func (e *Executor) stain(c *call, end *ending) {
 	}
 }
 
-// stainAgain takes down that untrusted output enters by a replay, perhaps in another
-// prompt than at first, or as the result of the call that has had an effect. One look
-// writes nothing, so that is only known here.
-func (e *Executor) stainAgain(c *call, verdict dedupe.Verdict) {
-	if c.taint.enters && (verdict == dedupe.Replay || verdict == dedupe.DuplicateEffect) {
+// quote takes down that the response tells what was recorded, if that may have a tool's
+// words that are not trusted: those of its own tool, or of the one by which somebody
+// found out that the call had happened. Whose words a tool's are that is gone nobody knows.
+func (c *call) quote(recorded *response) {
+	if !c.snapshot.Limits.Taints || c.Key.Conversation == "" {
+		return
+	}
+	with := recorded.GetResolution().GetVerifiedWith()
+	c.taint.quotes = c.foreign(c.Tool) || with != "" && c.foreign(with)
+}
+
+func (c *call) foreign(toolName string) bool {
+	route, known := c.snapshot.Lookup(toolName)
+	return !known || c.snapshot.Taints(route)
+}
+
+// stainAgain takes down that untrusted output enters with what was recorded, perhaps in
+// another prompt than at first. One look writes nothing, so that is only known here.
+func (e *Executor) stainAgain(c *call) {
+	if c.taint.quotes {
 		e.unwritten.add(c.prompt())
 	}
 }
