@@ -124,6 +124,9 @@ func (e *Executor) advise(c *call, res *response) {
 	}()
 	advice := c.snapshot.Advice.Advisor.Explain(c.mishap(res))
 	result.SetContext(res, advice.Context)
+	if advice.Untrusted {
+		e.stainToo(c)
+	}
 	if c.claim != nil {
 		c.leaveBehind(advice)
 		c.past.how = nil // once, even where a bug makes it settle again

@@ -58,7 +58,7 @@ func (e *Executor) stain(c *call, end *ending) {
 	case c.claim == nil:
 		e.unwritten.add(c.prompt())
 	default:
-		c.book.write(dedupe.Append{Log: logOf("taint/", c.Prompt), Entry: entered, Keep: 1})
+		c.enterTaint()
 	}
 }
 
@@ -84,6 +84,23 @@ func (e *Executor) stainAgain(c *call) {
 	if c.taint.quotes {
 		e.unwritten.add(c.prompt())
 	}
+}
+
+// stainToo takes down that what is told of earlier attempts has untrusted output, perhaps
+// of another prompt. A refusal has paid its one look, so that is only known here.
+func (e *Executor) stainToo(c *call) {
+	switch {
+	case !c.snapshot.Limits.Taints || c.rule == "taint": // for which it has entered already
+	case c.claim == nil:
+		e.unwritten.add(c.prompt())
+	case !c.taint.enters:
+		c.taint.enters = true
+		c.enterTaint()
+	}
+}
+
+func (c *call) enterTaint() {
+	c.book.write(dedupe.Append{Log: logOf("taint/", c.Prompt), Entry: entered, Keep: 1})
 }
 
 // stained is told how the settlement went: what is not in the store is known here.

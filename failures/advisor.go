@@ -99,7 +99,10 @@ func (a *Advisor) Explain(f *Failure) Advice {
 	}
 	text, shown := b.render()
 	short := brief(f, shown)
-	return Advice{Context: text, Entry: short.whole(f, p).encode(), Recent: short.encode()}
+	return Advice{
+		Context: text, Entry: short.whole(f, p).encode(), Recent: short.encode(),
+		Untrusted: text != "" && slices.ContainsFunc(p.earlier, func(e entry) bool { return e.untrusted }),
+	}
 }
 
 // Foresee makes the entries of a call that is refused before its past is known: what

@@ -52,6 +52,9 @@ type Advice struct {
 	// Context is the block for the model; empty where there is nothing to say or no
 	// room to say it.
 	Context string
+	// Untrusted: it may have, of earlier attempts, the words of a tool that is not
+	// trusted.
+	Untrusted bool
 	// Entry belongs into the log LogOf of the operation and target, Recent into
 	// RecentLog; nil where the failure says nothing for later ones.
 	Entry, Recent []byte
