@@ -21,6 +21,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 		calls[i] = newCall(lease.Snapshot, req)
 	}
 	besideEachOther(calls)
+	weighTogether(calls, lease.Limits.Taints)
 	sorted := lanesOf(calls)
 	lanes := make(chan []int, len(sorted))
 	for _, lane := range sorted {

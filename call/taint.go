@@ -1,6 +1,9 @@
 package call
 
 import (
+	"crypto/rand"
+	"slices"
+
 	"github.com/sidecall/sidecall/budget"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
@@ -9,8 +12,8 @@ import (
 
 // Output of an untrusted tool may be written to make a model do something. So a prompt
 // that it has entered may not call tools that are declared sensitive. The prompt has a
-// log for it, of one entry at the most, which is read by calls of sensitive tools and
-// written by those of untrusted ones; no others have to do with it.
+// log for it, which is read by calls of sensitive tools and written by those of untrusted
+// ones; no others have to do with it.
 
 // taint is what a call has to do with it. The zero value is nothing.
 type taint struct {
@@ -22,10 +25,40 @@ type taint struct {
 	// logbook has the log.
 	refuses bool
 	place   int
+	// batch names the batch of the call, as it is sent now; empty for a call on its own.
+	batch string
 }
 
-// entered is the only entry of the log.
-var entered = []byte{1}
+// entry is what the call leaves in the log. Those of a batch say of which, since its
+// calls were written before any of its output was seen.
+func (t *taint) entry() []byte { return append([]byte{1}, t.batch...) }
+
+// taintedBy reports that one of the entries is not of the call's own batch.
+func (t *taint) taintedBy(entries [][]byte) bool {
+	own := t.entry()
+	return slices.ContainsFunc(entries, func(e []byte) bool { return t.batch == "" || !slices.Equal(e, own) })
+}
+
+// keep is how many entries the log keeps. One says it all; but those of a batch must not
+// displace what had entered before them.
+func (t *taint) keep() int {
+	if t.batch == "" {
+		return 1
+	}
+	return dedupe.MaxLogEntries
+}
+
+// weighTogether tells the calls of a batch that they are one. One that fills the log by
+// itself is taken for calls that were sent one after the other.
+func weighTogether(calls []*call, taints bool) {
+	if !taints || len(calls) < 2 || len(calls) >= dedupe.MaxLogEntries {
+		return
+	}
+	batch := rand.Text()[:12]
+	for _, c := range calls {
+		c.taint.batch = batch
+	}
+}
 
 // weigh finds out what the call has to do with untrusted output.
 func (c *call) weigh(profile catalog.Profile) {
@@ -41,7 +74,7 @@ func (c *call) weigh(profile catalog.Profile) {
 // tainted refuses an admitted call of a sensitive tool after untrusted output; nil
 // lets it go on.
 func (e *Executor) tainted(c *call) *ending {
-	if !c.taint.refuses || len(c.book.entries(c.taint.place)) == 0 && !e.unwritten.has(c.prompt()) {
+	if !c.taint.refuses || !c.taint.taintedBy(c.book.entries(c.taint.place)) && !e.unwritten.has(c.prompt()) {
 		return nil
 	}
 	c.rule = "taint"
@@ -100,7 +133,7 @@ func (e *Executor) stainToo(c *call) {
 }
 
 func (c *call) enterTaint() {
-	c.book.write(dedupe.Append{Log: logOf("taint/", c.Prompt), Entry: entered, Keep: 1})
+	c.book.write(dedupe.Append{Log: logOf("taint/", c.Prompt), Entry: c.taint.entry(), Keep: c.taint.keep()})
 }
 
 // stained is told how the settlement went: what is not in the store is known here.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
@@ -143,6 +144,41 @@ func TestUntrustedWordsEnterByTheAccountOfEarlierAttempts(t *testing.T) {
 	}
 	if paid := s.Call(pay); calltest.Code(paid) != tool.CodePermissionDenied {
 		t.Errorf("after it: %v", paid)
+	}
+}
+
+// Calls of one batch do not taint each other, in whatever order they come to be made;
+// what has entered before them does, and what is sent after them is tainted by them.
+func TestCallsOfABatchDoNotTaintEachOther(t *testing.T) {
+	t.Parallel()
+	batch := func(s *calltest.Sidecar, turn int) (paid *sidecallv1.ExecuteToolResponse) {
+		var requests []call.Request
+		for i, name := range []string{"browse", "wrong", "browse", "pay"} {
+			requests = append(requests, call.NewRequest("", nth(10*turn+i, name, orders(10*turn+i))))
+		}
+		return s.ExecuteBatch(t.Context(), requests)[3]
+	}
+	for name, before := range map[string]string{"nothing": "", "a call": "browse", "a batch": "batch"} {
+		s := tainting(t, memory.New(memory.Options{}))
+		s.Limit(func(l *catalog.Limits) { l.BatchParallel = 1 }) // one after the other
+		want := tool.Code("")
+		switch before {
+		case "browse":
+			want = tool.CodePermissionDenied
+			s.Call(nth(1, "browse", orders(1)))
+		case "batch":
+			want = tool.CodePermissionDenied
+			batch(s, 1)
+		}
+		if paid := batch(s, 2); calltest.Code(paid) != want {
+			t.Errorf("after %s: %v", name, paid)
+		}
+		if paid := batch(s, 2); want == "" && !paid.GetReplayed() || want != "" && calltest.Code(paid) != want {
+			t.Errorf("after %s, sent again: %v", name, paid)
+		}
+		if paid := s.Call(nth(50, "pay", orders(50))); calltest.Code(paid) != tool.CodePermissionDenied {
+			t.Errorf("after %s and a batch: %v", name, paid)
+		}
 	}
 }
 
