@@ -107,6 +107,37 @@ func TestAnEffectMayBeAllowedAgain(t *testing.T) {
 	}
 }
 
+// Nor does the loop guard know better than the person who was asked: in one batch, and
+// however often.
+func TestAnAllowedEffectIsNoLoop(t *testing.T) {
+	b := calltest.Answers("refunded")
+	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()),
+		calltest.NewRoute(t, "send", tool.NonIdempotent, calltest.Answers("sent")))
+	allowed := func(n int, name string) *sidecallv1.ExecuteToolRequest {
+		req := nth(n, name, aPayment)
+		req.AllowDuplicateEffect = true
+		return req
+	}
+	for i, res := range s.ExecuteBatch(t.Context(), []call.Request{call.NewRequest("", nth(1, "refund", aPayment)), call.NewRequest("", allowed(2, "refund"))}) {
+		if res.GetIsError() || res.GetLoop() != nil {
+			t.Errorf("in a batch, %d: %v", i, res)
+		}
+	}
+	for n := range 4 {
+		if res := s.Call(allowed(10+n, "refund")); res.GetIsError() {
+			t.Errorf("call %d: %v", n, res)
+		}
+		other := allowed(20+n, "send")
+		other.PromptId = "p2"
+		if res := s.Call(other); (calltest.Code(res) == tool.CodeLoopDetected) != (n == 3) {
+			t.Errorf("a tool whose effect has no identity, %d: %v", n, res)
+		}
+	}
+	if b.Calls.Load() != 6 {
+		t.Errorf("%d executions", b.Calls.Load())
+	}
+}
+
 // What an attempt that failed says of its effect decides whether it may be had under
 // another id.
 func TestWhatAFailureSaysOfAnEffect(t *testing.T) {

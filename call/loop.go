@@ -67,8 +67,12 @@ func (c *call) unread() guard.Call {
 	return seen
 }
 
-// repeats refuses a call that another one of its batch has made already.
+// repeats refuses a call that another one of its batch has made already, unless somebody
+// has decided that it is to be made.
 func (c *call) repeats() *response {
+	if c.effectKey.Allow {
+		c.loop.beside = guard.Verdict{}
+	}
 	if !c.loop.beside.Level.Refused() {
 		return nil
 	}
@@ -78,7 +82,7 @@ func (c *call) repeats() *response {
 
 // turn judges the call by what was done before it; nil lets it go on. One that may
 // have run under this id, and can only be repeated under it, is let through: it may
-// be how somebody finds out.
+// be how somebody finds out. So is one that somebody has decided to make once more.
 func (c *call) turn() *ending {
 	if c.loop.guard == nil || c.claim == nil {
 		return nil
@@ -86,7 +90,7 @@ func (c *call) turn() *ending {
 	c.loop.past = guard.Read(c.book.entries(c.loop.place))
 	this := c.seen()
 	verdict := c.loop.guard.Before(c.loop.past, this)
-	if !verdict.Level.Refused() || c.earlierMayHaveRun() && !c.loop.past.Refused(this.ID) {
+	if !verdict.Level.Refused() || c.effectKey.Allow || c.earlierMayHaveRun() && !c.loop.past.Refused(this.ID) {
 		return nil
 	}
 	c.loop.finding = verdict
