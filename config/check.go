@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -164,6 +165,9 @@ func (k *checker) profiles() {
 		k.warn("a request that names no profile gets "+quote(k.DefaultProfile)+", which is built in and has every tool: set default_profile to one of these, or declare it", "profiles")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
+		if d := k.Profiles[name].MaxDuration; d > 0 && d < time.Millisecond {
+			k.bad("stores count in milliseconds: expected 1ms or more, or 0s for no limit", "profiles", name, "max_duration")
+		}
 		k.loopGuard(k.Profiles[name].LoopGuard, "profiles", name, "loop_guard")
 		for i, glob := range k.Profiles[name].Tools {
 			if !k.matches(glob) {
