@@ -31,3 +31,12 @@ func checkEffectKey(route *catalog.Route, wrong complaint) {
 		wrong([]string{"effect_key", "args", strconv.Itoa(i)}, errors.New(why))
 	}
 }
+
+// checkHasEffect refuses a discovered tool that has an effect by its effect_key, and none
+// by what its server claims or is said of all of its tools: one of them is wrong, and to
+// believe the latter would have the effect as often as it is asked for.
+func checkHasEffect(t *tool.Tool, wrong complaint) {
+	if len(t.Policy.EffectKey.Args) > 0 && t.Effect == tool.ReadOnly {
+		wrong([]string{"effect_key"}, errors.New("it counts as read_only, by its server's annotations or by effects, and has no effect then: say under effect what repeating a call does, or remove effect_key"))
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // What makes calls the same has to be in every call: that is found with its place.
@@ -61,6 +62,31 @@ backends:
 		t.Errorf("append is the same by %+v", k)
 	}
 	if err == nil || !strings.Contains(err.Error(), `tool move: effect_key.args.0: the input schema does not require "to"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What a server says of itself must not switch off what its operator says: a tool whose
+// calls have an effect, and that claims to have none, is left out.
+func TestEffectKeysOfToolsThatClaimToHaveNoEffect(t *testing.T) {
+	g := generationOf(t, `
+backends:
+  files:
+    mcp: {command: [server], trust_annotations: true}
+    tools:
+      pay: {effect_key: {args: [to]}}
+      move: {effect: idempotent, effect_key: {args: [to]}}
+`)
+	schema := json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`)
+	found := []backend.Discovered{
+		{Name: "pay", InputSchema: schema, Claimed: true, Effect: tool.ReadOnly},
+		{Name: "move", InputSchema: schema, Claimed: true, Effect: tool.ReadOnly},
+	}
+	routes, err := discoveredRoutes(g.hosts["files"], found, g.config, g.discovery.pins)
+	if len(routes) != 1 || routes[0].Tool.Name != "move" {
+		t.Errorf("routes %v", routes)
+	}
+	if err == nil || !strings.Contains(err.Error(), "tool pay: effect_key: it counts as read_only") {
 		t.Errorf("got %v", err)
 	}
 }

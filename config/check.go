@@ -149,6 +149,9 @@ func (k *checker) mcp(name string, b Backend) {
 		if o.Effect != nil && *o.Effect == tool.Keyed {
 			k.bad(noKey, append(at, "effect")...)
 		}
+		if o.EffectKey != nil && b.saysReadOnly(toolName) {
+			k.bad(noEffect, append(slices.Clone(at), "effect_key")...)
+		}
 		k.rules(fitName(b.Prefix+toolName), o.CallRules, at)
 	}
 }

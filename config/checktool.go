@@ -9,6 +9,9 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+// noEffect is said of an effect_key where there is no effect.
+const noEffect = "a read_only tool has no effect: remove effect_key, or say what repeating a call does under effect"
+
 func (k *checker) tool(name string, t Tool) {
 	at := []string{"tools", name}
 	if name == builtinTool {
@@ -20,7 +23,7 @@ func (k *checker) tool(name string, t Tool) {
 		k.find(RuleVerify, "only a non_idempotent call can be of unknown outcome: this is never asked", append(slices.Clone(at), "verify")...)
 	}
 	if t.EffectKey != nil && t.EffectOrDefault() == tool.ReadOnly {
-		k.bad("a read_only tool has no effect: remove effect_key, or say what repeating a call does under effect", append(slices.Clone(at), "effect_key")...)
+		k.bad(noEffect, append(slices.Clone(at), "effect_key")...)
 	}
 	if t.OnCancel != "" && t.EffectOrDefault() == tool.ReadOnly {
 		k.find(RuleUnused, "a read_only call always ends with its caller: this says nothing", append(slices.Clone(at), "on_cancel")...)

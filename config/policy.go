@@ -181,6 +181,13 @@ func (b Backend) discoveredEffect(name string, claimed *tool.Effect) tool.Effect
 	return tool.NonIdempotent
 }
 
+// saysReadOnly reports whether the file has a discovered tool read_only, whatever its
+// server claims.
+func (b Backend) saysReadOnly(name string) bool {
+	most := tool.NonIdempotent
+	return b.discoveredEffect(name, nil) == tool.ReadOnly && b.discoveredEffect(name, &most) == tool.ReadOnly
+}
+
 // SaysEffect reports whether anybody whose word counts says what repeating a
 // discovered tool does; claimed says that its server does.
 func (b Backend) SaysEffect(name string, claimed bool) bool {
