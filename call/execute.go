@@ -104,6 +104,7 @@ func (c *call) resolve(ctx context.Context) *response {
 	}
 	profile, ok := c.profile()
 	if !ok {
+		c.watchStranger()
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
 	c.applied = profile.Name

@@ -45,6 +45,14 @@ func (c *call) watch(profile catalog.Profile) {
 	c.loop.place = c.book.ask(c.loop.name)
 }
 
+// watchStranger has a call of a profile that there is not watched as one that names none:
+// it is refused whatever it is, and a loop of such calls would have no end.
+func (c *call) watchStranger() {
+	if usual, ok := c.snapshot.Profiles.Find("", c.Offered...); ok {
+		c.watch(usual)
+	}
+}
+
 // seen is the call as the guard sees it.
 func (c *call) seen() guard.Call {
 	seen := c.unread()

@@ -101,6 +101,37 @@ func TestARunawayLoopIsStopped(t *testing.T) {
 	wantLoop(t, "the refused id again", again, sidecallv1.LoopLevel_LOOP_LEVEL_REFUSE, "same_call", again.GetLoop().GetCount())
 }
 
+// A profile that is gone refuses every call: whoever goes on all the same is watched as
+// one who names no profile, and stopped.
+func TestALoopInAProfileThatIsGoneIsStopped(t *testing.T) {
+	t.Parallel()
+	b := calltest.Answers("never")
+	s := watched(t, b)
+	tight, _ := s.Catalog.Snapshot().Profiles.Find("tight")
+	call := func(n int) *sidecallv1.ExecuteToolResponse {
+		req := nth(n, "look", orders(1))
+		req.Profile = "gone"
+		return s.Call(req)
+	}
+	for n := range 6 {
+		if res := call(n); calltest.Code(res) != tool.CodePermissionDenied || res.GetLoop() != nil {
+			t.Errorf("where nobody watches by default: %v", res)
+		}
+	}
+	tight.Name = "all" // which is the default
+	s.Profile(tight)
+	levels := []sidecallv1.LoopLevel{0, 0, 0, 1, 2, 3, 3, 4}
+	for n := 1; n < len(levels); n++ {
+		res := call(10 + n)
+		if res.GetLoop().GetLevel() != levels[n] || levels[n] < 2 != (calltest.Code(res) == tool.CodePermissionDenied) || res.GetStop() != (levels[n] == 4) {
+			t.Errorf("call %d: %v", n, res)
+		}
+	}
+	if n := b.Calls.Load(); n != 0 {
+		t.Errorf("the backend was asked %d times", n)
+	}
+}
+
 // The arguments are compared as they are meant, and the outcome is all of it, before
 // it is cut.
 func TestALoopIsFoundWhateverItIsWrittenLike(t *testing.T) {
