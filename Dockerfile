@@ -23,10 +23,11 @@
 #
 #   ["/usr/bin/sidecall", "ready", "--config", "/etc/sidecall/sidecall.yaml"]
 
-# The one image that the build trusts. A tag can be moved; who wants to know what
-# is built from names a digest, as `docker buildx imagetools inspect golang:1.26`
-# prints it: --build-arg GO_IMAGE=golang:1.26@sha256:…
-ARG GO_IMAGE=golang:1.26
+# The one image that the build trusts, by its digest: a tag can be moved. It is that of
+# the official image for all platforms, as docker-library/repo-info records it
+# (repos/golang/remote/1.26.8.md), and `docker buildx imagetools inspect` prints it.
+# Another one: --build-arg GO_IMAGE=golang:1.26.9@sha256:…
+ARG GO_IMAGE=golang:1.26.8@sha256:ec0383e177f24920f5498de7d96d1cd81ada095b430dda72f8b863b99a485ff6
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./

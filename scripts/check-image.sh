@@ -34,6 +34,15 @@ esac
 entrypoint=$(one ENTRYPOINT | tr -d '[]"')
 environment=$(one ENV)
 
+# The image that it is built in is named by a digest, so that nobody can move it, and has
+# the version of Go that go.mod asks for at least.
+image=$(sed -n 's/^ARG GO_IMAGE=//p' Dockerfile)
+printf '%s\n' "$image" | grep -Eq '^golang:[0-9.]+@sha256:[0-9a-f]{64}$' || die "GO_IMAGE is $image: want golang:VERSION@sha256:DIGEST"
+version=${image#golang:}
+version=${version%%@*}
+wanted=$(sed -n 's/^go //p' go.mod)
+[ "$(printf '%s\n' "$wanted" "$version" | sort -V | head -n 1)" = "$wanted" ] || die "GO_IMAGE has Go $version, go.mod wants $wanted"
+
 # Every package of the sidecar is in the build context.
 for package in $(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' ./cmd/sidecall | sed "s#^$(go list -m)/##"); do
 	grep -q "^!${package%%/*}\(/\|\$\)" .dockerignore || die ".dockerignore keeps package $package out of the image's build"
