@@ -41,6 +41,12 @@ func picture(order string) backend.Reply {
 	return backend.Reply{Text: []byte("a picture"), Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: pixels(order)}}}
 }
 
+// patient makes a route wait for longer than a machine stands still: 40 pictures
+// of 2.9 MB are seconds of work for one that is busy.
+func patient(r *catalog.Route) {
+	r.Tool.Policy.AttemptTimeout, r.Tool.Policy.Deadline = time.Minute, 2*time.Minute
+}
+
 // turn is a batch of calls of one tool, each with an order of its own.
 func turn(n int, toolName string) *sidecallv1.ExecuteToolsRequest {
 	batch := &sidecallv1.ExecuteToolsRequest{}
@@ -92,7 +98,7 @@ func TestResultsThatDoNotFitBesideEachOther(t *testing.T) {
 	for _, n := range []int{2, 40} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b := gives(picture)
-			s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, b))
+			s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, b, patient))
 			withReadOutput(t, s, s.Generation.Snapshot().Routes(catalog.Profile{Tools: []string{"*"}})...)
 			first := send(t, s, turn(n, "draw"))
 			carried := 0

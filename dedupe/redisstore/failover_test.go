@@ -137,7 +137,8 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 func TestReshardingUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redisserver.StartCluster(t, 3, 3)
-	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: 10 * time.Second, WaitTimeout: 10 * time.Second}
+	// A machine that stands still for longer than a timeout is no redirection.
+	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: time.Minute, WaitTimeout: time.Minute}
 	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
 	verdict := under(t, options, func(traffic *rivals.Traffic) {
 		slot := cluster.Slot(recordKey("sidecall:", one))

@@ -37,7 +37,7 @@ func until(t *testing.T, what string, condition func() bool) {
 func under(t *testing.T, options Options, fault func(*rivals.Traffic)) rivals.Verdict {
 	t.Helper()
 	stores := []dedupe.Store{open(t, options), open(t, options)}
-	traffic := rivals.Load{Stores: stores, Workers: 8, Patience: 2 * time.Minute}.Start()
+	traffic := rivals.Load{Stores: stores, Workers: 8, Patience: 2 * time.Minute, OneTry: max(options.Timeout, 5*time.Second)}.Start()
 	enough := func(when string) {
 		if !traffic.AwaitSettled(200) {
 			t.Errorf("%s the fault no calls are settled", when)

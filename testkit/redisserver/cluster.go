@@ -13,9 +13,14 @@ import (
 // slots is the number of hash slots of every Cluster.
 const slots = 16384
 
-// meetAgain is how long the nodes of a Cluster have to answer each other before
-// they are told once more to meet.
-const meetAgain = 3 * time.Second
+const (
+	// meetAgain is how long the nodes of a Cluster have to answer each other before
+	// they are told once more to meet.
+	meetAgain = 3 * time.Second
+	// failoverAgain is how long a replica has to take over before it is told so
+	// once more: a node gives up after five seconds, and says so to nobody.
+	failoverAgain = 6 * time.Second
+)
 
 // Cluster is a Redis Cluster.
 type Cluster struct {
@@ -41,6 +46,9 @@ func StartClusterOf(tb testing.TB, masters, replicas int, options Options) *Clus
 	c := &Cluster{tb: tb, Nodes: make([]*Server, masters+replicas), ids: map[*Server]string{}}
 	options.Args = append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", millis(neverMissed), "--cluster-allow-replica-migration", "no",
+		// A replica takes over however long ago it heard of its master: on a machine
+		// that stood still meanwhile it would give up for good.
+		"--cluster-replica-validity-factor", "0",
 	}, options.Args...)
 	if options.TLS {
 		options.Args = append(options.Args, "--tls-cluster", "yes")
@@ -170,8 +178,17 @@ func (c *Cluster) Masters() []*Server {
 // and waits until it has.
 func (c *Cluster) Failover(replica *Server) {
 	c.tb.Helper()
-	replica.Do("cluster", "failover")
-	replica.AwaitInfo("role", "master")
+	var asked time.Time
+	waitFor(c.tb, "the role of "+replica.Addr+" to be master", func() bool {
+		if replica.Info("role") == "master" {
+			return true
+		}
+		if time.Since(asked) > failoverAgain {
+			_, _ = replica.Try("cluster", "failover") // refused while its master seems to be down
+			asked = time.Now()
+		}
+		return false
+	})
 	c.AwaitOK()
 }
 

@@ -225,7 +225,7 @@ func (s *Server) Try(args ...any) (any, error) {
 	client := redis.NewClient(&redis.Options{
 		Addr: s.Addr, Password: s.options.Password, TLSConfig: s.TLSConfig(),
 		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, Protocol: 2,
-		PoolSize: 1, DialTimeout: 5 * time.Second, ReadTimeout: patience, ContextTimeoutEnabled: true,
+		PoolSize: 1, DialTimeout: patience, ReadTimeout: patience, ContextTimeoutEnabled: true,
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -4,6 +4,7 @@
 package rivals
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -22,7 +23,7 @@ const (
 	wanted = 2
 	// keptComplaints bounds the violations that are kept as sentences.
 	keptComplaints = 20
-	// oneTry bounds one request to a store.
+	// oneTry bounds one request to a store where nothing else is set.
 	oneTry = 5 * time.Second
 	// betweenTries is the pause of a caller before it asks again.
 	betweenTries = 20 * time.Millisecond
@@ -40,6 +41,9 @@ type Load struct {
 	// Patience is how long a caller goes on asking. Not to be answered then is a
 	// violation: in the end everything succeeds.
 	Patience time.Duration
+	// OneTry bounds one request to a store. Default: 5 s. Who counts Repeats sets
+	// more than a machine may stand still.
+	OneTry time.Duration
 	// Name keeps the calls of several loads apart.
 	Name string
 }
@@ -74,6 +78,7 @@ type Traffic struct {
 
 // Start begins the load. Stop ends it.
 func (l Load) Start() *Traffic {
+	l.OneTry = cmp.Or(l.OneTry, oneTry)
 	t := &Traffic{load: l, stop: make(chan struct{})}
 	for range l.Workers {
 		t.workers.Go(t.work)
@@ -209,7 +214,7 @@ func (t *Traffic) replay(id int64, when string) {
 // insist sends a request until it is answered, or the patience is at its end.
 func (t *Traffic) insist(request func(context.Context) error) (err error) {
 	for deadline := time.Now().Add(t.load.Patience); time.Now().Before(deadline); time.Sleep(betweenTries) {
-		ctx, cancel := context.WithTimeout(context.Background(), oneTry)
+		ctx, cancel := context.WithTimeout(context.Background(), t.load.OneTry)
 		err = request(ctx)
 		cancel()
 		if err == nil {
