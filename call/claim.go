@@ -56,6 +56,9 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		}
 		res := c.sayWhenToAsk(c.answer(admission), tooEarly)
 		e.stainAgain(c)
+		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
+			return e.orderedAgain(ctx, c, res)
+		}
 		return res
 	}
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/guard"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
@@ -109,6 +111,36 @@ func (c *call) effectUnknown(admission dedupe.Admission) *response {
 		res.Recovery.AllowedAlternatives = []string{verify}
 	}
 	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, res)
+}
+
+// orderedAgain takes down a call that is refused because another one has had its effect,
+// or may have had it: who orders a payment again and again, each time under a new id, goes
+// round in circles like any other. That costs the second of the two round trips that a
+// call may have. The refusal stands, whether or not anybody could be told.
+func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *response) *response {
+	if c.loop.guard != nil {
+		entry := c.failure(refused, guard.Failed)
+		entry.Outcome = guard.Failure(tool.Error{Code: tool.Code(refused.GetError().GetCode())}, nil)
+		c.enter(entry)
+	}
+	if c.past.how != nil {
+		c.past.written = c.snapshot.Advice.Advisor.Foresee(c.mishap(refused))
+		c.leaveBehind(c.past.written)
+	}
+	if len(c.book.appends) == 0 {
+		return refused
+	}
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{
+		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
+	}, func() bool { return false })
+	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
+		c.cause = err
+		return refused
+	}
+	c.purse.learn(known.Tally)
+	c.book.read = known.Logs
+	e.advise(c, refused)
+	return c.turnedAway(refused)
 }
 
 // effectInProgress answers a call whose effect another one is having.

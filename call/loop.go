@@ -226,7 +226,7 @@ func (c *call) looping(instead *response) *response {
 	}
 	res := c.result().Refused(explain.Loop(c.loop.finding, wait), wait)
 	if instead != nil { // what is wrong with it remains worth knowing
-		res.Violations = instead.GetViolations()
+		res.Violations, res.Earlier = instead.GetViolations(), instead.GetEarlier()
 		res.Recovery.AllowedAlternatives = instead.GetRecovery().GetAllowedAlternatives()
 		res.Recovery.SuggestedToolName = instead.GetRecovery().GetSuggestedToolName()
 		res.Recovery.SuggestedArgumentsJson = instead.GetRecovery().GetSuggestedArgumentsJson()

@@ -101,6 +101,52 @@ func TestARunawayLoopIsStopped(t *testing.T) {
 	wantLoop(t, "the refused id again", again, sidecallv1.LoopLevel_LOOP_LEVEL_REFUSE, "same_call", again.GetLoop().GetCount())
 }
 
+// The same payment under ever new ids is not made, and does not go on for ever: it is told
+// what was done, nudged, refused, and stopped.
+func TestAPaymentOrderedAgainAndAgainIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first backend.Reply
+		fails *tool.Failure
+		code  tool.Code
+	}{
+		"done":    {first: backend.Reply{Text: []byte("paid")}, code: tool.CodeDuplicateEffect},
+		"unknown": {fails: &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}, code: tool.CodeOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { return c.first, c.fails }}
+			s := watched(t, b, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
+			s.Call(nth(0, "refund", aPayment))
+			levels := []sidecallv1.LoopLevel{0, 0, 0, 1, 2, 3, 3, 4, 4}
+			if c.fails != nil { // the first is answered as the others are
+				levels = levels[1:]
+			}
+			for n := 1; n < len(levels); n++ {
+				res := s.Call(nth(n, "refund", aPayment))
+				if levels[n] < sidecallv1.LoopLevel_LOOP_LEVEL_REFUSE && calltest.Code(res) != c.code {
+					t.Errorf("call %d: %v, want %s", n, res, c.code)
+				}
+				if res.GetLoop().GetLevel() != levels[n] || res.GetStop() != (levels[n] == sidecallv1.LoopLevel_LOOP_LEVEL_STOP) {
+					t.Errorf("call %d: the guard finds %v, want %v", n, res.GetLoop(), levels[n])
+				}
+				if res.GetEarlier().GetToolUseId() != nth(0, "refund", "").GetToolUseId() {
+					t.Errorf("call %d: the earlier one is %v", n, res.GetEarlier())
+				}
+				if told := res.GetRecovery().GetContext(); calltest.Code(res) == c.code && (n > 1 || c.fails != nil) != strings.Contains(told, "Earlier attempts") {
+					t.Errorf("call %d is told %q", n, told)
+				}
+				if used := res.GetBudget().GetToolCallsUsed(); used != 1 {
+					t.Errorf("call %d: %d calls are charged", n, used)
+				}
+			}
+			if n := b.Calls.Load(); n != 1 {
+				t.Errorf("the backend was asked %d times", n)
+			}
+		})
+	}
+}
+
 // A profile that is gone refuses every call: whoever goes on all the same is watched as
 // one who names no profile, and stopped.
 func TestALoopInAProfileThatIsGoneIsStopped(t *testing.T) {
