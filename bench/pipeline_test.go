@@ -19,6 +19,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/failures"
+	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -41,9 +42,14 @@ const inputSchema = `{"type":"object","properties":{"order_id":{"type":"string",
 "note":{"type":"string","maxLength":200},"tags":{"type":"array","items":{"type":"string","enum":["fragile","gift","express"]},"maxItems":5}},
 "required":["order_id","cents"],"additionalProperties":false}`
 
-// newExecutor is the pipeline; told says that failed calls are told what was tried
-// before, for which each call asks for two logs.
-func newExecutor(b *testing.B, told bool) *call.Executor {
+// options are what of the loop around the call is on.
+type options struct {
+	counted bool // the budget of a prompt
+	watched bool // the loop guard
+	told    bool // failed calls are told what was tried before, for which each asks for two logs
+}
+
+func newExecutor(b *testing.B, on options) *call.Executor {
 	b.Helper()
 	observed, err := telemetry.Start(b.Context(), "bench", slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
 	if err != nil {
@@ -57,11 +63,20 @@ func newExecutor(b *testing.B, told bool) *call.Executor {
 	if err != nil {
 		b.Fatal(err)
 	}
+	profile := catalog.Profile{Name: "all", Tools: []string{"*"}}
+	if on.counted {
+		profile.MaxCalls = 1 << 30
+	}
+	if on.watched {
+		if profile.Guard, err = guard.New(guard.Thresholds{}); err != nil {
+			b.Fatal(err)
+		}
+	}
 	generation := catalog.NewGeneration(
-		catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{"all": {Name: "all", Tools: []string{"*"}}}},
+		catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{"all": profile}},
 		catalog.Limits{KeepOutputBytes: 10 << 20, OutputTTL: time.Hour, BatchParallel: 16})
 	var recovery *catalog.Recovery
-	if told {
+	if on.told {
 		advisor, err := failures.New(failures.Options{})
 		if err != nil {
 			b.Fatal(err)
@@ -100,23 +115,32 @@ func newExecutor(b *testing.B, told bool) *call.Executor {
 	})
 }
 
+// callsOfPrompt is how many calls each prompt makes.
+const callsOfPrompt = 25
+
 // BenchmarkPipeline is everything a call costs but the network and the store:
-// validation, claim, guards, interpretation, shaping, record, log line, metrics.
-func BenchmarkPipeline(b *testing.B) { pipeline(b, false) }
+// validation, claim, guards, interpretation, shaping, record, log line, metrics; with
+// none of the loop around it, with each part of that, and with all.
+func BenchmarkPipeline(b *testing.B) {
+	for name, on := range map[string]options{
+		"alone": {}, "counted": {counted: true}, "watched": {watched: true}, "told": {told: true}, "all": {true, true, true},
+	} {
+		b.Run(name, func(b *testing.B) { pipeline(b, on) })
+	}
+}
 
-// BenchmarkPipelineTold is the same where failed calls are told what was tried before.
-func BenchmarkPipelineTold(b *testing.B) { pipeline(b, true) }
-
-func pipeline(b *testing.B, told bool) {
-	e := newExecutor(b, told)
+func pipeline(b *testing.B, on options) {
+	e := newExecutor(b, on)
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			i := n.Add(1)
+			id := strconv.FormatInt(i, 10)
 			res := e.Execute(context.Background(), call.NewRequest("", &sidecallv1.ExecuteToolRequest{
-				ToolUseId: "toolu_" + strconv.FormatInt(i, 10), ToolName: "refund", ConversationId: "c", TurnId: "t",
-				ArgumentsJson: `{"order_id":"A-1","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
+				ToolUseId: "toolu_" + id, ToolName: "refund", TurnId: "t",
+				ConversationId: "c" + strconv.FormatInt(i%1000, 10), PromptId: "p" + strconv.FormatInt(i/1000/callsOfPrompt, 10),
+				ArgumentsJson: `{"order_id":"A-` + id + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
 			}))
 			if res.GetIsError() {
 				b.Error(res.GetContent())

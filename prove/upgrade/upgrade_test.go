@@ -102,7 +102,14 @@ type load struct {
 	sidecars []*harness.Sidecar
 
 	next, calls, refused, violations atomic.Int64
+	// inVain is how often a copy was refused since the last call ended.
+	inVain atomic.Int64
 }
+
+// allRefused is how often copies are refused in a row when all of those under way are
+// of records that only the version reads of which no sidecar is left: each a hundred
+// times.
+const allRefused = 100 * workers * copies
 
 func (l *load) violate(format string, args ...any) {
 	l.Helper()
@@ -129,10 +136,14 @@ func (l *load) start() (stop func()) {
 	return func() { close(quit); all.Wait() }
 }
 
-// await waits for a number of calls that have their results.
+// await waits for a number of calls that have their results. When none can have one
+// before the next sidecar is replaced, that is what is waited for.
 func (l *load) await(calls int64) {
 	l.Helper()
-	harness.WaitFor(l, "calls to end", func() bool { return l.calls.Load() >= calls || l.Failed() })
+	l.inVain.Store(0)
+	harness.WaitFor(l, "calls to end", func() bool {
+		return l.calls.Load() >= calls || l.inVain.Load() >= allRefused || l.Failed()
+	})
 }
 
 // one sends one id, several times at once, and compares the results.
@@ -158,6 +169,7 @@ func (l *load) one(id string) {
 		l.violate("%s: %d of its copies are said to have run", id, fresh)
 	}
 	l.calls.Add(1)
+	l.inVain.Store(0)
 }
 
 // result sends an id until it has a result: what does not say more than that
@@ -178,6 +190,7 @@ func (l *load) result(id string) *sidecallv1.ExecuteToolResponse {
 			last = err
 		case code == "STORE_UNAVAILABLE":
 			l.refused.Add(1)
+			l.inVain.Add(1)
 			last = res
 		case code == "IN_PROGRESS":
 			last = res
