@@ -30,11 +30,15 @@ func (g *Guard) Thresholds() Thresholds {
 // Before judges a call that is about to be made: Pass, or Refuse and beyond. The log
 // is that of its prompt without the call itself.
 func (g *Guard) Before(log Log, c Call) Verdict {
-	if g == nil || len(log.entries) == 0 {
+	if g == nil || g.quiet(log, &c) {
 		return Verdict{}
 	}
+	return g.before(log.entries(), c)
+}
+
+func (g *Guard) before(entries []Entry, c Call) Verdict {
 	c.Tool = cutName(c.Tool)
-	p := past{entries: sincePause(log.entries, c.Start), call: &c}
+	p := past{entries: sincePause(entries, c.Start), call: &c}
 	v := graver(g.sameCall(&p), g.cycle(&p))
 	v = graver(v, g.sameError(&p))
 	v = graver(v, g.sameResult(&p))
@@ -47,11 +51,15 @@ func (g *Guard) Before(log Log, c Call) Verdict {
 // After judges a call that has been made: Pass or Nudge. The log is the one that
 // Before was shown, the entry what is appended to it.
 func (g *Guard) After(log Log, e Entry) Verdict {
-	if g == nil || e.Kind == Refused {
+	if g == nil || e.Kind == Refused || g.quietAfter(log, &e) {
 		return Verdict{}
 	}
+	return g.after(log.entries(), e)
+}
+
+func (g *Guard) after(entries []Entry, e Entry) Verdict {
 	e.Tool = cutName(e.Tool)
-	v := g.ended(log.entries, &e)
+	v := g.ended(entries, &e)
 	v.Level = min(v.Level, Nudge)
 	v.Refusals = 0
 	return v
@@ -62,11 +70,15 @@ func (g *Guard) After(log Log, e Entry) Verdict {
 // every level is possible; from Refuse on the answer is LOOP_DETECTED instead of the
 // error that it would be.
 func (g *Guard) TurnedAway(log Log) Verdict {
-	last := len(log.entries) - 1
-	if g == nil || last < 0 || log.entries[last].Kind == Refused {
+	if g == nil {
 		return Verdict{}
 	}
-	return g.ended(log.entries[:last], &log.entries[last])
+	entries := log.entries()
+	last := len(entries) - 1
+	if last < 0 || entries[last].Kind == Refused {
+		return Verdict{}
+	}
+	return g.ended(entries[:last], &entries[last])
 }
 
 // ended judges a call whose outcome is known by the entries before it.

@@ -1,0 +1,116 @@
+package guard
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Log is the log of a prompt. It is read when there is a reason to.
+type Log struct {
+	raw [][]byte // the oldest first
+}
+
+// Read takes the entries of a log, the oldest first, and keeps them. What cannot be
+// read is left out.
+func Read(raw [][]byte) Log { return Log{raw} }
+
+// entries reads the log, in two allocations.
+func (l Log) entries() []Entry {
+	if len(l.raw) == 0 {
+		return nil
+	}
+	entries := make([]Entry, len(l.raw))
+	var size int
+	for _, b := range l.raw {
+		size += max(0, len(b)-fixedBytes)
+	}
+	var names strings.Builder // never grows again, so what is cut from it stays
+	names.Grow(size)
+	n := 0
+	for _, b := range l.raw {
+		e := &entries[n]
+		name, err := e.decode(b)
+		if err != nil {
+			*e = Entry{}
+			continue
+		}
+		from := names.Len()
+		names.Write(name)
+		e.Tool = names.String()[from:]
+		n++
+	}
+	return entries[:n]
+}
+
+// Refused reports that a call was refused when it was sent last.
+func (l Log) Refused(id Hash) bool {
+	entries := l.entries()
+	for i := len(entries) - 1; i >= 0; i-- {
+		if e := &entries[i]; e.ID == id {
+			return e.Kind == Refused
+		}
+	}
+	return false
+}
+
+// Len is the number of entries that can be read.
+func (l Log) Len() int { return len(l.entries()) }
+
+// Skipped is the number of those that cannot.
+func (l Log) Skipped() int { return len(l.raw) - l.Len() }
+
+// quiet reports that no rule can have anything to say of a call before it is made,
+// from a glance at the log: everything in it went well, nothing is the same call, and a
+// tool that only reads has not said anything twice. That is how nearly every log is, and
+// to read it would cost more than the rules do.
+func (g *Guard) quiet(l Log, c *Call) bool {
+	limit := g.limits.SameResult.Refuse
+	reads := c.Effect == tool.ReadOnly && !c.Polling && limit > 0 && len(l.raw)+1 >= limit
+	for i, b := range l.raw {
+		if len(b) < fixedBytes {
+			continue // which nobody can read
+		}
+		if !harmless(b, c) || reads && (limit <= 2 || heard(l.raw[:i], outcomeIn(b))) { // the first may say anything
+			return false
+		}
+	}
+	return true
+}
+
+// quietAfter is quiet for a call that has been made.
+func (g *Guard) quietAfter(l Log, e *Entry) bool {
+	if e.Kind != OK {
+		return false
+	}
+	reads := e.Effect == tool.ReadOnly && !e.Polling
+	for _, b := range l.raw {
+		if len(b) < fixedBytes {
+			continue
+		}
+		if !harmless(b, &e.Call) || reads && outcomeIn(b) == e.Outcome {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless: an entry went well, and is of another call.
+func harmless(b []byte, c *Call) bool {
+	words := b[6:fixedBytes]
+	same, id := Hash(binary.BigEndian.Uint64(words)), Hash(binary.BigEndian.Uint64(words[8:]))
+	return Kind(b[1]) == OK && (same != c.Same || same == 0) && (id != c.ID || id == 0)
+}
+
+func outcomeIn(b []byte) Hash { return Hash(binary.BigEndian.Uint64(b[6+3*8:])) }
+
+// heard reports that an outcome stands in one of the entries.
+func heard(raw [][]byte, outcome Hash) bool {
+	for _, b := range raw {
+		if len(b) >= fixedBytes && outcomeIn(b) == outcome {
+			return true
+		}
+	}
+	return false
+}
