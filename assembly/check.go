@@ -42,7 +42,7 @@ func Check(ctx context.Context, cfg *config.Config, known config.Problems, optio
 	if err := g.retire(ending); err != nil && options.Discover { // else nothing has begun that could fail to end
 		found.add(config.RuleDiscovery, "a backend did not end: "+err.Error())
 	}
-	all := slices.Concat(known, found.found, file, cfg.NotEnforced(), found.warnings)
+	all := slices.Concat(known, found.found, file, found.warnings)
 	config.SortProblems(all)
 	return all
 }

@@ -160,8 +160,7 @@ func TestEveryRule(t *testing.T) {
 			{`backends: {m: {mcp: {command: [ls]}}}`, "1:15: backends.m"},
 			{`backends: {m: {mcp: {command: [ls]}, effects: {a: read_only}}, n: {mcp: {command: [ls], trust_annotations: true}}}`, ""},
 		},
-		config.RuleNotEnforced: {}, // this version acts on every key
-		config.RuleExposed:     {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
+		config.RuleExposed: {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
 		// TestWhatDiscoveryFinds has these.
 		config.RuleEffect: {}, config.RuleDiscovery: {}, config.RuleUnmatched: {},
 	}

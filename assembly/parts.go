@@ -59,13 +59,10 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	return errors.Join(observeBreakers(p.generation, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
 }
 
-// warn says at start what may be a mistake, and what is read but does nothing.
+// warn says at start what may be a mistake.
 func (p *parts) warn() {
 	p.warnOf(p.config.Warnings())
 	p.warnOf(exposed(p.config))
-	for _, problem := range p.config.NotEnforced() {
-		p.telemetry.Logger.Warn("config", "not_enforced", problem.Error())
-	}
 }
 
 // warnOf logs findings, at most MaxProblems of them: sidecall check lists all.

@@ -137,7 +137,11 @@ defaults: {recovery: {rules: [{suggest: ["Call {search}."]}]}}
 `)
 	found := &problems{config: cfg}
 	g := draw(cfg, surroundings{logger: slog.New(slog.NewTextHandler(log, nil))}, found)
-	t.Cleanup(func() { _ = g.close(context.Background()) })
+	t.Cleanup(func() {
+		if err := g.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	g.discovery.complete = func() {}
 	g.discovery.expect(g.hosts)
 	cfg.Release() // as after a start

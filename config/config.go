@@ -29,7 +29,6 @@
 //	format   a named rule of the strings in it (formats)
 //	keys     a named rule of the keys of a map
 //	items    the least number of items of a list
-//	later    the key is read but not enforced yet (NotEnforced)
 package config
 
 import (
@@ -61,9 +60,8 @@ type Config struct {
 	Profiles       Profiles           `yaml:"profiles" doc:"Sets of tools and limits that a request can name. Where none is declared these are interactive, research and code, built in, with every tool; else those declared, and default_profile. Declaring a built-in one changes only the keys written." keys:"name"`
 	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none, where the listener has no profiles of its own." default:"interactive" format:"name"`
 
-	warnings    Problems
-	notEnforced Problems
-	source      *source
+	warnings Problems
+	source   *source
 }
 
 // Identity says which ids a call must have.
@@ -118,10 +116,6 @@ func (c *Config) WarningsAmong(tools []string) []Problem {
 	c.check(found, append([]string{}, tools...))
 	return append(found.problems(), found.warned()...)
 }
-
-// NotEnforced lists the keys of the file that are read and checked but that
-// this version does not act on yet, by position. Start-up says so.
-func (c *Config) NotEnforced() []Problem { return c.notEnforced }
 
 // String summarizes the config in one line.
 func (c *Config) String() string {

@@ -16,11 +16,6 @@ func (d *decoder) document(root *yaml.Node, c *Config) {
 	d.value(v, &field{}, spot{node: root})
 }
 
-// notEnforced is the keys seen with a later tag, by position.
-func (d *decoder) notEnforced() Problems {
-	return (&collector{file: d.found.file, most: d.found.most}).sorted(d.later)
-}
-
 // value decodes one value. f holds the rules of the field it is in, or below.
 func (d *decoder) value(v reflect.Value, f *field, s spot) {
 	if sc := scalars[v.Type()]; sc != nil {
@@ -84,11 +79,6 @@ func (d *decoder) structure(v reflect.Value, s spot) {
 			return
 		}
 		seen[key] = true
-		if f.later {
-			later := at.atKey().problem(d.found.file, "read and checked, but not enforced by this version")
-			later.Rule = RuleNotEnforced
-			d.later = note(d.later, later)
-		}
 		d.value(v.FieldByIndex(f.index), f, at)
 	})
 	for _, f := range shape.fields {

@@ -12,7 +12,6 @@ import (
 type decoder struct {
 	env   Environment
 	found *collector
-	later []Problem // keys that are read but not enforced
 }
 
 // isMapping reports whether the value is a mapping; nothing counts as an empty

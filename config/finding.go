@@ -51,7 +51,6 @@ const (
 	RuleUnknownName        Rule = "unknown-name"
 	RuleUnused             Rule = "unused"
 	RuleDoubtful           Rule = "doubtful"
-	RuleNotEnforced        Rule = "not-enforced"
 	RuleDescription        Rule = "description"
 	RuleStrictMode         Rule = "strict-mode"
 	RuleEffect             Rule = "effect"
@@ -101,7 +100,6 @@ var rules = []RuleInfo{
 	{RuleUnknownName, Doubtful, "A name or glob that no tool has."},
 	{RuleUnused, Doubtful, "A backend without tools, or a key that changes nothing."},
 	{RuleDoubtful, Doubtful, "Something else that is allowed and rarely meant."},
-	{RuleNotEnforced, Doubtful, "A key that this version reads and does not act on."},
 	{RuleEffect, Doubtful, "With `--discover`: tools that count as `non_idempotent` because neither the file nor, where trusted, the server says otherwise."},
 	{RuleDiscovery, Doubtful, "With `--discover`: a backend that cannot be asked for its tools, or has some that cannot be used."},
 	{RuleUnmatched, Doubtful, "With `--discover`: an entry of `include`, `exclude`, `effects` or `tools` that no tool of the backend has."},

@@ -94,15 +94,14 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestGoodFiles keeps what each file comes to, its warnings and the keys in it
-// that are not enforced yet: testdata/good/x.yaml is answered by x.txt.
+// TestGoodFiles keeps what each file comes to, and its warnings: testdata/good/x.yaml
+// is answered by x.txt.
 func TestGoodFiles(t *testing.T) {
 	for _, file := range testFiles(t, "testdata/good/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			c := mustParse(t, filepath.Base(file), read(t, file))
 			got := c.String() + "\n" + indentJSON(t, c) +
-				"\nwarnings:\n" + Problems(c.Warnings()).Error() +
-				"\nnot enforced:\n" + Problems(c.NotEnforced()).Error() + "\n"
+				"\nwarnings:\n" + Problems(c.Warnings()).Error() + "\n"
 			for _, secret := range secrets {
 				if strings.Contains(got, secret) {
 					t.Errorf("a secret shows in: %s", got)

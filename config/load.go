@@ -56,6 +56,5 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	d.document(tree, c)
 	c.check(found, nil)
 	c.warnings = found.warned()
-	c.notEnforced = d.notEnforced()
 	return c, found.problems()
 }

@@ -117,11 +117,7 @@ func (r *page) fieldsOf(t reflect.Type) (own []*field, shared []reflect.Type) {
 }
 
 func (r *page) row(f *field, place string) {
-	doc := cell(f.doc)
-	if f.later {
-		doc = "*reserved* " + doc
-	}
-	fmt.Fprintf(&r.out, "| `%s` | %s | %s | %s |\n", f.key, r.value(f, place), f.defaultWords(), doc)
+	fmt.Fprintf(&r.out, "| `%s` | %s | %s | %s |\n", f.key, r.value(f, place), f.defaultWords(), cell(f.doc))
 }
 
 // defaultWords say what holds without the key. Where that depends on others the

@@ -26,7 +26,6 @@ type field struct {
 	key, doc string
 	def      string
 	required bool
-	later    bool
 	items    int
 	enum     []string
 	min, max string
@@ -76,8 +75,8 @@ func newField(sf reflect.StructField, key string) *field {
 	get := func(name string) string { return sf.Tag.Get(name) }
 	f := &field{
 		index: sf.Index, typ: sf.Type, key: key, doc: get("doc"), def: get("default"),
-		required: get("required") == "true", later: get("later") == "true",
-		min: get("min"), max: get("max"),
+		required: get("required") == "true",
+		min:      get("min"), max: get("max"),
 		format: mustFormat(get("format")), keys: mustFormat(get("keys")),
 	}
 	if s := get("enum"); s != "" {

@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -60,6 +64,25 @@ func TestACallMakesUpItsConversation(t *testing.T) {
 	if len(sent) != 3 || sent[0].GetConversationId() == "" || sent[0].GetConversationId() != sent[1].GetConversationId() ||
 		sent[0].GetToolUseId() != sent[1].GetToolUseId() || sent[1].GetTurnId() != "t1" || sent[2].GetConversationId() == sent[0].GetConversationId() {
 		t.Errorf("sent %v", sent)
+	}
+}
+
+// Each flag is the field that it is called by.
+func TestFlagsOfACall(t *testing.T) {
+	var sent *sidecallv1.ExecuteToolRequest
+	fake := &fakeSidecar{execute: func(context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{Content: "fine", Recorded: true}, nil
+	}}
+	fake.asked = func(req *sidecallv1.ExecuteToolRequest) { sent = req }
+	addr, _ := fake.serve(t)
+	got := command(t, "call", "pay", `{"cents":1}`, "--addr", addr, "--id", "i", "--conversation", "c", "--turn", "t", "--prompt", "p", "--profile", "code",
+		"--allow-duplicate-effect", "--validate-only", "--max-output-chars", "7", "--timeout", "2s")
+	want := &sidecallv1.ExecuteToolRequest{
+		ToolUseId: "i", ToolName: "pay", ArgumentsJson: `{"cents":1}`, ConversationId: "c", TurnId: "t", PromptId: "p", Profile: "code",
+		AllowDuplicateEffect: true, ValidateOnly: true, MaxOutputChars: 7, Timeout: durationpb.New(2 * time.Second),
+	}
+	if got.code != 0 || !proto.Equal(sent, want) {
+		t.Errorf("%+v: sent %v, want %v", got, sent, want)
 	}
 }
 

@@ -162,7 +162,12 @@ func tellMissing(errOut io.Writer, backends []*sidecallv1.UnavailableBackend) {
 // listAll reads all pages of the list.
 func listAll(ctx context.Context, of answering, profile string) (*sidecallv1.ListToolsResponse, error) {
 	all := &sidecallv1.ListToolsResponse{}
+	asked := map[string]bool{}
 	for token := ""; ; {
+		if asked[token] {
+			return nil, fail(exitUnavailable, errors.New("the pages of the list go round in circles: what answers is no sidecar"))
+		}
+		asked[token] = true
 		page, err := of.list(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/assembly"
 	"github.com/sidecall/sidecall/config"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // aShop is a config whose sidecar listens on a socket of a directory.
@@ -90,5 +92,15 @@ func TestToolsOfAFileThatADiscoveringBackendHas(t *testing.T) {
 			!strings.Contains(got.errOut, "backend m is not discovered yet, so its tools are missing here: it says itself which tools it has, and was not asked") {
 			t.Errorf("%s: %+v", flag, got)
 		}
+	}
+}
+
+// What answers with the same page for ever is no sidecar.
+func TestAListWithoutEnd(t *testing.T) {
+	_, err := listAll(t.Context(), answering{list: func(context.Context, *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		return &sidecallv1.ListToolsResponse{NextPageToken: "again"}, nil
+	}}, "")
+	if err == nil || !strings.Contains(err.Error(), "go round in circles") {
+		t.Error(err)
 	}
 }
