@@ -3,20 +3,17 @@
 package e2e
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/recorded"
 	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
@@ -83,50 +80,11 @@ func TestTaintIsSharedAndSurvivesARestart(t *testing.T) {
 	})
 }
 
-// recorded is a run of an agent, prompt by prompt; see guard/testdata/README.md.
-type recorded struct {
-	Task      int  `json:"task"`
-	Trial     int  `json:"trial"`
-	Succeeded bool `json:"succeeded"`
-	Prompts   [][]struct {
-		Tool      string `json:"tool"`
-		Arguments string `json:"arguments"`
-		Result    string `json:"result"`
-		IsError   bool   `json:"is_error"`
-	} `json:"prompts"`
-}
-
-func recordedRuns(t *testing.T) (all []recorded) {
-	t.Helper()
-	file, err := os.Open("../guard/testdata/airline-even.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var run recorded
-		if err := json.Unmarshal(lines.Bytes(), &run); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, run)
-	}
-	if err := lines.Err(); err != nil || len(all) != 100 {
-		t.Fatalf("%d recorded runs, want 100: %v", len(all), err)
-	}
-	return all
-}
-
 // The recorded runs, made again by a running sidecar whose tools answer as they did
 // then: no call of a run that succeeded is refused.
 func TestRecordedRunsThroughASidecar(t *testing.T) {
 	t.Parallel()
-	runs := recordedRuns(t)
+	runs := recorded.Airline(t)
 	reads := []string{"get_user_details", "get_reservation_details", "list_all_airports", "search_direct_flight", "search_onestop_flight", "calculate", "think"}
 	tools := map[string]bool{}
 	for _, run := range runs {

@@ -1,8 +1,6 @@
 package guard_test
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,49 +10,11 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/testkit/recorded"
 	"github.com/sidecall/sidecall/tool"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
-
-// trace is a recorded run of an agent, prompt by prompt; see testdata/README.md.
-type trace struct {
-	Task      int  `json:"task"`
-	Trial     int  `json:"trial"`
-	Succeeded bool `json:"succeeded"`
-	Prompts   [][]struct {
-		Tool      string `json:"tool"`
-		Arguments string `json:"arguments"`
-		Result    string `json:"result"`
-		IsError   bool   `json:"is_error"`
-	} `json:"prompts"`
-}
-
-func traces(t testing.TB) (all []trace) {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", "airline-even.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var tr trace
-		if err := json.Unmarshal(lines.Bytes(), &tr); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, tr)
-	}
-	if err := lines.Err(); err != nil || len(all) != 100 {
-		t.Fatalf("%d recorded runs, want 100: %v", len(all), err)
-	}
-	return all
-}
 
 // effects are what the tools of the recorded runs do; all others have an effect.
 var effects = map[string]tool.Effect{
@@ -68,7 +28,7 @@ type fired map[guard.Rule]*[2]int
 
 // replay makes the calls of a run. What is refused is left out; those after it come
 // as they were recorded.
-func (tr *trace) replay(l *loop, effect func(string) tool.Effect) fired {
+func replay(tr *recorded.Run, l *loop, effect func(string) tool.Effect) fired {
 	l.t.Helper()
 	counts := fired{}
 	for _, prompt := range tr.Prompts {
@@ -102,7 +62,7 @@ func (tr *trace) replay(l *loop, effect func(string) tool.Effect) fired {
 
 // No call of a run that succeeded is refused, whatever is declared of the tools.
 func TestRunsThatSucceededAreLeftAlone(t *testing.T) {
-	all := traces(t)
+	all := recorded.Airline(t)
 	for name, effect := range map[string]func(string) tool.Effect{
 		"as they are":    func(name string) tool.Effect { return effects[name] },
 		"nothing said":   func(string) tool.Effect { return tool.NonIdempotent },
@@ -114,7 +74,7 @@ func TestRunsThatSucceededAreLeftAlone(t *testing.T) {
 				continue
 			}
 			succeeded++
-			for rule, counts := range tr.replay(newLoop(t, guard.Thresholds{}), effect) {
+			for rule, counts := range replay(&tr, newLoop(t, guard.Thresholds{}), effect) {
 				if counts[1] > 0 {
 					t.Errorf("%s: task %d, trial %d: %d calls refused by %v", name, tr.Task, tr.Trial, counts[1], rule)
 				}
@@ -134,7 +94,7 @@ func TestTableOfRules(t *testing.T) {
 		rows[rule] = &row{}
 	}
 	calls, runs := 0, [2]int{}
-	for _, tr := range traces(t) {
+	for _, tr := range recorded.Airline(t) {
 		end := 0
 		if tr.Succeeded {
 			end = 1
@@ -143,7 +103,7 @@ func TestTableOfRules(t *testing.T) {
 		for _, prompt := range tr.Prompts {
 			calls += len(prompt)
 		}
-		for rule, counts := range tr.replay(newLoop(t, guard.Thresholds{}), func(name string) tool.Effect { return effects[name] }) {
+		for rule, counts := range replay(&tr, newLoop(t, guard.Thresholds{}), func(name string) tool.Effect { return effects[name] }) {
 			r := rows[rule]
 			r.runs[end]++
 			r.nudged[end] += counts[0]
@@ -170,7 +130,7 @@ func tighter(t *testing.T) string {
 	table.WriteString("Runs that one rule alone, refusing from another count on, would have refused a call: failed, succeeded\n\n")
 	table.WriteString("| rule | from the 2nd | from the 3rd | from the 4th | from the 5th |\n|---|---|---|---|---|\n")
 	off := guard.Limit{Nudge: -1, Refuse: -1}
-	all := traces(t)
+	all := recorded.Airline(t)
 	for _, of := range []struct {
 		rule  guard.Rule
 		limit func(*guard.Thresholds) *guard.Limit
@@ -186,7 +146,7 @@ func tighter(t *testing.T) string {
 			*of.limit(&alone) = guard.Limit{Nudge: -1, Refuse: refuse}
 			failed, succeeded := 0, 0
 			for _, tr := range all {
-				counts := tr.replay(newLoop(t, alone), func(name string) tool.Effect { return effects[name] })[of.rule]
+				counts := replay(&tr, newLoop(t, alone), func(name string) tool.Effect { return effects[name] })[of.rule]
 				switch {
 				case counts == nil || counts[1] == 0:
 				case tr.Succeeded:

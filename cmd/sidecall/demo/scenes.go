@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,6 +150,15 @@ func hugeOutput(ctx context.Context, s *stage) error {
 	return nil
 }
 
+// counted writes how often each code was answered, the most frequent first.
+func counted(codes map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(codes[b]-codes[a], strings.Compare(a, b)) })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", codes[name], name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func deadUpstream(ctx context.Context, s *stage) error {
 	var last *sidecallv1.ExecuteToolResponse
 	codes := map[string]int{}
@@ -168,7 +180,7 @@ func deadUpstream(ctx context.Context, s *stage) error {
 	}
 	s.show("toolu_dead_t", "get_stock", "", last)
 	s.promise(last.GetError().GetCode() == "CIRCUIT_OPEN" && attempts <= 6,
-		"20 agents made %d attempts at the dead upstream: %v", attempts, codes)
+		"20 agents made %d attempts at the dead upstream: %s", attempts, counted(codes))
 
 	listener, err := listen(s.dead)
 	if err != nil {
