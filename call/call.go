@@ -50,6 +50,7 @@ type call struct {
 
 	args      map[string]any   // from validate: checked, numbers as json.Number
 	canonical []byte           // from validate: args in canonical form (RFC 8785)
+	print     [32]byte         // from validate: the fingerprint of the tool with them
 	notes     []string         // from validate: what was changed in the arguments
 	effectKey dedupe.EffectKey // from validate: what it does, apart from its id
 

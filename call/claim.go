@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -22,7 +21,7 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
-		Fingerprint: schema.Fingerprint(c.route.Tool.Name, c.canonical),
+		Fingerprint: c.print,
 	}
 	req.EffectKey = c.effectKey
 	c.draw(&req)

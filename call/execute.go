@@ -149,7 +149,7 @@ func (c *call) validate(ctx context.Context) *response {
 	if err != nil {
 		return c.result().Invalid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
-	c.canonical = canonical
+	c.canonical, c.print = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
 	return c.identify()
 }
 

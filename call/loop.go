@@ -12,7 +12,6 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/guard"
-	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -27,6 +26,8 @@ type loop struct {
 	batch guard.Hash
 	// beside is what the calls of its batch say of it.
 	beside guard.Verdict
+	// seen is the call as the guard sees it; without an ID until somebody asks.
+	seen guard.Call
 	// past is the log without the call, from the claim.
 	past guard.Log
 	// noted: what came of the call is in the logbook.
@@ -53,15 +54,17 @@ func (c *call) watchStranger() {
 	}
 }
 
-// seen is the call as the guard sees it.
+// seen is the call as the guard sees it, once and for all.
 func (c *call) seen() guard.Call {
-	seen := c.unread()
-	if c.canonical != nil {
-		seen.Same = guard.Cut(schema.Fingerprint(c.route.Tool.Name, c.canonical))
-	} else {
-		seen.Same = guard.Sum([]byte(c.Tool + "\x00" + c.Arguments))
+	if c.loop.seen.ID == 0 {
+		c.loop.seen = c.unread()
+		if c.canonical != nil {
+			c.loop.seen.Same = guard.Cut(c.print)
+		} else {
+			c.loop.seen.Same = guard.Sum([]byte(c.Tool + "\x00" + c.Arguments))
+		}
 	}
-	return seen
+	return c.loop.seen
 }
 
 // unread is the call as the guard sees it, without its arguments.
