@@ -4,10 +4,13 @@ import "fmt"
 
 // Vitals are what a sidecar takes up at an instant.
 type Vitals struct {
-	// RSS, Heap and Stored are bytes. Heap is what the last collection found
-	// alive; Stored is the size of the store's file, or the memory of its server.
-	RSS, Heap, Stored int64
-	Goroutines, FDs   int
+	// RSS, Own, Heap and Stored are bytes. Own is RSS without the pages of files: the
+	// embedded store maps its own, which grows with each record until the first are
+	// forgotten, and the system takes its pages back when it needs them. Heap is what the
+	// last collection found alive; Stored is the size of the store's file, or the memory
+	// of its server.
+	RSS, Own, Heap, Stored int64
+	Goroutines, FDs        int
 }
 
 const mib = 1 << 20
@@ -61,7 +64,7 @@ func (s Trend) Grown() []string {
 		from, to, constant int64
 	}{
 		{"the heap", middle.Heap, last.Heap, flatHeap},
-		{"RSS", middle.RSS, last.RSS, flatRSS},
+		{"its own memory", middle.Own, last.Own, flatRSS},
 		{"the store", middle.Stored, last.Stored, flatStored},
 		{"goroutines", int64(middle.Goroutines), int64(last.Goroutines), flatGoroutines},
 		{"descriptors", int64(middle.FDs), int64(last.FDs), flatFDs},
@@ -77,7 +80,7 @@ func (s Trend) Grown() []string {
 func (s Trend) Most() Vitals {
 	var m Vitals
 	for _, v := range s {
-		m.RSS, m.Heap, m.Stored = max(m.RSS, v.RSS), max(m.Heap, v.Heap), max(m.Stored, v.Stored)
+		m.RSS, m.Own, m.Heap, m.Stored = max(m.RSS, v.RSS), max(m.Own, v.Own), max(m.Heap, v.Heap), max(m.Stored, v.Stored)
 		m.Goroutines, m.FDs = max(m.Goroutines, v.Goroutines), max(m.FDs, v.FDs)
 	}
 	return m
@@ -89,7 +92,8 @@ func (s Trend) String() string {
 		return "not measured"
 	}
 	start, mid, end := s[0], s[len(s)/2], s[len(s)-1]
-	text := fmt.Sprintf("RSS %d/%d/%d MiB, heap %.1f/%.1f/%.1f MiB", start.RSS/mib, mid.RSS/mib, end.RSS/mib,
+	text := fmt.Sprintf("RSS %d/%d/%d MiB (its own %d/%d/%d), heap %.1f/%.1f/%.1f MiB", start.RSS/mib, mid.RSS/mib, end.RSS/mib,
+		start.Own/mib, mid.Own/mib, end.Own/mib,
 		float64(start.Heap)/mib, float64(mid.Heap)/mib, float64(end.Heap)/mib)
 	if end.Stored > 0 {
 		text += fmt.Sprintf(", store %.1f/%.1f/%.1f MiB", float64(start.Stored)/mib, float64(mid.Stored)/mib, float64(end.Stored)/mib)

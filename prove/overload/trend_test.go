@@ -15,7 +15,7 @@ func over(n int, at func(i int) Vitals) Trend {
 }
 
 func TestALeakIsNotFlat(t *testing.T) {
-	still := Vitals{RSS: 80 * mib, Heap: 10 * mib, Stored: 5 * mib, Goroutines: 100, FDs: 60}
+	still := Vitals{RSS: 80 * mib, Own: 60 * mib, Heap: 10 * mib, Stored: 5 * mib, Goroutines: 100, FDs: 60}
 	for name, test := range map[string]struct {
 		trend Trend
 		grown string
@@ -28,7 +28,7 @@ func TestALeakIsNotFlat(t *testing.T) {
 		})},
 		"only the warm-up grows": {trend: over(12, func(i int) Vitals {
 			v := still
-			v.RSS += int64(min(i, 4)) * 100 * mib
+			v.Own += int64(min(i, 4)) * 100 * mib
 			return v
 		})},
 		"the heap leaks": {grown: "the heap", trend: over(12, func(i int) Vitals {
@@ -36,7 +36,13 @@ func TestALeakIsNotFlat(t *testing.T) {
 			v.Heap += int64(i) * 3 * mib
 			return v
 		})},
-		"RSS leaks": {grown: "RSS", trend: over(12, func(i int) Vitals {
+		"memory leaks": {grown: "its own memory", trend: over(12, func(i int) Vitals {
+			v := still
+			v.RSS += int64(i) * 20 * mib
+			v.Own += int64(i) * 20 * mib
+			return v
+		})},
+		"more of a file is mapped": {trend: over(12, func(i int) Vitals {
 			v := still
 			v.RSS += int64(i) * 20 * mib
 			return v
@@ -81,9 +87,9 @@ func TestBounds(t *testing.T) {
 
 func TestATrendTellsItsStartMiddleAndEnd(t *testing.T) {
 	s := over(3, func(i int) Vitals {
-		return Vitals{RSS: int64(i) * mib, Heap: int64(i) * mib / 2, Stored: int64(i) * mib}
+		return Vitals{RSS: int64(i) * mib, Own: int64(i) * mib / 2, Heap: int64(i) * mib / 2, Stored: int64(i) * mib}
 	})
-	if got, want := s.String(), "RSS 0/1/2 MiB, heap 0.0/0.5/1.0 MiB, store 0.0/1.0/2.0 MiB"; got != want {
+	if got, want := s.String(), "RSS 0/1/2 MiB (its own 0/0/1), heap 0.0/0.5/1.0 MiB, store 0.0/1.0/2.0 MiB"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := (Trend{}).String(); got != "not measured" {

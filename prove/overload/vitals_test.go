@@ -25,11 +25,11 @@ func (w *world) vitals() Vitals {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
-	if err != nil {
+	var size, resident, ofFiles int64 // in pages: proc(5), statm
+	if _, err := fmt.Sscan(string(statm), &size, &resident, &ofFiles); err != nil {
 		w.t.Fatal(err)
 	}
-	v.RSS = pages * int64(os.Getpagesize())
+	v.RSS, v.Own = resident*int64(os.Getpagesize()), (resident-ofFiles)*int64(os.Getpagesize())
 	fds, err := os.ReadDir(proc + "fd")
 	if err != nil {
 		w.t.Fatal(err)
