@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 )
@@ -37,6 +38,26 @@ func (l *Listener) decode(d *decoder, f *field, s spot) {
 
 func (*Listener) schema(f *field) map[string]any {
 	return map[string]any{"oneOf": []any{f.stringSchema(), structSchema(reflect.TypeFor[listenerKeys](), map[string]any{})}}
+}
+
+// ListeningAt is the config with other addresses to serve agents at. They offer the
+// profiles of the first address of the file.
+func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
+	other := *c
+	other.Listen = make([]Listener, 0, len(addresses))
+	for _, address := range addresses {
+		switch {
+		case slices.ContainsFunc(other.Listen, func(l Listener) bool { return l.Reveal() == address }):
+			return nil, fmt.Errorf("%s: it is named twice", address)
+		case address == c.Operator.Reveal():
+			return nil, fmt.Errorf("%s: this is the operator's address: an agent needs another", address)
+		}
+		if wrong := checkListen(address); wrong != "" {
+			return nil, fmt.Errorf("%s: %s", address, wrong)
+		}
+		other.Listen = append(other.Listen, Listener{Address: NewText(address), Profiles: c.Listen[0].Profiles})
+	}
+	return &other, nil
 }
 
 // listen looks at what the addresses have to do with each other, and with the

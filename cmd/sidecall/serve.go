@@ -26,8 +26,9 @@ const drainTimeout = 25 * time.Second
 const defaultConfig = "sidecall.yaml"
 
 func newServe() *cobra.Command {
-	var path string
-	var level string
+	var path, level string
+	var listen []string
+	var eof bool
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the sidecar",
@@ -38,9 +39,13 @@ most. Those that still run then are cut off, and the exit code is 1. A second SI
 or SIGTERM ends the process at once: what became of the calls in flight is then
 decided at the next start.
 
-The log goes to stderr. That nobody reads it ends no call: lines are lost then.`,
+The log goes to stderr. That nobody reads it ends no call: lines are lost then.
+
+A program that starts its own sidecar keeps a pipe open to its standard input and says
+--until-eof: then it ends with the program, however that ends.`,
 		Example: `  sidecall serve sidecall.yaml
-  sidecall serve --config sidecall.yaml`,
+  sidecall serve --config sidecall.yaml
+  sidecall serve sidecall.yaml --listen unix:///run/agent/sidecall.sock --until-eof`,
 		Args: between(0, 1, "", "a sidecar has one config file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -64,13 +69,37 @@ The log goes to stderr. That nobody reads it ends no call: lines are lost then.`
 			if err != nil {
 				return fail(exitUsage, err)
 			}
+			if len(listen) > 0 {
+				if cfg, err = cfg.ListeningAt(listen...); err != nil {
+					return fail(exitUsage, fmt.Errorf("--listen %w", err))
+				}
+			}
+			ctx := cmd.Context()
+			if eof {
+				var cancel context.CancelFunc
+				ctx, cancel = untilEOF(ctx, cmd.InOrStdin())
+				defer cancel()
+			}
 			tuneGC()
-			return serve(cmd.Context(), cfg, logger)
+			return serve(ctx, cfg, logger)
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error; info writes one line per call")
+	cmd.Flags().StringArrayVar(&listen, "listen", nil, "serve agents here instead of where the config says: unix:///path or tcp://host:port; may be given again")
+	cmd.Flags().BoolVar(&eof, "until-eof", false, "end, as on SIGTERM, when standard input does")
 	return cmd
+}
+
+// untilEOF ends ctx when nobody can write to a reader any more: whoever started
+// this process is gone.
+func untilEOF(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with the reader, or with the process
+		defer cancel()
+		_, _ = io.Copy(io.Discard, in) // one that fails has nobody at its other end either
+	}()
+	return ctx, cancel
 }
 
 // gcPercent trades memory for processor time: what is alive in a sidecar is a

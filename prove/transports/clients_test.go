@@ -36,7 +36,7 @@ func clients(t *testing.T) map[string]client {
 		"go": goClient,
 		"python": script([]string{"PYTHONPATH=" + filepath.Join(dir, "python", "src")}, python, "-B", "-c", `
 import sys, sidecall
-client = sidecall.Client("tcp://" + sys.argv[1])
+client = sidecall.Sidecall("tcp://" + sys.argv[1])
 client.execute_tool(sidecall.Call(sys.argv[2], "act", {"fault": "none", "key": sys.argv[2]}), rpc_timeout=60)
 `),
 		"node": script(nil, "node", "--input-type=module", "-e", `

@@ -17,7 +17,7 @@ import sys
 import uuid
 from typing import Any
 
-from sidecall import DEFAULT_TARGET, Call, Client, Result, ToolError
+from sidecall import DEFAULT_TARGET, Call, Result, Sidecall, ToolError
 
 MAX_TURNS = 8
 DID_YOU_MEAN = re.compile(r'Did you mean ("(?:[^"\\]|\\.)*")\?')
@@ -79,7 +79,7 @@ def suggested(error: ToolError) -> tuple[str | None, Any]:
     )
 
 
-def run_turn(sidecall: Client, conversation: str, turn: int, calls: list[Call]) -> list[Result]:
+def run_turn(sidecall: Sidecall, conversation: str, turn: int, calls: list[Call]) -> list[Result]:
     # All that happens here is for one message of the user: one prompt.
     results = sidecall.execute_tools(
         calls, conversation_id=conversation, prompt_id="1", turn_id=str(turn), rpc_timeout=60)
@@ -95,7 +95,7 @@ def main() -> None:
     target = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_TARGET
     conversation = f"example-{uuid.uuid4()}"
     model = ScriptedModel()
-    with Client(target) as sidecall:
+    with Sidecall(target) as sidecall:
         print("tools:", ", ".join(tool.name for tool in sidecall.list_tools(rpc_timeout=10)))
         turn = 0
         calls: list[Call] = []

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import unittest
+from collections.abc import Callable
 from concurrent import futures
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 from unittest import mock
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from sidecall import BrokenAnswer, Call, Client, _request, pb
+from sidecall import BrokenAnswer, Call, Sidecall, _request, pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
 
@@ -46,7 +47,7 @@ class ClientTest(unittest.TestCase):
         server.add_insecure_port(self.socket)
         server.start()
         self.addCleanup(lambda: server.stop(None).wait())
-        self.client = Client(f"tcp://127.0.0.1:{self.port}")
+        self.client = Sidecall(f"tcp://127.0.0.1:{self.port}")
         self.addCleanup(self.client.close)
 
     def test_every_part_of_a_call_arrives(self) -> None:
@@ -128,7 +129,7 @@ class ClientTest(unittest.TestCase):
         # A proxy that is set for the rest of the machine is none of our business.
         with mock.patch.dict("os.environ", {"http_proxy": "http://127.0.0.1:1", "no_proxy": ""}):
             for target in (f"tcp://127.0.0.1:{self.port}", f"127.0.0.1:{self.port}", self.socket):
-                with self.subTest(target=target), Client(target) as client:
+                with self.subTest(target=target), Sidecall(target) as client:
                     self.assertEqual(client.list_tools("code", rpc_timeout=10)[0].name, "code")
 
     def test_waiting_ends(self) -> None:

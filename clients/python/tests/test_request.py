@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Callable
 from concurrent import futures
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Callable
+from typing import Any
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from sidecall import Call, Client, WrongField, pb
+from sidecall import Call, Sidecall, WrongField, pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
 CALL = Call("1", "t")
@@ -78,7 +79,7 @@ class RequestTest(unittest.TestCase):
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self.addCleanup(lambda: server.stop(None).wait())
-        self.client = Client(f"tcp://127.0.0.1:{port}")
+        self.client = Sidecall(f"tcp://127.0.0.1:{port}")
         self.addCleanup(self.client.close)
 
     def refused(self, run: Callable[[], Any], field: str, says: str) -> None:
@@ -105,7 +106,7 @@ class RequestTest(unittest.TestCase):
     def test_a_target_that_is_none_is_refused(self) -> None:
         for target in (None, "", "tcp://127.0.0.1", "tcp://", "unix://sidecall.sock", "http://127.0.0.1:8470"):
             with self.subTest(target):
-                self.refused(lambda target=target: Client(target), "target", "want tcp://host:port or unix:///path, got ")
+                self.refused(lambda target=target: Sidecall(target), "target", "want tcp://host:port or unix:///path, got ")
 
     def test_what_is_not_given_is_not_sent(self) -> None:
         self.client.execute_tool(

@@ -17,16 +17,8 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
+from sidecall._errors import WrongField
 from sidecall.v1 import tool_service_pb2 as pb
-
-
-class WrongField(ValueError):
-    """A field of a request that is not what the contract has. Nothing was sent.
-    ``field`` says which one, such as calls[2].arguments."""
-
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"{field}: {why}")
-        self.field = field
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,214 @@
+"""The client that awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from sidecall import _channel, _session
+from sidecall._launch import Launched, launch
+from sidecall._messages import Format, Message, ToolMessages
+from sidecall._request import Call, address, seconds
+from sidecall.v1 import tool_service_pb2 as pb
+
+T = TypeVar("T")
+
+
+class AsyncSidecall:
+    """Sidecall for asyncio: the same methods, to be awaited. It belongs to one event
+    loop. A task that is cancelled cancels its request; what a tool has begun is
+    finished and recorded by the sidecar."""
+
+    def __init__(
+        self,
+        target: str = _channel.DEFAULT_TARGET,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Sequence[tuple[str, Any]] = (),
+        patience: float | timedelta = _channel.PATIENCE,
+    ) -> None:
+        """As Sidecall."""
+        at = address(target)
+        _channel.check_socket(at)
+        self._patience = seconds(patience, "patience")
+        everything = [*_channel.OPTIONS, *options]
+        if credentials is None:
+            self._channel = grpc.aio.insecure_channel(at, options=everything)
+        else:
+            self._channel = grpc.aio.secure_channel(at, credentials, options=everything)
+        #: The generated stubs, as those of Sidecall; their methods are awaited.
+        self.stub, self.conversations = _channel.stubs(self._channel)
+        self._launched: Launched | None = None
+
+    @classmethod
+    def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> AsyncSidecall:
+        """The same as AsyncSidecall(target, ...)."""
+        return cls(target, **options)
+
+    @classmethod
+    async def launch(
+        cls,
+        config: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        binary: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> AsyncSidecall:
+        """As Sidecall.launch."""
+        started = await asyncio.to_thread(_ready, config, binary, env)
+        try:
+            client = cls(started.target, **options)
+        except BaseException:
+            await asyncio.to_thread(started.stop)
+            raise
+        client._launched = started
+        return client
+
+    async def execute_tool(
+        self,
+        call: Call,
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> pb.ExecuteToolResponse:
+        """As Sidecall.execute_tool."""
+        shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
+        return await self._run(_session.one(call, shared), rpc_timeout)
+
+    async def execute_tools(
+        self,
+        calls: Sequence[Call],
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> list[pb.ExecuteToolResponse]:
+        """As Sidecall.execute_tools."""
+        shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
+        return await self._run(_session.execute(calls, shared, insist=False), rpc_timeout)
+
+    async def run_tools(
+        self,
+        message: Any,
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        prompt_id: str | int | None = None,
+        profile: str | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> ToolMessages:
+        """As Sidecall.run_tools."""
+        shared = {**fields, "conversation_id": conversation_id, "turn_id": turn_id, "prompt_id": prompt_id, "profile": profile}
+        return await self._run(_session.run_tools(message, shared), rpc_timeout)
+
+    async def run_loop(
+        self,
+        ask: Callable[[list[Message]], Awaitable[Any] | Any],
+        messages: Sequence[Any],
+        *,
+        conversation_id: str | int,
+        prompt_id: str | int | None = None,
+        profile: str | None = None,
+        max_turns: int = _session.MAX_TURNS,
+        on_escalation: Callable[[ToolMessages], Awaitable[bool] | bool] | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> _session.Loop:
+        """As Sidecall.run_loop; ``ask`` and ``on_escalation`` may be async."""
+        return await self._run(
+            _session.run_loop(
+                ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
+                max_turns=max_turns, on_escalation=on_escalation, **fields,
+            ),
+            rpc_timeout,
+        )  # fmt: skip
+
+    async def tools(
+        self, format: Format = "anthropic", *, profile: str = "", rpc_timeout: float | timedelta | None = None
+    ) -> list[Message]:
+        """As Sidecall.tools."""
+        return await self._run(_session.tools(profile, format), rpc_timeout)
+
+    async def instructions(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> str:
+        """As Sidecall.instructions."""
+        return await self._run(_session.instructions(profile), rpc_timeout)
+
+    async def list_tools(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> list[pb.Tool]:
+        """As Sidecall.list_tools."""
+        return await self._run(_session.list_tools(profile, insist=False), rpc_timeout)
+
+    async def _run(self, steps: _session.Steps[T], rpc_timeout: float | timedelta | None) -> T:
+        wait = None if rpc_timeout is None else seconds(rpc_timeout, "rpc_timeout")
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._step(step, wait)
+                except BaseException as e:
+                    step = steps.throw(e)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    async def _step(self, step: _session.Rpc | _session.Do, wait: float | None) -> Any:
+        if isinstance(step, _session.Rpc):
+            return await self._rpc(step, wait)
+        answer = step.function(*step.arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
+        stub = self.conversations if rpc.service == "conversations" else self.stub
+        method = getattr(stub, rpc.method)
+        again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
+        while True:
+            try:
+                return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait)
+            except grpc.RpcError as e:
+                pause = next(again, None) if _channel.is_away(e) else None
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """As Sidecall.close."""
+        await self._channel.close(None)
+        if self._launched is not None:
+            await asyncio.to_thread(self._launched.stop)
+
+    async def __aenter__(self) -> AsyncSidecall:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _ready(
+    config: str | os.PathLike[str] | Mapping[str, Any],
+    binary: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+) -> Launched:
+    started = launch(config, binary, env)
+    try:
+        with grpc.insecure_channel(address(started.target), options=list(_channel.OPTIONS)) as channel:
+            started.await_ready(channel)
+    except BaseException:
+        started.stop()
+        raise
+    return started

@@ -1,0 +1,78 @@
+"""How a client is connected: the channel options that keep the promise "never
+twice", and what is done about a sidecar that is away."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from sidecall._errors import UnsafeSocket
+from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc
+
+#: Where a sidecar listens when its config does not say.
+DEFAULT_TARGET = "tcp://127.0.0.1:8470"
+
+#: Bounds one response. A batch of results can be much larger than gRPC's own
+#: default of 4 MiB.
+MAX_RESPONSE_BYTES = 256 << 20
+
+#: How long requests are sent again, in seconds, while a sidecar is away: it is
+#: being replaced, say.
+PATIENCE = 30.0
+
+OPTIONS: tuple[tuple[str, Any], ...] = (
+    # There is one retry layer, and it is in the sidecar.
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    # A sidecar is next door: never through http_proxy, and back at once when it is.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+    ("grpc.max_send_message_length", -1),  # the sidecar is the one to refuse
+)
+
+
+def stubs(channel: Any) -> tuple[Any, Any]:
+    """The stubs of the services of tools and of conversations, which have no types of
+    their own."""
+    tools = tool_service_pb2_grpc.ToolServiceStub(channel)  # type: ignore[no-untyped-call]
+    conversations = conversation_service_pb2_grpc.ConversationServiceStub(channel)  # type: ignore[no-untyped-call]
+    return tools, conversations
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether a sidecar was draining or gone. What was sent may have been begun:
+    the same ids, and only they, are safe to send again."""
+    return isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def pauses(patience: float, now: Callable[[], float]) -> Iterator[float]:
+    """The pauses between tries, in seconds, until the patience is at its end."""
+    end = now() + patience
+    pause = 0.05
+    while now() + pause < end:
+        yield pause
+        pause = min(2 * pause, 1.0)
+
+
+def check_socket(target: str) -> None:
+    """Refuses a unix socket that is open to other users, or is theirs: who can open
+    it can call tools, and whoever has made it answers in the sidecar's place."""
+    path = target.removeprefix("unix://") if target.startswith("unix:///") else ""
+    if not path or not hasattr(os, "getuid"):
+        return
+    try:
+        found = os.stat(path)
+    except OSError:
+        return  # connecting will say so
+    if found.st_uid not in (0, os.getuid()):
+        raise UnsafeSocket(
+            f"{path}: this socket is of the user {found.st_uid}, and you are {os.getuid()}: what answers may be no sidecar of yours"
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise UnsafeSocket(f"{path}: any user of this machine may open this socket and call tools: give it mode 0600")

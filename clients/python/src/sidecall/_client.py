@@ -1,0 +1,236 @@
+"""The client that waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+
+from sidecall import _channel, _session
+from sidecall._launch import Launched, launch
+from sidecall._messages import Format, Message, ToolMessages
+from sidecall._request import Call, address, seconds
+from sidecall.v1 import tool_service_pb2 as pb
+
+T = TypeVar("T")
+
+
+class Sidecall:
+    """Speaks to one sidecar. Safe for use by several threads; one per process
+    is enough. It connects at the first call, and again by itself whenever the
+    connection was lost."""
+
+    def __init__(
+        self,
+        target: str = _channel.DEFAULT_TARGET,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Sequence[tuple[str, Any]] = (),
+        patience: float | timedelta = _channel.PATIENCE,
+    ) -> None:
+        """``target`` is tcp://host:port, unix:///path or anything else that
+        gRPC resolves. Without credentials the connection is plain text, as on a
+        loopback or unix socket it may be. ``options`` come after the client's
+        own channel options. ``patience`` is how long run_tools, run_loop and tools go
+        on asking, in seconds, while the sidecar is away."""
+        at = address(target)
+        _channel.check_socket(at)
+        self._patience = seconds(patience, "patience")
+        everything = [*_channel.OPTIONS, *options]
+        if credentials is None:
+            self._channel = grpc.insecure_channel(at, options=everything)
+        else:
+            self._channel = grpc.secure_channel(at, credentials, options=everything)
+        #: The generated stubs, for what has no method here. Of tools: GetExecution
+        #: ("did it run?") and ReadOutput (pages of an output that was cut; with the
+        #: conversation_id of its call). Of conversations: StartPrompt and EndPrompt.
+        self.stub, self.conversations = _channel.stubs(self._channel)
+        self._launched: Launched | None = None
+
+    @classmethod
+    def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> Sidecall:
+        """The same as Sidecall(target, ...)."""
+        return cls(target, **options)
+
+    @classmethod
+    def launch(
+        cls,
+        config: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        binary: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Sidecall:
+        """Starts a sidecar of this process's own, on a unix socket that nobody else
+        can open, and connects to it. ``config`` is the path of a config file, or what
+        would stand in one. ``binary`` is the program; without it, it is the one that
+        SIDECALL_BINARY names, that came with this package, or that is on the PATH.
+        ``env`` is added to the environment of the sidecar. Its log goes to the
+        logger "sidecall". close ends it, and so does the end of this process,
+        however it ends. LaunchFailed says why it did not start."""
+        started = launch(config, binary, env)
+        try:
+            client = cls(started.target, **options)
+            client._launched = started
+            started.await_ready(client._channel)
+        except BaseException:
+            started.stop()
+            raise
+        return client
+
+    def execute_tool(
+        self,
+        call: Call,
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> pb.ExecuteToolResponse:
+        """Runs one call; one whose effect must not be repeated at most once per
+        (conversation_id, turn_id, tool_use_id). See execute_tools."""
+        shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
+        return self._run(_session.one(call, shared), rpc_timeout)
+
+    def execute_tools(
+        self,
+        calls: Sequence[Call],
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> list[pb.ExecuteToolResponse]:
+        """Runs the calls of one assistant turn, in parallel where the tools
+        allow it, and returns one result per call in the order of the calls. Nothing
+        is sent again by this: see run_tools.
+
+        ``conversation_id`` and ``turn_id`` are part of each call's identity. The
+        former is required, unless the sidecar's ``identity.require`` says
+        otherwise. Some providers start their ids again in every turn, so ``turn_id``
+        should be something stable such as the turn's index.
+
+        ``fields`` are further fields of ExecuteToolRequest for every call, by
+        their names in the contract: ``prompt_id``, ``profile``, ``timeout``
+        (seconds or a timedelta), ``validate_only``, ``max_output_chars``,
+        ``tokens_used``, ``labels``, ``allow_duplicate_effect``. Integers are taken as ids. ``rpc_timeout``,
+        likewise in seconds, is when waiting ends; what is running then is finished
+        and recorded by the sidecar.
+        """
+        shared = {"conversation_id": conversation_id, "turn_id": turn_id, **fields}
+        return self._run(_session.execute(calls, shared, insist=False), rpc_timeout)
+
+    def run_tools(
+        self,
+        message: Any,
+        *,
+        conversation_id: str | int | None = None,
+        turn_id: str | int | None = None,
+        prompt_id: str | int | None = None,
+        profile: str | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> ToolMessages:
+        """Runs the tools that an assistant's message calls, and returns the messages
+        to append after it. ``message`` is the object of the provider's SDK or the same
+        as dicts: an Anthropic message, a Chat Completion (or a choice or message of
+        one), a Response. ``turn_id`` is the provider's id of the message or response
+        unless it is given; one that has none should be given one.
+
+        While the sidecar is away, the same calls are sent again with the same ids,
+        for the client's patience. Calls of a message that was cut are answered and not
+        run. ``fields`` are those of execute_tools."""
+        shared = {**fields, "conversation_id": conversation_id, "turn_id": turn_id, "prompt_id": prompt_id, "profile": profile}
+        return self._run(_session.run_tools(message, shared), rpc_timeout)
+
+    def run_loop(
+        self,
+        ask: Callable[[list[Message]], Any],
+        messages: Sequence[Any],
+        *,
+        conversation_id: str | int,
+        prompt_id: str | int | None = None,
+        profile: str | None = None,
+        max_turns: int = _session.MAX_TURNS,
+        on_escalation: Callable[[ToolMessages], bool] | None = None,
+        rpc_timeout: float | timedelta | None = None,
+        **fields: Any,
+    ) -> _session.Loop:
+        """Asks the model, runs its tools, and asks again until it calls none, its
+        budget is used up, or the sidecar says stop. ``ask`` is given all messages so
+        far and returns the provider's answer: client.messages.create(...),
+        client.chat.completions.create(...) or client.responses.create(...). Where a
+        person has to be asked before the model goes on, ``on_escalation`` is given
+        what the tools answered, and says whether it may; without it the loop ends."""
+        return self._run(
+            _session.run_loop(
+                ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
+                max_turns=max_turns, on_escalation=on_escalation, **fields,
+            ),
+            rpc_timeout,
+        )  # fmt: skip
+
+    def tools(
+        self, format: Format = "anthropic", *, profile: str = "", rpc_timeout: float | timedelta | None = None
+    ) -> list[Message]:
+        """The tools that a profile may call, as a provider's ``tools`` parameter takes
+        them: anthropic, openai (Chat Completions) or openai-responses."""
+        return self._run(_session.tools(profile, format), rpc_timeout)
+
+    def instructions(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> str:
+        """The paragraph of the system prompt that teaches the model what the errors
+        of these tools ask of it."""
+        return self._run(_session.instructions(profile), rpc_timeout)
+
+    def list_tools(self, profile: str = "", *, rpc_timeout: float | timedelta | None = None) -> list[pb.Tool]:
+        """Lists what a profile may call, sorted by name. A long list comes in pages;
+        rpc_timeout bounds each."""
+        return self._run(_session.list_tools(profile, insist=False), rpc_timeout)
+
+    def _run(self, steps: _session.Steps[T], rpc_timeout: float | timedelta | None) -> T:
+        wait = None if rpc_timeout is None else seconds(rpc_timeout, "rpc_timeout")
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = self._rpc(step, wait) if isinstance(step, _session.Rpc) else step.function(*step.arguments)
+                except BaseException as e:
+                    step = steps.throw(e)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
+        stub = self.conversations if rpc.service == "conversations" else self.stub
+        method = getattr(stub, rpc.method)
+        again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
+        while True:
+            try:
+                return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait)
+            except grpc.RpcError as e:
+                pause = next(again, None) if _channel.is_away(e) else None
+                if pause is None:
+                    raise
+            time.sleep(pause)
+
+    def close(self) -> None:
+        """Closes the connection. The sidecar finishes and records what it has
+        begun; one that was launched ends then."""
+        self._channel.close()
+        if self._launched is not None:
+            self._launched.stop()
+
+    def __enter__(self) -> Sidecall:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,36 @@
+"""What a program may have to handle. A tool that fails is none of it: that is a
+result, for the model."""
+
+from __future__ import annotations
+
+
+class SidecallError(Exception):
+    """Everything that this package raises by itself. ``grpc.RpcError`` comes
+    beside it: then the sidecar has refused a request, or cannot be reached."""
+
+
+class WrongField(SidecallError, ValueError):
+    """A field of a request that is not what the contract has. Nothing was sent.
+    ``field`` says which one, such as calls[2].arguments."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+class WrongMessage(SidecallError, ValueError):
+    """A message that is none of an assistant by a provider that is known here.
+    Nothing was sent."""
+
+
+class BrokenAnswer(SidecallError):
+    """The results of a batch do not belong to its calls: what answers is no
+    sidecar of this contract."""
+
+
+class LaunchFailed(SidecallError):
+    """The sidecar's program cannot be found or started, or it ended at once."""
+
+
+class UnsafeSocket(SidecallError):
+    """A unix socket that other users of the machine may open, or may have made."""

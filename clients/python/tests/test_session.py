@@ -1,0 +1,377 @@
+"""Turns and loops against a sidecar that answers as it is told to, by the client
+that waits and by the one that awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import tempfile
+import unittest
+from collections.abc import Callable
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from sidecall import AsyncSidecall, BrokenAnswer, LaunchFailed, Sidecall, UnsafeSocket, WrongMessage, pb
+from sidecall.v1 import conversation_service_pb2 as conversations
+from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc
+from tests.test_messages import ANTHROPIC, CHAT
+
+
+class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_grpc.ConversationServiceServicer):
+    """Records every request; every call is answered with its arguments, unless the
+    test says otherwise."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.statuses: list[grpc.StatusCode] = []  # of the next requests
+        self.result: Callable[[Any], Any] = lambda call: pb.ExecuteToolResponse(
+            tool_use_id=call.tool_use_id, content=call.arguments_json
+        )
+
+    def _begin(self, request: Any, context: grpc.ServicerContext) -> None:
+        self.requests.append(request)
+        if self.statuses:
+            context.abort(self.statuses.pop(0), "as the test wants it")
+
+    def ExecuteTools(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._begin(request, context)
+        return pb.ExecuteToolsResponse(results=[self.result(call) for call in request.calls])
+
+    def ListTools(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._begin(request, context)
+        # A list that has no end.
+        token = "again" if request.profile == "endless" else ""
+        return pb.ListToolsResponse(tools=[pb.Tool(name="t", input_schema_json="{}")], next_page_token=token)
+
+    def GetInstructions(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._begin(request, context)
+        return pb.GetInstructionsResponse(text="Read the code.")
+
+    def EndPrompt(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self._begin(request, context)
+        return conversations.EndPromptResponse()
+
+    def calls(self) -> list[Any]:
+        return [call for r in self.requests if isinstance(r, pb.ExecuteToolsRequest) for call in r.calls]
+
+    def ended(self) -> list[str]:
+        return [r.exit_reason for r in self.requests if isinstance(r, conversations.EndPromptRequest)]
+
+
+class Both(unittest.TestCase):
+    """Runs each test with both clients."""
+
+    def each(self, test: Callable[[Fake, Callable[..., Any]], None], *kinds: Any) -> None:
+        for kind in kinds or (Sidecall, AsyncSidecall):
+            with self.subTest(kind.__name__):
+                fake = Fake()
+                server = grpc.server(futures.ThreadPoolExecutor(2))
+                tool_service_pb2_grpc.add_ToolServiceServicer_to_server(fake, server)
+                conversation_service_pb2_grpc.add_ConversationServiceServicer_to_server(fake, server)
+                target = f"tcp://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+                server.start()
+                try:
+                    test(fake, functools.partial(self.run_on, kind, target))
+                finally:
+                    server.stop(None).wait()
+
+    @staticmethod
+    def run_on(kind: Any, target: str, name: str, *args: Any, **kwargs: Any) -> Any:
+        if kind is Sidecall:
+            with Sidecall(target) as client:
+                return getattr(client, name)(*args, **kwargs)
+
+        async def main() -> Any:
+            async with AsyncSidecall(target) as client:
+                return await getattr(client, name)(*args, **kwargs)
+
+        return asyncio.run(main())
+
+
+class RunToolsTest(Both):
+    def test_a_turn_is_one_batch(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            appended = run("run_tools", ANTHROPIC, conversation_id="c", prompt_id=1, profile="code", labels={"team": "shop"})
+            (batch,) = fake.requests
+            self.assertEqual(
+                [(c.tool_use_id, c.conversation_id, c.turn_id, c.prompt_id, c.profile, c.labels["team"]) for c in batch.calls],
+                [(id, "c", "msg_1", "1", "code", "shop") for id in ("toolu_1", "toolu_2")],
+            )
+            self.assertEqual([b["tool_use_id"] for b in appended[0]["content"]], ["toolu_1", "toolu_2"])
+            self.assertEqual([r.content for r in appended.results], ['{"order_id": "A-1"}', "{}"])
+            run("run_tools", ANTHROPIC, conversation_id="c", turn_id=7)
+            self.assertEqual({c.turn_id for c in fake.requests[1].calls}, {"7"})
+
+        self.each(test)
+
+    def test_the_same_ids_are_sent_again_while_the_sidecar_is_away(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.statuses = [grpc.StatusCode.UNAVAILABLE] * 2
+            self.assertEqual(len(run("run_tools", CHAT, conversation_id="c")), 2)
+            first, second, third = fake.requests
+            self.assertEqual(first, second)
+            self.assertEqual(first, third)
+
+        self.each(test)
+
+    def test_no_other_error_is_sent_again(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            for status in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL):
+                fake.statuses, fake.requests = [status], []
+                with self.assertRaises(grpc.RpcError) as raised:
+                    run("run_tools", CHAT, conversation_id="c")
+                self.assertEqual(raised.exception.code(), status)
+                self.assertEqual(len(fake.requests), 1)
+
+        self.each(test)
+
+    def test_a_message_that_was_cut_sends_nothing(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            appended = run("run_tools", {**ANTHROPIC, "stop_reason": "max_tokens"}, conversation_id="c")
+            self.assertEqual(fake.requests, [])
+            self.assertTrue(all(b["is_error"] for b in appended[0]["content"]))
+
+        self.each(test)
+
+    def test_a_message_with_many_calls(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            block = {"type": "tool_use", "name": "t", "input": {}}
+            message = {**ANTHROPIC, "content": [{**block, "id": f"toolu_{i}"} for i in range(300)]}
+            (appended,) = run("run_tools", message, conversation_id="c")
+            self.assertEqual([len(r.calls) for r in fake.requests], [128, 128, 44])
+            self.assertEqual([b["tool_use_id"] for b in appended["content"]], [f"toolu_{i}" for i in range(300)])
+
+        self.each(test)
+
+    def test_what_is_no_message_sends_nothing(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            with self.assertRaises(WrongMessage):
+                run("run_tools", {"role": "user", "content": "hi"}, conversation_id="c")
+            self.assertEqual(fake.requests, [])
+
+        self.each(test)
+
+
+class ToolsTest(Both):
+    def test_tools_and_instructions(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.statuses = [grpc.StatusCode.UNAVAILABLE]
+            self.assertEqual(run("tools", "openai", profile="code")[0]["function"]["name"], "t")
+            self.assertEqual(fake.requests[1].profile, "code")
+            self.assertEqual(run("instructions"), "Read the code.")
+            with self.assertRaises(BrokenAnswer):
+                run("list_tools", "endless")
+
+        self.each(test)
+
+
+def said(*messages: Any) -> Callable[[Any], Any]:
+    """A model that gives these messages, one after the other; the last for ever."""
+    left = list(messages)
+    return lambda seen: left.pop(0) if len(left) > 1 else left[0]
+
+
+DONE = {
+    "id": "msg_9", "type": "message", "role": "assistant", "stop_reason": "end_turn",
+    "content": [{"type": "text", "text": "Done."}], "usage": {"input_tokens": 1, "output_tokens": 1},
+}  # fmt: skip
+HELLO = [{"role": "user", "content": "Where is A-1?"}]
+
+
+class LoopTest(Both):
+    def test_until_the_model_is_done(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            seen: list[int] = []
+            model = said(ANTHROPIC, DONE)
+            loop = run("run_loop", lambda m: seen.append(len(m)) or model(m), HELLO, conversation_id="c", prompt_id="p", profile="code")
+            self.assertEqual((loop.exit_reason, loop.turns, loop.tokens, loop.prompt_id), ("end_turn", 2, 117, "p"))
+            self.assertEqual(seen, [1, 3])
+            self.assertEqual([m["role"] for m in loop.messages], ["user", "assistant", "user", "assistant"])
+            self.assertEqual({(c.prompt_id, c.tokens_used) for c in fake.calls()}, {("p", 115)})
+            self.assertEqual(fake.requests[-1], conversations.EndPromptRequest(
+                conversation_id="c", prompt_id="p", profile="code", exit_reason="end_turn"))  # fmt: skip
+
+        self.each(test)
+
+    def test_each_loop_is_a_prompt(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            prompts = {run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c").prompt_id for _ in range(2)}
+            self.assertEqual(len(prompts), 2)
+
+        self.each(test)
+
+    def test_the_functions_may_be_async(self) -> None:
+        model, asked = said(ANTHROPIC, DONE), []
+
+        async def ask(messages: Any) -> Any:
+            return model(messages)
+
+        async def allow(appended: Any) -> bool:
+            asked.append(appended)
+            return True
+
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.result = lambda c: pb.ExecuteToolResponse(
+                tool_use_id=c.tool_use_id, is_error=True, recovery=pb.Recovery(require_escalation=True)
+            )
+            loop = run("run_loop", ask, HELLO, conversation_id="c", on_escalation=allow)
+            self.assertEqual((loop.exit_reason, len(asked)), ("end_turn", 1))
+
+        self.each(test, AsyncSidecall)
+
+    def test_the_sidecar_says_stop(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.result = lambda c: pb.ExecuteToolResponse(tool_use_id=c.tool_use_id, is_error=True, stop=True)
+            loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c")
+            self.assertEqual((loop.exit_reason, loop.turns), ("loop_detected", 1))
+            self.assertEqual(loop.messages[-1]["content"][0]["tool_use_id"], "toolu_1")  # the array stays whole
+            self.assertEqual(fake.ended(), ["loop_detected"])
+
+        self.each(test)
+
+    def test_a_person_is_asked(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.result = lambda c: pb.ExecuteToolResponse(
+                tool_use_id=c.tool_use_id, is_error=True, recovery=pb.Recovery(require_escalation=True)
+            )
+            self.assertEqual(run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c").exit_reason, "escalation")
+            asked: list[Any] = []
+            loop = run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c", on_escalation=lambda m: asked.append(m) or True)
+            self.assertEqual((loop.exit_reason, len(asked)), ("end_turn", 1))
+
+        self.each(test)
+
+    def test_a_budget_that_is_used_up_leaves_one_turn_to_wrap_up(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            fake.result = lambda c: pb.ExecuteToolResponse(
+                tool_use_id=c.tool_use_id, is_error=True, error=pb.ToolError(code="BUDGET_EXCEEDED")
+            )
+            loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c")
+            self.assertEqual((loop.exit_reason, loop.turns), ("budget_exceeded", 2))
+            loop = run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c")
+            self.assertEqual((loop.exit_reason, loop.turns), ("end_turn", 2))
+
+        self.each(test)
+
+    def test_turns_are_bounded(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c", max_turns=3)
+            self.assertEqual((loop.exit_reason, loop.turns), ("max_turns", 3))
+
+        self.each(test)
+
+    def test_what_a_provider_calls_the_end(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            for reason, exit_reason in (("max_tokens", "max_tokens"), ("refusal", "refusal"), ("stop_sequence", "end_turn")):
+                loop = run("run_loop", said({**DONE, "stop_reason": reason}), HELLO, conversation_id="c")
+                self.assertEqual(loop.exit_reason, exit_reason)
+
+        self.each(test)
+
+    def test_a_model_that_cannot_be_asked(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            def ask(messages: Any) -> Any:
+                raise ConnectionError("the provider is away")
+
+            with self.assertRaisesRegex(ConnectionError, "the provider is away"):
+                run("run_loop", ask, HELLO, conversation_id="c")
+            self.assertEqual(fake.ended(), ["error"])
+
+        self.each(test)
+
+    def test_a_prompt_that_cannot_be_ended_spoils_nothing(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            def ask(messages: Any) -> Any:
+                fake.statuses = [grpc.StatusCode.INTERNAL]  # of the next request, which ends the prompt
+                return DONE
+
+            self.assertEqual(run("run_loop", ask, HELLO, conversation_id="c").exit_reason, "end_turn")
+
+        self.each(test)
+
+
+class CancelTest(unittest.TestCase):
+    def test_a_task_that_is_cancelled_cancels_its_request(self) -> None:
+        begun, cancelled = futures.Future(), futures.Future()  # type: ignore[var-annotated]
+
+        class Slow(tool_service_pb2_grpc.ToolServiceServicer):
+            def ExecuteTools(self, request: Any, context: grpc.ServicerContext) -> Any:
+                context.add_callback(lambda: cancelled.set_result(True))
+                begun.set_result(True)
+                cancelled.result(timeout=60)
+                return pb.ExecuteToolsResponse()
+
+        server = grpc.server(futures.ThreadPoolExecutor(2))
+        tool_service_pb2_grpc.add_ToolServiceServicer_to_server(Slow(), server)
+        target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        self.addCleanup(lambda: server.stop(None).wait())
+
+        async def main() -> None:
+            async with AsyncSidecall(target) as client:
+                task = asyncio.create_task(client.run_tools(CHAT, conversation_id="c"))
+                await asyncio.wrap_future(begun)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                await asyncio.wrap_future(cancelled)
+
+        asyncio.run(main())
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def program(self, text: str) -> Path:
+        file = self.directory / "program"
+        file.write_text(text)
+        file.chmod(0o700)
+        return file
+
+    def refused(self, says: str, config: Any, binary: Any) -> None:
+        with self.assertRaisesRegex(LaunchFailed, says):
+            Sidecall.launch(config, binary=binary)
+
+        async def main() -> None:
+            with self.assertRaisesRegex(LaunchFailed, says):
+                await AsyncSidecall.launch(config, binary=binary)
+
+        asyncio.run(main())
+
+    def test_why_it_did_not_start(self) -> None:
+        before = set(os.listdir(tempfile.gettempdir()))
+        says_no = self.program("#!/bin/sh\necho 'sidecall: sidecall.yaml:3:1: no such key' >&2\nexit 2\n")
+        self.refused("exit code 2:\nsidecall: sidecall.yaml:3:1: no such key", {}, says_no)
+        self.refused("/no/config.yaml: there is no such config file", "/no/config.yaml", says_no)
+        self.refused("cannot be written as YAML", {"tools": {1, 2}}, says_no)
+        self.refused("/no/program: there is no such program", {}, "/no/program")
+        self.refused("is no program for Linux on ", {}, self.program("\x7fELF of another machine"))
+        left = {name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("sidecall-")}
+        self.assertEqual(left, set())
+
+
+class SocketTest(unittest.TestCase):
+    def test_a_socket_that_others_may_open_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            socket = Path(directory) / "s"
+            socket.touch()
+            socket.chmod(0o666)
+            with self.assertRaisesRegex(UnsafeSocket, "any user of this machine may open this socket"):
+                Sidecall(f"unix://{socket}")
+            socket.chmod(0o600)
+            Sidecall(f"unix://{socket}").close()
+            if os.getuid() == 0:
+                os.chown(socket, 65534, 65534)
+                with self.assertRaisesRegex(UnsafeSocket, "this socket is of the user 65534"):
+                    Sidecall(f"unix://{socket}")
+
+
+if __name__ == "__main__":
+    unittest.main()
