@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/sidecall/sidecall/testkit/harness"
@@ -44,7 +44,6 @@ func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 				t.Fatalf("the program ended well, want %q", ends)
 			}
 			var got struct {
-				PID          int
 				Directory    string
 				Tools        []string
 				First, Again []struct {
@@ -59,7 +58,7 @@ func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 			if err := json.Unmarshal(out, &got); err != nil {
 				t.Fatalf("%v\n%s%s", err, out, stderr.String())
 			}
-			if strings.Join(got.Tools, " ") != "create_ticket list_tickets" {
+			if strings.Join(got.Tools, " ") != "create_ticket list_tickets read_output" {
 				t.Errorf("tools %q", got.Tools)
 			}
 			for name, messages := range map[string]any{"first": got.First, "again": got.Again} {
@@ -75,7 +74,14 @@ func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 			if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 {
 				t.Errorf("%d tickets were opened, want 1: %v", len(opened), opened)
 			}
-			harness.WaitFor(t, "the sidecar to end", func() bool { return errors.Is(syscall.Kill(got.PID, 0), syscall.ESRCH) })
+			harness.WaitFor(t, "the sidecar to end", func() bool {
+				conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(got.Directory, "agent.sock"))
+				if err != nil {
+					return true
+				}
+				_ = conn.Close() // it was only asked whether somebody listens
+				return false
+			})
 			if end == "kill" { // nobody is left who could remove it
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // said is what a command has printed, and its exit code.
@@ -117,6 +118,47 @@ func TestServeNamesTheFileThatItReads(t *testing.T) {
 	}
 	if both := command(t, "serve", path, "--config", path); both.code != exitUsage || !strings.Contains(both.err.Error(), "name it once") {
 		t.Errorf("twice: %+v", both)
+	}
+}
+
+// A sidecar of somebody's own listens where that says, and ends when nobody is left.
+func TestServeListensWhereItIsToldAndEndsWithItsInput(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sidecall.yaml")
+	if err := os.WriteFile(path, []byte("listen: [unix:///not/there/s]\nstore: {memory: {}}\noperator: \"unix://"+dir+"/o\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for address, says := range map[string]string{
+		"localhost:1":          "--listen localhost:1: expected unix:///path or tcp://host:port",
+		"tcp://0.0.0.0:1":      "--listen tcp://0.0.0.0:1: ",
+		"unix://" + dir + "/o": "this is the operator's address",
+	} {
+		if got := command(t, "serve", path, "--listen", address); got.code != exitUsage || got.err == nil || !strings.Contains(got.err.Error(), says) {
+			t.Errorf("%s: %+v", address, got)
+		}
+	}
+	if got := command(t, "serve", path, "--listen", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:1"); got.code != exitUsage || !strings.Contains(got.err.Error(), "named twice") {
+		t.Errorf("twice: %+v", got)
+	}
+	socket := filepath.Join(dir, "agent")
+	stdin, parent := io.Pipe()
+	ended := make(chan said, 1)
+	go func() { ended <- commandOf(t, stdin, "serve", path, "--listen", "unix://"+socket, "--until-eof") }()
+	for {
+		if _, err := os.Stat(socket); err == nil {
+			break
+		}
+		select {
+		case got := <-ended:
+			t.Fatalf("it ended: %+v", got)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := parent.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-ended; got.code != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -22,7 +22,6 @@ CALLS = {
 config, end = sys.argv[1:]
 with Sidecall.launch(config) as sidecall:
     print(json.dumps({
-        "pid": sidecall._launched._process.pid,
         "directory": str(sidecall._launched._directory),
         "tools": [tool["name"] for tool in sidecall.tools("anthropic")],
         "first": list(sidecall.run_tools(CALLS, conversation_id="c")),
