@@ -92,6 +92,10 @@ figures: deps ## Print what the tests measure: calls repaired, kills survived, d
 test-python: deps ## The Python client, as packaged
 	scripts/test-python.sh $(PYTHON)
 
+.PHONY: wheel
+wheel: deps ## Python wheels that carry the sidecar, in dist/, for each platform; PLATFORMS=here: for this one
+	GO="$(GO)" scripts/wheels.sh $(PYTHON) dist $(PLATFORMS)
+
 .PHONY: test-node
 test-node: deps ## The Node client, as packaged
 	scripts/test-node.sh

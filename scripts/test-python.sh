@@ -18,10 +18,23 @@ if ! diff -ru --exclude=__pycache__ --exclude=__init__.py "$out/generated/sideca
 	exit 1
 fi
 
-# From a copy: setuptools leaves build directories behind.
-cp -r clients/python "$out/source"
-"$python" -m pip install -q --disable-pip-version-check --no-deps --target "$out/installed" "$out/source"
-for file in py.typed v1/tool_service_pb2.pyi; do
+"$python" -m ruff check --no-cache --quiet clients/python
+(cd clients/python && "$python" -m mypy --cache-dir "$out/mypy" --no-error-summary)
+
+# As a wheel that carries the sidecar.
+scripts/wheels.sh "$python" "$out/wheel" here
+"$python" -m pip install -q --disable-pip-version-check --no-deps --target "$out/installed" "$out"/wheel/*.whl
+for file in py.typed v1/tool_service_pb2.pyi bin/sidecall; do
 	[ -f "$out/installed/sidecall/$file" ] || { echo "the Python package lacks $file" >&2; exit 1; }
 done
-PYTHONPATH="$out/installed" "$python" -B -W error::ResourceWarning -m unittest discover -s clients/python/tests
+cd clients/python
+PYTHONPATH="$out/installed" "$python" -B -W error::ResourceWarning -m unittest discover -t . -s tests
+# It needs nothing else: no program on the PATH, and no variable that names one.
+mkdir "$out/desk"
+sed '/^listen:/d' ../examples/sidecall.yaml >"$out/desk/sidecall.yaml"
+cd "$out/desk"
+env -u SIDECALL_BINARY PYTHONPATH="$out/installed" "$python" -B -c '
+import sidecall
+with sidecall.Sidecall.launch("sidecall.yaml") as s:
+    print("the wheel has a sidecar with", ", ".join(tool["name"] for tool in s.tools()))
+'
