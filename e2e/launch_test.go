@@ -91,3 +91,25 @@ func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// The agent of the Python package repairs its call by what the error says, and opens
+// one ticket.
+func TestThePythonAgent(t *testing.T) {
+	python, err := mcpservers.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, dir := filepath.Join(harness.Root(), "clients"), harness.ShortDir(t)
+	cmd := exec.CommandContext(t.Context(), python, "-B", filepath.Join(clients, "python", "examples", "agent.py"),
+		filepath.Join(clients, "examples", "sidecall.yaml"))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t), "PYTHONPATH="+filepath.Join(clients, "python", "src"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shows(t, string(out), `"priority": "urgnt"`, "INVALID_ARGS", "Did you mean", `"priority": "urgent"`, "The ticket is open.", "end_turn after 3 turns")
+	if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 || opened[0].Priority != "urgent" {
+		t.Errorf("tickets: %+v", opened)
+	}
+}
