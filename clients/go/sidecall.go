@@ -94,6 +94,9 @@ type Call struct {
 	TokensUsed int64
 	// Labels go to logs and traces.
 	Labels map[string]string
+	// AllowDuplicateEffect runs the call although its effect has been had under another
+	// id. For programs that have asked a person.
+	AllowDuplicateEffect bool
 }
 
 // request is the call on the wire.
@@ -110,6 +113,8 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 		MaxOutputChars: c.MaxOutputChars,
 		TokensUsed:     c.TokensUsed,
 		Labels:         c.Labels,
+
+		AllowDuplicateEffect: c.AllowDuplicateEffect,
 	}
 	if c.Timeout > 0 {
 		r.Timeout = durationpb.New(c.Timeout)

@@ -104,7 +104,7 @@ def not_run(turn: Turn) -> list[pb.ExecuteToolResponse]:
         hint="Nothing was run. Make the calls again, fewer of them or with shorter arguments in one message.",
     )
     fields = ("code", "field", "constraint", "received", "hint")
-    content = json.dumps({name: getattr(error, name) for name in fields}, ensure_ascii=False)
+    content = json.dumps({name: getattr(error, name) for name in fields}, ensure_ascii=False, separators=(",", ":"))
     recovery = pb.Recovery(retryable=True)
     setattr(recovery, "class", pb.RECOVERY_CLASS_TRANSIENT)  # a keyword of Python's
     return [

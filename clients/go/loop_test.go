@@ -1,0 +1,169 @@
+package sidecall_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecall "github.com/sidecall/sidecall/clients/go"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+const (
+	wants = `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"tool_use","content":[
+		{"type":"tool_use","id":"a","name":"look","input":{}},{"type":"tool_use","id":"b","name":"look","input":{}}],"usage":{"input_tokens":10,"output_tokens":5}}`
+	done = `{"id":"msg_2","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"Done."}],"usage":{"input_tokens":1,"output_tokens":1}}`
+)
+
+// answering is a fake that answers each call of a batch, and keeps what it was asked.
+func answering(asked *[]*sidecallv1.ExecuteToolsRequest, result func(*sidecallv1.ExecuteToolResponse)) fake {
+	return fake{tools: func(r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+		*asked = append(*asked, r)
+		response := &sidecallv1.ExecuteToolsResponse{}
+		for _, c := range r.GetCalls() {
+			one := &sidecallv1.ExecuteToolResponse{ToolUseId: c.GetToolUseId(), Content: "ok"}
+			result(one)
+			response.Results = append(response.Results, one)
+		}
+		return response, nil
+	}}
+}
+
+func fine(*sidecallv1.ExecuteToolResponse) {}
+
+// A turn has the identity that it is given, or the provider's.
+func TestATurnIsOneBatch(t *testing.T) {
+	var asked []*sidecallv1.ExecuteToolsRequest
+	client := connect(t, answering(&asked, fine))
+	for _, c := range []struct{ given, want string }{{"", "msg_1"}, {"7", "7"}} {
+		asked = nil
+		answer, err := client.RunTools(t.Context(), wants, sidecall.Call{Conversation: "c", Prompt: "p", Turn: c.given})
+		if err != nil || len(answer.Messages) != 1 || len(answer.Results) != 2 || answer.Stop() || answer.RequireEscalation() {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		if len(asked) != 1 || len(asked[0].GetCalls()) != 2 {
+			t.Fatalf("asked %v", asked)
+		}
+		for i, call := range asked[0].GetCalls() {
+			if call.GetToolUseId() != string(rune('a'+i)) || call.GetConversationId() != "c" || call.GetPromptId() != "p" || call.GetTurnId() != c.want {
+				t.Errorf("call %d is %v", i, call)
+			}
+		}
+	}
+}
+
+func TestATurnOfManyCalls(t *testing.T) {
+	var asked []*sidecallv1.ExecuteToolsRequest
+	client := connect(t, answering(&asked, fine))
+	message := `{"role":"assistant","type":"message","content":[` + strings.TrimSuffix(strings.Repeat(`{"type":"tool_use","id":"a","name":"look","input":{}},`, 300), ",") + `]}`
+	answer, err := client.RunTools(t.Context(), message, sidecall.Call{Conversation: "c", Turn: "1"})
+	if err != nil || len(answer.Results) != 300 || len(asked) != 3 || len(asked[2].GetCalls()) != 44 {
+		t.Errorf("%d results in %d batches, %v", len(answer.Results), len(asked), err)
+	}
+}
+
+// While the sidecar is away the same calls are sent again; no other error is.
+func TestATurnIsSentAgainWhileTheSidecarIsAway(t *testing.T) {
+	for code, want := range map[codes.Code]int{codes.Unavailable: 3, codes.Internal: 1, codes.InvalidArgument: 1} {
+		times := 0
+		client := connect(t, fake{tools: func(r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+			if times++; times < 3 {
+				return nil, status.Error(code, "as the test wants it")
+			}
+			return &sidecallv1.ExecuteToolsResponse{Results: []*sidecallv1.ExecuteToolResponse{{ToolUseId: "a"}, {ToolUseId: "b"}}}, nil
+		}})
+		_, err := client.RunTools(t.Context(), wants, sidecall.Call{Conversation: "c"})
+		if times != want || (err == nil) != (want == 3) {
+			t.Errorf("%v: sent %d times, %v", code, times, err)
+		}
+	}
+}
+
+func TestALoop(t *testing.T) {
+	refused := func(code string) func(*sidecallv1.ExecuteToolResponse) {
+		return func(r *sidecallv1.ExecuteToolResponse) {
+			r.IsError, r.Error = true, &sidecallv1.ToolError{Code: code}
+			r.Recovery = &sidecallv1.Recovery{RequireEscalation: code == "LOOP_DETECTED"}
+		}
+	}
+	stop := func(r *sidecallv1.ExecuteToolResponse) { r.Stop = true }
+	allow := func(context.Context, *sidecall.Answer) (bool, error) { return true, nil }
+	for name, c := range map[string]struct {
+		model    []string // what it says, the last for ever
+		result   func(*sidecallv1.ExecuteToolResponse)
+		escalate func(context.Context, *sidecall.Answer) (bool, error)
+		most     int
+		reason   string
+		turns    int
+	}{
+		"until it is done":     {model: []string{wants, done}, result: fine, reason: "end_turn", turns: 2},
+		"told to stop":         {model: []string{wants}, result: stop, reason: "loop_detected", turns: 1},
+		"a person is asked":    {model: []string{wants}, result: refused("LOOP_DETECTED"), reason: "escalation", turns: 1},
+		"a person allows it":   {model: []string{wants, done}, result: refused("LOOP_DETECTED"), escalate: allow, reason: "end_turn", turns: 2},
+		"the budget is spent":  {model: []string{wants}, result: refused("BUDGET_EXCEEDED"), reason: "budget_exceeded", turns: 2},
+		"it wraps up":          {model: []string{wants, done}, result: refused("BUDGET_EXCEEDED"), reason: "end_turn", turns: 2},
+		"turns are bounded":    {model: []string{wants}, result: fine, most: 3, reason: "max_turns", turns: 3},
+		"the provider cuts it": {model: []string{strings.Replace(done, "end_turn", "max_tokens", 1)}, result: fine, reason: "max_tokens", turns: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []*sidecallv1.ExecuteToolsRequest
+			client := connect(t, answering(&asked, c.result))
+			turn := 0
+			ended, err := sidecall.Loop{
+				Ask: func(_ context.Context, messages []json.RawMessage) (any, error) {
+					if len(messages) != 1+2*turn {
+						t.Errorf("turn %d is asked with %d messages", turn, len(messages))
+					}
+					said := c.model[min(turn, len(c.model)-1)]
+					turn++
+					return said, nil
+				},
+				Of: sidecall.Call{Conversation: "c"}, MaxTurns: c.most, Escalate: c.escalate,
+			}.Run(t.Context(), client, map[string]string{"role": "user", "content": "hi"})
+			if err != nil || ended.Reason != c.reason || ended.Turns != c.turns || ended.Prompt == "" {
+				t.Errorf("%+v, %v", ended, err)
+			}
+			for _, batch := range asked {
+				for _, call := range batch.GetCalls() {
+					if call.GetPromptId() != ended.Prompt || call.GetTokensUsed() == 0 {
+						t.Errorf("call %v of prompt %s", call, ended.Prompt)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestALoopWhoseModelIsAway(t *testing.T) {
+	away := errors.New("the provider is away")
+	ended, err := sidecall.Loop{
+		Ask: func(context.Context, []json.RawMessage) (any, error) { return nil, away },
+		Of:  sidecall.Call{Conversation: "c"},
+	}.Run(t.Context(), connect(t, fake{}))
+	if !errors.Is(err, away) || ended.Reason != "error" {
+		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+// Tools are written as each provider takes them.
+func TestToolsForProviders(t *testing.T) {
+	tools := []*sidecall.Tool{{Name: "t", Description: "d", InputSchemaJson: `{"type":"object"}`}}
+	for format, want := range map[sidecall.Format]string{
+		sidecall.Anthropic:       `{"description":"d","input_schema":{"type":"object"},"name":"t"}`,
+		sidecall.OpenAI:          `{"function":{"description":"d","name":"t","parameters":{"type":"object"},"strict":false},"type":"function"}`,
+		sidecall.OpenAIResponses: `{"description":"d","name":"t","parameters":{"type":"object"},"strict":false,"type":"function"}`,
+	} {
+		got, err := sidecall.ToolsFor(format, tools)
+		if err != nil || len(got) != 1 || string(got[0]) != want {
+			t.Errorf("%s: %s, %v", format, got, err)
+		}
+	}
+	if _, err := sidecall.ToolsFor("gemini", tools); err == nil {
+		t.Error("an unknown format is taken")
+	}
+}
