@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
@@ -111,5 +112,34 @@ func TestThePythonAgent(t *testing.T) {
 	shows(t, string(out), `"priority": "urgnt"`, "INVALID_ARGS", "Did you mean", `"priority": "urgent"`, "The ticket is open.", "end_turn after 3 turns")
 	if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 || opened[0].Priority != "urgent" {
 		t.Errorf("tickets: %+v", opened)
+	}
+}
+
+// So can a Go program.
+func TestAGoProgramHasASidecarOfItsOwn(t *testing.T) {
+	dir, binary := harness.ShortDir(t), harness.Binary(t)
+	config := filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml")
+	t.Setenv("TMPDIR", dir)
+	t.Chdir(dir) // which sets PWD
+	client, err := sidecall.Launch{Config: config, Binary: binary}.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := `{"id":"msg_1","type":"message","role":"assistant","content":[
+		{"type":"tool_use","id":"toolu_1","name":"create_ticket","input":{"title":"Printer on fire","priority":"high"}}]}`
+	for range 2 {
+		answer, err := client.RunTools(t.Context(), message, sidecall.Call{Conversation: "c"})
+		if err != nil || len(answer.Results) != 1 || answer.Results[0].GetIsError() {
+			t.Errorf("%+v, %v", answer, err)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 {
+		t.Errorf("%d tickets were opened, want 1", len(opened))
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "sidecall-*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

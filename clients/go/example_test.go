@@ -2,6 +2,7 @@ package sidecall_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -31,9 +32,9 @@ func (shop) ExecuteTools(_ context.Context, r *sidecallv1.ExecuteToolsRequest) (
 	return response, nil
 }
 
-// One assistant turn with two tool calls, one of them to a tool that the model
-// made up. Every call has its result, in order, ready for the conversation.
-func Example() {
+// connected returns a client of the shop. Against a sidecar of your own that is
+// sidecall.Dial(""), or sidecall.Launch{Config: "sidecall.yaml"}.Start(ctx).
+func connected() (client *sidecall.Client, end func()) {
 	pipe := bufconn.Listen(1 << 16)
 	server := grpc.NewServer()
 	sidecallv1.RegisterToolServiceServer(server, shop{})
@@ -42,17 +43,22 @@ func Example() {
 			slog.Error("serve", "error", err)
 		}
 	}()
-	defer server.Stop()
-
-	// Against a sidecar of your own: sidecall.Dial("").
 	client, err := sidecall.Dial("passthrough:///shop", grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
 	if err != nil {
-		slog.Error("dial", "error", err)
-		return
+		panic(err)
 	}
-	defer func() { _ = client.Close() }() // the program ends here
+	return client, func() {
+		_ = client.Close() // the program ends here
+		server.Stop()
+	}
+}
 
+// One assistant turn with two tool calls, one of them to a tool that the model
+// made up. Every call has its result, in order, ready for the conversation.
+func Example() {
+	client, end := connected()
+	defer end()
 	results, err := client.Calls(context.Background(),
 		sidecall.Call{ID: "toolu_01", Tool: "get_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
 		sidecall.Call{ID: "toolu_02", Tool: "fetch_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
@@ -67,4 +73,47 @@ func Example() {
 	// Output:
 	// toolu_01 false {"status":"shipped"}
 	// toolu_02 true {"code":"UNKNOWN_TOOL",...,"hint":"Did you mean \"get_order\"?"}
+}
+
+// The message of a provider in, what is to be appended out.
+func ExampleClient_RunTools() {
+	client, end := connected()
+	defer end()
+	// As the SDK of the provider gives it.
+	message := `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"tool_use","content":[
+		{"type":"tool_use","id":"toolu_01","name":"get_order","input":{"order_id":"A-1"}}]}`
+	answer, err := client.RunTools(context.Background(), message, sidecall.Call{Conversation: "c1", Prompt: "p1"})
+	if err != nil {
+		slog.Error("no result", "error", err)
+		return
+	}
+	for _, m := range answer.Messages {
+		fmt.Println(string(m))
+	}
+	fmt.Println("stop:", answer.Stop())
+	// Output:
+	// {"content":[{"content":"{\"status\":\"shipped\"}","tool_use_id":"toolu_01","type":"tool_result"}],"role":"user"}
+	// stop: false
+}
+
+// A whole agent, but for the model.
+func ExampleLoop() {
+	client, end := connected()
+	defer end()
+	model := []string{
+		`{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[
+			{"id":"call_1","type":"function","function":{"name":"get_order","arguments":"{\"order_id\":\"A-1\"}"}}]}}]}`,
+		`{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"It has been shipped."}}]}`,
+	}
+	ended, err := sidecall.Loop{
+		Ask: func(_ context.Context, messages []json.RawMessage) (any, error) { return model[len(messages)/2], nil },
+		Of:  sidecall.Call{Conversation: "c1"},
+	}.Run(context.Background(), client, map[string]string{"role": "user", "content": "Where is A-1?"})
+	if err != nil {
+		slog.Error("no end", "error", err)
+		return
+	}
+	fmt.Println(ended.Reason, "after", ended.Turns, "turns and", len(ended.Messages), "messages")
+	// Output:
+	// end_turn after 2 turns and 4 messages
 }

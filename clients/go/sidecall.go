@@ -8,10 +8,12 @@
 //
 //	client, err := sidecall.Dial("unix:///run/sidecall/sidecall.sock")
 //	...
-//	results, err := client.Calls(ctx, turn...)   // one assistant turn
-//	for _, r := range results {
-//		history.AppendToolResult(r.GetToolUseId(), r.GetContent(), r.GetIsError())
-//	}
+//	answer, err := client.RunTools(ctx, message, sidecall.Call{Conversation: id, Prompt: prompt})
+//	messages = append(messages, answer.Messages...)
+//
+// RunTools takes the message of a provider (Anthropic, OpenAI Chat Completions and
+// Responses); Calls takes calls, for whoever has another. Loop is the loop between the
+// model and its tools, and Launch starts a sidecar of the program's own.
 //
 // A tool that fails is no Go error: the Result says so (IsError, Error with the
 // five fields, Recovery) and its Content is ready for the model. A Go error is
@@ -127,6 +129,8 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 type Client struct {
 	conn    *grpc.ClientConn
 	service sidecallv1.ToolServiceClient
+
+	launched *process // by Launch.Start; else nil
 }
 
 // Dial prepares a client for the sidecar at target: tcp://host:port,
@@ -156,8 +160,14 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 }
 
 // Close closes the connection. Calls in flight end with an error; the sidecar
-// finishes and records what it has begun.
-func (c *Client) Close() error { return c.conn.Close() }
+// finishes and records what it has begun. One that was launched ends then.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	if c.launched != nil {
+		err = errors.Join(err, c.launched.stop())
+	}
+	return err
+}
 
 // Service is the generated client, for what has no method here: GetExecution
 // ("did it run?") and ReadOutput (pages of an output that was cut; with the
