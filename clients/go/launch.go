@@ -56,7 +56,7 @@ func (l Launch) Start(ctx context.Context, opts ...grpc.DialOption) (*Client, er
 	p := &process{dir: dir, gone: make(chan struct{})}
 	target := "unix://" + filepath.Join(dir, "agent.sock")
 	// Its life is bounded by its standard input: it ends in order, where a context would kill it.
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", l.Config, "--listen", target, "--until-eof")
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", l.Config, "--listen", target, "--until-eof") //nolint:gosec // the caller says what is to be started
 	p.cmd.Env = append(os.Environ(), l.Env...)
 	if err := p.start(l.Log); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s cannot be started: %w", binary, err), os.RemoveAll(dir))
@@ -149,11 +149,16 @@ func (p *process) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 			if errors.Is(cause, ended) && p.exit != nil {
 				cause = fmt.Errorf("%w: %w", ended, p.exit)
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return fmt.Errorf("%w\n%s", cause, strings.Join(p.last, "\n"))
+			return fmt.Errorf("%w\n%s", cause, p.said())
 		}
 	}
+}
+
+// said is the end of its log.
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.last, "\n")
 }
 
 // stop lets the sidecar finish what it has begun, and ends it.

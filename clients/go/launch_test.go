@@ -15,7 +15,7 @@ func TestWhyASidecarDidNotStart(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	program := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		return path

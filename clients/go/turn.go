@@ -72,19 +72,25 @@ func Read(message any) (Turn, error) {
 
 // envelope has the fields by which the formats are told apart.
 type envelope struct {
-	ID, Type, Object, Role, Status string
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Object string `json:"object"`
+	Role   string `json:"role"`
+	Status string `json:"status"`
 
-	StopReason string `json:"stop_reason"`
-	Content    json.RawMessage
+	StopReason string          `json:"stop_reason"`
+	Content    json.RawMessage `json:"content"`
 	ToolCalls  json.RawMessage `json:"tool_calls"`
 
-	Choices      []choice
-	Message      json.RawMessage
-	FinishReason string `json:"finish_reason"`
+	Choices      []choice        `json:"choices"`
+	Message      json.RawMessage `json:"message"`
+	FinishReason string          `json:"finish_reason"`
 
-	Output     []json.RawMessage
-	Incomplete struct{ Reason string } `json:"incomplete_details"`
-	Usage      usage
+	Output     []json.RawMessage `json:"output"`
+	Incomplete struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Usage usage `json:"usage"`
 }
 
 type usage struct {
@@ -121,7 +127,7 @@ func (m *envelope) isAnthropic() bool {
 	if m.Type == "message" || m.StopReason != "" {
 		return true
 	}
-	var blocks []struct{ Type string }
+	var blocks []block
 	if json.Unmarshal(m.Content, &blocks) != nil || blocks == nil { // a text, or null
 		return false
 	}
@@ -150,10 +156,7 @@ func (m *envelope) anthropic() (Turn, error) {
 	if len(m.Content) > 0 && m.Content[0] == '"' {
 		return turn, nil
 	}
-	var blocks []struct {
-		Type, ID, Name string
-		Input          json.RawMessage
-	}
+	var blocks []block
 	if err := json.Unmarshal(m.Content, &blocks); err != nil {
 		return Turn{}, fmt.Errorf("%w: its content: %w", ErrNoMessage, err)
 	}
@@ -163,6 +166,14 @@ func (m *envelope) anthropic() (Turn, error) {
 		}
 	}
 	return turn, nil
+}
+
+// block is one of the content of an Anthropic message.
+type block struct {
+	Type  string          `json:"type"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
 }
 
 // written are arguments as the model wrote them: a text in JSON is that text.
@@ -176,8 +187,8 @@ func written(arguments json.RawMessage) string {
 
 // choice is one of a Chat Completion.
 type choice struct {
-	Message      json.RawMessage
-	FinishReason string `json:"finish_reason"`
+	Message      json.RawMessage `json:"message"`
+	FinishReason string          `json:"finish_reason"`
 }
 
 func (m *envelope) completion() (Turn, error) {
@@ -195,13 +206,14 @@ func (m *envelope) choice() (Turn, error) {
 
 func (c choice) turn() (Turn, error) {
 	var m struct {
-		Role      string
+		Role      string `json:"role"`
 		ToolCalls []struct {
-			ID, Type string
+			ID       string `json:"id"`
+			Type     string `json:"type"`
 			Function *struct {
-				Name      string
-				Arguments json.RawMessage
-			}
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
 		} `json:"tool_calls"`
 	}
 	if err := json.Unmarshal(c.Message, &m); err != nil {
@@ -234,9 +246,11 @@ func (m *envelope) response() (Turn, error) {
 	}
 	for _, raw := range m.Output {
 		var item struct {
-			Type, Name, Status string
-			CallID             string `json:"call_id"`
-			Arguments          json.RawMessage
+			Type      string          `json:"type"`
+			Name      string          `json:"name"`
+			Status    string          `json:"status"`
+			CallID    string          `json:"call_id"`
+			Arguments json.RawMessage `json:"arguments"`
 		}
 		if err := json.Unmarshal(raw, &item); err != nil {
 			return Turn{}, fmt.Errorf("%w: an item of its output: %w", ErrNoMessage, err)

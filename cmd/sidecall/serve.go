@@ -65,14 +65,9 @@ A program that starts its own sidecar keeps a pipe open to its standard input an
 			if _, err := os.Stat(path); path == defaultConfig && errors.Is(err, fs.ErrNotExist) {
 				return fail(exitUsage, fmt.Errorf("there is no %s here: name the config file, as in sidecall serve FILE", defaultConfig))
 			}
-			cfg, err := config.Load(path)
+			cfg, err := load(path, listen)
 			if err != nil {
 				return fail(exitUsage, err)
-			}
-			if len(listen) > 0 {
-				if cfg, err = cfg.ListeningAt(listen...); err != nil {
-					return fail(exitUsage, fmt.Errorf("--listen %w", err))
-				}
 			}
 			ctx := cmd.Context()
 			if eof {
@@ -89,6 +84,18 @@ A program that starts its own sidecar keeps a pipe open to its standard input an
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "serve agents here instead of where the config says: unix:///path or tcp://host:port; may be given again")
 	cmd.Flags().BoolVar(&eof, "until-eof", false, "end, as on SIGTERM, when standard input does")
 	return cmd
+}
+
+// load reads a config, which is then to listen elsewhere, if that is said.
+func load(path string, listen []string) (*config.Config, error) {
+	cfg, err := config.Load(path)
+	if err != nil || len(listen) == 0 {
+		return cfg, err
+	}
+	if cfg, err = cfg.ListeningAt(listen...); err != nil {
+		return nil, fmt.Errorf("--listen %w", err)
+	}
+	return cfg, nil
 }
 
 // untilEOF ends ctx when nobody can write to a reader any more: whoever started
