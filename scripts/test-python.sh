@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-python=$1
+python=$(realpath -s "$1") # a link: where it points to is no virtual environment
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
