@@ -48,6 +48,7 @@ bench: build ## Measure against the floor; needs redis-server
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
 	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite
+	rm -rf clients/node/dist* clients/node/src/generated
 	rm -rf clients/python/build clients/python/src/sidecall.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -77,9 +77,7 @@ func TestTheClientsExamples(t *testing.T) {
 			return cmd
 		},
 		"node": func(t *testing.T) *exec.Cmd {
-			if _, err := os.Stat(filepath.Join(clients, "node", "node_modules", "@grpc", "grpc-js")); err != nil {
-				t.Fatalf("the Node client's dependencies are not installed (run make deps): %v", err)
-			}
+			built(t)
 			return exec.CommandContext(t.Context(), "node", filepath.Join(clients, "node", "examples", "agent-loop.mjs"))
 		},
 	}
@@ -114,6 +112,16 @@ func TestTheClientsExamples(t *testing.T) {
 				t.Errorf("second ticket %+v\n%s", water, out)
 			}
 		})
+	}
+}
+
+// built fails the test when the Node client has not been built.
+func built(t *testing.T) {
+	t.Helper()
+	for _, part := range []string{"node_modules/@grpc/grpc-js", "dist/esm/index.js"} {
+		if _, err := os.Stat(filepath.Join(harness.Root(), "clients", "node", filepath.FromSlash(part))); err != nil {
+			t.Fatalf("the Node client is not built (run make deps): %v", err)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
 # (npm and PyPI), the gRPC clients for Node and Python, and redis-server; and the
-# Node client's own dependencies.
+# Node client's own dependencies, with which it is built.
 # Running it again does nothing when nothing changed.
 #
 # The npm servers go to e2e/node/node_modules and the Python ones to two virtual
@@ -61,7 +61,7 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
 # virtual environment. Each waits for the network for the most part.
 npm_ci() {
 	scripts/kept.sh "$1/node_modules" "$(node --version; cat "$1"/package*.json)" \
-		sh -c 'cp "$1"/package*.json "$2" && cd "$2" && npm ci --omit=dev --ignore-scripts --no-fund --no-audit --loglevel=error' npm "$1"
+		sh -c 'cp "$1"/package*.json "$2" && cd "$2" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error' npm "$1"
 }
 venv() {
 	scripts/kept.sh "$1" "$(python3 -c 'import sys; print(sys.version, sys.base_prefix)'; cat "$2")" \
@@ -77,4 +77,5 @@ for pid in $pids; do
 	wait "$pid" || failed=yes
 done
 [ -z "$failed" ] || die "not everything could be installed"
+node clients/node/scripts/build.mjs || die "the Node client could not be built"
 say "done"

@@ -18,78 +18,89 @@ import (
 	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
 
-// A Python program starts a sidecar of its own, which runs its calls once, and ends
-// with it, however the program ends.
+// A program starts a sidecar of its own, which runs its calls once, and ends with it,
+// however the program ends.
 func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 	python, err := mcpservers.Python()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end, ends := range map[string]string{"well": "", "kill": "signal: killed", "exception": "exit status 1"} {
-		t.Run(end, func(t *testing.T) {
-			dir := harness.ShortDir(t)
-			cmd := exec.CommandContext(t.Context(), python, "-B", filepath.Join(harness.Root(), "e2e", "python", "launched.py"),
-				filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml"), end)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t),
-				"PYTHONPATH="+filepath.Join(harness.Root(), "clients", "python", "src"))
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if said := ""; err != nil {
-				said = err.Error()
-				if said != ends {
-					t.Fatalf("the program ended with %q, want %q\n%s%s", said, ends, out, stderr.String())
-				}
-			} else if ends != "" {
-				t.Fatalf("the program ended well, want %q", ends)
+	built(t)
+	programs := map[string][]string{
+		"python": {python, "-B", filepath.Join(harness.Root(), "e2e", "python", "launched.py")},
+		"node":   {"node", filepath.Join(harness.Root(), "e2e", "node", "launched.mjs")},
+	}
+	for language, program := range programs {
+		for end, ends := range map[string]string{"well": "", "kill": "signal: killed", "exception": "exit status 1"} {
+			t.Run(language+" "+end, func(t *testing.T) { launched(t, program, end, ends) })
+		}
+	}
+}
+
+// launched runs a program that ends as it is told, which is seen as ends.
+func launched(t *testing.T, program []string, end, ends string) {
+	t.Helper()
+	dir := harness.ShortDir(t)
+	cmd := exec.CommandContext(t.Context(), program[0], append(program[1:len(program):len(program)],
+		filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml"), end)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t),
+		"PYTHONPATH="+filepath.Join(harness.Root(), "clients", "python", "src"))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if said := ""; err != nil {
+		said = err.Error()
+		if said != ends {
+			t.Fatalf("the program ended with %q, want %q\n%s%s", said, ends, out, stderr.String())
+		}
+	} else if ends != "" {
+		t.Fatalf("the program ended well, want %q", ends)
+	}
+	var got struct {
+		Directory    string
+		Tools        []string
+		First, Again []struct {
+			Role    string
+			Content []struct {
+				ID      string `json:"tool_use_id"`
+				IsError bool   `json:"is_error"`
+				Content any
 			}
-			var got struct {
-				Directory    string
-				Tools        []string
-				First, Again []struct {
-					Role    string
-					Content []struct {
-						ID      string `json:"tool_use_id"`
-						IsError bool   `json:"is_error"`
-						Content any
-					}
-				}
-			}
-			if err := json.Unmarshal(out, &got); err != nil {
-				t.Fatalf("%v\n%s%s", err, out, stderr.String())
-			}
-			if strings.Join(got.Tools, " ") != "create_ticket list_tickets read_output" {
-				t.Errorf("tools %q", got.Tools)
-			}
-			for name, messages := range map[string]any{"first": got.First, "again": got.Again} {
-				text, err := json.Marshal(messages)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(got.First) != 1 || len(got.First[0].Content) != 2 || got.First[0].Content[0].IsError || !got.First[0].Content[1].IsError ||
-					!strings.Contains(string(text), "INVALID_ARGS") {
-					t.Errorf("%s: %s", name, text)
-				}
-			}
-			if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 {
-				t.Errorf("%d tickets were opened, want 1: %v", len(opened), opened)
-			}
-			harness.WaitFor(t, "the sidecar to end", func() bool {
-				conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(got.Directory, "agent.sock"))
-				if err != nil {
-					return true
-				}
-				_ = conn.Close() // it was only asked whether somebody listens
-				return false
-			})
-			if end == "kill" { // nobody is left who could remove it
-				return
-			}
-			if _, err := os.Stat(got.Directory); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s is left: %v", got.Directory, err)
-			}
-		})
+		}
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr.String())
+	}
+	if strings.Join(got.Tools, " ") != "create_ticket list_tickets read_output" {
+		t.Errorf("tools %q", got.Tools)
+	}
+	for name, messages := range map[string]any{"first": got.First, "again": got.Again} {
+		text, err := json.Marshal(messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.First) != 1 || len(got.First[0].Content) != 2 || got.First[0].Content[0].IsError || !got.First[0].Content[1].IsError ||
+			!strings.Contains(string(text), "INVALID_ARGS") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if opened := tickets(t, filepath.Join(dir, "tickets.jsonl")); len(opened) != 1 {
+		t.Errorf("%d tickets were opened, want 1: %v", len(opened), opened)
+	}
+	harness.WaitFor(t, "the sidecar to end", func() bool {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(got.Directory, "agent.sock"))
+		if err != nil {
+			return true
+		}
+		_ = conn.Close() // it was only asked whether somebody listens
+		return false
+	})
+	if end == "kill" { // nobody is left who could remove it
+		return
+	}
+	if _, err := os.Stat(got.Directory); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left: %v", got.Directory, err)
 	}
 }
 

@@ -40,11 +40,11 @@ client = sidecall.Sidecall("tcp://" + sys.argv[1])
 client.execute_tool(sidecall.Call(sys.argv[2], "act", {"fault": "none", "key": sys.argv[2]}), rpc_timeout=60)
 `),
 		"node": script(nil, "node", "--input-type=module", "-e", `
-import { Client } from `+fmt.Sprintf("%q", "file://"+filepath.Join(dir, "node", "index.mjs"))+`
+import { Sidecall } from `+fmt.Sprintf("%q", "file://"+filepath.Join(dir, "node", "dist", "esm", "index.js"))+`
 const [addr, id] = process.argv.slice(-2)
-const client = new Client('tcp://' + addr)
+const client = new Sidecall('tcp://' + addr)
 await client.executeTool({ toolUseId: id, toolName: 'act', argumentsJson: JSON.stringify({ fault: 'none', key: id }) }, {}, { rpcTimeout: 60000 })
-client.close()
+await client.close()
 `),
 	}
 }

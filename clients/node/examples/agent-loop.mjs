@@ -11,7 +11,7 @@
  */
 import { randomUUID } from 'node:crypto'
 
-import { Client, DEFAULT_TARGET } from '../index.mjs'
+import { DEFAULT_TARGET, Sidecall } from '@sidecall/client'
 
 const MAX_TURNS = 8
 
@@ -91,7 +91,7 @@ async function runTurn(sidecall, conversationId, turn, calls) {
 async function main() {
   const conversationId = `example-${randomUUID()}`
   const model = new ScriptedModel()
-  const sidecall = new Client(process.argv[2] ?? DEFAULT_TARGET)
+  const sidecall = new Sidecall(process.argv[2] ?? DEFAULT_TARGET)
   try {
     const tools = await sidecall.listTools('', { rpcTimeout: 10_000 })
     console.log('tools:', tools.map((t) => t.name).join(', '))
@@ -111,7 +111,7 @@ async function main() {
     const [tickets] = await runTurn(sidecall, conversationId, turn + 1, [{ toolUseId: 'call_0', toolName: 'list_tickets' }])
     console.log(`done: ${tickets.content.trimEnd().split('\n').length} tickets after ${turn} turns`)
   } finally {
-    sidecall.close()
+    await sidecall.close()
   }
 }
 

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 import grpc from '@grpc/grpc-js'
 
-import { BrokenAnswer, Client } from '../index.mjs'
+import { BrokenAnswer, Sidecall } from '@sidecall/client'
 
 let fake, server, client, port, socket, directory
 
@@ -26,13 +26,13 @@ beforeEach(async () => {
     if (answer !== undefined) done(null, answer) // undefined: never
   }
   server = new grpc.Server({ 'grpc.max_send_message_length': -1 })
-  const { service } = new Client().stub.constructor
+  const { service } = new Sidecall().stub.constructor
   server.addService(service, { executeTool: serve, executeTools: serve, listTools: serve, getExecution: serve, readOutput: serve })
   directory = mkdtempSync(path.join(tmpdir(), 'sidecall-'))
   socket = `unix://${directory}/s`
   port = await bind('127.0.0.1:0')
   await bind(socket)
-  client = new Client(`tcp://127.0.0.1:${port}`)
+  client = new Sidecall(`tcp://127.0.0.1:${port}`)
 })
 
 afterEach(() => {
@@ -104,7 +104,7 @@ test('targets', async () => {
   process.env.grpc_proxy = 'http://127.0.0.1:1'
   try {
     for (const target of [`tcp://127.0.0.1:${port}`, `127.0.0.1:${port}`, socket]) {
-      const one = new Client(target)
+      const one = new Sidecall(target)
       assert.equal((await one.listTools('code', { rpcTimeout: 10_000 }))[0].name, 'code', target)
       one.close()
     }
@@ -122,6 +122,6 @@ test('the package holds the contract', () => {
   const root = fileURLToPath(new URL('..', import.meta.url))
   const [pack] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--loglevel=error'], { cwd: root, encoding: 'utf8' }))
   const files = pack.files.map((f) => f.path)
-  for (const file of ['index.mjs', 'request.mjs', 'package.json', 'proto/sidecall/v1/tool_service.proto']) assert.ok(files.includes(file), file)
-  assert.ok(!files.some((f) => f.startsWith('test/')))
+  for (const file of ['dist/esm/index.js', 'dist/esm/index.d.ts', 'dist/cjs/index.js', 'dist/cjs/index.d.ts', 'dist/cjs/package.json', 'package.json', 'proto/sidecall/v1/tool_service.proto']) assert.ok(files.includes(file), file)
+  assert.ok(!files.some((f) => /^(test|src|scripts)\//.test(f)))
 })

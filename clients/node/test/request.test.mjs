@@ -4,7 +4,7 @@ import { afterEach, beforeEach, test } from 'node:test'
 
 import grpc from '@grpc/grpc-js'
 
-import { Client, WrongField } from '../index.mjs'
+import { Sidecall, WrongField } from '@sidecall/client'
 
 let fake, server, client
 
@@ -18,11 +18,11 @@ beforeEach(async () => {
     if (answer !== undefined) done(null, answer) // undefined: never
   }
   server = new grpc.Server()
-  const { service } = new Client().stub.constructor
+  const { service } = new Sidecall().stub.constructor
   server.addService(service, { executeTool: serve, executeTools: serve, listTools: serve, getExecution: serve, readOutput: serve })
   const port = await new Promise((resolve, reject) =>
     server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, p) => (error ? reject(error) : resolve(p))))
-  client = new Client(`tcp://127.0.0.1:${port}`)
+  client = new Sidecall(`tcp://127.0.0.1:${port}`)
 })
 
 afterEach(() => {
@@ -93,7 +93,7 @@ test('calls that are no array are refused', async () => {
 
 test('a target that is none is refused', () => {
   for (const target of [null, '', 8470, 'tcp://127.0.0.1', 'tcp://', 'unix://sidecall.sock', 'http://127.0.0.1:8470']) {
-    assert.throws(() => new Client(target), { name: 'WrongField', field: 'target', message: /want tcp:\/\/host:port or unix:\/\/\/path, got / })
+    assert.throws(() => new Sidecall(target), { name: 'WrongField', field: 'target', message: /want tcp:\/\/host:port or unix:\/\/\/path, got / })
   }
 })
 
@@ -121,7 +121,7 @@ test('a profile that is no text is refused', async () => {
 })
 
 test('an option of the client that it does not have is refused', () => {
-  assert.throws(() => new Client('tcp://127.0.0.1:1', { credential: 1 }), { field: 'credential', message: /Did you mean credentials\?/ })
+  assert.throws(() => new Sidecall('tcp://127.0.0.1:1', { credential: 1 }), { field: 'credential', message: /Did you mean credentials\?/ })
 })
 
 test('a signal that is aborted already sends nothing', async () => {

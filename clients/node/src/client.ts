@@ -1,0 +1,224 @@
+/** The client. */
+import * as grpc from '@grpc/grpc-js'
+
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, PATIENCE, unary } from './channel.js'
+import { ConversationService, ToolService } from './contract.js'
+import { BrokenAnswer } from './errors.js'
+import type {
+  ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, Tool, ToolServiceStub,
+} from './generated/messages.js'
+import { launch, launchFields, type Launched, type LaunchOptions } from './launch.js'
+import { runLoop, type Ask, type Loop, type LoopOptions } from './loop.js'
+import type { AnswerTo, Format, ToolMessages, ToolsOf, Turn } from './messages.js'
+import { read } from './read.js'
+import { address, callFields, checked, listed, milliseconds, object, text, waitFields, type Call, type Checks, type Fields, type Wait } from './request.js'
+import { answers, checkFormat, notRun, tools } from './write.js'
+
+/** How a client is connected. */
+export interface Options {
+  /** Without any, the connection is plain text, as on a loopback or unix socket it may be. */
+  credentials?: grpc.ChannelCredentials | undefined
+  /** Further channel options of @grpc/grpc-js. */
+  channel?: grpc.ChannelOptions | undefined
+  /** How long runTools, runLoop, tools and instructions go on asking while the sidecar is away, in milliseconds; 30,000
+   * unless it is given. */
+  patience?: number | undefined
+}
+
+const launchedFields: Checks = { channel: object, patience: milliseconds }
+const optionFields: Checks = { credentials: (given) => given, ...launchedFields }
+
+/** The most calls that one batch may have. */
+const MAX_BATCH = 128
+
+/** How long a loop waits for the sidecar to hear that it has ended, in milliseconds. */
+const END_PROMPT = 2_000
+
+/** Speaks to one sidecar. One per process is enough. It connects at the first call, and again by itself. */
+export class Sidecall implements AsyncDisposable {
+  /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput (with the
+   * conversationId of its call). */
+  readonly stub: ToolServiceStub
+  /** The same of the service of conversations: startPrompt and endPrompt. */
+  readonly conversations: ConversationServiceStub
+  readonly #patience: number
+  #launched: Launched | undefined
+
+  /**
+   * @param target tcp://host:port, unix:///path or anything else that gRPC resolves.
+   * @param options
+   */
+  constructor(target: string = DEFAULT_TARGET, options: Options = {}) {
+    const given = checked(object(options, 'options'), optionFields) as Options
+    const { credentials = grpc.credentials.createInsecure(), channel = {}, patience = PATIENCE } = given
+    const at = address(target)
+    checkSocket(at)
+    this.#patience = patience
+    this.stub = new ToolService(at, credentials, { ...channelOptions, ...channel })
+    this.conversations = new ConversationService(at, credentials, { channelOverride: this.stub.getChannel() })
+  }
+
+  /** The same as new Sidecall(target, options). */
+  static connect(target: string = DEFAULT_TARGET, options: Options = {}): Sidecall {
+    return new Sidecall(target, options)
+  }
+
+  /**
+   * Starts a sidecar of this process's own, on a unix socket that nobody else can open, and connects to it. close ends it,
+   * and so does the end of this process, however it ends. LaunchFailed says why it did not start.
+   * @param config The path of a config file, or what would stand in one.
+   * @param options
+   */
+  static async launch(config: string | object, options: LaunchOptions & Omit<Options, 'credentials'> = {}): Promise<Sidecall> {
+    const given = checked(object(options, 'options'), { ...launchFields, ...launchedFields })
+    const { binary, env, log, ...ours } = given as LaunchOptions & Options
+    const started = await launch(config, { binary, env, log })
+    let client: Sidecall | undefined
+    try {
+      client = new Sidecall(started.target, ours)
+      client.#launched = started
+      await started.awaitReady(client.stub)
+      return client
+    } catch (error) {
+      client?.stub.close()
+      await started.stop()
+      throw error
+    }
+  }
+
+  /**
+   * Runs one call; one whose effect must not be repeated at most once per (conversationId, turnId, toolUseId).
+   * @param call
+   * @param fields What it shares with other calls of its turn.
+   * @param wait
+   */
+  async executeTool(call: Call, fields: Fields = {}, wait: Wait = {}): Promise<ExecuteToolResponse> {
+    const request = { ...checked(object(fields, 'identity'), callFields), ...checked(object(call, 'call'), callFields) }
+    return (await this.#ask('executeTool', request, waiting(wait))) as ExecuteToolResponse
+  }
+
+  /**
+   * Runs the calls of one assistant turn, in parallel where the tools allow it, and returns one result per call in the
+   * order of the calls. Nothing is sent again by this: see runTools.
+   * @param calls
+   * @param fields What all of them share.
+   * @param wait
+   */
+  async executeTools(calls: readonly Call[], fields: Fields = {}, wait: Wait = {}): Promise<ExecuteToolResponse[]> {
+    return this.#execute(calls, fields, waiting(wait), 0)
+  }
+
+  /**
+   * Runs the tools that an assistant's message calls, and returns the messages to append after it.
+   *
+   * While the sidecar is away, the same calls are sent again with the same ids, for the client's patience. Calls of a
+   * message that was cut are answered and not run.
+   * @param message What the provider's SDK gives, or the same as plain objects: an Anthropic message, a Chat Completion (or
+   *   a choice or message of one), a Response.
+   * @param options turnId is the provider's id of the message or response unless it is given; one that has none should be
+   *   given one.
+   */
+  async runTools<M>(message: M, options: Fields & Wait = {}): Promise<ToolMessages<AnswerTo<M>>> {
+    const { rpcTimeout, signal, ...fields } = object(options, 'options') as Fields & Wait
+    const turn = read(message)
+    const named = { ...fields, turnId: fields.turnId ?? turn.id }
+    return (await this.#run(turn, named, waiting({ rpcTimeout, signal }))) as ToolMessages<AnswerTo<M>>
+  }
+
+  /**
+   * Asks the model, runs its tools, and asks again until it calls none, its budget is used up, or the sidecar says stop.
+   * @param ask Is given all messages so far, and gives the provider's answer: client.messages.create(...),
+   *   client.chat.completions.create(...) or client.responses.create(...).
+   * @param messages The messages before the first turn.
+   * @param options
+   */
+  async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions): Promise<Loop<M, A>> {
+    const sidecar = {
+      run: (turn: Turn, fields: Fields, wait: Wait) => this.#run(turn, fields, wait),
+      endPrompt: (request: object) => unary(this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
+    }
+    return runLoop(sidecar, ask, messages, options)
+  }
+
+  /**
+   * The tools that a profile may call, as a provider's tools parameter takes them.
+   * @param format anthropic, openai (Chat Completions) or openai-responses.
+   * @param options
+   */
+  async tools<F extends Format = 'anthropic'>(format?: F, options: { profile?: string } & Wait = {}): Promise<ToolsOf[F][]> {
+    const known = checkFormat(format ?? 'anthropic') as F // a wrong one is told before anything is asked
+    const { profile = '', ...wait } = object(options, 'options') as { profile?: string } & Wait
+    return tools(await this.#list(profile, waiting(wait), this.#patience), known)
+  }
+
+  /**
+   * The paragraph of the system prompt that teaches the model what the errors of these tools ask of it.
+   * @param profile
+   * @param wait
+   */
+  async instructions(profile = '', wait: Wait = {}): Promise<string> {
+    const request = { profile: text(profile, 'profile') }
+    const answer = (await this.#ask('getInstructions', request, waiting(wait), this.#patience)) as GetInstructionsResponse
+    return answer.text
+  }
+
+  /**
+   * Lists what a profile may call, sorted by name. A long list comes in pages; rpcTimeout bounds each.
+   * @param profile
+   * @param wait
+   */
+  async listTools(profile = '', wait: Wait = {}): Promise<Tool[]> {
+    return this.#list(profile, waiting(wait), 0)
+  }
+
+  /** Closes the connection. The sidecar finishes and records what it has begun; one that was launched ends then, and the
+   * promise settles when it has. */
+  async close(): Promise<void> {
+    this.stub.close()
+    await this.#launched?.stop()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #ask(method: string, request: object, wait: Wait, patience = 0): Promise<unknown> {
+    return insisting(patience, wait.signal, () => unary(this.stub, method, request, wait))
+  }
+
+  async #execute(calls: readonly Call[], fields: Fields, wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {
+    if (listed(calls).length === 0) return []
+    const shared = checked(object(fields, 'identity'), callFields)
+    const sent = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), callFields, `calls[${i}]`) }))
+    const all: ExecuteToolResponse[] = []
+    for (let first = 0; first < sent.length; first += MAX_BATCH) {
+      const batch = sent.slice(first, first + MAX_BATCH) as { toolUseId?: string }[]
+      const { results } = (await this.#ask('executeTools', { calls: batch }, wait, patience)) as ExecuteToolsResponse
+      const got = JSON.stringify(results.map((r) => r.toolUseId))
+      const wanted = JSON.stringify(batch.map((c) => c.toolUseId ?? ''))
+      if (got !== wanted) throw new BrokenAnswer(`results of the calls ${got} for the calls ${wanted}`)
+      all.push(...results)
+    }
+    return all
+  }
+
+  async #run(turn: Turn, fields: Fields, wait: Wait): Promise<ToolMessages> {
+    if (turn.cut) return answers(turn, notRun(turn))
+    return answers(turn, await this.#execute(turn.calls, fields, wait, this.#patience))
+  }
+
+  async #list(profile: string, wait: Wait, patience: number): Promise<Tool[]> {
+    const named = text(profile, 'profile')
+    const found: Tool[] = []
+    const seen = new Set([''])
+    for (let pageToken = ''; ; seen.add(pageToken)) {
+      const page = (await this.#ask('listTools', { profile: named, pageToken }, wait, patience)) as ListToolsResponse
+      found.push(...page.tools)
+      pageToken = page.nextPageToken
+      if (!pageToken) return found
+      if (seen.has(pageToken)) throw new BrokenAnswer('the pages of the list of tools go round in circles')
+    }
+  }
+}
+
+const waiting = (wait: Wait) => checked(object(wait, 'wait'), waitFields) as Wait

@@ -1,0 +1,169 @@
+/**
+ * What a provider's message asks for, and what the provider wants to hear: the shapes that
+ * read.ts makes of messages, and write.ts of results.
+ */
+import type { ExecuteToolResponse } from './generated/messages.js'
+import type { Call } from './request.js'
+
+/** The wire formats of providers: Anthropic messages, Chat Completions, Responses. */
+export type Format = 'anthropic' | 'openai' | 'openai-responses'
+
+export const FORMATS: readonly Format[] = ['anthropic', 'openai', 'openai-responses']
+
+/** What one message of an assistant asks for. */
+export interface Turn {
+  format: Format
+  calls: (Call & { toolUseId: string; argumentsJson: string })[]
+  /** The provider's id of the message or response; empty when it has none. */
+  id: string
+  /** Why the message ends before its end, in the provider's word, so that its calls may be incomplete; empty when it is
+   * whole. */
+  cut: string
+  /** Why it ends, in the provider's word; empty when that is not said. */
+  reason: string
+  /** Tokens of the request and of the message; 0 when that is not said. */
+  tokens: number
+  /** What is to be appended for the message itself. */
+  messages: unknown[]
+}
+
+export interface AnthropicText {
+  type: 'text'
+  text: string
+}
+
+export interface AnthropicImage {
+  type: 'image'
+  source: { type: 'base64'; media_type: 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp'; data: string }
+}
+
+export interface AnthropicDocument {
+  type: 'document'
+  source: { type: 'base64'; media_type: 'application/pdf'; data: string }
+}
+
+export type AnthropicBlock = AnthropicText | AnthropicImage | AnthropicDocument
+
+/** The result of one call in an Anthropic message. */
+export interface AnthropicToolResult {
+  type: 'tool_result'
+  tool_use_id: string
+  content: string | AnthropicBlock[]
+  is_error?: true
+}
+
+/** The one user message that answers an Anthropic message: a MessageParam. */
+export interface AnthropicMessage {
+  role: 'user'
+  content: AnthropicToolResult[]
+}
+
+/** The result of one call for Chat Completions. */
+export interface ChatToolMessage {
+  role: 'tool'
+  tool_call_id: string
+  content: string
+}
+
+export type ChatPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } }
+
+/** The message that has the pictures of the results before it, since a tool message has none. */
+export interface ChatPictures {
+  role: 'user'
+  content: ChatPart[]
+}
+
+export type ChatMessage = ChatToolMessage | ChatPictures
+
+export type ResponsesPart = { type: 'input_text'; text: string } | { type: 'input_image'; image_url: string }
+
+/** The result of one call for Responses. */
+export interface ResponsesItem {
+  type: 'function_call_output'
+  call_id: string
+  output: string | ResponsesPart[]
+}
+
+export type Appended = AnthropicMessage | ChatMessage | ResponsesItem
+
+/** What answers a message of this type. Where the type does not tell, any of them. */
+export type AnswerTo<M> = unknown extends M
+  ? Appended
+  : M extends { choices: unknown } | { tool_calls: unknown }
+    ? ChatMessage
+    : M extends { output: unknown }
+      ? ResponsesItem
+      : M extends { role: 'assistant'; stop_reason: unknown }
+        ? AnthropicMessage
+        : Appended
+
+/** A JSON Schema of a tool's arguments. */
+export interface Schema {
+  type: 'object'
+  [keyword: string]: unknown
+}
+
+export interface AnthropicTool {
+  name: string
+  description: string
+  input_schema: Schema
+}
+
+/** A function, as both APIs of OpenAI describe it. */
+export interface FunctionDefinition {
+  name: string
+  description: string
+  parameters: { [keyword: string]: unknown }
+  strict: false
+}
+
+export interface ChatTool {
+  type: 'function'
+  function: FunctionDefinition
+}
+
+export interface ResponsesTool extends FunctionDefinition {
+  type: 'function'
+}
+
+/** The tools of each format, as its tools parameter takes them. */
+export interface ToolsOf {
+  anthropic: AnthropicTool
+  openai: ChatTool
+  'openai-responses': ResponsesTool
+}
+
+/**
+ * The messages to append after an assistant's message, in this order and before any other; none when it calls no tool.
+ *
+ *     messages.push(...(await sidecall.runTools(message, { conversationId })))
+ */
+export class ToolMessages<M = Appended> extends Array<M> {
+  // Of no use to whoever maps them.
+  static override get [Symbol.species](): ArrayConstructor {
+    return Array
+  }
+
+  #results: readonly ExecuteToolResponse[]
+
+  constructor(messages: readonly M[] = [], results: readonly ExecuteToolResponse[] = []) {
+    super()
+    this.push(...messages)
+    this.#results = results
+  }
+
+  /** The results of the calls, in order. */
+  get results(): readonly ExecuteToolResponse[] {
+    return this.#results
+  }
+
+  /** The loop has to end now: the model goes round in circles, and was told so. */
+  get stop(): boolean {
+    return this.#results.some((r) => r.stop)
+  }
+
+  /** A person has to be asked before the model goes on. */
+  get requireEscalation(): boolean {
+    return this.#results.some((r) => r.recovery?.requireEscalation)
+  }
+}

@@ -1,0 +1,49 @@
+// A sidecar that answers as it is told to.
+import grpc from '@grpc/grpc-js'
+
+import { Sidecall } from '@sidecall/client'
+
+/**
+ * Records every request; every call is answered with its arguments, unless the test says otherwise.
+ * @param {(server: grpc.Server) => void} [more] Further services.
+ */
+export async function fakeSidecar() {
+  const fake = {
+    requests: [], // as [rpc, request]
+    statuses: [], // of the next requests
+    result: (call) => ({ toolUseId: call.toolUseId, content: call.argumentsJson }),
+    cancelled: [],
+    hold: false,
+    sent: (rpc) => fake.requests.filter(([name]) => name === rpc).map(([, request]) => request),
+    calls: () => fake.sent('executeTools').flatMap((r) => r.calls),
+    ended: () => fake.sent('endPrompt').map((r) => r.exitReason),
+  }
+  const rpc = (name, answer) => (call, done) => {
+    fake.requests.push([name, call.request])
+    call.on('cancelled', () => fake.cancelled.push(name))
+    fake.arrived?.()
+    if (fake.statuses.length > 0) return done({ code: fake.statuses.shift(), details: 'as the test wants it' })
+    if (!fake.hold) done(null, answer(call.request))
+  }
+  const server = new grpc.Server()
+  const any = new Sidecall()
+  server.addService(any.stub.constructor.service, {
+    executeTool: rpc('executeTool', (call) => fake.result(call)),
+    executeTools: rpc('executeTools', ({ calls }) => ({ results: calls.map(fake.result) })),
+    // A list that has no end, for who asks for it.
+    listTools: rpc('listTools', ({ profile }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], nextPageToken: profile === 'endless' ? 'again' : '' })),
+    getInstructions: rpc('getInstructions', () => ({ text: 'Read the code.' })),
+    getExecution: rpc('getExecution', () => ({})),
+    readOutput: rpc('readOutput', () => ({})),
+  })
+  server.addService(any.conversations.constructor.service, {
+    startPrompt: rpc('startPrompt', () => ({})),
+    endPrompt: rpc('endPrompt', () => ({})),
+  })
+  any.close()
+  const port = await new Promise((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, p) => (error ? reject(error) : resolve(p))))
+  fake.target = `tcp://127.0.0.1:${port}`
+  fake.end = () => server.forceShutdown()
+  return fake
+}

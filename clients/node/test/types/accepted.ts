@@ -1,0 +1,62 @@
+// What a program may write: this has to compile under --strict.
+import {
+  LaunchFailed, Sidecall, status, ToolMessages, WrongField,
+  type Call, type ExecuteToolResponse, type Loop, type Recovery, type ServiceError, type Tool, type ToolError,
+} from '@sidecall/client'
+
+// As the providers' SDKs have them, as far as it matters here.
+type MessageParam = { role: 'user' | 'assistant'; content: string | ContentBlockParam[] }
+type ContentBlockParam =
+  | { type: 'text'; text: string }
+  | { type: 'tool_use'; id: string; name: string; input: unknown }
+  | { type: 'tool_result'; tool_use_id: string; content?: string | ResultBlock[]; is_error?: boolean }
+type ResultBlock =
+  | { type: 'text'; text: string }
+  | { type: 'image'; source: { type: 'base64'; data: string; media_type: 'image/jpeg' | 'image/png' | 'image/gif' | 'image/webp' } }
+  | { type: 'document'; source: { type: 'base64'; data: string; media_type: 'application/pdf' } }
+interface AnthropicSays { id: string; type: 'message'; role: 'assistant'; stop_reason: string | null; content: ContentBlockParam[] }
+interface AnthropicTool { name: string; description?: string; input_schema: { type: 'object'; properties?: unknown; [k: string]: unknown } }
+interface Completion { id: string; choices: { message: { role: 'assistant'; content: string | null } }[] }
+type ChatParam = { role: 'tool'; tool_call_id: string; content: string } | { role: 'user'; content: string | object[] }
+interface Response { id: string; object: 'response'; output: object[] }
+type Item = { type: 'function_call_output'; call_id: string; output: string | object[] }
+
+export async function agent(anthropic: (tools: AnthropicTool[], messages: MessageParam[]) => Promise<AnthropicSays>): Promise<string> {
+  await using sidecall = await Sidecall.launch({ store: { memory: {} } }, { binary: '/usr/bin/sidecall', env: { A: '1' }, log: console.error })
+  const messages: MessageParam[] = [{ role: 'user', content: await sidecall.instructions() }]
+  const message = await anthropic(await sidecall.tools('anthropic'), messages)
+  const answers = await sidecall.runTools(message, { conversationId: 'c', turnId: 1, promptId: 2n, signal: AbortSignal.timeout(1000) })
+  messages.push(...answers)
+  const loop: Loop<MessageParam, AnthropicSays> = await sidecall.runLoop(
+    async (seen, { signal }) => (signal?.throwIfAborted(), anthropic([], seen)), messages,
+    { conversationId: 'c', maxTurns: 5, onEscalation: (answered) => answered.results.length > 0 })
+  return `${loop.exitReason} ${loop.message.id} ${answers.stop} ${answers.requireEscalation}`
+}
+
+export async function others(sidecall: Sidecall, completion: Completion, response: Response, any: any): Promise<void> {
+  const chat: ChatParam[] = await sidecall.runTools(completion, { conversationId: 'c' })
+  const items: Item[] = await sidecall.runTools(response, { conversationId: 'c' })
+  const known: ToolMessages = await sidecall.runTools(any, { conversationId: 'c' })
+  const [tool] = await sidecall.tools('openai', { profile: 'code' })
+  const name: string | undefined = tool?.function.name
+  const [other] = await sidecall.tools('openai-responses')
+  const same: 'function' | undefined = other?.type
+  console.log(chat, items, known, name, same)
+}
+
+export async function results(sidecall: Sidecall): Promise<void> {
+  const call: Call = { toolUseId: 'toolu_1', toolName: 'get_order', argumentsJson: '{}' }
+  const [result] = await sidecall.executeTools([call], { conversationId: 'c', timeout: { seconds: 5 } }, { rpcTimeout: 1000 })
+  const one: ExecuteToolResponse | undefined = result
+  const error: ToolError | null | undefined = one?.error
+  const recovery: Recovery | null | undefined = one?.recovery
+  const tools: Tool[] = await sidecall.listTools('code')
+  console.log(error?.hint, recovery?.retryAfter?.seconds, tools[0]?.effect === 'EFFECT_READ_ONLY')
+  sidecall.stub.getExecution({ conversationId: 'c', toolUseId: 'toolu_1' }, (_, execution) => console.log(execution?.state === 'EXECUTION_STATE_DONE'))
+}
+
+export function handled(error: unknown): string {
+  if (error instanceof WrongField) return error.field
+  if (error instanceof LaunchFailed) return error.message
+  return (error as ServiceError).code === status.UNAVAILABLE ? 'away' : 'unknown'
+}

@@ -1,0 +1,23 @@
+// What a program may not write: each line that says so has to be an error under --strict.
+import { Sidecall, type ExecuteToolResponse } from '@sidecall/client'
+
+declare const sidecall: Sidecall
+declare const result: ExecuteToolResponse
+declare const message: { id: string; type: 'message'; role: 'assistant'; stop_reason: string | null; content: object[] }
+
+sidecall.runTools(message, { conversationID: 'c' }) // wrong
+sidecall.runTools(message, { conversationId: {} }) // wrong
+sidecall.executeTool({ toolName: 't' }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't', argumentsJson: { a: 1 } }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { timeout: 5 }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't' }, {}, { timeout: 5 }) // wrong
+sidecall.runLoop(() => message, []) // wrong
+sidecall.runLoop(() => message, [], { promptId: 'p' }) // wrong
+sidecall.runLoop(() => message, [], { conversationId: 'c', turnId: 1 }) // wrong
+sidecall.tools('gemini') // wrong
+Sidecall.launch(7) // wrong
+Sidecall.launch({}, { binry: 'x' }) // wrong
+console.log(result.error.code) // wrong
+console.log(result.outcome === 'OK') // wrong
+console.log(result.is_error) // wrong
+export const answers: Promise<{ role: 'tool' }[]> = sidecall.runTools(message, {}) // wrong
