@@ -45,6 +45,10 @@ bench: build ## Measure against the floor; needs redis-server
 	$(GO) build -trimpath -o bin/floor ./bench/floor
 	$(GO) run ./bench/compare
 
+.PHONY: npm
+npm: ## Pack dist/npm: @sidecall/client and the sidecar for each platform; installs and tries them
+	GO="$(GO)" scripts/npm.sh
+
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
 	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite

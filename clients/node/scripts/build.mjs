@@ -6,7 +6,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -53,6 +53,8 @@ function build() {
 
 function compilerInstalled() {
   if (existsSync(at('node_modules', 'typescript')) && existsSync(at('node_modules', 'protobufjs'))) return
+  // One that is a link is shared with others, who need it as it is.
+  if (lstatSync(at('node_modules'), { throwIfNoEntry: false })?.isSymbolicLink()) unlinkSync(at('node_modules'))
   // What npm is doing now is none of this one's business: that is about another project.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_config_(?!cache$|registry$|userconfig$|.*proxy$)|^npm_(package|lifecycle|command)/i.test(name)))
   const npm = process.env.npm_execpath ? [process.execPath, [process.env.npm_execpath]] : ['npm', []]
