@@ -28,6 +28,8 @@ export interface Options {
 const launchedFields: Checks = { channel: object, patience: milliseconds }
 const optionFields: Checks = { credentials: (given) => given, ...launchedFields }
 
+const toolsFields: Checks = { profile: text, ...waitFields }
+
 /** The most calls that one batch may have. */
 const MAX_BATCH = 128
 
@@ -147,8 +149,8 @@ export class Sidecall implements AsyncDisposable {
    */
   async tools<F extends Format = 'anthropic'>(format?: F, options: { profile?: string } & Wait = {}): Promise<ToolsOf[F][]> {
     const known = checkFormat(format ?? 'anthropic') as F // a wrong one is told before anything is asked
-    const { profile = '', ...wait } = object(options, 'options') as { profile?: string } & Wait
-    return tools(await this.#list(profile, waiting(wait), this.#patience), known)
+    const { profile = '', ...wait } = checked(object(options, 'options'), toolsFields) as { profile?: string } & Wait
+    return tools(await this.#list(profile, wait, this.#patience), known)
   }
 
   /**

@@ -118,6 +118,8 @@ test('a list whose pages go round in circles is refused', async () => {
 
 test('a format that is none is refused before anything is asked', async () => {
   await assert.rejects(sidecall.tools('gemini'), WrongMessage)
+  await assert.rejects(sidecall.tools('openai', { profil: 'code' }), { field: 'profil', message: /Did you mean profile\?/ })
+  await assert.rejects(sidecall.tools('openai', 'code'), { field: 'options' })
   assert.deepEqual(fake.requests, [])
 })
 

@@ -1,7 +1,7 @@
 // The types of the package, as a program's compiler sees them.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -26,4 +26,22 @@ test('what it may not write does not, line by line', () => {
   const wrong = lines.flatMap((line, i) => (line.endsWith('// wrong') ? [i + 1] : []))
   const refused = [...compiled('refused.ts').matchAll(/^refused\.ts\((\d+),/gm)].map(([, line]) => Number(line))
   assert.deepEqual([...new Set(refused)].sort((a, b) => a - b), wrong)
+})
+
+test('what the README shows compiles', () => {
+  const readme = readFileSync(path.join(here, '..', '..', 'README.md'), 'utf8')
+  const code = [...readme.matchAll(/^```js\n(.*?)^```$/gms)].map(([, block]) => block).join('{}\n')
+  const imports = code.match(/^import .*$/gm).join('\n')
+  const page = `${imports}
+    declare const anthropic: { messages: { create(asked: object, options: { signal?: AbortSignal }): Promise<object> } }
+    declare const message: any, messages: any[], conversationId: string, promptId: string, model: string, question: string
+    declare function askSomebody(results: readonly object[]): Promise<boolean>
+    for (;;) {\n${code.replace(/^import .*$/gm, '')}}`
+  const place = mkdtempSync(path.join(here, 'readme-'))
+  try {
+    writeFileSync(path.join(place, 'page.ts'), page)
+    assert.equal(compiled(path.join(place, 'page.ts')), '')
+  } finally {
+    rmSync(place, { recursive: true })
+  }
 })
