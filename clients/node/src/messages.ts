@@ -87,15 +87,16 @@ export interface ResponsesItem {
 export type Appended = AnthropicMessage | ChatMessage | ResponsesItem
 
 /** What answers a message of this type. Where the type does not tell, any of them. */
-export type AnswerTo<M> = unknown extends M
-  ? Appended
-  : M extends { choices: unknown } | { tool_calls: unknown }
-    ? ChatMessage
-    : M extends { output: unknown }
-      ? ResponsesItem
-      : M extends { role: 'assistant'; stop_reason: unknown }
-        ? AnthropicMessage
-        : Appended
+export type AnswerTo<M> = unknown extends M ? Appended : M extends unknown ? AnswerToOne<keyof M> : never
+
+/** By the fields that only one of the formats has. */
+type AnswerToOne<Field> = Extract<Field, 'choices' | 'finish_reason' | 'tool_calls'> extends never
+  ? 'output' extends Field
+    ? ResponsesItem
+    : 'stop_reason' extends Field
+      ? AnthropicMessage
+      : Appended
+  : ChatMessage
 
 /** A JSON Schema of a tool's arguments. */
 export interface Schema {

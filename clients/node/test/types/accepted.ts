@@ -16,7 +16,8 @@ type ResultBlock =
   | { type: 'document'; source: { type: 'base64'; data: string; media_type: 'application/pdf' } }
 interface AnthropicSays { id: string; type: 'message'; role: 'assistant'; stop_reason: string | null; content: ContentBlockParam[] }
 interface AnthropicTool { name: string; description?: string; input_schema: { type: 'object'; properties?: unknown; [k: string]: unknown } }
-interface Completion { id: string; choices: { message: { role: 'assistant'; content: string | null } }[] }
+interface ChatSays { role: 'assistant'; content: string | null; tool_calls?: object[] }
+interface Completion { id: string; choices: [{ message: ChatSays; finish_reason: string }] }
 type ChatParam = { role: 'tool'; tool_call_id: string; content: string } | { role: 'user'; content: string | object[] }
 interface Response { id: string; object: 'response'; output: object[] }
 type Item = { type: 'function_call_output'; call_id: string; output: string | object[] }
@@ -35,6 +36,8 @@ export async function agent(anthropic: (tools: AnthropicTool[], messages: Messag
 
 export async function others(sidecall: Sidecall, completion: Completion, response: Response, any: any): Promise<void> {
   const chat: ChatParam[] = await sidecall.runTools(completion, { conversationId: 'c' })
+  const [choice] = completion.choices
+  chat.push(...(await sidecall.runTools(choice, { turnId: 1 })), ...(await sidecall.runTools(choice.message, { turnId: 2 })))
   const items: Item[] = await sidecall.runTools(response, { conversationId: 'c' })
   const known: ToolMessages = await sidecall.runTools(any, { conversationId: 'c' })
   const [tool] = await sidecall.tools('openai', { profile: 'code' })
