@@ -154,3 +154,26 @@ func TestAGoProgramHasASidecarOfItsOwn(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// The Node example of under 40 lines: its model slips, is told so, and is done.
+func TestAnAgentOfUnderFortyLines(t *testing.T) {
+	built(t)
+	example := filepath.Join(harness.Root(), "clients", "node", "examples", "agent.mjs")
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\n"); n >= 40 {
+		t.Errorf("the example has %d lines", n)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", example)
+	cmd.Dir = harness.ShortDir(t)
+	cmd.Env = append(os.Environ(), "SIDECALL_BINARY="+harness.Binary(t))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr.String())
+	}
+	shows(t, string(out), "the model is told:", "INVALID_ARGS", "Did you mean", "end_turn after 3 turns: That is 6 words.")
+}

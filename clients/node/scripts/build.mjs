@@ -30,8 +30,12 @@ function made() {
 }
 
 const stamp = made()
-const before = existsSync(path.join(dist, '.stamp')) ? readFileSync(path.join(dist, '.stamp'), 'utf8') : ''
-if (before !== stamp) build()
+if (!isMade()) build()
+
+function isMade() {
+  const file = path.join(dist, '.stamp')
+  return existsSync(file) && readFileSync(file, 'utf8') === stamp
+}
 
 function build() {
   compilerInstalled()
@@ -44,8 +48,11 @@ function build() {
     }
     writeFileSync(path.join(out, 'cjs', 'package.json'), '{"type": "commonjs"}\n')
     writeFileSync(path.join(out, '.stamp'), stamp)
+    if (isMade()) return // by another that ran at the same time
     rmSync(dist, { recursive: true, force: true })
     renameSync(out, dist)
+  } catch (error) {
+    if (!isMade()) throw error
   } finally {
     rmSync(out, { recursive: true, force: true })
   }
