@@ -108,9 +108,9 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     loop.turns++
     const turn = read(loop.message)
     loop.tokens += turn.tokens
-    loop.messages.push(...(turn.messages as M[]))
+    const place = loop.messages.push(...(turn.messages as M[])) - turn.messages.length
     if (turn.calls.length === 0) return reasons[turn.reason] ?? 'end_turn'
-    const answered = await sidecar.run(turn, { ...it.fields, ...within(turn, loop) }, it.wait)
+    const answered = await sidecar.run(turn, { ...it.fields, ...told(turn, place, loop) }, it.wait)
     loop.messages.push(...(answered as unknown as M[]))
     loop.results = answered.results
     if (answered.stop) return 'loop_detected'
@@ -122,9 +122,9 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
   return 'max_turns'
 }
 
-/** What tells one turn's calls from another's. A message without an id is known by its place: its calls may have the ids
- * of an earlier one's. */
-function within(turn: Turn, loop: Loop): { turnId: string; tokensUsed?: number } {
-  const turnId = turn.id || `${loop.promptId}/${loop.turns}`
+/** What tells one turn's calls from another's. A message without an id is known by its place among all messages: its
+ * calls may have the ids of an earlier one's, and a loop that is begun again with the same messages finds it there. */
+function told(turn: Turn, place: number, loop: Loop): { turnId: string; tokensUsed?: number } {
+  const turnId = turn.id || `${loop.promptId}/${place}`
   return loop.tokens > 0 ? { turnId, tokensUsed: loop.tokens } : { turnId }
 }

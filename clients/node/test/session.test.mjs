@@ -111,6 +111,23 @@ test('tools and instructions', async () => {
   assert.equal(await sidecall.instructions(), 'Read the code.')
 })
 
+test('results are as their types say: what is unset is a zero value, or null', async () => {
+  fake.result = () => ({})
+  assert.deepEqual({ ...(await sidecall.executeTool({ toolUseId: '1', toolName: 't' })) }, {
+    toolUseId: '', outcome: 'OUTCOME_UNSPECIFIED', content: '', isError: false, error: null, violations: [], recovery: null, replayed: false,
+    items: [], truncation: null, budget: null, recorded: false, structuredContentJson: '', duration: null, blocks: [], notices: [],
+    resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null,
+  })
+  fake.result = () => ({ duration: { seconds: 1, nanos: 5 }, budget: { tokensUsed: 7 }, blocks: [{ data: Buffer.from('x') }], recovery: {} })
+  const { duration, budget, blocks, recovery } = await sidecall.executeTool({ toolUseId: '1', toolName: 't' })
+  assert.deepEqual({ ...duration }, { seconds: 1, nanos: 5 })
+  assert.deepEqual([budget.tokensUsed, budget.deadline], [7, null])
+  assert.ok(Buffer.isBuffer(blocks[0].data))
+  assert.deepEqual([recovery.class, recovery.retryAfter, recovery.allowedAlternatives], ['RECOVERY_CLASS_UNSPECIFIED', null, []])
+  const [tool] = await sidecall.listTools()
+  assert.deepEqual([tool.effect, tool.annotations], ['EFFECT_UNSPECIFIED', {}])
+})
+
 test('a list whose pages go round in circles is refused', async () => {
   await assert.rejects(sidecall.listTools('endless'), BrokenAnswer)
   await assert.rejects(sidecall.tools('openai', { profile: 'endless' }), /go round in circles/)
@@ -158,7 +175,7 @@ test('each loop is a prompt', async () => {
 test('turns whose messages have no id are told apart', async () => {
   const [{ message }] = CHAT.choices
   await sidecall.runLoop(said(message, message, { role: 'assistant', content: 'done' }), HELLO, { conversationId: 'c', promptId: 'p' })
-  assert.deepEqual(fake.calls().map((c) => c.turnId), ['p/1', 'p/1', 'p/2', 'p/2'])
+  assert.deepEqual(fake.calls().map((c) => c.turnId), ['p/1', 'p/1', 'p/4', 'p/4'])
 })
 
 test('the sidecar says stop', async () => {
