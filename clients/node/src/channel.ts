@@ -54,21 +54,23 @@ export function unary(
 
 /**
  * Asks again, for as long as the patience lasts, while the sidecar is draining or gone. What was sent may have been
- * begun: the same ids, and only they, are safe to send again.
+ * begun: the same ids, and only they, are safe to send again. Of one that is gone for good nothing more is to be hoped.
  */
-export async function insisting<T>(patience: number, signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T> {
+export async function insisting<T>(
+  patience: number, signal: AbortSignal | undefined, ask: () => Promise<T>, isGone: () => boolean,
+): Promise<T> {
   const end = performance.now() + patience
   for (let pause = 50; ; pause = Math.min(2 * pause, 1000)) {
     try {
       return await ask()
     } catch (error) {
-      if (!isAway(error) || performance.now() + pause >= end) throw error
+      if (!isAway(error) || isGone() || performance.now() + pause >= end) throw error
     }
     await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted())
   }
 }
 
-function isAway(error: unknown): boolean {
+export function isAway(error: unknown): boolean {
   return error instanceof Error && (error as Partial<grpc.ServiceError>).code === grpc.status.UNAVAILABLE
 }
 

@@ -1,7 +1,7 @@
 /** The client. */
 import * as grpc from '@grpc/grpc-js'
 
-import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, PATIENCE, unary } from './channel.js'
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService } from './contract.js'
 import { BrokenAnswer } from './errors.js'
 import type {
@@ -184,8 +184,13 @@ export class Sidecall implements AsyncDisposable {
     await this.close()
   }
 
-  #ask(method: string, request: object, wait: Wait, patience = 0): Promise<unknown> {
-    return insisting(patience, wait.signal, () => unary(this.stub, method, request, wait))
+  async #ask(method: string, request: object, wait: Wait, patience = 0): Promise<unknown> {
+    const isGone = () => this.#launched?.hasEnded() ?? false
+    try {
+      return await insisting(patience, wait.signal, () => unary(this.stub, method, request, wait), isGone)
+    } catch (error) {
+      throw isAway(error) && isGone() ? await this.#launched!.end() : error
+    }
   }
 
   async #execute(calls: readonly Call[], fields: Fields, wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {

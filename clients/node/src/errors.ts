@@ -35,7 +35,8 @@ export class BrokenAnswer extends SidecallError {
   override name = 'BrokenAnswer'
 }
 
-/** The sidecar's program cannot be found or started, or it ended at once. */
+/** A sidecar of this process's own: its program cannot be found or started, or it has ended. What was sent to it may have
+ * been begun: the same ids are safe to send to the next one with the same store. */
 export class LaunchFailed extends SidecallError {
   override name = 'LaunchFailed'
 }

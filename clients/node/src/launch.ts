@@ -94,17 +94,17 @@ export class Launched {
     const end = performance.now() + START
     // A short wait at a time, since one cannot be called off.
     while (!(await isReady(client, 100))) {
-      if (this.#hasEnded()) throw new LaunchFailed(`the sidecar ended with ${await this.#how()}:\n${this.#lines.last()}`)
+      if (this.hasEnded()) throw await this.end()
       if (performance.now() > end) throw new LaunchFailed(`the sidecar does not answer after ${START / 1000} s:\n${this.#lines.last()}`)
     }
     this.#holdsNothing()
   }
 
-  /** How it ended; all that it said is heard then. */
-  async #how(): Promise<string> {
+  /** How it ended, and what it said at last. */
+  async end(): Promise<LaunchFailed> {
     await within(REST, this.#lines.ended)
     const { exitCode, signalCode } = this.#process
-    return signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`
+    return new LaunchFailed(`the sidecar ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}:\n${this.#lines.last()}`)
   }
 
   /** A program that has nothing left to do ends, and its sidecar with it. */
@@ -113,7 +113,7 @@ export class Launched {
     for (const pipe of [this.#process.stdin, this.#process.stderr]) (pipe as unknown as { unref?(): void }).unref?.()
   }
 
-  #hasEnded(): boolean {
+  hasEnded(): boolean {
     return this.#process.exitCode !== null || this.#process.signalCode !== null
   }
 
@@ -126,7 +126,7 @@ export class Launched {
   async #stop(): Promise<void> {
     this.#process.ref()
     this.#process.stdin.end()
-    if (!this.#hasEnded() && !(await within(END, this.#ended))) {
+    if (!this.hasEnded() && !(await within(END, this.#ended))) {
       this.#process.kill('SIGKILL')
       await this.#ended
     }

@@ -130,7 +130,7 @@ function stand() {
     const any = new Sidecall()
     const server = new grpc.Server()
     server.addService(any.stub.constructor.service, {
-      getInstructions: (_, done) => done(null, { text: JSON.stringify({ serve, listen, eof, mine: process.env.MINE, config: fs.readFileSync(config, 'utf8') }) }),
+      getInstructions: (_, done) => done(null, { text: JSON.stringify({ serve, listen, eof, mine: process.env.MINE, pid: process.pid, config: fs.readFileSync(config, 'utf8') }) }),
     })
     server.bindAsync(listen, grpc.ServerCredentials.createInsecure(), () => console.error('it serves'))
     process.on('exit', () => fs.writeFileSync(${JSON.stringify(path.join(directory, 'ended'))}, ''))
@@ -152,6 +152,14 @@ test('it is started as this process wants it, and ends with close', unix, async 
   await Promise.all([sidecall.close(), sidecall.close()])
   assert.deepEqual(lines, ['it serves', 'it ends'])
   assert.ok(existsSync(path.join(directory, 'ended')))
+  assert.deepEqual(left(), [])
+})
+
+test('of one that has died it is said how', unix, async () => {
+  const sidecall = await Sidecall.launch({}, { binary: stand() })
+  process.kill(JSON.parse(await sidecall.instructions()).pid, 'SIGKILL')
+  await assert.rejects(sidecall.instructions(), { name: 'LaunchFailed', message: 'the sidecar ended with signal SIGKILL:\nit serves' })
+  await sidecall.close()
   assert.deepEqual(left(), [])
 })
 
