@@ -41,7 +41,9 @@ func (*Listener) schema(f *field) map[string]any {
 }
 
 // ListeningAt is the config with other addresses to serve agents at. They offer the
-// profiles of the first address of the file.
+// profiles of the first address of the file. The admin address is off unless the file
+// names one: of the default there is one on a machine, and of such sidecars there may be
+// many.
 func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 	other := *c
 	other.Listen = make([]Listener, 0, len(addresses))
@@ -56,6 +58,9 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 			return nil, fmt.Errorf("%s: %s", address, wrong)
 		}
 		other.Listen = append(other.Listen, Listener{Address: NewText(address), Profiles: c.Listen[0].Profiles})
+	}
+	if c.source.find([]string{"admin"}).key == nil {
+		other.Admin = NewText("off")
 	}
 	return &other, nil
 }

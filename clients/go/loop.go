@@ -117,7 +117,8 @@ func (c *Client) Instructions(ctx context.Context, profile string) (string, erro
 type Loop struct {
 	// Ask asks the model: it is given all messages so far, and returns what Read reads.
 	Ask func(ctx context.Context, messages []json.RawMessage) (message any, err error)
-	// Of is what all calls share. Its Prompt is made up when it is empty.
+	// Of is what all calls share. Its Prompt is made up when it is empty; its Turn does not
+	// count.
 	Of Call
 	// MaxTurns bounds how often the model is asked; 200 when it is 0.
 	MaxTurns int
@@ -193,8 +194,11 @@ func (l *Loop) run(ctx context.Context, c *Client, ended *Ended) (err error) {
 			ended.Reason = exitReason(turn.Reason)
 			return nil
 		}
-		l.Of.TokensUsed = ended.Tokens
-		answer, err := c.runTurn(ctx, &turn, l.Of)
+		of := l.Of
+		// A turn without an id has its place in the prompt: some providers start their ids of
+		// calls again in every turn.
+		of.TokensUsed, of.Turn = ended.Tokens, cmp.Or(turn.ID, fmt.Sprintf("%s/%d", ended.Prompt, ended.Turns))
+		answer, err := c.runTurn(ctx, &turn, of)
 		if err != nil {
 			return err
 		}

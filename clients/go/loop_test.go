@@ -139,6 +139,25 @@ func TestALoop(t *testing.T) {
 	}
 }
 
+func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
+	var asked []*sidecallv1.ExecuteToolsRequest
+	client := connect(t, answering(&asked, fine))
+	model := []string{strings.Replace(wants, "msg_1", "", 1), strings.Replace(wants, "msg_1", "", 1), done}
+	turn := 0
+	_, err := sidecall.Loop{
+		Ask: func(context.Context, []json.RawMessage) (any, error) { turn++; return model[turn-1], nil },
+		Of:  sidecall.Call{Conversation: "c", Prompt: "p"},
+	}.Run(t.Context(), client)
+	if err != nil || len(asked) != 2 {
+		t.Fatalf("%d batches, %v", len(asked), err)
+	}
+	for i, want := range []string{"p/1", "p/2"} {
+		if got := asked[i].GetCalls()[0].GetTurnId(); got != want {
+			t.Errorf("turn %q, want %q", got, want)
+		}
+	}
+}
+
 func TestALoopWhoseModelIsAway(t *testing.T) {
 	away := errors.New("the provider is away")
 	ended, err := sidecall.Loop{

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,11 @@ func TestServeListensWhereItIsToldAndEndsWithItsInput(t *testing.T) {
 	}
 	if got := command(t, "serve", path, "--listen", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:1"); got.code != exitUsage || !strings.Contains(got.err.Error(), "named twice") {
 		t.Errorf("twice: %+v", got)
+	}
+	// Of its default address there is one on a machine: no admin address is opened.
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:8471")
+	if err == nil { // or somebody else has taken it
+		defer taken.Close()
 	}
 	socket := filepath.Join(dir, "agent")
 	stdin, parent := io.Pipe()

@@ -81,7 +81,7 @@ A program that starts its own sidecar keeps a pipe open to its standard input an
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error; info writes one line per call")
-	cmd.Flags().StringArrayVar(&listen, "listen", nil, "serve agents here instead of where the config says: unix:///path or tcp://host:port; may be given again")
+	cmd.Flags().StringArrayVar(&listen, "listen", nil, "serve agents here instead of where the config says: unix:///path or tcp://host:port; may be given again; the admin address is off then, unless the config names one")
 	cmd.Flags().BoolVar(&eof, "until-eof", false, "end, as on SIGTERM, when standard input does")
 	return cmd
 }

@@ -197,6 +197,14 @@ class LoopTest(Both):
 
         self.each(test)
 
+    def test_a_turn_without_an_id_has_its_place(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            nameless = {**ANTHROPIC, "id": None}
+            run("run_loop", said(nameless, nameless, DONE), HELLO, conversation_id="c", prompt_id="p")
+            self.assertEqual([c.turn_id for c in fake.calls()], ["p/1", "p/1", "p/2", "p/2"])
+
+        self.each(test)
+
     def test_each_loop_is_a_prompt(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             prompts = {run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c").prompt_id for _ in range(2)}

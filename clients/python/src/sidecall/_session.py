@@ -183,7 +183,10 @@ def _turns(
         if not turn.calls:
             loop.exit_reason = _REASONS.get(turn.reason, "end_turn")
             return
-        appended = yield from _run_turn(turn, {**fields, "tokens_used": loop.tokens or None})
+        # A turn without an id has its place in the prompt: some providers start their ids
+        # of calls again in every turn.
+        place = turn.id or f"{loop.prompt_id}/{loop.turns}"
+        appended = yield from _run_turn(turn, {**fields, "turn_id": place, "tokens_used": loop.tokens or None})
         loop.messages += appended
         loop.results = appended.results
         if appended.stop:
