@@ -189,15 +189,15 @@ func (l *Loop) run(ctx context.Context, c *Client, ended *Ended) (err error) {
 			return err
 		}
 		ended.Tokens += turn.Tokens
+		of := l.Of
+		// A message without an id is known by its place among all: some providers start their
+		// ids of calls again in every turn, and a loop that goes on later comes to the same.
+		of.TokensUsed, of.Turn = ended.Tokens, cmp.Or(turn.ID, fmt.Sprintf("%s/%d", ended.Prompt, len(ended.Messages)))
 		ended.Messages = append(ended.Messages, turn.Messages...)
 		if len(turn.Calls) == 0 {
 			ended.Reason = exitReason(turn.Reason)
 			return nil
 		}
-		of := l.Of
-		// A turn without an id has its place in the prompt: some providers start their ids of
-		// calls again in every turn.
-		of.TokensUsed, of.Turn = ended.Tokens, cmp.Or(turn.ID, fmt.Sprintf("%s/%d", ended.Prompt, ended.Turns))
 		answer, err := c.runTurn(ctx, &turn, of)
 		if err != nil {
 			return err

@@ -147,11 +147,11 @@ func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 	_, err := sidecall.Loop{
 		Ask: func(context.Context, []json.RawMessage) (any, error) { turn++; return model[turn-1], nil },
 		Of:  sidecall.Call{Conversation: "c", Prompt: "p"},
-	}.Run(t.Context(), client)
+	}.Run(t.Context(), client, map[string]string{"role": "user", "content": "hi"})
 	if err != nil || len(asked) != 2 {
 		t.Fatalf("%d batches, %v", len(asked), err)
 	}
-	for i, want := range []string{"p/1", "p/2"} {
+	for i, want := range []string{"p/1", "p/3"} {
 		if got := asked[i].GetCalls()[0].GetTurnId(); got != want {
 			t.Errorf("turn %q, want %q", got, want)
 		}

@@ -201,7 +201,7 @@ class LoopTest(Both):
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             nameless = {**ANTHROPIC, "id": None}
             run("run_loop", said(nameless, nameless, DONE), HELLO, conversation_id="c", prompt_id="p")
-            self.assertEqual([c.turn_id for c in fake.calls()], ["p/1", "p/1", "p/2", "p/2"])
+            self.assertEqual([c.turn_id for c in fake.calls()], ["p/1", "p/1", "p/3", "p/3"])
 
         self.each(test)
 

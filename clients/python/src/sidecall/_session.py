@@ -179,13 +179,13 @@ def _turns(
         loop.turns += 1
         turn = _messages.read(loop.message)
         loop.tokens += turn.tokens
+        # A message without an id is known by its place among all: some providers start their
+        # ids of calls again in every turn, and a loop that goes on later comes to the same.
+        place = turn.id or f"{loop.prompt_id}/{len(loop.messages)}"
         loop.messages += turn.messages
         if not turn.calls:
             loop.exit_reason = _REASONS.get(turn.reason, "end_turn")
             return
-        # A turn without an id has its place in the prompt: some providers start their ids
-        # of calls again in every turn.
-        place = turn.id or f"{loop.prompt_id}/{loop.turns}"
         appended = yield from _run_turn(turn, {**fields, "turn_id": place, "tokens_used": loop.tokens or None})
         loop.messages += appended
         loop.results = appended.results
