@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -118,8 +119,8 @@ func impossible(req *sidecallv1.ExecuteToolRequest) *tool.Error {
 }
 
 func wrongLabel(labels map[string]string) *tool.Error {
-	for key, value := range labels { // whichever is wrong, the answer is the same but for what is quoted
-		for _, text := range [...]string{key, value} {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		for _, text := range [...]string{key, labels[key]} {
 			if len(text) > maxLabelBytes {
 				why := explain.TooLong("labels", text, maxLabelBytes)
 				return &why

@@ -130,15 +130,17 @@ func (c *call) known(known dedupe.Known) *response {
 	if !c.isOf(record) {
 		return c.answer(dedupe.Admission{Verdict: dedupe.Mismatch, Record: record})
 	}
-	verdict := dedupe.InFlight
+	admission := dedupe.Admission{Record: record, Journaled: known.Journaled}
 	switch record.State {
 	case dedupe.Done:
-		verdict = dedupe.Replay
+		admission.Verdict = dedupe.Replay
 	case dedupe.Unknown:
-		verdict = dedupe.OutcomeUnknown
-	case dedupe.Claimed, dedupe.Absent, dedupe.NotRun:
+		admission.Verdict = dedupe.OutcomeUnknown
+	case dedupe.Claimed:
+		admission.Verdict = dedupe.InFlight
+	case dedupe.Absent, dedupe.NotRun: // of which the refusal stands
 	}
-	return c.answer(dedupe.Admission{Verdict: verdict, Record: record, Journaled: known.Journaled})
+	return c.answer(admission)
 }
 
 // standIn gives a call whose tool is gone a route to be spoken of.

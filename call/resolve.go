@@ -129,14 +129,15 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 			Explanation: fmt.Sprintf("%s does not show the call, %s or more after its end", with, c.route.Verification.NotRunAfter),
 		}
 	case verify.Inconclusive:
+		why := ""
+		if found.Why != nil {
+			why = ": " + c.subject().Cleaned(found.Why.Error(), explain.MessageChars)
+		}
+		return &sidecallv1.VerifyExecutionResponse{
+			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE, Explanation: with + " does not decide it" + why,
+		}
 	}
-	why := ""
-	if found.Why != nil {
-		why = ": " + c.subject().Cleaned(found.Why.Error(), explain.MessageChars)
-	}
-	return &sidecallv1.VerifyExecutionResponse{
-		Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE, Explanation: with + " does not decide it" + why,
-	}
+	panic(fmt.Sprintf("a verification has found %d", found.Verdict))
 }
 
 // takeArguments gives a call the arguments that it had. They are not stored;
