@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -50,14 +51,26 @@ type Discovered struct {
 	Effect      tool.Effect
 	Claimed     bool
 	Annotations map[string]string
+	// Wishes of how it is called; nil for none. They count where the config says
+	// nothing.
+	Wishes *Wishes
+}
+
+// Wishes are what a discovered tool says of how it wants to be called. Zero says
+// nothing.
+type Wishes struct {
+	// As in tool.Policy.
+	Sequential, Polling, FailsCleanly, CancelWithCaller bool
+	AttemptTimeout, Deadline                            time.Duration
 }
 
 // Invocation is one attempt.
 type Invocation struct {
 	// Tenant and Conversation are of the call, for a backend that keeps what is
-	// theirs apart.
+	// theirs apart. With Turn and ID they name it.
 	Tenant       string
 	Conversation string
+	Turn, ID     string
 	// Tool is the registered name; Target the backend's own name for it (for a
 	// discovered tool, without prefix).
 	Tool   string

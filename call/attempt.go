@@ -36,7 +36,7 @@ type errand struct {
 // newErrand returns an errand at a tool for a call with a key.
 func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canonical []byte, maxBytes int64) errand {
 	return errand{route: route, invocation: backend.Invocation{
-		Tenant: key.Tenant, Conversation: key.Conversation,
+		Tenant: key.Tenant, Conversation: key.Conversation, Turn: key.Turn, ID: key.ID,
 		Tool: route.Tool.Name, Target: route.Target,
 		Args: canonical, Parsed: args,
 		IdempotencyKey: idempotencyKey(key), Effect: route.Tool.Effect,

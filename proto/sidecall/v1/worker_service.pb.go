@@ -1081,9 +1081,9 @@ func (x *WorkerCancel) GetInvocationId() string {
 	return ""
 }
 
-// WorkerGoodbye says that the sidecar is about to go. The worker goes on with the
-// calls that it has and, until the stream ends, with those that come; then it opens
-// a new stream.
+// WorkerGoodbye says that the sidecar, or the config that it runs, is about to go. The
+// worker opens a new stream, trying until there is a sidecar that takes it. Until this
+// one ends, it goes on with the calls that it has and with those that still come.
 type WorkerGoodbye struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -41,7 +41,7 @@ const (
 //	                    of that name with another definition
 //	RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
 //	DEADLINE_EXCEEDED   the worker did not register, or was silent for too long
-//	UNAVAILABLE         the sidecar is draining: open another stream
+//	UNAVAILABLE         the sidecar is draining: try again until there is another
 //	UNIMPLEMENTED       no worker backend is configured
 //
 // Of a stream that ends with another status than OK before Registered came,
@@ -97,7 +97,7 @@ type WorkerService_ServeClient = grpc.BidiStreamingClient[WorkerMessage, WorkerC
 //	                    of that name with another definition
 //	RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
 //	DEADLINE_EXCEEDED   the worker did not register, or was silent for too long
-//	UNAVAILABLE         the sidecar is draining: open another stream
+//	UNAVAILABLE         the sidecar is draining: try again until there is another
 //	UNIMPLEMENTED       no worker backend is configured
 //
 // Of a stream that ends with another status than OK before Registered came,

@@ -1,0 +1,251 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sidecall/sidecall/backend"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// maxRefusal bounds the message of a refusal, in bytes.
+const maxRefusal = 4 << 10
+
+// Serve keeps a worker of a tenant that has sent its registration, until either side
+// ends the stream; it returns the status of that. A registration that is refused leaves
+// nothing behind.
+func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stream Stream) error {
+	if !b.enter() {
+		return errParting
+	}
+	defer b.running.Done()
+	if err := b.begun(stream.Context()); err != nil {
+		return err
+	}
+	s, err := b.register(tenant, register, stream)
+	if err != nil {
+		b.log.Warn("a worker was refused", "worker", tool.Shorten(register.GetWorker(), longestName), "error", err)
+		return err
+	}
+	s.log.Info("a worker has come", "tools", len(s.tools), "max_in_flight", s.most)
+	err = s.serve()
+	b.remove(s, err)
+	return err
+}
+
+// begun waits until workers may register.
+func (b *Backend) begun(ctx context.Context) error {
+	select {
+	case <-b.started:
+		return nil
+	case <-b.ending.Done():
+		return errParting
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// register takes a worker in, with all its tools or not at all.
+func (b *Backend) register(tenant string, register *sidecallv1.WorkerRegister, stream Stream) (*session, error) {
+	tools, err := b.declaration(register)
+	if err != nil {
+		return nil, err
+	}
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	if b.update == nil {
+		return nil, errParting
+	}
+	next, news, err := b.with(register.GetWorker(), tools)
+	if err != nil {
+		return nil, err
+	}
+	found := discovered(next)
+	if news.tools {
+		if err := b.examined(next, found); err != nil {
+			return nil, err
+		}
+	}
+	if news.tools || news.first {
+		b.update(found, nil) // first: what it says may have its tools refused
+	}
+	return b.admit(tenant, register, tools, next, stream)
+}
+
+// news is what a registration changes.
+type news struct {
+	// tools: there are other tools than before. first: there was no worker.
+	tools, first bool
+}
+
+// with is what tools there are when a worker has come; or why it cannot.
+func (b *Backend) with(worker string, tools []*declared) (map[string]*known, news, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.roster.sessions) >= b.cfg.MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg.Name, b.cfg.MaxWorkers)
+	}
+	next := maps.Clone(b.roster.known)
+	changed := b.forgotten(next, worker, tools)
+	for _, d := range tools {
+		was := next[d.Name]
+		if was != nil {
+			if what := d.differs(&was.declared); what != "" {
+				if by := b.roster.server(d.Name); by != "" {
+					return nil, news{}, status.Errorf(codes.FailedPrecondition, "tool %s: its %s is another one than that of the worker %s, which serves it: all workers of a tool declare the same; end the others first, or call it otherwise",
+						d.Name, what, by)
+				}
+				was = nil
+			}
+		}
+		if was == nil {
+			changed, next[d.Name] = true, &known{declared: *d, owner: worker}
+		}
+	}
+	if len(next) > b.cfg.MaxTools {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the workers of the backend %s would have %d tools, and may have %d (max_tools); those of workers that are away count",
+			b.cfg.Name, len(next), b.cfg.MaxTools)
+	}
+	return next, news{tools: changed, first: len(b.roster.sessions) == 0}, nil
+}
+
+// forgotten takes out the tools that the workers of a name had, have no more, and that
+// nobody serves.
+func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (any bool) {
+	has := make(map[string]bool, len(tools))
+	for _, d := range tools {
+		has[d.Name] = true
+	}
+	for name, k := range from {
+		if k.owner == worker && !has[name] && b.roster.server(name) == "" {
+			any = true
+			delete(from, name)
+		}
+	}
+	return any
+}
+
+// server names a worker that serves a tool; empty when there is none.
+func (r *roster) server(target string) string {
+	for s := range r.sessions {
+		if !s.leaving && s.tools[target] {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// discovered are the tools by name.
+func discovered(tools map[string]*known) []backend.Discovered {
+	found := make([]backend.Discovered, 0, len(tools))
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		found = append(found, tools[name].declared.found())
+	}
+	return found
+}
+
+// examined has all tools looked at, and notes what they become.
+func (b *Backend) examined(next map[string]*known, found []backend.Discovered) error {
+	if b.examine == nil {
+		return nil
+	}
+	admitted, err := b.examine(found)
+	if taken, ok := errors.AsType[*TakenError](err); ok {
+		return status.Error(codes.AlreadyExists, clipped(taken.Error()))
+	}
+	if err != nil {
+		return status.Error(codes.InvalidArgument, clipped(err.Error()))
+	}
+	for i, f := range found {
+		made := *next[f.Name] // of the tools that were there others have a hold
+		made.admitted = admitted[i]
+		next[f.Name] = &made
+	}
+	return nil
+}
+
+// clipped is a message that may have words of others in it, in one line.
+func clipped(message string) string {
+	return tool.ShortenBytes(text(strings.Join(strings.Fields(message), " ")), maxRefusal)
+}
+
+// admit lets a worker have calls.
+func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, next map[string]*known, stream Stream) (*session, error) {
+	s := &session{
+		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(),
+		log:   b.log.With("worker", register.GetWorker()),
+		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg.MaxInFlight),
+		busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.parting {
+		return nil, errParting
+	}
+	registered := &sidecallv1.WorkerRegistered{
+		HeartbeatInterval: durationpb.New(b.cfg.Heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg.MaxMessage,
+	}
+	b.roster.known = next
+	for _, d := range tools {
+		s.tools[d.Name] = true
+		next[d.Name].owner = s.name
+		registered.Tools = append(registered.Tools, accepted(d, next[d.Name].admitted))
+	}
+	s.say(outgoing{command: &sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Registered{Registered: registered}}})
+	b.roster.turn++
+	s.last = b.roster.turn
+	b.roster.sessions[s] = struct{}{}
+	b.roster.fill(s)
+	return s, nil
+}
+
+// accepted is what a worker is told of its tool.
+func accepted(d *declared, as Admitted) *sidecallv1.WorkerAccepted {
+	if as.Name == "" { // nobody has looked at it
+		as.Name, as.Effect = d.Name, d.Effect
+	}
+	told := &sidecallv1.WorkerAccepted{Name: d.Name, ToolName: as.Name, LeftOut: as.LeftOut}
+	for on, effect := range effects {
+		if effect == as.Effect {
+			told.Effect = on
+		}
+	}
+	return told
+}
+
+// remove takes a worker out whose session is over. What it had been sent is of unknown
+// outcome; what it had not is handed on.
+func (b *Backend) remove(s *session, why error) {
+	b.mu.Lock()
+	delete(b.roster.sessions, s)
+	s.leaving = true
+	b.roster.handOn(s)
+	count := len(s.busy)
+	for id, inv := range s.busy {
+		delete(s.busy, id)
+		inv.end(outcome{failure: lost(why)})
+	}
+	last := len(b.roster.sessions) == 0
+	b.mu.Unlock()
+	s.log.Info("a worker has gone", "calls_lost", count, "status", status.Code(why).String(), "error", why)
+	if last {
+		b.tellEmpty()
+	}
+}
+
+// tellEmpty says that no worker is there, if it is still so.
+func (b *Backend) tellEmpty() {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	if b.update != nil && b.Workers() == 0 {
+		b.update(nil, errNobody)
+	}
+}

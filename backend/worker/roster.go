@@ -1,0 +1,114 @@
+package worker
+
+import (
+	"container/list"
+	"time"
+)
+
+// roster is who is there, what they can do, and who waits for them. All of it is
+// guarded by the mutex of its backend.
+type roster struct {
+	sessions map[*session]struct{}
+	// known are the tools that anybody has had, by the workers' own names.
+	known map[string]*known
+	// waiting are the invocations without a place, the oldest first.
+	waiting *list.List
+	// turn counts the calls that were given places.
+	turn uint64
+	// numbered counts invocations, for their ids.
+	numbered uint64
+}
+
+// known is a tool that some worker has had.
+type known struct {
+	declared declared
+	admitted Admitted
+	// owner is what the workers call themselves that had it last.
+	owner string
+}
+
+func newRoster() roster {
+	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
+}
+
+// serves reports whether some worker takes calls of a tool.
+func (r *roster) serves(tenant, target string) bool {
+	for s := range r.sessions {
+		if s.takes(tenant, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// place gives an invocation to the least busy worker that takes it; of several, to
+// the one that has waited longest. Without a free one it is in line.
+func (r *roster) place(inv *invocation) {
+	var best *session
+	for s := range r.sessions {
+		if s.takes(inv.call.Tenant, inv.call.Target) && s.free() &&
+			(best == nil || len(s.busy) < len(best.busy) || len(s.busy) == len(best.busy) && s.last < best.last) {
+			best = s
+		}
+	}
+	if best == nil {
+		inv.state, inv.line = waiting, r.waiting.PushBack(inv)
+		return
+	}
+	r.give(best, inv)
+}
+
+func (r *roster) give(s *session, inv *invocation) {
+	r.turn++
+	s.last = r.turn
+	inv.state, inv.session = queued, s
+	s.busy[inv.id] = inv
+	s.say(outgoing{invoke: inv})
+}
+
+// fill gives the free places of a worker to those who wait for it.
+func (r *roster) fill(s *session) {
+	for e := r.waiting.Front(); e != nil && s.free(); {
+		inv, next := e.Value.(*invocation), e.Next()
+		if s.takes(inv.call.Tenant, inv.call.Target) {
+			r.leaveLine(inv)
+			r.give(s, inv)
+		}
+		e = next
+	}
+}
+
+// leaveLine takes an invocation out of the line.
+func (r *roster) leaveLine(inv *invocation) {
+	if inv.line != nil {
+		r.waiting.Remove(inv.line)
+		inv.line = nil
+	}
+}
+
+// release gives a place back, and passes it on.
+func (r *roster) release(inv *invocation) {
+	s := inv.session
+	delete(s.busy, inv.id)
+	if s.leaving && len(s.busy) == 0 {
+		s.over(nil)
+		return
+	}
+	r.fill(s)
+}
+
+// handOn gives the calls that a worker has not been sent to others; it takes no more of
+// them itself.
+func (r *roster) handOn(s *session) {
+	for _, inv := range s.busy {
+		if inv.state == queued {
+			s.unsay(inv)
+			delete(s.busy, inv.id)
+			r.place(inv)
+		}
+	}
+}
+
+// patience is how long a call waits for a worker to come: long enough for one that has
+// just ended to be there again, so that nobody notices.
+const patience = 2 * time.Second
