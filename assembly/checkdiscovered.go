@@ -23,11 +23,11 @@ type answer struct {
 
 // ask asks every backend that finds its tools itself which they are, until ctx
 // ends, and holds what the file says of them against that. Of one that cannot be
-// asked it tells what was heard of it. It reports whether all have answered.
+// asked it tells what was heard of it. It reports whether the tools of all are known.
 func ask(ctx context.Context, g *generation, heard hearsay, found *problems) (all bool) {
 	g.tools.Set(catalog.ConfigSource, g.declared)
 	answers := askAll(ctx, g.hosts)
-	all = true
+	all = len(g.workers()) == 0
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		if err := answers[name].err; err != nil {
 			all = false
@@ -55,7 +55,7 @@ func askAll(ctx context.Context, hosts map[string]*host) map[string]answer {
 	waiting := make(map[string]chan answer)
 	for name, h := range hosts {
 		discoverer, ok := h.Backend.(backend.Discoverer)
-		if !ok {
+		if !ok || h.config.Worker != nil { // who comes by itself cannot be asked
 			continue
 		}
 		first := make(chan answer, 1)

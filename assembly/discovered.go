@@ -89,6 +89,9 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: %w", as.Name, err)
 	}
+	if err := grant(d.Wishes, &as, cfg); err != nil {
+		return nil, fmt.Errorf("tool %s: %w", as.Name, err)
+	}
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
 	if _, err := compileSchema(route, patterns); err != nil {
 		errs = append(errs, err)

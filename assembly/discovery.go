@@ -37,7 +37,7 @@ type discovery struct {
 func (d *discovery) expect(hosts map[string]*host) {
 	for name, h := range hosts {
 		if _, ok := h.Backend.(backend.Discoverer); ok {
-			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Optional: h.config.Optional})
+			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Optional: !h.config.Awaited()})
 		}
 	}
 }
@@ -49,6 +49,7 @@ func (d *discovery) start(hosts map[string]*host, complete func()) {
 	d.tellComplete()
 	for _, h := range hosts {
 		if discoverer, ok := h.Backend.(backend.Discoverer); ok {
+			d.examineWorkers(h)
 			d.running.Go(func() {
 				discoverer.Run(ctx, func(found []backend.Discovered, err error) { d.heard(h, found, err) })
 			})

@@ -44,7 +44,7 @@ func newFronts(p *parts, operator string) *fronts {
 	f := &fronts{failed: make(chan error, 8)}
 	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
 		MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
-		Operator: operator,
+		Operator: operator, Workers: receptionOf(p),
 	})
 	f.agents, f.operators, f.health = make(map[string]*grpc.Server), servers.Operators(), servers.Health
 	for _, l := range p.config.Listen {

@@ -101,6 +101,7 @@ backends:
   http: {http: {base_url: "http://example.com"}}
   mcp: {mcp: {command: [server]}}
   exec: {exec: {}}
+  worker: {worker: {}}
 `)
 	for field := range reflect.TypeFor[config.Backend]().Fields() {
 		if field.Tag.Get("one") != "kind" {

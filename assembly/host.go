@@ -14,6 +14,8 @@ var kinds = map[string]kind{
 	"http": {entrusted: entrustedHTTP, build: buildHTTP},
 	"mcp":  {entrusted: entrustedMCP, build: buildMCP},
 	"exec": {entrusted: entrustedExec, build: buildExec},
+
+	"worker": {entrusted: entrustedWorker, build: buildWorker},
 }
 
 // host is a backend with what its tools share.
@@ -58,7 +60,7 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 	}
 	var err error
 	h.built, err = of.build(blueprint{
-		name: name, config: declared, tools: cfg.Tools, maxOutput: int(cfg.Limits.KeepOutputBytes),
+		name: name, config: declared, tools: cfg.Tools, maxOutput: int(cfg.Limits.KeepOutputBytes), maxRequest: int64(cfg.Limits.MaxRequestBytes),
 		logger: h.logger, version: around.version,
 	})
 	if err != nil {

@@ -35,6 +35,9 @@ func inspectBackend(name string, cfg *config.Config, found *problems) {
 		}
 	case b.MCP != nil:
 		inspectMCP(b, found, at)
+	case b.Worker != nil && !b.Worker.TrustEffects && b.Effects == nil:
+		found.add(config.RuleEffectUnsaid, "nothing is said of the effects of its tools, and the word of its workers does not count, so they count as non_idempotent; "+
+			"write effects, or trust_effects: true", at()...)
 	case b.Exec != nil:
 		inspectDirectory(b.Exec.Dir, found, at("exec", "dir"))
 		inspectSecrets(b.Exec.Env.Set, found, at("exec", "env"))

@@ -23,6 +23,8 @@ type blueprint struct {
 	tools map[string]config.Tool
 	// maxOutput bounds what is read of one output, in bytes.
 	maxOutput int
+	// maxRequest bounds what is read of one message of a gRPC client, in bytes.
+	maxRequest int64
 	// logger takes the words of the backend, and keeps its secrets to itself.
 	logger  *slog.Logger
 	version string

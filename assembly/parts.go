@@ -56,7 +56,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	}
 	p.generation.serve(readOutput)
 	p.catalog = catalog.New(p.generation.tools)
-	return errors.Join(observeBreakers(p.generation, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
+	return errors.Join(observeBreakers(p.generation, p.telemetry), observeWorkers(p.generation, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
 }
 
 // warn says at start what may be a mistake.

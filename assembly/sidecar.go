@@ -107,10 +107,16 @@ func (s *Sidecar) Stop(ctx context.Context) error {
 	if s.fronts != nil {
 		s.fronts.health.Shutdown()
 	}
+	if s.parts.generation != nil {
+		s.parts.generation.goodbye()
+	}
 	if left := s.parts.drain.Start(ctx); left > 0 {
 		errs = append(errs, fmt.Errorf("%s still in flight after %s", tool.Count(left, "request"), time.Since(began).Round(time.Second)))
 	}
 	s.parts.endLife() // whoever still waits is told what became of its call
+	if s.parts.generation != nil {
+		s.parts.generation.sendAway() // their streams would hold the fronts
+	}
 	if s.fronts != nil {
 		s.fronts.stopGRPC()
 	}

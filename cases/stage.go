@@ -73,6 +73,8 @@ func (s *stage) standIn(called []target) error {
 		switch b := cfg.Backends[name]; {
 		case b.HTTP != nil:
 			handler = newHTTPStandIn(name, s.tools, s.ledger, s.pace).handler
+		case b.Worker != nil:
+			continue // whose functions are in a program of the team's own
 		case b.MCP != nil:
 			handler = newMCPStandIn(name, s.tools, called, s.ledger, s.pace).handler
 		default:

@@ -41,7 +41,7 @@ func (t targets) find(name string) (target, bool) {
 	for _, backend := range slices.Sorted(maps.Keys(t.cfg.Backends)) {
 		b := t.cfg.Backends[backend]
 		remote, ok := strings.CutPrefix(name, b.Prefix)
-		if !b.Discovers() || !ok || remote == "" || b.Prefix == "" && !slices.Contains(named(b), remote) {
+		if !b.Discovers() || b.Worker != nil || !ok || remote == "" || b.Prefix == "" && !slices.Contains(named(b), remote) {
 			continue // without a prefix any name could be its own, a misspelt one too
 		}
 		if as, offered := t.cfg.Discovered(backend, remote, nil); offered && as.Name == name {

@@ -6,36 +6,40 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Backend is a place where tools live: exactly one of HTTP, MCP and Exec is
+// Backend is a place where tools live: exactly one of HTTP, MCP, Exec and Worker is
 // not nil.
 type Backend struct {
 	HTTP *HTTPBackend `yaml:"http" one:"kind" doc:"An HTTP API; its tools are declared under tools."`
 	MCP  *MCPBackend  `yaml:"mcp" one:"kind" doc:"An MCP server; it says itself which tools it has."`
 	Exec *ExecBackend `yaml:"exec" one:"kind" doc:"Local commands; its tools are declared under tools."`
 
+	Worker *WorkerBackend `yaml:"worker" one:"kind" doc:"Functions in programs that connect and say themselves which tools they have. See workers.md."`
+
 	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing backend."`
 	MaxInFlight int        `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
 	Adaptive    bool       `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
 	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
-	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for discovered tools, trusted for declared ones." enum:"trusted|untrusted"`
+	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers." enum:"trusted|untrusted"`
 
-	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery."`
+	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
 
 	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools." format:"prefix"`
 	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
 	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
-	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed: no idempotency key reaches an MCP server." keys:"nonempty"`
+	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed on an mcp backend: no idempotency key reaches an MCP server." keys:"nonempty"`
 	Pin     bool                   `yaml:"pin" doc:"Refuse discovered tools that say something else of themselves (description, schemas, annotations) than their line in the file of pins. A tool that has no line is written down when it is first seen; where the file cannot be written it is refused."`
 	Tools   map[string]Override    `yaml:"tools" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
 }
 
-// Kind is http, mcp or exec.
+// Kind is http, mcp, exec or worker.
 func (b Backend) Kind() string {
 	switch {
 	case b.HTTP != nil:
 		return "http"
 	case b.MCP != nil:
 		return "mcp"
+	case b.Worker != nil:
+		return "worker"
 	default:
 		return "exec"
 	}
@@ -44,7 +48,7 @@ func (b Backend) Kind() string {
 // HasOneKind reports whether exactly one kind is there, as the decoder demands.
 func (b Backend) HasOneKind() bool {
 	kinds := 0
-	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil} {
+	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil, b.Worker != nil} {
 		if there {
 			kinds++
 		}
@@ -53,7 +57,25 @@ func (b Backend) HasOneKind() bool {
 }
 
 // Discovers reports whether the backend finds its tools at run time.
-func (b Backend) Discovers() bool { return b.MCP != nil }
+func (b Backend) Discovers() bool { return b.MCP != nil || b.Worker != nil }
+
+// Awaited reports whether the sidecar is ready only when the backend has found its
+// tools. For workers nobody waits: an agent that is one starts after its sidecar.
+func (b Backend) Awaited() bool { return b.MCP != nil && !b.Optional }
+
+// trustsClaims reports whether what a tool's owner says of its effect counts.
+func (b Backend) trustsClaims() bool {
+	return b.MCP != nil && b.MCP.TrustAnnotations || b.Worker != nil && b.Worker.TrustEffects
+}
+
+// trustUnsaid is the trust of a discovered tool of which nothing is said. A worker is
+// the team's own program, as a command is.
+func (b Backend) trustUnsaid() Trust {
+	if b.Worker != nil {
+		return Trusted
+	}
+	return Untrusted
+}
 
 // HTTPBackend is an HTTP API.
 type HTTPBackend struct {
@@ -87,6 +109,14 @@ type ExecBackend struct {
 	Env Env  `yaml:"env" doc:"Environment of the commands: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
 
 	RunAs Text `yaml:"run_as" doc:"User of the commands, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files they may then read." format:"run_as"`
+}
+
+// WorkerBackend is functions in programs that connect to the sidecar.
+type WorkerBackend struct {
+	MaxWorkers   int           `yaml:"max_workers" doc:"Workers at a time; more are refused." default:"64" min:"1" max:"10000"`
+	MaxTools     int           `yaml:"max_tools" doc:"Tools of all workers together, with those of workers that are away; a registration that would bring more is refused." default:"1000" min:"1" max:"10000"`
+	Heartbeat    time.Duration `yaml:"heartbeat" doc:"A worker that says nothing for three times as long is taken for dead." default:"5s" min:"100ms" max:"10m"`
+	TrustEffects bool          `yaml:"trust_effects" doc:"Take effects from the workers where effects says nothing: they are the team's own code." default:"true"`
 }
 
 // Breaker says when calls stop being sent to a failing backend.

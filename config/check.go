@@ -109,7 +109,7 @@ func (k *checker) backend(name string, b Backend) {
 	if !b.HasOneKind() {
 		return // reported already
 	}
-	k.onlyIf(b.Discovers(), "acts on discovered tools only, and only an mcp backend discovers tools", at, map[string]bool{
+	k.onlyIf(b.Discovers(), "acts on discovered tools only, and only an mcp or a worker backend discovers tools", at, map[string]bool{
 		"prefix": b.Prefix != "", "include": b.Include != nil, "exclude": b.Exclude != nil,
 		"effects": b.Effects != nil, "tools": b.Tools != nil, "pin": b.Pin, "optional": b.Optional,
 	})
@@ -118,6 +118,9 @@ func (k *checker) backend(name string, b Backend) {
 	}
 	if b.MCP != nil {
 		k.mcp(name, b)
+	}
+	if b.Discovers() {
+		k.discoveredTools(name, b)
 	}
 	if !b.Discovers() && !k.used[name] {
 		k.find(RuleUnused, "no tool uses this backend", at...)
@@ -134,9 +137,13 @@ func (k *checker) mcp(name string, b Backend) {
 	k.onlyIf(remote || !stdio, "belongs to a url, and this server is a command", at, map[string]bool{
 		"headers": m.Headers != nil, "allow_private": m.AllowPrivate,
 	})
+}
+
+// discoveredTools checks what the file says of tools that a backend is yet to find.
+func (k *checker) discoveredTools(name string, b Backend) {
 	for _, toolName := range slices.Sorted(maps.Keys(b.Effects)) {
 		at := []string{"backends", name, "effects", toolName}
-		if b.Effects[toolName] == tool.Keyed {
+		if b.Effects[toolName] == tool.Keyed && b.MCP != nil {
 			k.bad(noKey, at...)
 		}
 		if b.Tools[toolName].Effect != nil {
@@ -146,7 +153,7 @@ func (k *checker) mcp(name string, b Backend) {
 	for _, toolName := range slices.Sorted(maps.Keys(b.Tools)) {
 		at := []string{"backends", name, "tools", toolName}
 		o := b.Tools[toolName]
-		if o.Effect != nil && *o.Effect == tool.Keyed {
+		if o.Effect != nil && *o.Effect == tool.Keyed && b.MCP != nil {
 			k.bad(noKey, append(at, "effect")...)
 		}
 		if o.EffectKey != nil && b.saysReadOnly(toolName) {

@@ -45,6 +45,10 @@ func (k *checker) tool(name string, t Tool) {
 
 // kind checks that the tool's block is that of its backend.
 func (k *checker) kind(t Tool, kind string, at []string) {
+	if kind == "worker" {
+		k.bad("the workers of "+quote(t.Backend)+" declare their tools themselves: write what is to be otherwise under backends."+t.Backend+".tools", append(at, "backend")...)
+		return
+	}
 	blocks := map[string]bool{"http": t.HTTP != nil, "exec": t.Exec != nil, "mcp": t.MCP != nil}
 	for _, block := range slices.Sorted(maps.Keys(blocks)) {
 		if blocks[block] && block != kind {

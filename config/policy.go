@@ -145,7 +145,7 @@ type Discovered struct {
 }
 
 // Discovered says how the tool that the backend calls toolName is registered,
-// untrusted unless the file says otherwise; false when include and exclude
+// one of an mcp server untrusted unless the file says otherwise; false when include and exclude
 // leave it out. claimed is the effect that the backend claims, nil for none: it
 // counts only where the operator trusts the backend's annotations.
 func (c *Config) Discovered(backend, toolName string, claimed *tool.Effect) (Discovered, bool) {
@@ -158,7 +158,7 @@ func (c *Config) Discovered(backend, toolName string, claimed *tool.Effect) (Dis
 		Name:        fitName(b.Prefix + toolName),
 		Description: o.Description.Reveal(),
 		Effect:      b.discoveredEffect(toolName, claimed),
-		Policy:      c.policy(o.CallRules, cmp.Or(o.Trust, b.Trust, Untrusted)),
+		Policy:      c.policy(o.CallRules, cmp.Or(o.Trust, b.Trust, b.trustUnsaid())),
 		Rules:       o.CallRules,
 	}, true
 }
@@ -172,7 +172,7 @@ func (b Backend) discoveredEffect(name string, claimed *tool.Effect) tool.Effect
 	if effect, ok := b.Effects[name]; ok {
 		return effect
 	}
-	if claimed != nil && b.MCP != nil && b.MCP.TrustAnnotations {
+	if claimed != nil && b.trustsClaims() {
 		return *claimed
 	}
 	if effect, ok := b.Effects["*"]; ok {
@@ -193,7 +193,7 @@ func (b Backend) saysReadOnly(name string) bool {
 func (b Backend) SaysEffect(name string, claimed bool) bool {
 	_, one := b.Effects[name]
 	_, rest := b.Effects["*"]
-	return one || rest || b.Tools[name].Effect != nil || claimed && b.MCP != nil && b.MCP.TrustAnnotations
+	return one || rest || b.Tools[name].Effect != nil || claimed && b.trustsClaims()
 }
 
 // Entry is something that the file says of tools that a backend discovers: the

@@ -22,6 +22,10 @@ func (k *checker) retention() {
 		": a running call would be forgotten, and its id run again; set retention to at least "+least.String(), at...)
 }
 
+// MaxDeadline is the longest that a call may take whose tool the file does not know:
+// its record must not be forgotten while it runs.
+func (c *Config) MaxDeadline() time.Duration { return c.Retention - 2*c.Lease }
+
 // longestDeadline is the longest that a call of any tool may take, and where the
 // file says so.
 func (k *checker) longestDeadline() (longest time.Duration, at []string) {

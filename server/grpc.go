@@ -39,6 +39,8 @@ type GRPCOptions struct {
 	// Operator says where OperatorService is, for those who ask for it where it is
 	// not: its address, or why it is off.
 	Operator string
+	// Workers takes those in who serve tools themselves; nil where nobody does.
+	Workers Workers
 }
 
 // streamWorkers is how many calls find a goroutine with a grown stack.
@@ -59,11 +61,13 @@ type GRPC struct {
 	codec    encoding.CodecV2
 	intake   *intake
 	readers  chan struct{}
+	// registering has a place for each worker that has not said yet who it is.
+	registering chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders)}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders), registering: make(chan struct{}, maxRegistering)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()
@@ -75,13 +79,14 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 	return g
 }
 
-// Agents returns a server of agents: ToolService, ConversationService,
-// grpc.health.v1 and server reflection. offered are the profiles that they may name,
+// Agents returns a server of agents: ToolService, ConversationService, WorkerService
+// where there are Workers, grpc.health.v1 and server reflection. offered are the profiles that they may name,
 // as in Service.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
 	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Offered: offered})
+	g.forWorkers(server)
 	return g.described(server)
 }
 
@@ -132,6 +137,9 @@ func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
 	if strings.HasPrefix(method, "/"+sidecallv1.OperatorService_ServiceDesc.ServiceName+"/") {
 		return status.Errorf(codes.PermissionDenied,
 			"OperatorService is not served to agents: it has a socket of its own, the setting operator (%s)", g.options.Operator)
+	}
+	if strings.HasPrefix(method, "/"+sidecallv1.WorkerService_ServiceDesc.ServiceName+"/") {
+		return status.Error(codes.Unimplemented, "no worker backend is configured: add one, as in backends: {local: {worker: {}}}")
 	}
 	return status.Errorf(codes.Unimplemented, "there is no method %s here", method)
 }

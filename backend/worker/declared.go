@@ -3,8 +3,10 @@ package worker
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,6 +138,9 @@ func (b *Backend) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
 	if d.InputSchema, d.input, err = schemaOf(name, "input_schema_json", t.GetInputSchemaJson()); err != nil {
 		return nil, err
 	}
+	if d.InputSchema, err = ofObject(name, d.InputSchema); err != nil {
+		return nil, err
+	}
 	if d.OutputSchema, d.output, err = schemaOf(name, "output_schema_json", t.GetOutputSchemaJson()); err != nil {
 		return nil, err
 	}
@@ -189,6 +194,31 @@ func schemaOf(name, field, given string) (raw json.RawMessage, ordered string, e
 		return nil, "", invalid("tool %s: %s: %v", name, field, err)
 	}
 	return bytes.TrimSpace([]byte(given)), string(text), nil
+}
+
+// ofObject sees to it that an input schema says that it describes an object, as
+// providers demand. One that describes something else describes no arguments.
+func ofObject(name string, schema json.RawMessage) (json.RawMessage, error) {
+	if schema == nil {
+		return nil, nil
+	}
+	var s struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return nil, invalid("tool %s: input_schema_json: %s", name, why(err))
+	}
+	many, _ := s.Type.([]any)
+	switch {
+	case s.Type == nil:
+		if rest := bytes.TrimSpace(schema[1:]); rest[0] != '}' {
+			return append([]byte(`{"type":"object",`), rest...), nil
+		}
+		return json.RawMessage(`{"type":"object"}`), nil
+	case s.Type == "object" || slices.Contains(many, any("object")):
+		return schema, nil
+	}
+	return nil, invalid("tool %s: input_schema_json: arguments are an object: want type object, not %s", name, shown(fmt.Sprint(s.Type)))
 }
 
 func why(err error) string {

@@ -44,6 +44,7 @@ func TestBadRegistrations(t *testing.T) {
 		"a schema":        {one(func(t *sidecallv1.WorkerTool) { t.InputSchemaJson = "{" }), codes.InvalidArgument, "tool sub: input_schema_json: it is not a JSON object"},
 		"a null schema":   {one(func(t *sidecallv1.WorkerTool) { t.InputSchemaJson = "null" }), codes.InvalidArgument, "it is not a JSON object: it is null"},
 		"two schemas":     {one(func(t *sidecallv1.WorkerTool) { t.InputSchemaJson = "{} {}" }), codes.InvalidArgument, "something behind the JSON object"},
+		"a string":        {one(func(t *sidecallv1.WorkerTool) { t.InputSchemaJson = `{"type":"string"}` }), codes.InvalidArgument, `tool sub: input_schema_json: arguments are an object: want type object, not "string"`},
 		"an output":       {one(func(t *sidecallv1.WorkerTool) { t.OutputSchemaJson = "[]" }), codes.InvalidArgument, "tool sub: output_schema_json: it is not a JSON object"},
 		"annotations":     {one(func(t *sidecallv1.WorkerTool) { t.Annotations = map[string]string{"title": strings.Repeat("x", 401)} }), codes.InvalidArgument, "tool sub: annotations"},
 		"no time":         {one(func(t *sidecallv1.WorkerTool) { t.Deadline = durationpb.New(0) }), codes.InvalidArgument, "tool sub: deadline: it is 0s; want 1ms to 24h0m0s"},
@@ -204,10 +205,14 @@ func TestWishes(t *testing.T) {
 		r := start(t, Config{}, nil)
 		r.hire(with(registration("agent", "add", "sub"), func(r *sidecallv1.WorkerRegister) {
 			r.Tools[0].Sequential, r.Tools[0].Deadline, r.Tools[0].Effect = true, durationpb.New(time.Minute), sidecallv1.Effect_EFFECT_KEYED
+			r.Tools[0].InputSchemaJson, r.Tools[1].InputSchemaJson = ` { "additionalProperties":false}`, `{ }`
 		}))
 		add, sub := r.lists[0][0], r.lists[0][1]
 		if add.Wishes == nil || *add.Wishes != (backend.Wishes{Sequential: true, Deadline: time.Minute}) || add.Effect != tool.Keyed || !add.Claimed {
 			t.Errorf("add is %+v", add)
+		}
+		if string(add.InputSchema) != `{"type":"object","additionalProperties":false}` || string(sub.InputSchema) != `{"type":"object"}` {
+			t.Errorf("their schemas are %s and %s", add.InputSchema, sub.InputSchema)
 		}
 		if sub.Wishes != nil || sub.Claimed {
 			t.Errorf("sub is %+v", sub)

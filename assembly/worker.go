@@ -1,0 +1,153 @@
+package assembly
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/backend/worker"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/definition"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/telemetry"
+)
+
+func entrustedWorker(config.Backend) entrusted { return entrusted{} }
+
+func buildWorker(b blueprint) (built, error) {
+	cfg := b.config.Worker
+	return built{worker.New(worker.Config{
+		Name: b.name, Prefix: b.config.Prefix, MaxWorkers: cfg.MaxWorkers, MaxTools: cfg.MaxTools,
+		MaxInFlight: b.config.MaxInFlight, Heartbeat: cfg.Heartbeat, MaxMessage: b.maxRequest, Logger: b.logger,
+	}), nothingToRegister}, nil
+}
+
+// examineWorkers has what workers register looked at before any of it is there.
+func (d *discovery) examineWorkers(h *host) {
+	if workers, ok := h.Backend.(*worker.Backend); ok {
+		workers.Examine(func(found []backend.Discovered) ([]worker.Admitted, error) { return d.examine(h, found) })
+	}
+}
+
+// examine says what tools of a backend become, as heard makes them, and changes
+// nothing. One that cannot be used, or whose name is taken, is an error.
+func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []worker.Admitted, err error) {
+	defer func() {
+		if p := recover(); p != nil { // in what compiles the schemas of strangers
+			admitted, err = nil, fmt.Errorf("the tools make the sidecar fail: panic: %v", p)
+		}
+	}()
+	quiet := slog.New(slog.DiscardHandler)
+	trial := &host{built: h.built, name: h.name, config: h.config, secrets: h.secrets, logger: quiet, guards: newGuards(h.name, h.config, quiet)}
+	patterns, cleaner := &allowance{maxBackendPatterns}, definition.Cleaner{}
+	if h.secrets != nil {
+		cleaner.Secrets = h.secrets
+	}
+	there := d.tools.Snapshot()
+	for _, f := range found {
+		as, offered := d.config.Discovered(h.name, f.Name, claimedEffect(f))
+		if !offered {
+			admitted = append(admitted, worker.Admitted{Name: h.config.Prefix + f.Name, Effect: f.Effect, LeftOut: true})
+			continue
+		}
+		if route, taken := there.Lookup(as.Name); taken && route.Tool.Backend != h.name {
+			return nil, &worker.TakenError{Name: as.Name, By: ownerOf(route)}
+		}
+		if _, err := discoveredRoute(trial, f, as, d.config, &cleaner, patterns); err != nil {
+			return nil, err
+		}
+		admitted = append(admitted, worker.Admitted{Name: as.Name, Effect: as.Effect})
+	}
+	return admitted, nil
+}
+
+// ownerOf says whose a tool is.
+func ownerOf(route *catalog.Route) string {
+	if route.Tool.Backend == catalog.BuiltIn {
+		return "Sidecall itself"
+	}
+	return "the backend " + route.Tool.Backend
+}
+
+// workers are the worker backends of a generation, by name.
+func (g *generation) workers() map[string]*worker.Backend {
+	found := make(map[string]*worker.Backend)
+	for name, h := range g.hosts {
+		if w, ok := h.Backend.(*worker.Backend); ok {
+			found[name] = w
+		}
+	}
+	return found
+}
+
+// goodbye tells the workers that the sidecar is about to go.
+func (g *generation) goodbye() {
+	for _, w := range g.workers() {
+		w.Goodbye()
+	}
+}
+
+// sendAway ends the streams of the workers.
+func (g *generation) sendAway() {
+	for _, w := range g.workers() {
+		w.End()
+	}
+}
+
+// reception leads workers to the backend that they name.
+type reception struct{ parts *parts }
+
+// receptionOf is nil where no worker can come.
+func receptionOf(p *parts) server.Workers {
+	if len(p.generation.workers()) == 0 {
+		return nil
+	}
+	return reception{p}
+}
+
+// Serve implements server.Workers.
+func (r reception) Serve(tenant string, register *sidecallv1.WorkerRegister, stream server.WorkerStream) error {
+	all, name := r.parts.generation.workers(), register.GetBackend()
+	names := slices.Sorted(maps.Keys(all))
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	if to, ok := all[name]; ok {
+		return to.Serve(tenant, register, stream)
+	}
+	if name == "" {
+		return status.Errorf(codes.InvalidArgument, "backend: there are several worker backends: name one of %s", strings.Join(names, ", "))
+	}
+	return status.Errorf(codes.NotFound, "backend: there is no worker backend %.100q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// observeWorkers registers the metrics of workers, where there can be any.
+func observeWorkers(g *generation, t *telemetry.Telemetry) error {
+	all := g.workers()
+	if len(all) == 0 {
+		return nil
+	}
+	if err := t.Gauge("sidecall.workers", "Workers that are connected, of each worker backend.",
+		func(report func(int64, string, string)) {
+			for name, w := range all {
+				report(int64(w.Workers()), "sidecall.backend", name)
+			}
+		}); err != nil {
+		return err
+	}
+	return t.Counter("sidecall.worker.late_results", "Results of workers for which nobody waited any more, or which belong to no call.",
+		func() (late int64) {
+			for _, w := range all {
+				late += w.Late()
+			}
+			return late
+		})
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// WorkerStream is the stream of a worker.
+type WorkerStream = grpc.BidiStreamingServer[sidecallv1.WorkerMessage, sidecallv1.WorkerCommand]
+
+// Workers takes in the workers of a sidecar.
+type Workers interface {
+	// Serve keeps a worker of a tenant until its stream ends, and returns the status
+	// of that. It starts nothing that uses the stream when that has ended.
+	Serve(tenant string, register *sidecallv1.WorkerRegister, stream WorkerStream) error
+}
+
+// maxRegistering bounds how many workers register at a time: each may send as much as a
+// request may have, and has no bound of its backend yet.
+const maxRegistering = 8
+
+// workerService is the WorkerService of a sidecar: it reads who comes, and hands the
+// stream on.
+type workerService struct {
+	sidecallv1.UnimplementedWorkerServiceServer
+
+	workers Workers
+	drain   *Drain
+	logger  *slog.Logger
+	// registering has a place for each that has not said yet who it is.
+	registering chan struct{}
+}
+
+// forWorkers lets workers come to a server, where there are any.
+func (g *GRPC) forWorkers(server *grpc.Server) {
+	if g.options.Workers == nil {
+		return
+	}
+	sidecallv1.RegisterWorkerServiceServer(server, &workerService{
+		workers: g.options.Workers, drain: g.drain, logger: g.logger, registering: g.registering,
+	})
+}
+
+// Serve takes one worker in. A sidecar that drains takes none; those that it has it
+// keeps until their calls have ended.
+func (w *workerService) Serve(stream WorkerStream) (err error) {
+	ctx := stream.Context()
+	defer func() {
+		if p := recover(); p != nil {
+			id := "err_" + rand.Text()[:12]
+			w.logger.ErrorContext(ctx, "panic", "id", id, "method", sidecallv1.WorkerService_Serve_FullMethodName,
+				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = status.Errorf(codes.Internal, "the sidecar failed on this stream; the operator finds it in the log as %s", id)
+		}
+	}()
+	if w.drain.Draining() {
+		return errDraining
+	}
+	register, err := w.first(stream)
+	if err != nil {
+		return err
+	}
+	return w.workers.Serve(tenant(ctx), register, stream)
+}
+
+// introduction is the first message of a worker, or why there is none.
+type introduction struct {
+	message *sidecallv1.WorkerMessage
+	err     error
+}
+
+// first reads the registration. One that connects and says nothing does not hold its
+// place for ever; the reading ends with the stream, which ends when its handler returns.
+func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
+	patience := time.NewTimer(receivePatience)
+	defer patience.Stop()
+	late := status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
+	select {
+	case w.registering <- struct{}{}:
+		defer func() { <-w.registering }()
+	case <-patience.C:
+		return nil, late
+	case <-stream.Context().Done():
+		return nil, status.FromContextError(stream.Context().Err()).Err()
+	}
+	came := make(chan introduction, 1)
+	go func() {
+		message, err := stream.Recv()
+		came <- introduction{message, err}
+	}()
+	select {
+	case first := <-came:
+		register := first.message.GetRegister()
+		switch {
+		case first.err != nil:
+			return nil, first.err
+		case register == nil:
+			return nil, status.Error(codes.InvalidArgument, "the first message of a worker is its registration (register)")
+		}
+		return register, nil
+	case <-patience.C:
+		return nil, late
+	}
+}
