@@ -1,0 +1,116 @@
+package sidecall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// Invocation is the call that a function serves.
+type Invocation struct {
+	// Tool is the function's own name.
+	Tool string
+	// ID is the call's own id, Conversation and Turn are where it belongs.
+	ID, Conversation, Turn string
+	// Key is the idempotency key: the same for every attempt of a call, different for
+	// every call.
+	Key string
+	// Attempt counts from 1.
+	Attempt int
+	// Traceparent is the W3C trace context of the attempt; may be empty.
+	Traceparent string
+}
+
+// current is the invocation that a context belongs to.
+type current struct {
+	Invocation
+
+	shift *shift
+	id    string
+}
+
+type currentKey struct{}
+
+// InvocationOf returns the call that a function serves, by the context that it was
+// given; false of another context. The deadline of that context is the call's.
+func InvocationOf(ctx context.Context) (Invocation, bool) {
+	c, ok := ctx.Value(currentKey{}).(*current)
+	if !ok {
+		return Invocation{}, false
+	}
+	return c.Invocation, true
+}
+
+// Progress says that the call of a context goes on: the time of its attempt begins
+// anew. Of another context it says nothing.
+func Progress(ctx context.Context, note string) {
+	if c, ok := ctx.Value(currentKey{}).(*current); ok {
+		c.shift.say(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Progress{
+			Progress: &sidecallv1.WorkerProgress{InvocationId: c.id, Note: note},
+		}})
+	}
+}
+
+// Reply is a result that says more than text.
+type Reply struct {
+	// Content is the text for the model.
+	Content string
+	// Structured is encoded as JSON; nil for none.
+	Structured any
+	// Blocks are images and the like.
+	Blocks []*sidecallv1.ContentBlock
+}
+
+// Failure is an error that says more than its text.
+type Failure struct {
+	// Message for the model.
+	Message string
+	// Code is one of those in WorkerResult.code; empty means UNRECOVERABLE.
+	Code string
+	// NotRun: nothing was done, so the call may be made again.
+	NotRun bool
+	// RetryAfter is how long to wait before it is; 0 says nothing.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Message }
+
+// resultOf is what a function returned, on the wire.
+func resultOf(out any) (*sidecallv1.WorkerResult, error) {
+	reply, ok := out.(Reply)
+	switch value := out.(type) {
+	case Reply:
+	case string:
+		return &sidecallv1.WorkerResult{Content: value}, nil
+	default:
+		reply.Structured = value
+	}
+	result := &sidecallv1.WorkerResult{Content: reply.Content, Blocks: reply.Blocks}
+	if reply.Structured != nil || !ok {
+		structured, err := json.Marshal(reply.Structured)
+		if err != nil {
+			return nil, fmt.Errorf("the function ran, but its result is not JSON: %w", err)
+		}
+		result.StructuredContentJson = string(structured)
+	}
+	return result, nil
+}
+
+// failureOf is an error of a function, on the wire.
+func failureOf(err error) *sidecallv1.WorkerResult {
+	result := &sidecallv1.WorkerResult{Content: err.Error(), IsError: true}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		result.Code, result.NotRun = f.Code, f.NotRun
+		if f.RetryAfter > 0 {
+			result.RetryAfter = durationpb.New(f.RetryAfter)
+		}
+	}
+	return result
+}
