@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -23,12 +24,14 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if ctx.Err() != nil {
 		return backend.Reply{}, ended(ctx, tool.NotExecuted)
 	}
+	failpoint.Hit(failpoint.RequestUnsent)
 	inv := b.enlist(ctx, call)
 	look := time.NewTimer(patience)
 	defer look.Stop()
 	for {
 		select {
 		case o := <-inv.done:
+			failpoint.Hit(failpoint.ResponseRead)
 			return o.read(&inv.call)
 		case <-look.C:
 			if failure := b.lookAgain(inv); failure != nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -23,6 +24,9 @@ func (s *session) write() {
 		}
 		for command := s.next(); command != nil; command = s.next() {
 			s.sends.Add(1)
+			if command.GetInvoke() != nil {
+				failpoint.Hit(failpoint.RequestLeaving)
+			}
 			err := s.stream.Send(command)
 			s.sends.Add(1)
 			if err != nil {
