@@ -131,6 +131,11 @@ func TestEveryRule(t *testing.T) {
 			{`backends: {a: {http: {base_url: "${env:PRIVATE}"}}}`, "1:33: backends.a.http.base_url"},
 			{`backends: {a: {http: {base_url: "http://127.0.0.1", allow_private: true}}, b: {http: {base_url: "http://a.example.com"}}}`, ""},
 		},
+		config.RuleWorkerAddress: {
+			{"backends: {w: {worker: {}}}", "1:24: backends.w.worker"},
+			{"backends: {w: {worker: {}}}\nlisten: [unix:///run/w/s.sock, tcp://127.0.0.1:1]", "1:24: backends.w.worker"},
+			{"backends: {w: {worker: {}}}\nlisten: [unix:///run/w/s.sock]", ""},
+		},
 		config.RuleTLSUnverified: {
 			{`backends: {a: {http: {base_url: "https://a.example.com", tls: {insecure_skip_verify: true}}}}`, "1:86: backends.a.http.tls.insecure_skip_verify"},
 			{`store: {redis: {addrs: ["127.0.0.1:1"], tls: {insecure_skip_verify: true}}}`, "1:69: store.redis.tls.insecure_skip_verify"},
@@ -159,6 +164,7 @@ func TestEveryRule(t *testing.T) {
 		config.RuleEffectUnsaid: {
 			{`backends: {m: {mcp: {command: [ls]}}}`, "1:15: backends.m"},
 			{`backends: {m: {mcp: {command: [ls]}, effects: {a: read_only}}, n: {mcp: {command: [ls], trust_annotations: true}}}`, ""},
+			{`backends: {a: {worker: {}}, b: {worker: {trust_effects: false}}, c: {worker: {trust_effects: false}, effects: {"*": keyed}}}`, "1:32: backends.b"},
 		},
 		config.RuleExposed: {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
 		// TestWhatDiscoveryFinds has these.

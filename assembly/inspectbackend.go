@@ -35,9 +35,8 @@ func inspectBackend(name string, cfg *config.Config, found *problems) {
 		}
 	case b.MCP != nil:
 		inspectMCP(b, found, at)
-	case b.Worker != nil && !b.Worker.TrustEffects && b.Effects == nil:
-		found.add(config.RuleEffectUnsaid, "nothing is said of the effects of its tools, and the word of its workers does not count, so they count as non_idempotent; "+
-			"write effects, or trust_effects: true", at()...)
+	case b.Worker != nil:
+		inspectWorker(b, cfg, found, at)
 	case b.Exec != nil:
 		inspectDirectory(b.Exec.Dir, found, at("exec", "dir"))
 		inspectSecrets(b.Exec.Env.Set, found, at("exec", "env"))
@@ -62,6 +61,20 @@ func inspectMCP(b config.Backend, found *problems, at func(...string) []string) 
 	if _, rest := b.Effects["*"]; !rest && !m.TrustAnnotations && b.Effects == nil {
 		found.add(config.RuleEffectUnsaid, "nothing is said of the effects of its tools, so they count as non_idempotent and are not repeated when they fail; "+
 			"write effects, or trust_annotations: true", at()...)
+	}
+}
+
+func inspectWorker(b config.Backend, cfg *config.Config, found *problems, at func(...string) []string) {
+	if !b.Worker.TrustEffects && b.Effects == nil {
+		found.add(config.RuleEffectUnsaid, "nothing is said of the effects of its tools, and the word of its workers does not count, so they count as non_idempotent; "+
+			"write effects, or trust_effects: true", at()...)
+	}
+	for _, l := range cfg.Listen {
+		if strings.HasPrefix(l.Reveal(), "tcp://") {
+			found.add(config.RuleWorkerAddress, fmt.Sprintf("every user of this machine may register tools at %s, and be sent the calls of those that others have registered: listen on a socket alone (unix:///path)",
+				l.Address), at("worker")...)
+			return
+		}
 	}
 }
 

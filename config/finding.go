@@ -46,6 +46,7 @@ const (
 	RuleTLSUnverified      Rule = "tls-unverified"
 	RuleLiteralSecret      Rule = "literal-secret"
 	RuleExposed            Rule = "exposed"
+	RuleWorkerAddress      Rule = "worker-address"
 	RuleAlternative        Rule = "alternative"
 	RuleVerify             Rule = "verify"
 	RuleUnknownName        Rule = "unknown-name"
@@ -95,6 +96,7 @@ var rules = []RuleInfo{
 	{RuleTLSUnverified, Doubtful, "`insecure_skip_verify`: anybody can be the other side."},
 	{RuleLiteralSecret, Doubtful, "A password, token or key that is written in the file; `${env:NAME}` and `${file:/path}` keep it out."},
 	{RuleExposed, Doubtful, "The config, a file of secrets or keys, the store, the journal, a program, or a directory above one of them, that other users may write, or read where it holds secrets; a socket in a directory where others may put one of theirs."},
+	{RuleWorkerAddress, Doubtful, "A worker backend beside a tcp address: every user of the machine may register tools there, and be sent the calls of tools that others have registered."},
 	{RuleAlternative, Doubtful, "`allowed_alternatives` names a tool with a stronger effect than the one that fails; models are not told of it."},
 	{RuleVerify, Doubtful, "A verification that is never made, believes too early, or asks a tool with an effect."},
 	{RuleUnknownName, Doubtful, "A name or glob that no tool has."},
@@ -107,7 +109,7 @@ var rules = []RuleInfo{
 	{RuleStrictMode, Doubtful, "A schema keyword that the strict modes of providers drop. Sidecall enforces it all the same."},
 
 	{RuleUndiscovered, Telling, "A name that only a discovered tool can have; `--discover` looks."},
-	{RuleEffectUnsaid, Telling, "An mcp backend, or a tool of one, about whose effects nothing is said: what it is not said of counts as `non_idempotent`. `--discover` names the tools."},
+	{RuleEffectUnsaid, Telling, "An mcp backend, a worker backend that says `trust_effects: false`, or a tool of one, about whose effects nothing is said: what it is not said of counts as `non_idempotent`. `--discover` names the tools."},
 }
 
 // Severity is that of the rule; of an unknown one, an error's.
