@@ -202,23 +202,22 @@ func ofObject(name string, schema json.RawMessage) (json.RawMessage, error) {
 	if schema == nil {
 		return nil, nil
 	}
-	var s struct {
-		Type any `json:"type"`
-	}
+	var s map[string]any // by the very name: Type is another key
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return nil, invalid("tool %s: input_schema_json: %s", name, why(err))
 	}
-	many, _ := s.Type.([]any)
+	kind, said := s["type"]
+	many, _ := kind.([]any)
 	switch {
-	case s.Type == nil:
+	case !said:
 		if rest := bytes.TrimSpace(schema[1:]); rest[0] != '}' {
 			return append([]byte(`{"type":"object",`), rest...), nil
 		}
 		return json.RawMessage(`{"type":"object"}`), nil
-	case s.Type == "object" || slices.Contains(many, any("object")):
+	case kind == "object" || slices.Contains(many, any("object")):
 		return schema, nil
 	}
-	return nil, invalid("tool %s: input_schema_json: arguments are an object: want type object, not %s", name, shown(fmt.Sprint(s.Type)))
+	return nil, invalid("tool %s: input_schema_json: arguments are an object: want type object, not %s", name, shown(fmt.Sprint(kind)))
 }
 
 func why(err error) string {

@@ -32,6 +32,8 @@ var Targets = []Target{
 	{"backend/mcptool", "FuzzEvents"},
 	{"backend/mcptool", "FuzzLines"},
 	{"backend/mcptool", "FuzzResult"},
+	{"backend/worker", "FuzzDeclaration"},
+	{"backend/worker", "FuzzResult"},
 	{"call", "FuzzExecute"},
 	{"config", "FuzzParse"},
 	{"dedupe", "FuzzAppendToALog"},
