@@ -45,7 +45,7 @@ func short(m Mutant) Mutant {
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects()} {
+	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers()} {
 		all = append(all, group...)
 	}
 	return all

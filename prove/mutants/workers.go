@@ -1,0 +1,31 @@
+package mutants
+
+// The files of the worker backend.
+const (
+	workerRoster  = "backend/worker/roster.go"
+	workerFailure = "backend/worker/failure.go"
+	workerResult  = "backend/worker/result.go"
+	workerWriter  = "backend/worker/writer.go"
+	workerInvoke  = "backend/worker/invoke.go"
+	workerSession = "backend/worker/session.go"
+)
+
+// workers: a call is handed to one worker, and when that is lost, nobody pretends to
+// know.
+func workers() []Mutant {
+	handedOn := test("./backend/worker", "TestAQueueIsHandedOn")
+	return []Mutant{
+		one("worker: a call whose worker is lost counts as not run", workerFailure,
+			"Evidence: tool.Ambiguous, ErrorType: \"worker_lost\"", "Evidence: tool.NotExecuted, ErrorType: \"worker_lost\"", test("./backend/worker", "TestAWorkerThatIsLost")),
+		one("worker: what was sent is handed on too", workerRoster,
+			"if inv.state == queued {", "if inv.state == queued || inv.state == sent {", handedOn),
+		one("worker: a call is still queued while it is sent", workerWriter, "inv.state = sent\n", "\n", handedOn),
+		one("worker: the right to send is not asked for", workerWriter,
+			"withheld != nil {", "withheld != nil && false {", test("./backend/worker", "TestACallWhoseRightIsLost")),
+		one("worker: a function's own word proves that it did nothing", workerResult,
+			"if r.GetNotRun() {\n", "if true {\n", test("./backend/worker", "TestWhatAWorkerSaysOfAFailure")),
+		one("worker: a cancelled call without an answer counts as not run", workerInvoke,
+			"inv.alone = true\n\treturn backend.Reply{}, ended(ctx, tool.Ambiguous)", "inv.alone = true\n\treturn backend.Reply{}, ended(ctx, tool.NotExecuted)", test("./backend/worker", "TestAFunctionThatDoesNotEndKeepsItsPlace")),
+		one("worker: silence says nothing", workerSession, "max(silent, stuck) >= missedHeartbeats", "stuck >= missedHeartbeats", test("./backend/worker", "TestASilentWorker")),
+	}
+}
