@@ -38,6 +38,9 @@ func (d *discovery) expect(hosts map[string]*host) {
 	for name, h := range hosts {
 		if _, ok := h.Backend.(backend.Discoverer); ok {
 			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Optional: !h.config.Awaited()})
+			if h.config.Worker != nil {
+				d.tools.SetDown(name, "no worker has come yet")
+			}
 		}
 	}
 }

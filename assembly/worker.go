@@ -114,19 +114,37 @@ func receptionOf(p *parts) server.Workers {
 }
 
 // Serve implements server.Workers.
-func (r reception) Serve(tenant string, register *sidecallv1.WorkerRegister, stream server.WorkerStream) error {
+func (r reception) Serve(tenant string, offered []string, register *sidecallv1.WorkerRegister, stream server.WorkerStream) error {
 	all, name := r.parts.generation.workers(), register.GetBackend()
 	names := slices.Sorted(maps.Keys(all))
 	if name == "" && len(names) == 1 {
 		name = names[0]
 	}
 	if to, ok := all[name]; ok {
+		if err := r.mayServe(offered, name, register); err != nil {
+			return err
+		}
 		return to.Serve(tenant, register, stream)
 	}
 	if name == "" {
 		return status.Errorf(codes.InvalidArgument, "backend: there are several worker backends: name one of %s", strings.Join(names, ", "))
 	}
 	return status.Errorf(codes.NotFound, "backend: there is no worker backend %.100q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// mayServe refuses tools that nobody may call at the address that the worker came by:
+// an agent that is kept to some tools must not offer others to those who are not.
+func (r reception) mayServe(offered []string, name string, register *sidecallv1.WorkerRegister) error {
+	if len(offered) == 0 {
+		return nil
+	}
+	profiles, prefix := r.parts.generation.tools.Snapshot().Profiles, r.parts.config.Backends[name].Prefix
+	for _, t := range register.GetTools() {
+		if !slices.ContainsFunc(offered, func(profile string) bool { return profiles.ByName[profile].Allows(prefix + t.GetName()) }) {
+			return status.Errorf(codes.PermissionDenied, "tool %.100q: no profile of this address (%s) may call it, so it cannot be served from here", t.GetName(), strings.Join(offered, ", "))
+		}
+	}
+	return nil
 }
 
 // observeWorkers registers the metrics of workers, where there can be any.

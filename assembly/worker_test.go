@@ -27,11 +27,16 @@ type hall struct {
 	workers sidecallv1.WorkerServiceClient
 }
 
-// opened runs a sidecar with the given backends and what else a config has.
-func opened(t *testing.T, config string) *hall {
+// opened runs a sidecar with the given backends and what else a config has. It offers
+// the given profiles.
+func opened(t *testing.T, config string, profiles ...string) *hall {
 	t.Helper()
 	socket := filepath.Join(harness.ShortDir(t), "s.sock")
-	s := started(t, parsed(t, fmt.Sprintf("listen: [%q]\nadmin: off\nstore: {memory: {}}\nidentity: {require: []}\n%s", "unix://"+socket, config)), quiet())
+	listen := fmt.Sprintf("%q", "unix://"+socket)
+	if len(profiles) > 0 {
+		listen = fmt.Sprintf("{address: %s, profiles: [%s]}", listen, strings.Join(profiles, ", "))
+	}
+	s := started(t, parsed(t, fmt.Sprintf("listen: [%s]\nadmin: off\nstore: {memory: {}}\nidentity: {require: []}\n%s", listen, config)), quiet())
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +131,10 @@ func TestAnAgentThatIsItsOwnWorker(t *testing.T) {
 	}
 	if res := <-h.asks("1", "my_add", `{"a":1}`); res.GetError().GetCode() != "DEPENDENCY_UNAVAILABLE" {
 		t.Errorf("before there is a worker: %v", res)
+	}
+	listed, err := h.tools.ListTools(t.Context(), &sidecallv1.ListToolsRequest{})
+	if down := listed.GetUnavailableBackends(); err != nil || len(down) != 1 || down[0].GetReason() != "no worker has come yet" {
+		t.Errorf("before there is a worker: %v, %v", listed, err)
 	}
 	w, told := h.hired(adder())
 	if told.GetMaxInFlight() != 4 || told.GetHeartbeatInterval().AsDuration() != 5*time.Second || told.GetMaxMessageBytes() != 4<<20 || told.GetTools()[0].GetToolName() != "my_add" {
@@ -293,6 +302,31 @@ backends:
 		if got != want {
 			t.Errorf("%s is %s; want %s", name, got, want)
 		}
+	}
+}
+
+// An agent that is kept to some tools cannot offer others.
+func TestAnAddressWithProfiles(t *testing.T) {
+	h := opened(t, "backends: {local: {worker: {}, prefix: my_}}\nprofiles: {reader: {tools: [my_a*]}, other: {tools: [no]}}\ndefault_profile: reader\n", "other", "reader").stops()
+	register := adder()
+	register.Tools = append(register.Tools, &sidecallv1.WorkerTool{Name: "sub"})
+	if _, err := h.apply(register).Recv(); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), `tool "sub": no profile of this address (other, reader) may call it`) {
+		t.Errorf("got %v", err)
+	}
+	h.hired(adder())
+}
+
+// A pinned tool that says something else of itself when it is back is refused.
+func TestAWorkersToolThatIsPinned(t *testing.T) {
+	h := opened(t, fmt.Sprintf("backends: {local: {worker: {}, pin: true}}\npins: {path: %q}\n", filepath.Join(t.TempDir(), "pins"))).stops()
+	w, _ := h.hired(adder())
+	w.end()
+	harness.WaitFor(t, "the worker to go", func() bool { return h.parts.generation.workers()["local"].Workers() == 0 })
+	changed := adder()
+	changed.Tools[0].Description = "Adds, and tells somebody."
+	h.hired(changed)
+	if res := <-h.asks("1", "add", `{"a":1}`); res.GetError().GetCode() != "PERMISSION_DENIED" {
+		t.Errorf("got %v", res)
 	}
 }
 

@@ -86,7 +86,7 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
 	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Offered: offered})
-	g.forWorkers(server)
+	g.forWorkers(server, offered)
 	return g.described(server)
 }
 

@@ -20,8 +20,9 @@ type WorkerStream = grpc.BidiStreamingServer[sidecallv1.WorkerMessage, sidecallv
 // Workers takes in the workers of a sidecar.
 type Workers interface {
 	// Serve keeps a worker of a tenant until its stream ends, and returns the status
-	// of that. It starts nothing that uses the stream when that has ended.
-	Serve(tenant string, register *sidecallv1.WorkerRegister, stream WorkerStream) error
+	// of that. It starts nothing that uses the stream when that has ended. offered are
+	// the profiles of the address that it came by, as in Service.
+	Serve(tenant string, offered []string, register *sidecallv1.WorkerRegister, stream WorkerStream) error
 }
 
 // maxRegistering bounds how many workers register at a time: each may send as much as a
@@ -34,6 +35,7 @@ type workerService struct {
 	sidecallv1.UnimplementedWorkerServiceServer
 
 	workers Workers
+	offered []string
 	drain   *Drain
 	logger  *slog.Logger
 	// registering has a place for each that has not said yet who it is.
@@ -41,12 +43,12 @@ type workerService struct {
 }
 
 // forWorkers lets workers come to a server, where there are any.
-func (g *GRPC) forWorkers(server *grpc.Server) {
+func (g *GRPC) forWorkers(server *grpc.Server, offered []string) {
 	if g.options.Workers == nil {
 		return
 	}
 	sidecallv1.RegisterWorkerServiceServer(server, &workerService{
-		workers: g.options.Workers, drain: g.drain, logger: g.logger, registering: g.registering,
+		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, registering: g.registering,
 	})
 }
 
@@ -69,7 +71,7 @@ func (w *workerService) Serve(stream WorkerStream) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.workers.Serve(tenant(ctx), register, stream)
+	return w.workers.Serve(tenant(ctx), w.offered, register, stream)
 }
 
 // introduction is the first message of a worker, or why there is none.

@@ -37,7 +37,7 @@ func (m mute) Recv() (*sidecallv1.WorkerMessage, error) {
 // takes is a Workers that does what it says.
 type takes func(tenant string, register *sidecallv1.WorkerRegister) error
 
-func (t takes) Serve(tenant string, register *sidecallv1.WorkerRegister, _ WorkerStream) error {
+func (t takes) Serve(tenant string, _ []string, register *sidecallv1.WorkerRegister, _ WorkerStream) error {
 	return t(tenant, register)
 }
 

@@ -245,7 +245,10 @@ func (b *Backend) remove(s *session, why error) {
 func (b *Backend) tellEmpty() {
 	b.registering.Lock()
 	defer b.registering.Unlock()
-	if b.update != nil && b.Workers() == 0 {
+	b.mu.Lock()
+	empty := len(b.roster.sessions) == 0 && !b.parting // at the end nobody asks
+	b.mu.Unlock()
+	if b.update != nil && empty {
 		b.update(nil, errNobody)
 	}
 }

@@ -37,6 +37,7 @@ const (
 //	                    one; the message names the tool and what is wrong with it
 //	ALREADY_EXISTS      a name is that of a tool of another backend
 //	NOT_FOUND           there is no worker backend of that name
+//	PERMISSION_DENIED   no profile of the address may call a tool of that name
 //	FAILED_PRECONDITION another protocol version; or another worker serves a tool
 //	                    of that name with another definition
 //	RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
@@ -93,6 +94,7 @@ type WorkerService_ServeClient = grpc.BidiStreamingClient[WorkerMessage, WorkerC
 //	                    one; the message names the tool and what is wrong with it
 //	ALREADY_EXISTS      a name is that of a tool of another backend
 //	NOT_FOUND           there is no worker backend of that name
+//	PERMISSION_DENIED   no profile of the address may call a tool of that name
 //	FAILED_PRECONDITION another protocol version; or another worker serves a tool
 //	                    of that name with another definition
 //	RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
