@@ -35,9 +35,9 @@ func (f front) Serve(stream grpc.BidiStreamingServer[sidecallv1.WorkerMessage, s
 }
 
 // overGRPC runs a backend behind gRPC, in memory. hangUp breaks the connection.
-func overGRPC(t *testing.T) (b *Backend, workers sidecallv1.WorkerServiceClient, hangUp func()) {
+func overGRPC(t *testing.T) (_ *Backend, workers sidecallv1.WorkerServiceClient, hangUp func()) {
 	t.Helper()
-	b = New(Config{Name: "local"})
+	b := New(Config{Name: "local"})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan struct{})
 	go func() {

@@ -119,18 +119,18 @@ func (b *Backend) with(worker string, tools []*declared) (map[string]*known, new
 
 // forgotten takes out the tools that the workers of a name had, have no more, and that
 // nobody serves.
-func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (any bool) {
+func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (some bool) {
 	has := make(map[string]bool, len(tools))
 	for _, d := range tools {
 		has[d.Name] = true
 	}
 	for name, k := range from {
 		if k.owner == worker && !has[name] && b.roster.server(name) == "" {
-			any = true
+			some = true
 			delete(from, name)
 		}
 	}
-	return any
+	return some
 }
 
 // server names a worker that serves a tool; empty when there is none.

@@ -233,7 +233,7 @@ func (s *session) result(r *sidecallv1.WorkerResult) {
 func (s *session) inVain(what, of string) {
 	s.backend.late.Add(1)
 	if s.told++; s.told <= maxTold {
-		s.log.Warn(what, "of", of)
+		s.log.Info(what, "of", of) // as after every cancel of a call that nobody waits for
 	}
 }
 

@@ -35,7 +35,7 @@ type shift struct {
 	calls map[string]context.CancelFunc
 }
 
-func newShift(w *Worker, life context.Context) *shift {
+func newShift(life context.Context, w *Worker) *shift {
 	return &shift{worker: w, life: life, goodbye: make(chan struct{}), calls: make(map[string]context.CancelFunc)}
 }
 

@@ -182,7 +182,7 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 	defer streams.Wait()
 	for wait := againSoon; ; {
 		c.conn.ResetConnectBackoff() // the waiting is done here
-		s := newShift(w, life)
+		s := newShift(life, w)
 		over := make(chan error, 1)
 		streams.Go(func() { over <- s.run(ctx, sidecallv1.NewWorkerServiceClient(c.conn)) })
 		var err error

@@ -52,9 +52,9 @@ func (f *foreman) Serve(stream grpc.BidiStreamingServer[sidecallv1.WorkerMessage
 }
 
 // employ lets a worker work at a foreman until the test ends.
-func employ(t *testing.T, w *sidecall.Worker) (f *foreman, leave context.CancelFunc, done chan error) {
+func employ(t *testing.T, w *sidecall.Worker) (_ *foreman, leave context.CancelFunc, ended <-chan error) {
 	t.Helper()
-	f = &foreman{streams: make(chan *line, 4)}
+	f := &foreman{streams: make(chan *line, 4)}
 	pipe := bufconn.Listen(1 << 16)
 	server := grpc.NewServer()
 	sidecallv1.RegisterWorkerServiceServer(server, f)
@@ -65,7 +65,7 @@ func employ(t *testing.T, w *sidecall.Worker) (f *foreman, leave context.CancelF
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done = make(chan error, 1)
+	done := make(chan error, 1)
 	go func() { done <- client.Work(ctx, w) }()
 	t.Cleanup(func() {
 		cancel()
@@ -276,7 +276,9 @@ func TestAWorkerComesAgain(t *testing.T) {
 	}
 	go func() { old.end <- nil }()
 	go func() {
-		for renewed.hears().GetLeave() == nil {
+		left := renewed.hears().GetLeave()
+		for left == nil {
+			left = renewed.hears().GetLeave()
 		}
 		renewed.end <- nil
 	}()

@@ -112,7 +112,7 @@ func work(target string, l ledger) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // the process ends
+	defer client.Close()
 	places := 0
 	if said := os.Getenv(placesVariable); said != "" {
 		if _, err := fmt.Sscan(said, &places); err != nil {

@@ -234,7 +234,7 @@ func TestWorkersThatAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close()
+		t.Cleanup(func() { _ = client.Close() }) // nothing is sent any more
 		if err := sidecall.Add(c.worker, sidecall.Function{Name: "good"}, nothing); err != nil {
 			t.Fatal(err)
 		}
