@@ -35,7 +35,7 @@ func (f front) Serve(stream grpc.BidiStreamingServer[sidecallv1.WorkerMessage, s
 }
 
 // overGRPC runs a backend behind gRPC, in memory. hangUp breaks the connection.
-func overGRPC(t *testing.T) (_ *Backend, workers sidecallv1.WorkerServiceClient, hangUp func()) {
+func overGRPC(t testing.TB) (_ *Backend, workers sidecallv1.WorkerServiceClient, hangUp func()) {
 	t.Helper()
 	b := New(Config{Name: "local"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ func overGRPC(t *testing.T) (_ *Backend, workers sidecallv1.WorkerServiceClient,
 }
 
 // enrolled is a stream whose worker is registered.
-func enrolled(t *testing.T, workers sidecallv1.WorkerServiceClient) sidecallv1.WorkerService_ServeClient {
+func enrolled(t testing.TB, workers sidecallv1.WorkerServiceClient) sidecallv1.WorkerService_ServeClient {
 	t.Helper()
 	stream, err := workers.Serve(t.Context())
 	if err != nil {
@@ -157,4 +157,29 @@ func TestAPanicInAStream(t *testing.T) {
 		t.Errorf("its stream ended with %v", err)
 	}
 	enrolled(t, workers)
+}
+
+// BenchmarkACall is a call of a function that does nothing, over gRPC in memory.
+func BenchmarkACall(b *testing.B) {
+	at, workers, _ := overGRPC(b)
+	stream := enrolled(b, workers)
+	go func() { // ends with the stream
+		for {
+			command, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			result := &sidecallv1.WorkerResult{InvocationId: command.GetInvoke().GetInvocationId(), Content: "2"}
+			if stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Result{Result: result}}) != nil {
+				return
+			}
+		}
+	}()
+	call := to("add")
+	call.Args = []byte(`{"a":1,"b":1}`)
+	for b.Loop() {
+		if _, failure := at.Invoke(context.Background(), call); failure != nil {
+			b.Fatal(failure)
+		}
+	}
 }
