@@ -31,27 +31,39 @@ func TestASidecarThatIsKilledAtEveryStep(t *testing.T) {
 		failpoint.ResultUnsent:      {ran: 1},
 		failpoint.ResultSent:        {ran: 1},
 	} {
-		t.Run(string(step), func(t *testing.T) {
-			t.Parallel()
-			s := harness.New(t, local)
-			s.Fail(fmt.Sprintf("%s=kill@1", step))
-			s.Run()
-			y := yardOf(t, s)
-			p := y.hire(0)
-			dying := y.asked("1", "act", `{"key":"A"}`)
-			if signal, err := s.AwaitDeath(); err != nil {
-				t.Fatal(signal, err)
-			}
-			<-dying
-			s.Fail("")
-			s.Run()
-			p.registered(2)
-			for range 2 {
-				want(t, y.Call(request("1", "act", `{"key":"A"}`)), most.code)
-			}
-			if n := y.count("ran A"); n != most.ran {
-				t.Errorf("it ran %d times; want %d", n, most.ran)
-			}
-		})
+		for _, store := range []string{"embedded", "redis"} {
+			t.Run(string(step)+" on "+store, func(t *testing.T) {
+				t.Parallel()
+				config := local
+				if store == "redis" {
+					config += fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", harness.Redis(t))
+				}
+				killedAt(t, config, step, most.code, most.ran)
+			})
+		}
+	}
+}
+
+// killedAt kills the sidecar of a config at a step, and asks again.
+func killedAt(t *testing.T, config string, step failpoint.Name, code string, ran int) {
+	t.Helper()
+	s := harness.New(t, config)
+	s.Fail(fmt.Sprintf("%s=kill@1", step))
+	s.Run()
+	y := yardOf(t, s)
+	p := y.hire(0)
+	dying := y.asked("1", "act", `{"key":"A"}`)
+	if signal, err := s.AwaitDeath(); err != nil {
+		t.Fatal(signal, err)
+	}
+	<-dying
+	s.Fail("")
+	s.Run()
+	p.registered(2)
+	for range 2 {
+		want(t, y.Call(request("1", "act", `{"key":"A"}`)), code)
+	}
+	if n := y.count("ran A"); n != ran {
+		t.Errorf("it ran %d times; want %d", n, ran)
 	}
 }
