@@ -98,22 +98,34 @@ def answers(turn: Turn, results: Sequence[pb.ExecuteToolResponse]) -> ToolMessag
 def not_run(turn: Turn) -> list[pb.ExecuteToolResponse]:
     """The results of the calls of a message that was cut: none of them is run, as
     nobody knows whether it is what the model meant."""
+    return [_not_run(call, turn.cut) for call in turn.calls]
+
+
+def cut_short(call: Call, reason: str) -> pb.ExecuteToolResponse | None:
+    """The same for one call, by the provider's word for the end of its message."""
+    return _not_run(call, reason) if reason in _CUT else None
+
+
+#: What providers call the end of a message that came too early.
+_CUT = frozenset((
+    "max_tokens", "model_context_window_exceeded", "refusal", "length", "content_filter", "max_output_tokens",
+))  # fmt: skip
+
+
+def _not_run(call: Call, cut: str) -> pb.ExecuteToolResponse:
     error = pb.ToolError(
         code="CANCELLED",
-        constraint=f"the message ends early ({turn.cut}), so its calls may be incomplete",
+        constraint=f"the message ends early ({cut}), so its calls may be incomplete",
         hint="Nothing was run. Make the calls again, fewer of them or with shorter arguments in one message.",
     )
     fields = ("code", "field", "constraint", "received", "hint")
     content = json.dumps({name: getattr(error, name) for name in fields}, ensure_ascii=False, separators=(",", ":"))
     recovery = pb.Recovery(retryable=True)
     setattr(recovery, "class", pb.RECOVERY_CLASS_TRANSIENT)  # a keyword of Python's
-    return [
-        pb.ExecuteToolResponse(
-            tool_use_id=str(call.tool_use_id), outcome=pb.OUTCOME_ERROR, is_error=True,
-            content=content, error=error, violations=[error], recovery=recovery,
-        )
-        for call in turn.calls
-    ]  # fmt: skip
+    return pb.ExecuteToolResponse(
+        tool_use_id=str(call.tool_use_id), outcome=pb.OUTCOME_ERROR, is_error=True,
+        content=content, error=error, violations=[error], recovery=recovery,
+    )  # fmt: skip
 
 
 def tools(listed: Sequence[pb.Tool], format: Format) -> list[Message]:
@@ -308,7 +320,7 @@ def _of_response(response: Any) -> Turn:
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 
-def _texts(result: pb.ExecuteToolResponse, pictures: frozenset[str] = _PICTURES) -> list[str]:
+def texts_of(result: pb.ExecuteToolResponse, pictures: frozenset[str] = _PICTURES) -> list[str]:
     """All that a result has in words: its content word for word, then what was tried
     before it, what is to be noticed, and blocks that are text or cannot be shown."""
     texts = [result.content, result.recovery.context, *result.notices]
@@ -324,7 +336,7 @@ def _texts(result: pb.ExecuteToolResponse, pictures: frozenset[str] = _PICTURES)
     return [text for text in texts if text]
 
 
-def _pictures(result: pb.ExecuteToolResponse, types: frozenset[str] = _PICTURES) -> Iterator[tuple[str, str]]:
+def pictures_of(result: pb.ExecuteToolResponse, types: frozenset[str] = _PICTURES) -> Iterator[tuple[str, str]]:
     for block in result.blocks:
         if block.data and block.mime_type in types:
             yield block.mime_type, base64.b64encode(block.data).decode("ascii")
@@ -339,9 +351,9 @@ _SHOWN_BY_ANTHROPIC = _PICTURES | {"application/pdf"}
 
 
 def _tool_result(result: pb.ExecuteToolResponse) -> Message:
-    texts = _texts(result, _SHOWN_BY_ANTHROPIC)
+    texts = texts_of(result, _SHOWN_BY_ANTHROPIC)
     blocks: list[Message] = [{"type": "text", "text": text} for text in texts]
-    for mime_type, data in _pictures(result, _SHOWN_BY_ANTHROPIC):
+    for mime_type, data in pictures_of(result, _SHOWN_BY_ANTHROPIC):
         kind = "image" if mime_type in _PICTURES else "document"
         blocks.append({"type": kind, "source": {"type": "base64", "media_type": mime_type, "data": data}})
     written: Message = {
@@ -359,11 +371,11 @@ def _to_openai(results: Sequence[pb.ExecuteToolResponse]) -> list[Message]:
     pictures: list[Message] = []
     for result in results:
         # As one text: not every server that speaks this format takes a list.
-        text = "\n\n".join(_texts(result))
+        text = "\n\n".join(texts_of(result))
         messages.append({"role": "tool", "tool_call_id": result.tool_use_id, "content": text})
         shown = [
             {"type": "image_url", "image_url": {"url": f"data:{mime_type};base64,{data}"}}
-            for mime_type, data in _pictures(result)
+            for mime_type, data in pictures_of(result)
         ]
         if shown:
             pictures += [{"type": "text", "text": f"Returned by {result.tool_use_id}:"}, *shown]
@@ -375,11 +387,11 @@ def _to_openai(results: Sequence[pb.ExecuteToolResponse]) -> list[Message]:
 def _to_responses(results: Sequence[pb.ExecuteToolResponse]) -> list[Message]:
     items: list[Message] = []
     for result in results:
-        texts = _texts(result)
+        texts = texts_of(result)
         output: str | list[Message] = "\n\n".join(texts)
         shown = [
             {"type": "input_image", "image_url": f"data:{mime_type};base64,{data}"}
-            for mime_type, data in _pictures(result)
+            for mime_type, data in pictures_of(result)
         ]
         if shown:
             output = [*({"type": "input_text", "text": text} for text in texts), *shown]

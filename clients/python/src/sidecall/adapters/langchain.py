@@ -1,0 +1,292 @@
+"""Sidecall in LangChain and LangGraph.
+
+    agent = create_agent(model, middleware=[SidecallMiddleware(s)], checkpointer=...)
+    agent.invoke({"messages": [...]}, {"configurable": {"thread_id": "c-1"}})
+
+or, in a graph of your own,
+
+    graph.add_node("tools", ToolNode(tools(s)))
+
+What a call is known by: the model's id of the call, the graph's thread_id
+(conversation), the id of the AIMessage (turn) and that of the user's last message
+(prompt). A checkpointer keeps all four, so a tool node that runs again after an
+interrupt, a crash or a fork runs nothing twice: each call is answered from its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain.agents.middleware.types import ToolCallRequest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.config import get_config
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from sidecall._aio import AsyncSidecall
+from sidecall._client import Sidecall
+from sidecall._errors import WrongField
+from sidecall._messages import _PICTURES, cut_short, pictures_of
+from sidecall._request import Call
+from sidecall.adapters._calls import Calls, identity, schema, text
+from sidecall.v1 import tool_service_pb2 as pb
+
+#: Gives the id of the conversation from the config of a run.
+Conversation = str | Callable[[RunnableConfig], str]
+
+
+class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
+    """Gives an agent the sidecar's tools and runs their calls through it. Functions
+    of the agent's own stay what they are.
+
+    It also answers what LangChain drops: calls of tools that do not exist, and calls
+    whose arguments are no JSON, so that the model learns what to correct. When the
+    sidecar says stop, the agent ends."""
+
+    def __init__(
+        self,
+        client: Sidecall | AsyncSidecall,
+        *,
+        conversation_id: Conversation | None = None,
+        profile: str | None = None,
+        listed: Sequence[pb.Tool] | None = None,
+        **fields: Any,
+    ) -> None:
+        """``conversation_id`` stands for the thread_id in graphs that have none.
+        ``listed`` are the sidecar's tools, which are asked for now when they are not
+        given: with an AsyncSidecall, await client.list_tools() for them. ``fields``
+        are those of execute_tools."""
+        super().__init__()
+        self._door = _Door(client, conversation_id, {"profile": profile, **fields})
+        self.tools = [_tool(self._door, tool) for tool in (self._door.calls.tools() if listed is None else listed)]
+        self._names = {tool.name for tool in self.tools}
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        if not self._is_ours(request):
+            return handler(request)
+        return self._door.run(_Asked.of(request))
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        if not self._is_ours(request):
+            return await handler(request)
+        return await self._door.run_async(_Asked.of(request))
+
+    def _is_ours(self, request: ToolCallRequest) -> bool:
+        """Whether the sidecar runs it. A name that nobody knows is for it to explain."""
+        return request.tool is None or request.tool_call["name"] in self._names
+
+    @hook_config(can_jump_to=["model"])
+    def after_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return _go_on(state, [self._door.run(asked) for asked in _unreadable(state)])
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return _go_on(state, [await self._door.run_async(asked) for asked in _unreadable(state)])
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return {"jump_to": "end"} if _told_to_stop(state) else None
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return self.before_model(state, runtime)
+
+
+def tools(
+    client: Sidecall | AsyncSidecall,
+    *,
+    conversation_id: Conversation | None = None,
+    profile: str | None = None,
+    listed: Sequence[pb.Tool] | None = None,
+    **fields: Any,
+) -> list[BaseTool]:
+    """The sidecar's tools as LangChain's, for a ToolNode or any agent that runs
+    BaseTools. They are to be called by tool calls, which have an id. The arguments are
+    those of SidecallMiddleware."""
+    door = _Door(client, conversation_id, {"profile": profile, **fields})
+    return [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A tool call, and what is around it."""
+
+    id: str | None
+    name: str
+    arguments: Any
+    config: RunnableConfig
+    messages: Sequence[Any]
+
+    @classmethod
+    def of(cls, request: ToolCallRequest) -> _Asked:
+        call = request.tool_call
+        return cls(call["id"], call["name"], call["args"], request.runtime.config, _messages(request.state))
+
+    def turn(self) -> AIMessage | None:
+        """The message that made the call."""
+        for message in reversed(self.messages):
+            if isinstance(message, AIMessage) and any(
+                call["id"] == self.id for call in [*message.tool_calls, *message.invalid_tool_calls]
+            ):
+                return message
+        return None
+
+    def prompt(self) -> str | None:
+        said = (message.id for message in reversed(self.messages) if isinstance(message, HumanMessage))
+        return next(said, None)
+
+
+class _Door:
+    """Where LangChain's calls become the sidecar's, and results ToolMessages."""
+
+    def __init__(
+        self, client: Sidecall | AsyncSidecall, conversation_id: Conversation | None, fields: Mapping[str, Any]
+    ) -> None:
+        self.calls = Calls(client, fields)
+        self._conversation = conversation_id
+
+    def run(self, asked: _Asked) -> ToolMessage:
+        turn = asked.turn()
+        call, ids = self._call(asked, turn)
+        return _message(asked, _cut(call, turn) or self.calls.run([call], ids)[0])
+
+    async def run_async(self, asked: _Asked) -> ToolMessage:
+        turn = asked.turn()
+        call, ids = self._call(asked, turn)
+        return _message(asked, _cut(call, turn) or await self.calls.run_async(call, ids))
+
+    def _call(self, asked: _Asked, turn: AIMessage | None) -> tuple[Call, dict[str, Any]]:
+        if asked.id is None:
+            raise WrongField("tool_call_id", "call this tool with a tool call of the model, which has an id, and not with bare arguments")
+        conversation = self._conversation
+        if conversation is None:
+            conversation = asked.config.get("configurable", {}).get("thread_id")
+        elif callable(conversation):
+            conversation = conversation(asked.config)
+        return Call(asked.id, asked.name, asked.arguments), {
+            "conversation_id": identity(conversation, 'invoke it with {"configurable": {"thread_id": ...}}, or give conversation_id='),
+            "turn_id": (turn.id or turn.response_metadata.get("id")) if turn else None,
+            "prompt_id": asked.prompt(),
+        }
+
+
+#: The name under which a ToolNode gives a tool what is around its call. A model cannot
+#: forge it: ToolNode takes it out of the arguments.
+_RUNTIME = "sidecall_runtime"
+
+
+class _SidecallTool(BaseTool):
+    """A registered tool. Its arguments are the sidecar's to check, and its answer is a
+    whole ToolMessage."""
+
+    door: Any
+
+    def func(self, sidecall_runtime: ToolRuntime) -> None:
+        """Never called: ToolNode looks here for what it is to hand over."""
+
+    @property
+    def _injected_args_keys(self) -> frozenset[str]:
+        return frozenset((_RUNTIME,))  # no argument, so traces have none of it
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        arguments = dict(tool_input) if isinstance(tool_input, dict) else tool_input
+        runtime = arguments.pop(_RUNTIME, None) if isinstance(arguments, dict) else None
+        return (tool_call_id, arguments, runtime), {}
+
+    def _run(self, id: str | None, arguments: Any, runtime: ToolRuntime | None, config: RunnableConfig) -> ToolMessage:
+        answer: ToolMessage = self.door.run(_Asked(id, self.name, arguments, config, _messages(runtime and runtime.state)))
+        return answer
+
+    async def _arun(self, id: str | None, arguments: Any, runtime: ToolRuntime | None, config: RunnableConfig) -> ToolMessage:
+        answer: ToolMessage = await self.door.run_async(
+            _Asked(id, self.name, arguments, config, _messages(runtime and runtime.state))
+        )
+        return answer
+
+
+def _tool(door: _Door, tool: pb.Tool) -> _SidecallTool:
+    return _SidecallTool(name=tool.name, description=tool.description, args_schema=schema(tool), door=door)
+
+
+def _messages(state: Any) -> Sequence[Any]:
+    """The messages in the state of a graph."""
+    if isinstance(state, Mapping):
+        state = state.get("messages")
+    elif not isinstance(state, list):
+        state = getattr(state, "messages", None)
+    return state if isinstance(state, list) else ()
+
+
+def _message(asked: _Asked, result: pb.ExecuteToolResponse) -> ToolMessage:
+    content: Any = text(result, _PICTURES)
+    shown = [{"type": "image", "base64": data, "mime_type": kind} for kind, data in pictures_of(result)]
+    if shown:
+        content = [*([{"type": "text", "text": content}] if content else []), *shown]
+    return ToolMessage(
+        content,
+        tool_call_id=asked.id,
+        name=asked.name,
+        status="error" if result.is_error else "success",
+        # For the program and not for the model; plain data, which a checkpointer can keep.
+        artifact={"sidecall": MessageToDict(_without_content(result), preserving_proto_field_name=True)},
+    )
+
+
+def _without_content(result: pb.ExecuteToolResponse) -> pb.ExecuteToolResponse:
+    rest = pb.ExecuteToolResponse()
+    rest.CopyFrom(result)
+    for name in ("content", "blocks"):
+        rest.ClearField(name)
+    return rest
+
+
+def _cut(call: Call, turn: AIMessage | None) -> pb.ExecuteToolResponse | None:
+    """The answer to a call of a message that ends early, which is not run."""
+    about = turn.response_metadata if turn else {}
+    reason = about.get("stop_reason") or about.get("finish_reason")
+    incomplete = about.get("incomplete_details") or {}
+    return cut_short(call, str(incomplete.get("reason") or reason or ""))
+
+
+def _unreadable(state: AgentState[Any]) -> list[_Asked]:
+    """The calls of the last message whose arguments are no JSON."""
+    messages = state["messages"]
+    last = messages[-1] if messages else None
+    if not isinstance(last, AIMessage):
+        return []
+    config = get_config()
+    return [_Asked(c["id"], c["name"] or "", c["args"], config, messages) for c in last.invalid_tool_calls if c["id"]]
+
+
+def _go_on(state: AgentState[Any], answers: list[ToolMessage]) -> dict[str, Any] | None:
+    """Lets the model correct what it has called, when nothing else is to be run."""
+    if not answers:
+        return None
+    last = state["messages"][-1]
+    more = isinstance(last, AIMessage) and last.tool_calls
+    return {"messages": answers, **({} if more else {"jump_to": "model"})}
+
+
+def _told_to_stop(state: AgentState[Any]) -> bool:
+    for message in reversed(state["messages"]):
+        if not isinstance(message, ToolMessage):
+            return False
+        about = message.artifact.get("sidecall") if isinstance(message.artifact, dict) else None
+        if about and about.get("stop"):
+            return True
+    return False

@@ -1,0 +1,108 @@
+"""What the tests of the adapters share: a sidecar with a desk that takes payments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+from sidecall import Sidecall
+
+from provider import Provider
+
+#: Each payment is an object in a file: one more means that it was made once more.
+PAY = "tee -a payments.jsonl && echo >>payments.jsonl"
+
+OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": False}
+
+
+def config(directory: Path) -> dict[str, Any]:
+    return {
+        "store": {"embedded": {"path": str(directory / "sidecall.db")}},
+        "backends": {"desk": {"exec": {"dir": str(directory), "env": ["PATH"]}}},
+        "tools": {
+            "pay": {
+                "backend": "desk", "description": "Pay.", "effect": "non_idempotent",
+                "exec": {"argv": ["sh", "-c", PAY]},
+                "input_schema": {
+                    **OBJECT, "required": ["cents"],
+                    "properties": {"cents": {"type": "integer", "minimum": 1}, "how": {"type": "string", "enum": ["cash", "card"]}},
+                },
+            },
+            "paid": {
+                "backend": "desk", "description": "What was paid.", "effect": "read_only",
+                "exec": {"argv": ["sh", "-c", "cat payments.jsonl 2>/dev/null || true"]}, "input_schema": OBJECT,
+            },
+            # Says that it has begun, and is done when the test says so.
+            "wait": {
+                "backend": "desk", "description": "Wait.", "effect": "read_only",
+                "exec": {"argv": ["sh", "-c", "echo >>begun; cat gate"]}, "input_schema": OBJECT,
+            },
+        },
+    }  # fmt: skip
+
+
+class DeskTest(unittest.TestCase):
+    """Each test has a sidecar of its own, and each process it starts is ended."""
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory(prefix="desk-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.s = Sidecall.launch(config(self.directory))
+        self.addCleanup(self.s.close)
+        #: The calls of each request, and the results of each answer.
+        self.batches: list[list[Any]] = []
+        self.rpcs: list[Any] = []  # those that are awaited
+        self.answers: list[list[Any]] = []
+        self._count()
+
+    def payments(self) -> list[dict[str, Any]]:
+        file = self.directory / "payments.jsonl"
+        rest = file.read_text().strip() if file.exists() else ""
+        found = []
+        while rest:  # two at once may share a line
+            payment, end = json.JSONDecoder().raw_decode(rest)
+            found.append(payment)
+            rest = rest[end:].lstrip()
+        return found
+
+    def words(self) -> list[str]:
+        """What the sidecar has said of each call so far, in the order of its answers."""
+        return [result.content for answer in self.answers for result in answer]
+
+    def assert_heard(self, provider: Provider) -> None:
+        """The model was told all of that, word for word, and the provider had no
+        complaint."""
+        told = json.dumps(provider.requests[-1][1], ensure_ascii=False)
+        for words in self.words():
+            self.assertIn(json.dumps(words, ensure_ascii=False)[1:-1], told)
+        self.assertEqual(provider.refusals, [])
+
+    async def begun(self) -> None:
+        """Returns when the tool wait has begun."""
+        while not (self.directory / "begun").exists():
+            await asyncio.sleep(0.01)
+
+    def _count(self) -> None:
+        """Keeps what is sent and answered from now on."""
+        send, batches, answers, rpcs = self.s.stub.ExecuteTools, self.batches, self.answers, self.rpcs
+
+        class Counted:
+            def __call__(self, request: Any, **how: Any) -> Any:
+                batches.append(list(request.calls))
+                answer = send(request, **how)
+                answers.append(list(answer.results))
+                return answer
+
+            def future(self, request: Any, **how: Any) -> Any:
+                batches.append(list(request.calls))
+                rpc = send.future(request, **how)
+                rpcs.append(rpc)
+                rpc.add_done_callback(lambda rpc: rpc.cancelled() or rpc.exception() or answers.append(list(rpc.result().results)))
+                return rpc
+
+        self.s.stub.ExecuteTools = Counted()

@@ -1,0 +1,228 @@
+"""LangChain and LangGraph themselves, their own clients of the providers, and a sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Annotated, Any, TypedDict
+
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+from sidecall import AsyncSidecall, WrongField
+from sidecall.adapters.langchain import SidecallMiddleware, tools
+
+from frameworks.desk import DeskTest
+from provider import Heard, Provider, Say
+
+THREAD: Any = {"configurable": {"thread_id": "c-1"}}
+PAY_BOTH = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 7})]), Say("Paid.")]
+
+
+def models(provider: Provider) -> dict[str, Any]:
+    chat = {"base_url": provider.url + "/v1", "api_key": "none", "model": "played", "max_retries": 0}
+    return {
+        "anthropic": ChatAnthropic(base_url=provider.url, api_key="none", model="played", max_retries=0, max_tokens=100),
+        "chat": ChatOpenAI(**chat),
+        "responses": ChatOpenAI(use_responses_api=True, **chat),
+    }
+
+
+def ask(text: str = "Pay.") -> Any:
+    return {"messages": [HumanMessage(text)]}
+
+
+def results(state: Any) -> list[ToolMessage]:
+    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
+
+
+class LangChainTest(DeskTest):
+    def test_an_agent_pays_by_every_provider(self) -> None:
+        for name in ("anthropic", "chat", "responses"):
+            with self.subTest(name), Provider(PAY_BOTH) as provider:
+                agent = create_agent(models(provider)[name], middleware=[SidecallMiddleware(self.s)])
+                before = len(self.payments())
+                end = agent.invoke(ask(), {"configurable": {"thread_id": name}})
+                self.assertEqual(provider.refusals, [])
+                self.assertEqual([m.tool_call_id for m in results(end)], ["call_0_0", "call_0_1"])
+                self.assertEqual(end["messages"][-1].text, "Paid.")
+                self.assertEqual(len(self.payments()) - before, 2)
+
+    def test_a_call_is_known_by_the_ids_of_the_graph(self) -> None:
+        with Provider(PAY_BOTH) as provider:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            end = asyncio.run(agent.ainvoke({"messages": [HumanMessage("Pay.", id="said-1")]}, THREAD))
+        ((first, second),) = self.batches  # one request for the turn
+        self.assertEqual((first.tool_use_id, second.tool_use_id), ("call_0_0", "call_0_1"))
+        for call in (first, second):
+            self.assertEqual((call.conversation_id, call.turn_id, call.prompt_id), ("c-1", end["messages"][1].id, "said-1"))
+
+    def test_the_five_fields_reach_the_model_word_for_word(self) -> None:
+        script = [Say(calls=[("pay", {"cents": "5"}), ("payy", {}), ("pay", {"cents": 5, "how": "cahs"})]), Say("I see.")]
+        for name in ("anthropic", "chat", "responses"):
+            with self.subTest(name), Provider(script) as provider:
+                self.answers.clear()
+                agent = create_agent(models(provider)[name], middleware=[SidecallMiddleware(self.s)])
+                end = agent.invoke(ask(), {"configurable": {"thread_id": name}})
+                self.assertEqual([m.status for m in results(end)], ["error"] * 3)
+                self.assertEqual(sorted(json.loads(w)["code"] for w in self.words()), ["INVALID_ARGS", "INVALID_ARGS", "UNKNOWN_TOOL"])
+                self.assert_heard(provider)
+        self.assertEqual(self.payments(), [])
+
+    def test_arguments_that_are_no_json_are_answered_and_corrected(self) -> None:
+        def script(heard: Heard) -> Say:
+            if not heard.turns:
+                return Say(calls=[("pay", '{"cents": 5')])
+            return Say("Paid.") if '"cents"' in heard.results[0] and "code" not in heard.results[0] else Say(calls=[("pay", {"cents": 5})])
+
+        with Provider(script) as provider:
+            agent = create_agent(models(provider)["chat"], middleware=[SidecallMiddleware(self.s)])
+            end = agent.invoke(ask(), THREAD)
+        self.assertEqual([m.status for m in results(end)], ["error", "success"])
+        self.assertEqual(json.loads(self.words()[0])["code"], "INVALID_ARGS")
+        self.assert_heard(provider)
+        self.assertEqual(self.payments(), [{"cents": 5}])
+
+    def test_a_message_that_was_cut_runs_nothing(self) -> None:
+        with Provider([Say(calls=[("pay", {"cents": 5})], stop_reason="max_tokens"), Say("Sorry.")]) as provider:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            (result,) = results(agent.invoke(ask(), THREAD))
+        self.assertIn("CANCELLED", result.text)
+        self.assertEqual(self.payments(), [])
+
+    def test_functions_of_the_agent_stay_its_own(self) -> None:
+        @tool
+        def greet(name: str) -> str:
+            """Greet."""
+            return f"Hello {name}"
+
+        with Provider([Say(calls=[("greet", {"name": "Zoë"}), ("pay", {"cents": 5})]), Say("Done.")]) as provider:
+            agent = create_agent(models(provider)["anthropic"], tools=[greet], middleware=[SidecallMiddleware(self.s)])
+            end = agent.invoke(ask(), THREAD)
+        self.assertEqual(results(end)[0].text, "Hello Zoë")
+        self.assertEqual(len(self.payments()), 1)
+
+    def test_ids_that_start_again_in_every_turn_are_other_calls(self) -> None:
+        with Provider([*PAY_BOTH[:1], *PAY_BOTH], ids=lambda turn, i: f"call_{i}") as provider:
+            agent = create_agent(models(provider)["chat"], middleware=[SidecallMiddleware(self.s)])
+            agent.invoke(ask(), THREAD)
+        self.assertEqual(len(self.payments()), 4)
+
+    def test_an_agent_that_goes_round_in_circles_ends(self) -> None:
+        with Provider(lambda heard: Say(calls=[("pay", {"cents": 0})])) as provider:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            end = agent.invoke(ask(), {**THREAD, "recursion_limit": 200})
+        self.assertIn("LOOP_DETECTED", end["messages"][-1].text)
+        self.assertTrue(end["messages"][-1].artifact["sidecall"]["stop"])
+
+    def test_a_task_that_is_cancelled_cancels_its_call(self) -> None:
+        os.mkfifo(self.directory / "gate")
+
+        async def run(provider: Provider) -> None:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            task = asyncio.create_task(agent.ainvoke(ask(), THREAD))
+            await self.begun()
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertTrue(self.rpcs[-1].cancelled())
+
+        with Provider([Say(calls=[("wait", {})]), Say("Done.")]) as provider:
+            asyncio.run(run(provider))
+
+    def test_an_async_client_serves_async_agents(self) -> None:
+        async def run(provider: Provider) -> Any:
+            async with AsyncSidecall(self.s._launched.target) as s:
+                middleware = SidecallMiddleware(s, listed=await s.list_tools())
+                agent = create_agent(models(provider)["anthropic"], middleware=[middleware])
+                return await agent.ainvoke(ask(), THREAD)
+
+        with Provider(PAY_BOTH) as provider:
+            self.assertEqual(asyncio.run(run(provider))["messages"][-1].text, "Paid.")
+        self.assertEqual(len(self.payments()), 2)
+
+    def test_what_is_wrong_is_said_in_one_sentence(self) -> None:
+        with Provider(PAY_BOTH) as provider:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            with self.assertRaisesRegex(WrongField, r"^conversation_id: this run has none: .*thread_id"):
+                agent.invoke(ask())
+        with self.assertRaisesRegex(WrongField, "^client: want a Sidecall or an AsyncSidecall, got a str"):
+            SidecallMiddleware("unix:///run/s.sock")  # type: ignore[arg-type]
+        with self.assertRaisesRegex(WrongField, "^promt_id: there is no such field. Did you mean prompt_id"):
+            SidecallMiddleware(self.s, promt_id="p")
+
+        async def awaits() -> None:
+            async with AsyncSidecall(self.s._launched.target) as s:
+                SidecallMiddleware(s)
+
+        with self.assertRaisesRegex(WrongField, "^client: this is an AsyncSidecall, and"):
+            asyncio.run(awaits())
+        pay = next(t for t in tools(self.s) if t.name == "pay")
+        with self.assertRaisesRegex(WrongField, "^tool_call_id: call this tool with a tool call"):
+            pay.invoke({"cents": 5}, THREAD)
+        self.assertEqual(self.payments(), [])
+
+
+class State(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+class ResumeTest(DeskTest):
+    """A graph is interrupted after its tools ran, in the same node: when it is resumed,
+    LangGraph runs the node from its start."""
+
+    def graph(self, node: ToolNode, model: Any) -> Any:
+        def think(state: State) -> Any:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        def act(state: State, config: RunnableConfig) -> Any:
+            ran = node.invoke(state, config)
+            interrupt("Is that in order?")
+            return ran
+
+        graph = StateGraph(State)
+        graph.add_node("think", think)
+        graph.add_node("act", act)
+        graph.add_edge(START, "think")
+        graph.add_conditional_edges("think", lambda state: "act" if state["messages"][-1].tool_calls else END)
+        graph.add_edge("act", "think")
+        return graph.compile(checkpointer=InMemorySaver())
+
+    def run_and_resume(self, functions: list[Any]) -> list[ToolMessage]:
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            model = models(provider)["anthropic"].bind_tools(functions)
+            graph = self.graph(ToolNode(functions), model)
+            self.assertIn("__interrupt__", graph.invoke(ask(), THREAD))
+            end = graph.invoke(Command(resume="yes"), THREAD)
+            self.assertEqual(end["messages"][-1].text, "Paid.")
+            self.assertEqual(provider.refusals, [])
+        return results(end)
+
+    def test_without_a_sidecar_it_pays_twice_and_with_one_once(self) -> None:
+        paid = []
+
+        @tool
+        def pay(cents: int) -> str:
+            """Pay."""
+            paid.append(cents)
+            return "paid"
+
+        self.run_and_resume([pay])
+        self.assertEqual(paid, [5, 5])  # LangGraph by itself
+
+        (result,) = self.run_and_resume(tools(self.s))
+        self.assertEqual(self.payments(), [{"cents": 5}])
+        self.assertTrue(result.artifact["sidecall"]["replayed"])
+        self.assertEqual(json.loads(result.text), {"cents": 5})
+        # It did go there twice, under one id.
+        self.assertEqual([[c.tool_use_id for c in batch] for batch in self.batches], [["call_0_0"], ["call_0_0"]])
+        self.assertEqual(len({(c.turn_id, c.prompt_id) for batch in self.batches for c in batch}), 1)
