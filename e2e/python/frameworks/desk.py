@@ -82,9 +82,11 @@ class DeskTest(unittest.TestCase):
             self.assertIn(json.dumps(words, ensure_ascii=False)[1:-1], told)
         self.assertEqual(provider.refusals, [])
 
-    async def begun(self) -> None:
-        """Returns when the tool wait has begun."""
+    async def begun(self, task: asyncio.Task[Any]) -> None:
+        """Returns when the tool wait has begun, by this task."""
         while not (self.directory / "begun").exists():
+            if task.done():
+                raise AssertionError("it is over") from task.exception()
             await asyncio.sleep(0.01)
 
     def _count(self) -> None:

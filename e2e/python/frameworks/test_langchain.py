@@ -130,7 +130,7 @@ class LangChainTest(DeskTest):
         async def run(provider: Provider) -> None:
             agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
             task = asyncio.create_task(agent.ainvoke(ask(), THREAD))
-            await self.begun()
+            await self.begun(task)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task

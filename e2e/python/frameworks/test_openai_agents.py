@@ -1,0 +1,156 @@
+"""The OpenAI Agents SDK itself, with OpenAI's own client, and a sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner, RunState, SQLiteSession, function_tool
+from openai import AsyncOpenAI
+from sidecall import WrongField
+from sidecall.adapters.openai_agents import stop_when_told, tools
+
+from frameworks.desk import DeskTest
+from provider import Provider, Say
+
+MODELS = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
+PAY_BOTH = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 7})]), Say("Paid.")]
+
+
+def config(conversation: str = "c-1") -> RunConfig:
+    return RunConfig(group_id=conversation, tracing_disabled=True)
+
+
+class OpenAIAgentsTest(DeskTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.clients: list[AsyncOpenAI] = []
+
+    def go(self, run: Coroutine[Any, Any, Any]) -> Any:
+        async def closing() -> Any:
+            try:
+                return await run
+            finally:
+                for client in self.clients:
+                    await client.close()
+                self.clients.clear()
+
+        return asyncio.run(closing())
+
+    def agent(self, provider: Provider, kind: str = "responses", **how: Any) -> Agent[Any]:
+        client = AsyncOpenAI(base_url=provider.url + "/v1", api_key="none", max_retries=0)
+        self.clients.append(client)
+        return Agent(name="desk", model=MODELS[kind]("played", client), **how)
+
+    def run_on(self, provider: Provider, kind: str = "responses", conversation: str = "c-1", **how: Any) -> Any:
+        async def run() -> Any:
+            agent = self.agent(provider, kind, tools=await tools(self.s), **how)
+            return await Runner.run(agent, "Pay.", run_config=config(conversation))
+
+        return self.go(run())
+
+    def test_an_agent_pays_in_one_request_a_turn(self) -> None:
+        for kind in MODELS:
+            with self.subTest(kind), Provider(PAY_BOTH) as provider:
+                self.batches.clear()
+                before = len(self.payments())
+                end = self.run_on(provider, kind, kind)
+                self.assertEqual(end.final_output, "Paid.")
+                self.assertEqual(len(self.payments()) - before, 2)
+                self.assert_heard(provider)
+                ((first, second),) = self.batches
+                self.assertEqual((first.tool_use_id, second.tool_use_id), ("call_0_0", "call_0_1"))
+                self.assertEqual((first.conversation_id, first.turn_id), (kind, "1.1"))
+                self.answers.clear()
+
+    def test_the_five_fields_reach_the_model_word_for_word(self) -> None:
+        script = [Say(calls=[("pay", {"cents": "5"}), ("pay", '{"cents": 5')]), Say("I see.")]
+        for kind in MODELS:
+            with self.subTest(kind), Provider(script) as provider:
+                self.answers.clear()
+                self.run_on(provider, kind, kind)
+                self.assertEqual([json.loads(w)["code"] for w in self.words()], ["INVALID_ARGS"] * 2)
+                self.assert_heard(provider)
+        self.assertEqual(self.payments(), [])
+
+    def test_turns_of_two_runs_are_two_turns(self) -> None:
+        # The SDK drops a call whose id it has seen in this conversation, so no ids that
+        # start again here.
+        with Provider(PAY_BOTH * 2) as provider:
+
+            async def run() -> None:
+                agent, session = self.agent(provider, tools=await tools(self.s)), SQLiteSession("c")
+                for _ in range(2):
+                    await Runner.run(agent, "Pay.", run_config=config(), session=session)
+                session.close()
+
+            self.go(run())
+        self.assertEqual(provider.refusals, [])
+        self.assertEqual(len(self.payments()), 4)
+        self.assertEqual([batch[0].turn_id for batch in self.batches], ["1.1", "7.1"])
+
+    def test_a_state_that_is_resumed_twice_pays_once(self) -> None:
+        """The process dies after the tools ran and before that was kept: what is run
+        again is the state from before."""
+
+        @function_tool(needs_approval=True)
+        def sign() -> str:
+            """Sign."""
+            return "signed"
+
+        async def run(provider: Provider) -> list[str]:
+            agent = self.agent(provider, tools=[*await tools(self.s), sign])
+            waits = await Runner.run(agent, "Pay.", run_config=config())
+            kept, outputs = waits.to_state().to_string(), []
+            for _ in range(2):
+                state = await RunState.from_string(agent, kept)
+                for asked in state.get_interruptions():
+                    state.approve(asked)
+                outputs.append((await Runner.run(agent, state, run_config=config())).final_output)
+            return outputs
+
+        with Provider([Say(calls=[("sign", {})]), Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            self.assertEqual(self.go(run(provider)), ["Paid.", "Paid."])
+        self.assertEqual(self.payments(), [{"cents": 5}])
+        self.assertEqual(len(self.batches), 2)
+
+    def test_a_run_that_goes_round_in_circles_ends(self) -> None:
+        with Provider(lambda heard: Say(calls=[("pay", {"cents": 0})])) as provider:
+            end = self.run_on(provider, tool_use_behavior=stop_when_told)
+        self.assertEqual(json.loads(self.words()[-1])["code"], "LOOP_DETECTED")
+        self.assertTrue(self.answers[-1][0].stop)
+        self.assertTrue(end.final_output.startswith(self.words()[-1]))
+
+    def test_a_task_that_is_cancelled_cancels_its_call(self) -> None:
+        os.mkfifo(self.directory / "gate")
+
+        async def run(provider: Provider) -> None:
+            agent = self.agent(provider, tools=await tools(self.s))
+            task = asyncio.create_task(Runner.run(agent, "Wait.", run_config=config()))
+            await self.begun(task)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertTrue(self.rpcs[-1].cancelled())
+
+        with Provider([Say(calls=[("wait", {})]), Say("Done.")]) as provider:
+            self.go(run(provider))
+
+    def test_what_is_wrong_is_said_in_one_sentence(self) -> None:
+        async def run(provider: Provider, **how: Any) -> None:
+            agent = self.agent(provider, tools=await tools(self.s, **how))
+            await Runner.run(agent, "Pay.", run_config=RunConfig(tracing_disabled=True))
+
+        wrong: list[tuple[str, Callable[[Provider], Any]]] = [
+            (r"conversation_id: this run has none: run it with RunConfig\(group_id", run),
+            ("promt_id: there is no such field. Did you mean prompt_id", lambda p: run(p, promt_id="p")),
+        ]
+        for words, make in wrong:
+            with self.subTest(words), Provider(PAY_BOTH) as provider, self.assertRaisesRegex(Exception, words) as raised:
+                self.go(make(provider))
+            found = raised.exception
+            self.assertIsInstance(found if isinstance(found, WrongField) else found.__cause__, WrongField)
+        self.assertEqual(self.payments(), [])
