@@ -70,9 +70,10 @@ class Provider:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, answer = provider.answer(self.path.partition("?")[0], body)
-                data = json.dumps(answer).encode()
+                streams = status == 200 and body.get("stream")
+                data = (_events(answer) if streams else json.dumps(answer)).encode()
                 self.send_response(status)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -102,8 +103,8 @@ class Provider:
             "/v1/responses": (check_responses, self._responses),
         }[path]
         try:
-            if body.get("stream"):
-                raise Refused("stream: this provider does not stream")
+            if body.get("stream") and path != "/v1/messages":
+                raise Refused("stream: this provider streams Anthropic's messages only")
             heard = check(body)
         except Refused as e:
             self.refusals.append(str(e))
@@ -162,6 +163,25 @@ class Provider:
                 "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0},
             },
         }  # fmt: skip
+
+
+def _events(message: dict[str, Any]) -> str:
+    """A message of Anthropic's as its stream of events."""
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
+    ]
+    for i, block in enumerate(message["content"]):
+        if block["type"] == "text":
+            start, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+        else:
+            start, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": _json(block["input"])}
+        events.append({"type": "content_block_start", "index": i, "content_block": start})
+        events.append({"type": "content_block_delta", "index": i, "delta": delta})
+        events.append({"type": "content_block_stop", "index": i})
+    ends = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": ends, "usage": {"output_tokens": 5}})
+    events.append({"type": "message_stop"})
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
 
 def _json(arguments: dict[str, Any] | str) -> str:

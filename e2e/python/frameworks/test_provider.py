@@ -63,7 +63,6 @@ BROKEN_ANTHROPIC: list[tuple[str, Break]] = [
     ("Input should be 'user' or 'assistant'", lambda b: b["messages"][0].update(role="system")),
     ("input_schema.type", lambda b: b["tools"][0].update(input_schema={})),
     ("name: String should match", lambda b: b["tools"][0].update(name="pay me")),
-    ("does not stream", lambda b: b.update(stream=True)),
 ]  # fmt: skip
 
 
@@ -104,6 +103,7 @@ BROKEN_CHAT: list[tuple[str, Break]] = [
     ("schema must be a JSON Schema", lambda b: b["tools"][0]["function"].update(parameters={"type": "string"})),
     ("in strict mode", lambda b: b["tools"][0]["function"].update(strict=True)),
     ("empty array", lambda b: b["messages"].clear()),
+    ("streams Anthropic's messages only", lambda b: b.update(stream=True)),
 ]  # fmt: skip
 
 
