@@ -16,6 +16,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
+
 from sidecall import _session
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
@@ -116,6 +118,16 @@ def text(result: pb.ExecuteToolResponse, pictures: frozenset[str] = frozenset())
     what was tried before, notices, and what its blocks have in words. ``pictures``
     are the types of those that the framework shows beside it."""
     return "\n\n".join(texts_of(result, pictures))
+
+
+def about(result: pb.ExecuteToolResponse) -> dict[str, Any]:
+    """The rest of a result, for the program and not for the model: plain data, which
+    a framework can keep."""
+    rest = pb.ExecuteToolResponse()
+    rest.CopyFrom(result)
+    for name in ("content", "blocks"):
+        rest.ClearField(name)
+    return MessageToDict(rest, preserving_proto_field_name=True)
 
 
 def schema(tool: pb.Tool) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -35,7 +34,7 @@ from sidecall._client import Sidecall
 from sidecall._errors import WrongField
 from sidecall._messages import _PICTURES, cut_short, pictures_of
 from sidecall._request import Call
-from sidecall.adapters._calls import Calls, identity, schema, text
+from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: Gives the id of the conversation from the config of a run.
@@ -242,17 +241,8 @@ def _message(asked: _Asked, result: pb.ExecuteToolResponse) -> ToolMessage:
         tool_call_id=asked.id,
         name=asked.name,
         status="error" if result.is_error else "success",
-        # For the program and not for the model; plain data, which a checkpointer can keep.
-        artifact={"sidecall": MessageToDict(_without_content(result), preserving_proto_field_name=True)},
+        artifact={"sidecall": about(result)},
     )
-
-
-def _without_content(result: pb.ExecuteToolResponse) -> pb.ExecuteToolResponse:
-    rest = pb.ExecuteToolResponse()
-    rest.CopyFrom(result)
-    for name in ("content", "blocks"):
-        rest.ClearField(name)
-    return rest
 
 
 def _cut(call: Call, turn: AIMessage | None) -> pb.ExecuteToolResponse | None:

@@ -1,0 +1,158 @@
+"""Sidecall in LlamaIndex.
+
+    agent = SidecallFunctionAgent(llm=..., tools=await tools(s))
+    await agent.run("...", memory=Memory.from_defaults(session_id="c-1"))
+
+or SidecallAgentWorkflow(agents=[FunctionAgent(tools=await tools(s), ...), ...]). These
+are LlamaIndex's own but for one step, call_tool: a tool of LlamaIndex is not told the id
+of its call, and the workflow is.
+
+What a call is known by: its tool_id, the session_id of the memory (conversation), and its
+turn: how many messages the memory has and how many turns the run had. LlamaIndex has no
+id for the message of the user; give prompt_id, a text or a function of the Context,
+where budgets are to count by it. When the sidecar says stop, the run ends with its last
+refusal. A workflow hands the calls of a turn out one after the other, four at a time,
+so they are requests of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCall, ToolCallResult
+from llama_index.core.base.llms.types import ContentBlock, ImageBlock, TextBlock
+from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
+from llama_index.core.workflow import Context, step
+
+from sidecall._aio import AsyncSidecall
+from sidecall._client import Sidecall
+from sidecall._errors import WrongField
+from sidecall._messages import _PICTURES
+from sidecall._request import Call
+from sidecall.adapters._calls import Calls, about, identity, schema, text
+from sidecall.v1 import tool_service_pb2 as pb
+
+#: An id, or what gives it for a run.
+Id = str | Callable[[Context], str]
+
+
+async def tools(
+    client: Sidecall | AsyncSidecall,
+    *,
+    conversation_id: Id | None = None,
+    prompt_id: Id | None = None,
+    profile: str | None = None,
+    **fields: Any,
+) -> list[AsyncBaseTool]:
+    """The sidecar's tools, for the agents of this module. ``conversation_id`` stands for
+    the session_id of the memory. ``fields`` are those of execute_tools."""
+    door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
+    return [_SidecallTool(door, tool) for tool in await door.calls.tools_async()]
+
+
+class SidecallFunctionAgent(FunctionAgent):
+    """A FunctionAgent that sends the calls of the sidecar's tools through it, and those
+    of tools that do not exist, which it explains."""
+
+    @step
+    async def call_tool(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
+        door = _door(await self.get_tools(ev.tool_name), ev.tool_name)
+        return await (door.run(ctx, ev) if door else super().call_tool(ctx, ev))
+
+
+class SidecallAgentWorkflow(AgentWorkflow):
+    """An AgentWorkflow that does."""
+
+    @step
+    async def call_tool(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
+        agent = await ctx.store.get("current_agent_name")
+        door = _door(await self.get_tools(agent, ev.tool_name), ev.tool_name)
+        return await (door.run(ctx, ev) if door else super().call_tool(ctx, ev))
+
+
+class _Door:
+    """Where LlamaIndex's calls become the sidecar's."""
+
+    def __init__(self, calls: Calls, conversation_id: Id | None, prompt_id: Id | None) -> None:
+        self.calls = calls
+        self._conversation = conversation_id
+        self._prompt = prompt_id
+
+    async def run(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
+        call = ToolCall(tool_name=ev.tool_name, tool_kwargs=ev.tool_kwargs, tool_id=ev.tool_id)
+        ctx.write_event_to_stream(call)
+        result = await self.calls.run_async(Call(ev.tool_id, ev.tool_name, ev.tool_kwargs), await self._ids(ctx))
+        answer = ToolCallResult(
+            tool_name=ev.tool_name,
+            tool_kwargs=ev.tool_kwargs,
+            tool_id=ev.tool_id,
+            tool_output=_output(ev, result),
+            return_direct=result.stop,
+        )
+        ctx.write_event_to_stream(answer)
+        return answer
+
+    async def _ids(self, ctx: Context) -> Mapping[str, Any]:
+        memory = await ctx.store.get("memory")
+        conversation = self._conversation(ctx) if callable(self._conversation) else self._conversation
+        return {
+            "conversation_id": identity(
+                conversation or getattr(memory, "session_id", None),
+                "run it with memory=Memory.from_defaults(session_id=...), or give conversation_id=",
+            ),
+            "turn_id": f"{len(await memory.aget_all())}.{await ctx.store.get('num_iterations', default=0)}",
+            "prompt_id": self._prompt(ctx) if callable(self._prompt) else self._prompt,
+        }
+
+
+class _Metadata(ToolMetadata):
+    """What a model is told of a tool, with the sidecar's schema as it is."""
+
+    def __init__(self, tool: pb.Tool) -> None:
+        super().__init__(name=tool.name, description=tool.description)
+        self._schema = schema(tool)
+
+    def get_parameters_dict(self) -> dict[str, Any]:
+        return self._schema
+
+
+class _SidecallTool(AsyncBaseTool):
+    def __init__(self, door: _Door, tool: pb.Tool) -> None:
+        self.door = door
+        self._metadata = _Metadata(tool)
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return self._metadata
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        raise WrongField("tool_id", "a tool is not told it: run this one by a SidecallFunctionAgent or a SidecallAgentWorkflow")
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        return self.call()
+
+
+def _door(tools: Sequence[Any], name: str) -> _Door | None:
+    """Where a call goes that the sidecar is to run. A name that nobody knows is for it
+    to explain."""
+    doors = {tool.metadata.name: tool.door for tool in tools if isinstance(tool, _SidecallTool)}
+    if name in doors:
+        return doors[name]
+    known = any(tool.metadata.name == name for tool in tools)
+    return None if known else next(iter(doors.values()), None)
+
+
+def _output(ev: ToolCall, result: pb.ExecuteToolResponse) -> ToolOutput:
+    words = text(result, _PICTURES)
+    pictures = [block for block in result.blocks if block.data and block.mime_type in _PICTURES]
+    blocks: list[ContentBlock] = [TextBlock(text=words)] if words or not pictures else []
+    blocks += [ImageBlock(image=block.data, image_mimetype=block.mime_type) for block in pictures]
+    return ToolOutput(
+        tool_name=ev.tool_name,
+        blocks=blocks,
+        raw_input=ev.tool_kwargs,
+        raw_output=about(result),
+        # An error never ends a run, and one that says stop has to.
+        is_error=result.is_error and not result.stop,
+    )

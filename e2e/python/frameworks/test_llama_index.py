@@ -1,0 +1,110 @@
+"""LlamaIndex itself, with OpenAI's own client, and a sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
+from llama_index.core.memory import Memory
+from sidecall import WrongField
+from sidecall.adapters.llama_index import SidecallAgentWorkflow, SidecallFunctionAgent, tools
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from frameworks.desk import DeskTest
+from frameworks.llama_model import Played
+from provider import Provider, Say
+
+PAY_BOTH = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 7})]), Say("Paid.")]
+
+
+def greet(name: str) -> str:
+    """Greet."""
+    return f"Hello {name}"
+
+
+@contextlib.asynccontextmanager
+async def memory(conversation: str = "c-1") -> AsyncIterator[Memory]:
+    engine = create_async_engine("sqlite+aiosqlite:///:memory:")
+    try:
+        yield Memory.from_defaults(session_id=conversation, async_engine=engine)
+    finally:
+        await engine.dispose()
+
+
+class LlamaIndexTest(DeskTest):
+    async def agent(self, provider: Provider, **how: Any) -> SidecallFunctionAgent:
+        return SidecallFunctionAgent(llm=Played(provider.url), tools=[*await tools(self.s, **how), greet], streaming=False)
+
+    async def workflow(self, provider: Provider) -> SidecallAgentWorkflow:
+        agent = FunctionAgent(name="desk", llm=Played(provider.url), tools=[*await tools(self.s), greet], streaming=False)
+        return SidecallAgentWorkflow(agents=[agent])
+
+    def results(self, make: Any, conversation: str) -> tuple[str, list[ToolCallResult]]:
+        async def run() -> tuple[str, list[ToolCallResult]]:
+            async with memory(conversation) as remembers:
+                handler = (await make).run("Pay.", memory=remembers)
+                found = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
+                return str(await handler), found
+
+        return asyncio.run(run())
+
+    def test_agents_pay(self) -> None:
+        for make in (self.agent, self.workflow):
+            with self.subTest(make.__name__), Provider(PAY_BOTH) as provider:
+                self.batches.clear()
+                self.answers.clear()
+                before = len(self.payments())
+                end, found = self.results(make(provider), make.__name__)
+                self.assertEqual(end, "Paid.")
+                self.assertEqual({result.tool_id for result in found}, {"call_0_0", "call_0_1"})
+                self.assertEqual(len(self.payments()) - before, 2)
+                self.assert_heard(provider)
+                calls = [call for batch in self.batches for call in batch]
+                self.assertEqual({(call.conversation_id, call.turn_id) for call in calls}, {(make.__name__, "1.1")})
+
+    def test_the_five_fields_reach_the_model_word_for_word(self) -> None:
+        for make in (self.agent, self.workflow):
+            script = [Say(calls=[("pay", {"cents": "5"}), ("payy", {}), ("greet", {"name": "Zoë"})]), Say("I see.")]
+            with self.subTest(make.__name__), Provider(script) as provider:
+                self.answers.clear()
+                _, found = self.results(make(provider), make.__name__)
+                self.assertEqual(sorted(json.loads(words)["code"] for words in self.words()), ["INVALID_ARGS", "UNKNOWN_TOOL"])
+                failed = {r.tool_id for r in found if r.tool_output.is_error}
+                self.assertEqual(failed, {"call_0_0", "call_0_1"})
+                self.assert_heard(provider)
+        self.assertEqual(self.payments(), [])
+
+    def test_a_run_that_goes_round_in_circles_ends(self) -> None:
+        with Provider(lambda heard: Say(calls=[("pay", {"cents": 0})])) as provider:
+            end, _ = self.results(self.agent(provider), "c-1")
+        self.assertTrue(self.answers[-1][0].stop)
+        self.assertTrue(end.startswith(self.words()[-1]))
+
+    def test_a_run_that_is_cancelled_cancels_its_call(self) -> None:
+        os.mkfifo(self.directory / "gate")
+
+        async def run(provider: Provider) -> None:
+            async with memory() as remembers:
+                handler = (await self.agent(provider)).run("Wait.", memory=remembers)
+                await self.begun(handler)
+                await handler.cancel_run()
+                while not self.rpcs[-1].done():
+                    await asyncio.sleep(0.01)
+                self.assertTrue(self.rpcs[-1].cancelled())
+
+        with Provider([Say(calls=[("wait", {})]), Say("Done.")]) as provider:
+            asyncio.run(run(provider))
+
+    def test_what_is_wrong_is_said_in_one_sentence(self) -> None:
+        with self.assertRaisesRegex(WrongField, "^promt_id: there is no such field. Did you mean prompt_id"):
+            asyncio.run(tools(self.s, promt_id="p"))
+        with self.assertRaisesRegex(WrongField, "^tool_id: a tool is not told it: run this one by a SidecallFunctionAgent"):
+            asyncio.run(tools(self.s))[0].call(cents=5)
+        with Provider(PAY_BOTH) as provider, self.assertRaisesRegex(Exception, "conversation_id: this run has none: run it with"):
+            self.results(self.agent(provider, conversation_id=lambda ctx: 5.5), "c-1")
+        self.assertEqual(self.payments(), [])
