@@ -27,6 +27,7 @@ class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_g
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
+        self.rpcs: list[grpc.ServicerContext] = []  # of the requests
         self.statuses: list[grpc.StatusCode] = []  # of the next requests
         self.result: Callable[[Any], Any] = lambda call: pb.ExecuteToolResponse(
             tool_use_id=call.tool_use_id, content=call.arguments_json
@@ -34,6 +35,7 @@ class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_g
 
     def _begin(self, request: Any, context: grpc.ServicerContext) -> None:
         self.requests.append(request)
+        self.rpcs.append(context)
         if self.statuses:
             context.abort(self.statuses.pop(0), "as the test wants it")
 

@@ -69,17 +69,21 @@ class Calls:
         if batch is None:
             batch = self._open[key] = _Batch()
             batch.sent = asyncio.ensure_future(self._send(key, batch, fields))
+            batch.sent.add_done_callback(lambda _: self._close(key, batch))
         return await batch.result(call)
 
     async def _send(self, key: Any, batch: _Batch, fields: Fields) -> dict[int, pb.ExecuteToolResponse]:
-        try:
-            for _ in range(ROUNDS):
-                await asyncio.sleep(0)
-        finally:
-            del self._open[key]  # what comes later is another batch
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
+        self._close(key, batch)
         calls = dict(batch.calls)
         results = await self._awaited._run(_session.execute(list(calls.values()), fields, insist=True), None)
         return dict(zip(calls, results, strict=True))
+
+    def _close(self, key: Any, batch: _Batch) -> None:
+        """What comes later is another batch."""
+        if self._open.get(key) is batch:
+            del self._open[key]
 
     def _waiting(self) -> Sidecall:
         if isinstance(self._client, AsyncSidecall):
