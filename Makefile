@@ -11,6 +11,7 @@ BUF := $(GO) tool -modfile=tools/buf/go.mod buf
 GOLANGCI := $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 GOVULNCHECK := $(GO) tool -modfile=tools/govulncheck/go.mod govulncheck
 PYTHON := e2e/.venv/bin/python
+AGENTS := e2e/.venv-agents/bin/python
 
 # The race detector needs a C compiler. Without one the unit tests still run,
 # and say that they ran without it. `make test` insists on it: RACE=-race.
@@ -51,7 +52,7 @@ npm: ## Pack dist/npm: @sidecall/client and the sidecar for each platform; insta
 
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
-	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite
+	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite e2e/.venv-agents
 	rm -rf clients/node/dist* clients/node/src/generated
 	rm -rf clients/python/build clients/python/src/sidecall.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -95,7 +96,7 @@ figures: deps ## Print what the tests measure: calls repaired, kills survived, d
 
 .PHONY: test-python
 test-python: deps ## The Python client, as packaged
-	scripts/test-python.sh $(PYTHON)
+	scripts/test-python.sh $(PYTHON) $(AGENTS)
 
 .PHONY: wheel
 wheel: deps ## Python wheels that carry the sidecar, in dist/, for each platform; PLATFORMS=here: for this one

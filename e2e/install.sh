@@ -6,8 +6,10 @@
 #
 # The npm servers go to e2e/node/node_modules and the Python ones to two virtual
 # environments: e2e/.venv, and e2e/.venv-sqlite for mcp-server-sqlite, which
-# needs version 1 of the Python MCP SDK while the others need version 2. They are
-# links into the user's cache (scripts/kept.sh), so that the next clone has them.
+# needs version 1 of the Python MCP SDK while the others need version 2. A third,
+# e2e/.venv-agents, has the agent frameworks that the Python client has adapters for;
+# their versions want Python 3.11. They are links into the user's cache
+# (scripts/kept.sh), so that the next clone has them.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -73,6 +75,11 @@ npm_ci e2e/node & pids=$!
 npm_ci clients/node & pids="$pids $!"
 venv e2e/.venv e2e/python/requirements.txt & pids="$pids $!"
 venv e2e/.venv-sqlite e2e/python/requirements-sqlite.txt & pids="$pids $!"
+if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+	venv e2e/.venv-agents e2e/python/requirements-agents.txt & pids="$pids $!"
+else
+	say "$(python3 --version) is too old for the agent frameworks, whose tests are left out: they need version 3.11"
+fi
 for pid in $pids; do
 	wait "$pid" || failed=yes
 done

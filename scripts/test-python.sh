@@ -2,12 +2,16 @@
 # Tests the Python client as a user gets it: the stubs are what proto/ generates
 # now, and the package, installed from its own pyproject.toml, passes its tests.
 #
-# usage: test-python.sh PYTHON
+# usage: test-python.sh PYTHON [AGENTS]
 # PYTHON has the grpcio and grpcio-tools pinned in e2e/python/requirements.txt.
+# AGENTS has the frameworks pinned in e2e/python/requirements-agents.txt; without it, or
+# where it is not installed, the adapters are not tested against them.
 set -eu
 cd "$(dirname "$0")/.."
 
+root=$PWD
 python=$(realpath -s "$1") # a link: where it points to is no virtual environment
+agents=$root/${2:-}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
@@ -19,6 +23,7 @@ if ! diff -ru --exclude=__pycache__ --exclude=__init__.py "$out/generated/sideca
 fi
 
 "$python" -m ruff check --no-cache --quiet clients/python
+(cd e2e/python && "$python" -m ruff check --no-cache --quiet --config "$root/clients/python/pyproject.toml" .)
 (cd clients/python && "$python" -m mypy --cache-dir "$out/mypy" --no-error-summary)
 
 # As a wheel that carries the sidecar.
@@ -38,3 +43,15 @@ import sidecall
 with sidecall.Sidecall.launch("sidecall.yaml") as s:
     print("the wheel has a sidecar with", ", ".join(tool["name"] for tool in s.tools()))
 '
+
+# The adapters, with the frameworks themselves and the sidecar that the wheel carries.
+if ! [ -f "$agents" ]; then
+	echo "the agent frameworks are not installed, so the adapters are not tested with them" >&2
+	exit
+fi
+cd "$root/clients/python"
+"$agents" -m mypy --cache-dir "$out/mypy-agents" --no-error-summary src/sidecall/adapters/*.py examples/langgraph_agent.py
+cd "$root/e2e/python"
+# Warnings are the frameworks' own.
+env -u SIDECALL_BINARY PYTHONPATH="$out/installed" LANGSMITH_TRACING=false \
+	"$agents" -B -W ignore -m unittest discover -t . -s frameworks
