@@ -36,6 +36,11 @@ def config(directory: Path) -> dict[str, Any]:
                 "backend": "desk", "description": "What was paid.", "effect": "read_only",
                 "exec": {"argv": ["sh", "-c", "cat payments.jsonl 2>/dev/null || true"]}, "input_schema": OBJECT,
             },
+            # Has an argument that LangGraph has a use of its own for.
+            "start": {
+                "backend": "desk", "description": "Start.", "effect": "read_only", "exec": {"argv": ["cat"]},
+                "input_schema": {**OBJECT, "properties": {"runtime": {"type": "string"}}},
+            },
             # Says that it has begun, and is done when the test says so.
             "wait": {
                 "backend": "desk", "description": "Wait.", "effect": "read_only",

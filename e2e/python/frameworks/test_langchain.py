@@ -111,6 +111,15 @@ class LangChainTest(DeskTest):
         self.assertEqual(results(end)[0].text, "Hello Zoë")
         self.assertEqual(len(self.payments()), 1)
 
+    def test_an_argument_called_runtime_is_the_tools(self) -> None:
+        for tools_of in (lambda: [], lambda: tools(self.s)):
+            with self.subTest(), Provider([Say(calls=[("start", {"runtime": "python"})]), Say("Started.")]) as provider:
+                mine = tools_of()
+                middleware = [] if mine else [SidecallMiddleware(self.s)]
+                agent = create_agent(models(provider)["anthropic"], tools=mine, middleware=middleware)
+                (result,) = results(agent.invoke(ask(), {"configurable": {"thread_id": f"c-{len(mine)}"}}))
+                self.assertEqual(json.loads(result.text), {"runtime": "python"})
+
     def test_ids_that_start_again_in_every_turn_are_other_calls(self) -> None:
         with Provider([*PAY_BOTH[:1], *PAY_BOTH], ids=lambda turn, i: f"call_{i}") as provider:
             agent = create_agent(models(provider)["chat"], middleware=[SidecallMiddleware(self.s)])

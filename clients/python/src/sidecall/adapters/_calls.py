@@ -4,8 +4,9 @@ A framework runs each tool call of a turn by itself. Those that its tasks make b
 the event loop comes to rest belong together: they are sent as one ExecuteTools, so
 that a tool marked sequential keeps its order, and all of them count as one turn.
 
-This is also where a function of the framework's own would become a tool: once the
-sidecar lists it, `names` has it, and every adapter sends its calls here.
+This is also where a function of the framework's own would become a tool: once it is
+registered, `tools` lists it, and each adapter sends its calls here as those of the
+others.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ called. Without the plugin the tools work too, and ADK itself answers wrong name
 
 What a call is known by: its function_call_id, the id of the session (conversation),
 that of the invocation (prompt), and that of the event that made the call (turn). A
-session service keeps all four. A failure is {"error": ...}; when the sidecar says stop,
+session service keeps all four, but an invocation that ADK resumes drops calls without an
+answer and asks the model again: these are other calls. A failure is {"error": ...}; when the sidecar says stop,
 the invocation ends.
 """
 
