@@ -12,6 +12,7 @@ same question has the same answer, ids included.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -75,8 +76,9 @@ class Provider:
                 self.send_response(status)
                 self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
                 self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                with contextlib.suppress(OSError):  # a client that was cancelled has left
+                    self.end_headers()
+                    self.wfile.write(data)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -9,8 +9,10 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
+import openai
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
-from llama_index.core.memory import Memory
+from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.workflow import Context, JsonPickleSerializer
 from sidecall import WrongField
 from sidecall.adapters.llama_index import SidecallAgentWorkflow, SidecallFunctionAgent, tools
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -78,6 +80,46 @@ class LlamaIndexTest(DeskTest):
                 self.assertEqual(failed, {"call_0_0", "call_0_1"})
                 self.assert_heard(provider)
         self.assertEqual(self.payments(), [])
+
+    def test_a_context_that_is_resumed_pays_once(self) -> None:
+        """The process dies while its tool runs: what is run again is the context from
+        then, with a memory that it keeps."""
+
+        async def run(provider: Provider) -> list[str]:
+            agent = await self.agent(provider, conversation_id="c-1")
+            ctx, kept = Context(agent), None
+            handler = agent.run("Pay.", memory=ChatMemoryBuffer.from_defaults(token_limit=1000), ctx=ctx)
+            while not self.batches:
+                await asyncio.sleep(0)
+            kept = ctx.to_dict(JsonPickleSerializer())
+            end = str(await handler)
+            return [end, str(await agent.run(ctx=Context.from_dict(agent, kept, JsonPickleSerializer())))]
+
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            self.assertEqual(asyncio.run(run(provider)), ["Paid.", "Paid."])
+            self.assertEqual(provider.refusals, [])
+        self.assertEqual(len(self.batches), 2)
+        self.assertEqual(self.payments(), [{"cents": 5}])
+
+    def test_a_call_that_a_resumed_context_makes_twice_pays_once(self) -> None:
+        """Kept a little earlier, a context has the step that asks for the call and the
+        call: LlamaIndex then makes it twice, and a conversation that is refused for it."""
+
+        async def run(provider: Provider) -> None:
+            agent = await self.agent(provider, conversation_id="c-1")
+            ctx, kept = Context(agent), None
+            handler = agent.run("Pay.", memory=ChatMemoryBuffer.from_defaults(token_limit=1000), ctx=ctx)
+            async for event in handler.stream_events():
+                if kept is None and type(event).__name__ == "ToolCall":
+                    kept = ctx.to_dict(JsonPickleSerializer())
+            await handler
+            with contextlib.suppress(openai.BadRequestError):
+                await agent.run(ctx=Context.from_dict(agent, kept, JsonPickleSerializer()))
+
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            asyncio.run(run(provider))
+        self.assertGreater(sum(len(batch) for batch in self.batches), 1)
+        self.assertEqual(self.payments(), [{"cents": 5}])
 
     def test_a_run_that_goes_round_in_circles_ends(self) -> None:
         with Provider(lambda heard: Say(calls=[("pay", {"cents": 0})])) as provider:

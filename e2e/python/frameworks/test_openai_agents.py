@@ -101,21 +101,26 @@ class OpenAIAgentsTest(DeskTest):
             """Sign."""
             return "signed"
 
-        async def run(provider: Provider) -> list[str]:
+        async def run(provider: Provider, conversation: str) -> list[str]:
             agent = self.agent(provider, tools=[*await tools(self.s), sign])
-            waits = await Runner.run(agent, "Pay.", run_config=config())
+            waits = await Runner.run(agent, "Pay.", run_config=config(conversation))
             kept, outputs = waits.to_state().to_string(), []
             for _ in range(2):
                 state = await RunState.from_string(agent, kept)
                 for asked in state.get_interruptions():
                     state.approve(asked)
-                outputs.append((await Runner.run(agent, state, run_config=config())).final_output)
+                outputs.append((await Runner.run(agent, state, run_config=config(conversation))).final_output)
             return outputs
 
-        with Provider([Say(calls=[("sign", {})]), Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
-            self.assertEqual(self.go(run(provider)), ["Paid.", "Paid."])
-        self.assertEqual(self.payments(), [{"cents": 5}])
-        self.assertEqual(len(self.batches), 2)
+        # What waits for a signature is in a turn before that of the payment, or in its own.
+        before = [Say(calls=[("sign", {})]), Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]
+        beside = [Say(calls=[("pay", {"cents": 7}), ("sign", {})]), Say("Paid.")]
+        for cents, script in ((5, before), (7, beside)):
+            with self.subTest(cents=cents), Provider(script) as provider:
+                self.batches.clear()
+                self.assertEqual(self.go(run(provider, f"c-{cents}")), ["Paid.", "Paid."])
+                self.assertEqual(self.payments().count({"cents": cents}), 1)
+                self.assertEqual(len({call.turn_id for batch in self.batches for call in batch}), 1)
 
     def test_a_run_that_goes_round_in_circles_ends(self) -> None:
         with Provider(lambda heard: Say(calls=[("pay", {"cents": 0})])) as provider:

@@ -28,7 +28,6 @@ from langgraph.config import get_config
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
@@ -196,10 +195,6 @@ class _SidecallTool(BaseTool):
 
     def func(self, sidecall_runtime: ToolRuntime) -> None:
         """Never called: ToolNode looks here for what it is to hand over."""
-
-    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
-        # ToolNode looks here too, and would take an argument called runtime for its own.
-        return BaseModel
 
     @property
     def _injected_args_keys(self) -> frozenset[str]:

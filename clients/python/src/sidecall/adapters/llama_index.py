@@ -8,11 +8,11 @@ are LlamaIndex's own but for one step, call_tool: a tool of LlamaIndex is not to
 of its call, and the workflow is.
 
 What a call is known by: its tool_id, the session_id of the memory (conversation), and its
-turn: how many messages the memory has and how many turns the run had. LlamaIndex has no
-id for the message of the user; give prompt_id, a text or a function of the Context,
-where budgets are to count by it. When the sidecar says stop, the run ends with its last
-refusal. A workflow hands the calls of a turn out one after the other, four at a time,
-so they are requests of their own.
+turn: how many messages the memory has, and how many the model has made in this run.
+LlamaIndex has no id for the message of the user; give prompt_id, a text or a function of
+the Context, where budgets are to count by it. When the sidecar says stop, the run ends
+with its last refusal. A workflow hands the calls of a turn out one after the other, four
+at a time, so they are requests of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCall, ToolCallResult
-from llama_index.core.base.llms.types import ContentBlock, ImageBlock, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock, ImageBlock, MessageRole, TextBlock
 from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from llama_index.core.workflow import Context, step
 
@@ -101,9 +101,15 @@ class _Door:
                 conversation or getattr(memory, "session_id", None),
                 "run it with memory=Memory.from_defaults(session_id=...), or give conversation_id=",
             ),
-            "turn_id": f"{len(await memory.aget_all())}.{await ctx.store.get('num_iterations', default=0)}",
+            "turn_id": f"{len(await memory.aget_all())}.{_turns(await ctx.store.get('scratchpad', default=[]))}",
             "prompt_id": self._prompt(ctx) if callable(self._prompt) else self._prompt,
         }
+
+
+def _turns(scratchpad: Sequence[ChatMessage]) -> int:
+    """How many turns the model had in this run. LlamaIndex counts too (num_iterations),
+    but counts a turn again when a Context is resumed."""
+    return sum(message.role == MessageRole.ASSISTANT for message in scratchpad)
 
 
 class _Metadata(ToolMetadata):
