@@ -67,7 +67,8 @@ class LlamaIndexTest(DeskTest):
                 self.assertEqual(len(self.payments()) - before, 2)
                 self.assert_heard(provider)
                 calls = [call for batch in self.batches for call in batch]
-                self.assertEqual({(call.conversation_id, call.turn_id) for call in calls}, {(make.__name__, "1.1")})
+                known = {(call.conversation_id, call.turn_id, call.prompt_id) for call in calls}
+                self.assertEqual(known, {(make.__name__, "1.1", "1")})
 
     def test_the_five_fields_reach_the_model_word_for_word(self) -> None:
         for make in (self.agent, self.workflow):

@@ -63,7 +63,7 @@ class OpenAIAgentsTest(DeskTest):
                 self.assert_heard(provider)
                 ((first, second),) = self.batches
                 self.assertEqual((first.tool_use_id, second.tool_use_id), ("call_0_0", "call_0_1"))
-                self.assertEqual((first.conversation_id, first.turn_id), (kind, "1.1"))
+                self.assertEqual((first.conversation_id, first.turn_id, first.prompt_id), (kind, "1.1", "1"))
                 self.answers.clear()
 
     def test_the_five_fields_reach_the_model_word_for_word(self) -> None:
@@ -90,7 +90,7 @@ class OpenAIAgentsTest(DeskTest):
             self.go(run())
         self.assertEqual(provider.refusals, [])
         self.assertEqual(len(self.payments()), 4)
-        self.assertEqual([batch[0].turn_id for batch in self.batches], ["1.1", "7.1"])
+        self.assertEqual([(batch[0].turn_id, batch[0].prompt_id) for batch in self.batches], [("1.1", "1"), ("7.1", "7")])
 
     def test_a_state_that_is_resumed_twice_pays_once(self) -> None:
         """The process dies after the tools ran and before that was kept: what is run

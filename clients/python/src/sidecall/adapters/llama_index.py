@@ -7,12 +7,11 @@ or SidecallAgentWorkflow(agents=[FunctionAgent(tools=await tools(s), ...), ...])
 are LlamaIndex's own but for one step, call_tool: a tool of LlamaIndex is not told the id
 of its call, and the workflow is.
 
-What a call is known by: its tool_id, the session_id of the memory (conversation), and its
-turn: how many messages the memory has, and how many the model has made in this run.
-LlamaIndex has no id for the message of the user; give prompt_id, a text or a function of
-the Context, where budgets are to count by it. When the sidecar says stop, the run ends
-with its last refusal. A workflow hands the calls of a turn out one after the other, four
-at a time, so they are requests of their own.
+What a call is known by: its tool_id, the session_id of the memory (conversation), how
+many messages the memory has (prompt), and how many the model has made in this run
+(turn). When the sidecar says stop, the run ends with its last refusal. A workflow hands
+the calls of a turn out one after the other, four at a time, so they are requests of
+their own.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ async def tools(
     **fields: Any,
 ) -> list[AsyncBaseTool]:
     """The sidecar's tools, for the agents of this module. ``conversation_id`` stands for
-    the session_id of the memory. ``fields`` are those of execute_tools."""
+    the session_id of the memory; ``prompt_id`` says what the budget counts by, if not by
+    runs. ``fields`` are those of execute_tools."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
     return [_SidecallTool(door, tool) for tool in await door.calls.tools_async()]
 
@@ -95,14 +95,15 @@ class _Door:
 
     async def _ids(self, ctx: Context) -> Mapping[str, Any]:
         memory = await ctx.store.get("memory")
+        prompt = str(len(await memory.aget_all()))  # a message of the user is put there first
         conversation = self._conversation(ctx) if callable(self._conversation) else self._conversation
         return {
             "conversation_id": identity(
                 conversation or getattr(memory, "session_id", None),
                 "run it with memory=Memory.from_defaults(session_id=...), or give conversation_id=",
             ),
-            "turn_id": f"{len(await memory.aget_all())}.{_turns(await ctx.store.get('scratchpad', default=[]))}",
-            "prompt_id": self._prompt(ctx) if callable(self._prompt) else self._prompt,
+            "turn_id": f"{prompt}.{_turns(await ctx.store.get('scratchpad', default=[]))}",
+            "prompt_id": (self._prompt(ctx) if callable(self._prompt) else self._prompt) or prompt,
         }
 
 

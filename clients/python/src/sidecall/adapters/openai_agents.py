@@ -4,10 +4,8 @@
     await Runner.run(agent, "...", run_config=RunConfig(group_id="c-1"))
 
 What a call is known by: the model's call id, the group_id of the run (conversation),
-and its turn: how long the run's input is and how many answers of the model came since,
-which a RunState keeps. The SDK tells a tool nothing that would name the message of the
-user; give prompt_id, a text or a function of the ToolContext, where budgets are to
-count by it.
+how long the run's input is (prompt), and how many answers of the model came since
+(turn). A RunState keeps all of them.
 """
 
 from __future__ import annotations
@@ -49,8 +47,9 @@ async def tools(
     **fields: Any,
 ) -> list[Tool]:
     """The sidecar's tools, for an Agent. ``conversation_id`` stands for the group_id of
-    runs that have none. ``fields`` are those of execute_tools. Calls that the SDK makes
-    at once are one request."""
+    runs that have none; ``prompt_id`` says what the budget counts by, where runs are not
+    given the history. ``fields`` are those of execute_tools. Calls that the SDK makes at
+    once are one request."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
     return [door.tool(tool) for tool in await door.calls.tools_async()]
 
@@ -91,10 +90,12 @@ class _Door:
         conversation = _of(self._conversation, context)
         if conversation is None and context.run_config is not None:
             conversation = context.run_config.group_id
+        # A run with the history of those before it has a longer input.
+        prompt = str(len(context.turn_input))
         return {
             "conversation_id": identity(conversation, "run it with RunConfig(group_id=...), or give conversation_id="),
-            "turn_id": f"{len(context.turn_input)}.{context.usage.requests}",
-            "prompt_id": _of(self._prompt, context),
+            "turn_id": f"{prompt}.{context.usage.requests}",
+            "prompt_id": _of(self._prompt, context) or prompt,
         }
 
 
