@@ -50,7 +50,9 @@ if ! [ -f "$agents" ]; then
 	exit
 fi
 cd "$root/clients/python"
-"$agents" -m mypy --cache-dir "$out/mypy-agents" --no-error-summary src/sidecall/adapters/*.py examples/langgraph_agent.py
+# It reads the frameworks too, so what it has read is kept.
+"$python" -m mypy --python-executable "$agents" --cache-dir "${XDG_CACHE_HOME:-$HOME/.cache}/sidecall/mypy-agents" --no-error-summary \
+	src/sidecall/adapters/*.py examples/langgraph_agent.py
 cd "$root/e2e/python"
 # Warnings are the frameworks' own.
 env -u SIDECALL_BINARY PYTHONPATH="$out/installed" LANGSMITH_TRACING=false \
