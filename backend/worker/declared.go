@@ -231,8 +231,8 @@ func fewAnnotations(t *sidecallv1.WorkerTool) error {
 	if len(t.GetAnnotations()) > maxAnnotations {
 		return invalid("tool %s: annotations: there are %d; want at most %d", t.GetName(), len(t.GetAnnotations()), maxAnnotations)
 	}
-	for name, value := range t.GetAnnotations() {
-		if name == "" || len(name) > maxAnnotation || len(value) > maxAnnotation {
+	for _, name := range slices.Sorted(maps.Keys(t.GetAnnotations())) {
+		if name == "" || len(name) > maxAnnotation || len(t.GetAnnotations()[name]) > maxAnnotation {
 			return invalid("tool %s: annotations: %s: want a name, and at most %d bytes in it and in its value", t.GetName(), shown(name), maxAnnotation)
 		}
 	}

@@ -126,7 +126,7 @@ func (s *shift) beat(streaming context.Context, every time.Duration) {
 func (s *shift) say(message *sidecallv1.WorkerMessage) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	_ = s.stream.Send(message)
+	_ = s.stream.Send(message) // Recv has the status of a stream that has ended
 }
 
 // begin runs a call, in a goroutine that ends with its function. A sidecar sends no
