@@ -14,14 +14,16 @@
 # /var/lib/sidecall, out of that volume: operator: unix:///another/directory/op.sock.
 #
 #   docker run --network container:agent \
-#     -v $PWD/sidecall.yaml:/etc/sidecall/sidecall.yaml:ro \
+#     -v $PWD/sidecall:/etc/sidecall:ro \
 #     -v sidecall:/var/lib/sidecall sidecall
 #
 # No HEALTHCHECK: some engines restart what it calls unhealthy, and a sidecar
 # whose store is away gets well by itself. Whoever wants to know asks with a
 # command of the image, as an exec probe (readiness, not liveness):
 #
-#   ["/usr/bin/sidecall", "ready", "--config", "/etc/sidecall/sidecall.yaml"]
+#   ["/usr/bin/sidecall", "ready"]      and for liveness  ["/usr/bin/sidecall", "ready", "--live"]
+#
+# Mount the directory of the config rather than the file: it is read anew when it changes.
 
 # The one image that the build trusts, by its digest: a tag can be moved. It is that of
 # the official image for all platforms, as docker-library/repo-info records it

@@ -103,8 +103,8 @@ wheel: deps ## Python wheels that carry the sidecar, in dist/, for each platform
 	GO="$(GO)" scripts/wheels.sh $(PYTHON) dist $(PLATFORMS)
 
 .PHONY: test-node
-test-node: deps ## The Node client, as packaged
-	scripts/test-node.sh
+test-node: deps ## The Node client, as packaged, and its adapters
+	GO="$(GO)" scripts/test-node.sh
 
 .PHONY: check-readme
 check-readme: ## The README's commands, links and table of codes
@@ -117,6 +117,10 @@ check-first-hour: deps ## The newcomer's path, docs/first-hour.md
 .PHONY: check-image
 check-image: ## The content of the Docker image, without a Docker engine
 	scripts/check-image.sh
+
+.PHONY: check-deploy
+check-deploy: ## The files of deploy/: manifests, chart, Compose file, systemd unit; without a cluster or an engine
+	GO="$(GO)" scripts/check-deploy.sh
 
 .PHONY: vuln
 vuln: ## Known vulnerabilities in what is called, where their database can be reached
@@ -145,7 +149,7 @@ generate-node: ## Copy the contract into the Node package
 	cp proto/sidecall/v1/*.proto clients/node/proto/sidecall/v1/
 
 .PHONY: lint
-lint: lint-proto lint-generated lint-format lint-go ## Everything that can be said without running it
+lint: lint-proto lint-generated lint-format lint-house lint-go ## Everything that can be said without running it
 
 .PHONY: fix
 fix: ## Format, and let the linters mend what they can
@@ -164,6 +168,10 @@ lint-generated:
 .PHONY: lint-format
 lint-format:
 	scripts/check-format.sh
+
+.PHONY: lint-house
+lint-house:
+	$(GO) run ./scripts/house
 
 .PHONY: lint-go
 lint-go:

@@ -4,18 +4,17 @@ import (
 	"github.com/sidecall/sidecall/backend/builtin"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/schema"
 )
 
 // builtIn is the route of read_output. It has no guards: what it reads is the
 // sidecar's own.
-func builtIn(store *dedupe.Dedupe) (*catalog.Route, error) {
+func builtIn(outputs result.Outputs) (*catalog.Route, error) {
 	made := output.Tool()
 	compiled, err := schema.Compile(made.Name, made.InputSchema, schema.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &catalog.Route{Tool: made, Schema: compiled, Backend: builtin.NewReadOutput(result.Outputs{Dedupe: store}), Target: made.Name}, nil
+	return &catalog.Route{Tool: made, Schema: compiled, Backend: builtin.NewReadOutput(outputs), Target: made.Name}, nil
 }

@@ -6,26 +6,31 @@ import (
 	"os"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/telemetry"
 )
 
-// openDedupe opens the store and the journal and what keeps the records of calls
-// in them. Closing it closes them.
-func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*dedupe.Dedupe, error) {
+// openDedupe opens the store and the journal, what keeps the records of calls in them,
+// and what keeps conversations in the store. Closing the first closes them.
+func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*dedupe.Dedupe, *conversation.Book, error) {
 	store, err := openStore(cfg, t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	journal, err := openJournal(cfg, t)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, nil, errors.Join(err, store.Close())
 	}
+	kept := cfg.Conversations
+	book := &conversation.Book{Store: store, Limits: conversation.Limits{
+		TTL: kept.TTL, Messages: int64(kept.MaxMessages), Bytes: int64(kept.MaxBytes),
+	}}
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Retention: cfg.Retention, Incarnation: incarnation(),
 		Instance: shared(cfg, instance), Who: self(), Gone: gone,
-	}), nil
+	}), book, nil
 }
 
 // shared is the instance where other processes may be the same one: an embedded

@@ -17,7 +17,7 @@ import (
 func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, pins *definition.Pins) ([]*catalog.Route, error) {
 	var routes []*catalog.Route
 	var errs []error
-	there := make(map[string]bool)
+	there := make(map[ward]bool)
 	patterns := &allowance{maxBackendPatterns}
 	cleaner := definition.Cleaner{}
 	if h.secrets != nil {
@@ -36,29 +36,30 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, p
 		}
 		verdict := pinned[d.Name]
 		route.Tool.DefinitionHash, route.Refused = verdict.hash, verdict.refused
-		there[route.Tool.Name] = true
+		there[wardOf(route.Tool)] = true
 		routes = append(routes, route)
 	}
-	h.guards.forget(func(name string) bool {
-		_, declared := cfg.Tools[name] // there for good
-		return declared || there[name]
+	h.guards.forget(func(of ward) bool {
+		_, declared := cfg.Tools[of.name] // there for good
+		return declared && cfg.Policy(of.name).MaxInFlight == of.places || there[of]
 	})
-	h.withdraw(routes)
+	h.withdraw(found, routes)
 	return routes, errors.Join(errs...)
 }
 
 // withdraw tells the calls that hold a pinned tool as it was listed before, where it
-// is refused now. All lists in which it was the same tell the same calls.
-func (h *host) withdraw(now []*catalog.Route) {
+// is refused now. All lists in which it was the same tell the same calls, those of
+// another generation too: the names are the server's own. Of a tool that is listed and
+// not offered any more nothing is told; its calls are those of another config.
+func (h *host) withdraw(listed []backend.Discovered, now []*catalog.Route) {
 	if !h.config.Pin {
 		return
 	}
 	before := h.pinned
 	h.pinned = make(map[string]*catalog.Withdrawal, len(now))
 	for _, route := range now {
-		name := route.Tool.Name
-		told := before[name]
-		delete(before, name)
+		told := before[route.Target]
+		delete(before, route.Target)
 		if told == nil {
 			told = new(catalog.Withdrawal)
 		}
@@ -66,7 +67,13 @@ func (h *host) withdraw(now []*catalog.Route) {
 			told.Withdraw(route.Refused)
 			continue
 		}
-		route.Withdrawal, h.pinned[name] = told, told
+		route.Withdrawal, h.pinned[route.Target] = told, told
+	}
+	for _, d := range listed {
+		if told := before[d.Name]; told != nil {
+			h.pinned[d.Name] = told
+			delete(before, d.Name)
+		}
 	}
 	for _, told := range before {
 		told.Withdraw("this tool is pinned, and its server does not list it any more")

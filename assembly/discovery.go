@@ -1,11 +1,11 @@
 package assembly
 
 import (
-	"context"
 	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
@@ -15,8 +15,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// discovery keeps the connections of a generation to the backends that find
-// their tools themselves, and routes what they find.
+// discovery routes what those backends of a generation find that find their tools
+// themselves.
 type discovery struct {
 	config *config.Config
 	tools  *catalog.Generation
@@ -24,13 +24,13 @@ type discovery struct {
 	// counsel may name tools that nobody has found.
 	counsel *counsel
 
-	// complete is called once, when every backend that is not optional has been
-	// discovered for the first time.
+	// complete is called once, when the generation is in force and every backend that is
+	// not optional has been discovered for the first time.
 	complete func()
+	inForce  atomic.Bool
 	told     sync.Once
-
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	// others have a discovery that an earlier generation hears until this one takes over.
+	others []*host
 }
 
 // expect announces the backends whose tools follow.
@@ -45,30 +45,35 @@ func (d *discovery) expect(hosts map[string]*host) {
 	}
 }
 
-// start begins. None of the backends delays the others.
+// start begins the discovery of the backends that have none yet. None of them delays the
+// others.
 func (d *discovery) start(hosts map[string]*host, complete func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	d.cancel, d.complete = cancel, complete
-	d.tellComplete()
+	d.complete = complete
 	for _, h := range hosts {
-		if discoverer, ok := h.Backend.(backend.Discoverer); ok {
+		switch _, ok := h.Backend.(backend.Discoverer); {
+		case !ok:
+		case h.end != nil:
+			d.others = append(d.others, h)
+		default:
 			d.examineWorkers(h)
-			d.running.Go(func() {
-				discoverer.Run(ctx, func(found []backend.Discovered, err error) { d.heard(h, found, err) })
-			})
+			h.discover(d.listener(h))
 		}
 	}
 }
 
-// stop asks for the end, which wait waits for. A discovery that was not started
-// has ended.
-func (d *discovery) stop() {
-	if d.cancel != nil {
-		d.cancel()
+// takeOver hears from now on what the other backends say, too.
+func (d *discovery) takeOver() {
+	d.inForce.Store(true)
+	for _, h := range d.others {
+		h.tellInstead(d.listener(h))
+		d.adoptWorkers(h)
 	}
+	d.tellComplete()
 }
 
-func (d *discovery) wait() { d.running.Wait() }
+func (d *discovery) listener(h *host) func(found []backend.Discovered, err error) {
+	return func(found []backend.Discovered, err error) { d.heard(h, found, err) }
+}
 
 // maxReason bounds what is told of a backend that is down, in characters.
 const maxReason = 1000
@@ -80,7 +85,7 @@ func (h *host) ownWords(text string) string {
 
 // tellComplete says that the first discovery is over, if it is.
 func (d *discovery) tellComplete() {
-	if d.tools.Snapshot().Discovered() {
+	if d.inForce.Load() && d.tools.Snapshot().Discovered() {
 		d.told.Do(d.complete)
 	}
 }

@@ -30,6 +30,7 @@ type fronts struct {
 	operators *grpc.Server
 	health    *health.Server
 	admin     *http.Server
+	pages     *server.Admin
 
 	// serving ends with the listeners.
 	serving sync.WaitGroup
@@ -44,7 +45,7 @@ func newFronts(p *parts, operator string) *fronts {
 	f := &fronts{failed: make(chan error, 8)}
 	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
 		MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
-		Operator: operator, Workers: receptionOf(p),
+		Operator: operator, Book: p.book, Workers: reception{&p.generation},
 	})
 	f.agents, f.operators, f.health = make(map[string]*grpc.Server), servers.Operators(), servers.Health
 	for _, l := range p.config.Listen {
@@ -52,9 +53,9 @@ func newFronts(p *parts, operator string) *fronts {
 			f.agents[offer] = servers.Agents(l.Profiles...)
 		}
 	}
-	pages := &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
+	f.pages = &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
-	f.admin = &http.Server{Handler: server.OnlyHosts(pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	f.admin = &http.Server{Handler: server.OnlyHosts(f.pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return f
 }
 

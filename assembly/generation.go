@@ -88,26 +88,71 @@ func (g *generation) serve(brought *catalog.Route) {
 }
 
 // discover begins to find the tools of the backends that say themselves which
-// they have. complete is called, once, when all of them have that are not optional.
+// they have, but for those that an earlier generation has, too. complete is called,
+// once, when the generation is in force and all of them have that are not optional.
 func (g *generation) discover(complete func()) { g.discovery.start(g.hosts, complete) }
 
-// retire ends the discovery and, when the last call has given the generation
-// back, the backends. Calls that still have it when ctx ends are told in the
-// error, and lose their backends all the same.
-func (g *generation) retire(ctx context.Context) error {
-	g.discovery.stop()
-	err := errors.Join(g.tools.Retire(ctx), g.close(ctx))
-	g.discovery.wait()
-	return err
+// takeOver puts the generation in force: whatever its backends say, it hears.
+func (g *generation) takeOver() {
+	for _, h := range g.hosts {
+		h.veil.Store(h.secrets)
+		if !h.config.Discovers() {
+			h.guards.forget(func(of ward) bool {
+				t, declared := g.config.Tools[of.name]
+				return declared && t.Backend == h.name && g.config.Policy(of.name).MaxInFlight == of.places
+			})
+		}
+	}
+	g.discovery.takeOver()
 }
 
-// close ends the backends.
-func (g *generation) close(ctx context.Context) error {
-	var errs []error
-	for _, h := range g.hosts {
-		errs = append(errs, h.Close(ctx))
+// missing is a backend that nobody has asked for its tools before and that has to be
+// asked before the generation can take over; nil when there is none any more.
+func (g *generation) missing() *host {
+	waiting := g.tools.Snapshot().Undiscovered()
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		if h := g.hosts[name]; !waiting[name].Optional && !slices.Contains(g.discovery.others, h) {
+			return h
+		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// host is the backend of a name; nil where there is none.
+func (g *generation) host(name string) *host {
+	if g == nil {
+		return nil
+	}
+	return g.hosts[name]
+}
+
+// silence asks for the end of every discovery.
+func (g *generation) silence() {
+	for _, h := range g.hosts {
+		if h.premises != nil {
+			h.silence()
+		}
+	}
+}
+
+// retire ends the backends that no other generation has, when the last call has given
+// this one back. Calls that still have it when ctx ends are told in the error, and lose
+// their backends all the same.
+func (g *generation) retire(ctx context.Context) error {
+	return errors.Join(g.tools.Retire(ctx), g.close(ctx))
+}
+
+// close leaves the backends, all at the same time: each has all of the time there is.
+func (g *generation) close(ctx context.Context) error {
+	errs := make(chan error, len(g.hosts))
+	for _, h := range g.hosts {
+		go func() { errs <- h.leave(ctx) }()
+	}
+	var all []error
+	for range g.hosts {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
 }
 
 // breakers tells the state of each breaker, by its name.

@@ -28,7 +28,22 @@ type guards struct {
 
 	// mu guards tools: they are read for the metrics while the backend discovers.
 	mu    sync.Mutex
-	tools map[string]*toolGuards
+	tools map[ward]*toolGuards
+}
+
+// ward is whom the guards of a tool are for. With another bound of its own it gets
+// others.
+type ward struct {
+	name   string
+	places int // max_in_flight of the tool
+}
+
+func wardOf(t tool.Tool) ward { return ward{t.Name, t.Policy.MaxInFlight} }
+
+// sameGuards reports whether the guards of a backend are those of another config of it.
+func sameGuards(a, b config.Backend) bool {
+	return config.Same(a.Breaker, b.Breaker) && config.Same(a.RateLimit, b.RateLimit) &&
+		a.MaxInFlight == b.MaxInFlight && a.Adaptive == b.Adaptive
 }
 
 // toolGuards are the guards of one tool; nil where it has none of its own.
@@ -42,7 +57,7 @@ func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
 	g := &guards{
 		name: name, config: cfg, logger: logger,
 		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(),
-		tools: make(map[string]*toolGuards),
+		tools: make(map[ward]*toolGuards),
 	}
 	if cfg.RateLimit != nil {
 		g.rate = limit.NewRate(cfg.RateLimit.PerSecond, cfg.RateLimit.Burst)
@@ -58,7 +73,7 @@ func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
 func (g *guards) of(t tool.Tool) *toolGuards {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if kept := g.tools[t.Name]; kept != nil {
+	if kept := g.tools[wardOf(t)]; kept != nil {
 		return kept
 	}
 	made := &toolGuards{}
@@ -71,19 +86,19 @@ func (g *guards) of(t tool.Tool) *toolGuards {
 	if t.Policy.MaxInFlight > 0 {
 		made.slots = limit.NewBulkhead(t.Policy.MaxInFlight)
 	}
-	g.tools[t.Name] = made
+	g.tools[wardOf(t)] = made
 	return made
 }
 
 // forget drops the guards of tools that are there no more: a backend that
 // renames its tools for ever must not fill memory. What has calls in flight stays
 // until the next change.
-func (g *guards) forget(there func(name string) bool) {
+func (g *guards) forget(there func(ward) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for name, kept := range g.tools {
-		if !there(name) && kept.slots.InFlight() == 0 {
-			delete(g.tools, name)
+	for of, kept := range g.tools {
+		if !there(of) && kept.slots.InFlight() == 0 {
+			delete(g.tools, of)
 		}
 	}
 }
@@ -118,7 +133,7 @@ func (g *guards) breakers(tell func(name string, state breaker.State)) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for name, of := range g.tools {
-		tell(g.name+"/"+name, of.breaker.State())
+	for tool, of := range g.tools {
+		tell(g.name+"/"+tool.name, of.breaker.State())
 	}
 }

@@ -40,8 +40,25 @@ func buildHTTP(b blueprint) (built, error) {
 	if err != nil {
 		return built{}, err
 	}
-	register := func(name string, t config.Tool) error { return made.Register(name, httpSpec(t.HTTP)) }
-	return built{made, register}, nil
+	return builtHTTP(made), nil
+}
+
+func builtHTTP(made *httptool.Backend) built {
+	return built{made, func(name string, t config.Tool) error { return made.Register(name, httpSpec(t.HTTP)) }}
+}
+
+// httpAgain has its own specs of the tools: calls that began under another config
+// send what that one says.
+func httpAgain(kept built) built {
+	return builtHTTP(kept.Backend.(*httptool.Backend).WithoutTools()) //nolint:forcetypeassert // it is what buildHTTP has made
+}
+
+// httpFiles are the files that buildHTTP reads.
+func httpFiles(cfg config.Backend) []string {
+	if cfg.HTTP.TLS == nil {
+		return nil
+	}
+	return cfg.HTTP.TLS.Files()
 }
 
 func httpSpec(t *config.HTTPTool) httptool.Spec {

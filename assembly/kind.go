@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/config"
@@ -13,6 +14,11 @@ type kind struct {
 	entrusted func(config.Backend) entrusted
 	// build makes a backend. Nothing is connected or started yet.
 	build func(blueprint) (built, error)
+	// again is what was built, for the tools of another config that says the same of
+	// the backend. nil: it is built anew each time.
+	again func(kept built) built
+	// files are those that build reads beside the config; nil is none.
+	files func(config.Backend) []string
 }
 
 // blueprint is what a backend is built from.
@@ -25,6 +31,8 @@ type blueprint struct {
 	maxOutput int
 	// maxRequest bounds what is read of one message of a gRPC client, in bytes.
 	maxRequest int64
+	// late counts the results of workers that come too late.
+	late *atomic.Int64
 	// logger takes the words of the backend, and keeps its secrets to itself.
 	logger  *slog.Logger
 	version string

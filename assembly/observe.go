@@ -9,13 +9,38 @@ import (
 )
 
 // observeBreakers registers the metric of the breakers' states.
-func observeBreakers(g *generation, t *telemetry.Telemetry) error {
+func observeBreakers(g *inForce, t *telemetry.Telemetry) error {
 	return t.Gauge("sidecall.breaker.state", "State of each breaker: 0 closed, 1 half-open, 2 open.",
 		func(report func(int64, string, string)) {
-			g.breakers(func(name string, state breaker.State) {
+			g.Load().breakers(func(name string, state breaker.State) {
 				report(stateNumber(state), "sidecall.breaker", name)
 			})
 		})
+}
+
+// observeReloads registers the metrics of the configs that came after the first.
+func observeReloads(f *follower, t *telemetry.Telemetry) error {
+	states := func(report func(int64, string, string)) {
+		refused, waiting := f.outcome.told()
+		const key = "sidecall.config.state"
+		report(1, key, "in_force")
+		report(int64(len(f.succession.room)), key, "retiring")
+		report(number(waiting != ""), key, "waiting")
+		report(number(refused != ""), key, "refused")
+	}
+	return errors.Join(
+		t.Gauge("sidecall.config.generations", "Configs by their state: the one in force, those before it that calls still have, and whether the last one waits for its backends or was refused.", states),
+		t.Counter("sidecall.config.reloads", "Configs that have taken over from one before.",
+			func() int64 { taken, _ := f.outcome.counts(); return taken }),
+		t.Counter("sidecall.config.refusals", "Configs that were refused while the one before stayed in force.",
+			func() int64 { _, refusals := f.outcome.counts(); return refusals }))
+}
+
+func number(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // stateNumber is the number of a state in the metric.

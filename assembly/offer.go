@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/sidecall/sidecall/call/result"
+
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
@@ -27,7 +29,7 @@ func NewOffer(cfg *config.Config, version string) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	readOutput, err := builtIn(nil) // nobody calls it here
+	readOutput, err := builtIn(result.Outputs{}) // nobody calls it here
 	if err != nil {
 		return nil, errors.Join(err, g.close(context.Background()))
 	}

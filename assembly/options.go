@@ -9,4 +9,7 @@ type Options struct {
 	// Version is what the sidecar calls itself: to MCP servers, and in what it
 	// exports.
 	Version string
+	// Source is where the config came from: what is new there takes over while the
+	// sidecar runs. nil: nothing does.
+	Source Source
 }

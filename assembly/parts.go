@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+
+	"github.com/sidecall/sidecall/call/result"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/server"
@@ -25,9 +29,11 @@ type parts struct {
 	endLife    context.CancelFunc
 	bytes      *limit.Bytes // what requests and replies hold
 	telemetry  *telemetry.Telemetry
-	generation *generation
+	generation inForce
+	late       atomic.Int64 // see surroundings
 	catalog    *catalog.Catalog
 	dedupe     *dedupe.Dedupe
+	book       *conversation.Book // in the store of dedupe
 }
 
 // open opens the parts in the order in which they need each other. After an
@@ -38,31 +44,33 @@ func (p *parts) open(ctx context.Context, options Options) error {
 		return err
 	}
 	p.bytes = heldBytes(p.config, p.telemetry.Logger, memlimit.FromCgroup)
-	p.warn()
-	if p.generation, err = newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version}); err != nil {
+	p.warn(p.config)
+	first, err := newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version, late: &p.late})
+	if err != nil {
 		return err
 	}
-	p.warnOf(p.generation.warnings)
+	p.generation.Store(first)
+	p.warnOf(first.warnings)
 	p.instance = instance(p.config)
-	if p.dedupe, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
+	if p.dedupe, p.book, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
 		return err
 	}
 	if err := p.dedupe.Alone(ctx); err != nil {
 		return fmt.Errorf("store: redis: %w", err)
 	}
-	readOutput, err := builtIn(p.dedupe)
+	readOutput, err := builtIn(result.Outputs{Dedupe: p.dedupe, Book: p.book})
 	if err != nil {
 		return err
 	}
-	p.generation.serve(readOutput)
-	p.catalog = catalog.New(p.generation.tools)
-	return errors.Join(observeBreakers(p.generation, p.telemetry), observeWorkers(p.generation, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
+	first.serve(readOutput)
+	p.catalog = catalog.New(first.tools)
+	return errors.Join(observeBreakers(&p.generation, p.telemetry), observeWorkers(&p.generation, &p.late, p.telemetry), observeJournal(p.dedupe, p.config.Store.Kind(), p.telemetry))
 }
 
-// warn says at start what may be a mistake.
-func (p *parts) warn() {
-	p.warnOf(p.config.Warnings())
-	p.warnOf(exposed(p.config))
+// warn says what may be a mistake in a config.
+func (p *parts) warn(cfg *config.Config) {
+	p.warnOf(cfg.Warnings())
+	p.warnOf(exposed(cfg))
 }
 
 // warnOf logs findings, at most MaxProblems of them: sidecall check lists all.
@@ -83,8 +91,8 @@ func (p *parts) warnOf(problems []config.Problem) {
 // close ends the parts that there are, each before those that it needs.
 func (p *parts) close(ctx context.Context) error {
 	var errs []error
-	if p.generation != nil {
-		errs = append(errs, p.generation.retire(ctx))
+	if last := p.generation.Load(); last != nil {
+		errs = append(errs, last.retire(ctx))
 	}
 	if p.dedupe != nil {
 		errs = append(errs, p.dedupe.Close(ctx))

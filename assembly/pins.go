@@ -114,7 +114,7 @@ func (c *comparison) tell(t definition.Tool, changed, before, now string) {
 		return
 	}
 	c.host.logger.Error("a pinned tool says something else of itself; its calls are refused",
-		append(attrs, "to_accept", "remove its line from "+c.file+", or write the new hash there, and restart")...)
+		append(attrs, "to_accept", "remove its line from "+c.file+", or write the new hash there, and reload (SIGHUP)")...)
 }
 
 // unwritten is for pins that could not be written down. A backend that is pinned has

@@ -15,6 +15,7 @@ func pipeline(p *parts) *call.Executor {
 	return call.New(call.Parts{
 		Catalog:  p.catalog,
 		Dedupe:   p.dedupe,
+		Book:     p.book,
 		Recorder: p.telemetry.Recorder,
 		Bytes:    p.bytes,
 		Slots:    limit.NewBulkhead(p.config.Limits.MaxInFlight),

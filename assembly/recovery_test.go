@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sidecall/sidecall/call/result"
+
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/failures"
@@ -69,7 +71,7 @@ tools:
 	g.discovery.complete = func() {}
 	read := backend.Discovered{Name: "read", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer"}}}`)}
 	g.discovery.heard(g.hosts["files"], []backend.Discovered{read, {Name: "silent"}}, nil)
-	brought, err := builtIn(nil)
+	brought, err := builtIn(result.Outputs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,24 +4,35 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/sidecall/sidecall/redact"
 )
 
 // redacting returns a logger for the words of a backend, which may quote what it
 // was entrusted with.
-func redacting(logger *slog.Logger, secrets *redact.Set) *slog.Logger {
-	if secrets == nil {
-		return logger
-	}
+func redacting(logger *slog.Logger, secrets *veil) *slog.Logger {
 	return slog.New(redactor{logger.Handler(), secrets})
 }
+
+// veil hides the secrets of the present: those that a backend was entrusted with, and
+// others, may be replaced while it runs.
+type veil struct{ atomic.Pointer[redact.Set] }
+
+func veiled(secrets *redact.Set) *veil {
+	v := new(veil)
+	v.Store(secrets)
+	return v
+}
+
+// Replace returns a text without them.
+func (v *veil) Replace(text string) string { return v.Load().Replace(text) }
 
 // redactor takes secrets out of what is logged: messages and the values of
 // attributes. It leaves their names alone.
 type redactor struct {
 	slog.Handler
-	secrets *redact.Set
+	secrets *veil
 }
 
 // Handle implements slog.Handler.

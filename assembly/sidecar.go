@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -18,6 +19,10 @@ import (
 type Sidecar struct {
 	parts  parts
 	fronts *fronts
+	// succession has other configs take over; follower, which may be nil, says when.
+	succession *succession
+	follower   *follower
+	discovered sync.Once
 	// operator is where operators are served, or why they are not.
 	operator string
 	began    time.Time
@@ -48,8 +53,10 @@ func (s *Sidecar) serving() {
 		"operator", s.operator, "instance", s.parts.instance, "store", cfg.Store.Kind(), "undiscovered", waiting, "start_ms", time.Since(s.began).Milliseconds())
 }
 
-// ready says that every tool is there that is waited for.
-func (s *Sidecar) ready() {
+// ready says that every tool is there that is waited for, the first time.
+func (s *Sidecar) ready() { s.discovered.Do(s.sayReady) }
+
+func (s *Sidecar) sayReady() {
 	s.fronts.ready()
 	s.parts.telemetry.Logger.Info("ready", "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(s.began).Milliseconds())
 }
@@ -67,14 +74,46 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 	}
 	s.operator = opened.operator
 	s.fronts = newFronts(&s.parts, opened.operator)
+	s.succession = newSuccession(&s.parts, options.Version, s.ready)
+	if err := s.follow(options.Source); err != nil {
+		return opened.close(err)
+	}
+	s.serving()
+	s.parts.config.Release()
+	// Before anybody is answered: who can call is told that what needs no discovery is ready.
+	first := s.parts.generation.Load()
+	first.discover(s.ready)
+	first.takeOver()
 	s.fronts.serve(opened)
 	// What the start needed beyond what is kept (the text of the config, the
 	// compilers' garbage) goes back to the system.
-	s.parts.config.Release()
 	debug.FreeOSMemory()
-	s.serving()
-	s.parts.generation.discover(s.ready)
+	if s.follower != nil {
+		go s.follower.run()
+	}
 	return nil
+}
+
+// follow prepares for what its source may say later.
+func (s *Sidecar) follow(source Source) error {
+	if source == nil {
+		return nil
+	}
+	f := newFollower(s.succession, source)
+	if err := observeReloads(f, s.parts.telemetry); err != nil {
+		return err
+	}
+	s.follower, s.fronts.pages.Config = f, f.outcome.told
+	return nil
+}
+
+// Reload asks for the config to be read anew from its Source, and to take over if it is
+// right. It does not wait for that: the log, /readyz and the metrics tell what became
+// of it. Without a Source it does nothing.
+func (s *Sidecar) Reload() {
+	if s.follower != nil {
+		s.follower.wish()
+	}
 }
 
 // Wait waits until ctx ends, which is no error, or until the sidecar fails: the
@@ -104,30 +143,39 @@ const closing = 5 * time.Second
 func (s *Sidecar) Stop(ctx context.Context) error {
 	began := time.Now()
 	var errs []error
+	if s.follower != nil {
+		s.follower.end()
+	}
 	if s.fronts != nil {
 		s.fronts.health.Shutdown()
 	}
-	if s.parts.generation != nil {
-		s.parts.generation.goodbye()
+	if now := s.parts.generation.Load(); now != nil {
+		now.goodbye()
 	}
 	if left := s.parts.drain.Start(ctx); left > 0 {
 		errs = append(errs, fmt.Errorf("%s still in flight after %s", tool.Count(left, "request"), time.Since(began).Round(time.Second)))
 	}
 	s.parts.endLife() // whoever still waits is told what became of its call
-	if s.parts.generation != nil {
-		s.parts.generation.sendAway() // their streams would hold the fronts
+	if now := s.parts.generation.Load(); now != nil {
+		now.sendAway() // their streams would hold the fronts
 	}
 	if s.fronts != nil {
 		s.fronts.stopGRPC()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	if s.parts.generation != nil {
-		s.parts.generation.discovery.stop()
+	if s.follower != nil {
+		errs = append(errs, s.follower.wait(ctx))
+	}
+	if last := s.parts.generation.Load(); last != nil {
+		last.silence()
 	}
 	if s.fronts != nil {
 		errs = append(errs, s.fronts.admin.Shutdown(ctx))
 		s.fronts.serving.Wait()
+	}
+	if s.succession != nil {
+		errs = append(errs, s.succession.close(ctx))
 	}
 	errs = append(errs, s.parts.close(ctx))
 	if err := errors.Join(errs...); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/sidecall/sidecall/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -139,6 +140,28 @@ func TestAListenerThatFailsIsWhyASidecarEnds(t *testing.T) {
 		t.Errorf("the wait ended with %v", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Somebody who watches the health does not keep a sidecar from ending, however long
+// calls may take to: his stream has no end of its own.
+func TestADrainDoesNotWaitForWatchers(t *testing.T) {
+	cfg, socket, _ := sleepy(t)
+	s := started(t, cfg, quiet())
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // nothing is sent any more
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := watch.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if err := s.Stop(context.Background()); err != nil { // a watcher would be waited for until he leaves
 		t.Error(err)
 	}
 }

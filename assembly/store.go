@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/memory"
@@ -15,10 +16,16 @@ import (
 	"github.com/sidecall/sidecall/telemetry"
 )
 
+// store keeps the records of calls, and conversations.
+type store interface {
+	dedupe.Store
+	conversation.Store
+}
+
 // openStore opens the store that the config names. A Redis that cannot be
 // reached is no error: the sidecar starts, says so on /readyz, and takes calls
 // with an effect once Redis is there.
-func openStore(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Store, error) {
+func openStore(cfg *config.Config, t *telemetry.Telemetry) (store, error) {
 	switch cfg.Store.Kind() {
 	case "redis":
 		return openRedis(cfg.Store.Redis, t)
@@ -52,7 +59,7 @@ func checkStore(cfg *config.Config, found *problems) {
 	}
 }
 
-func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (dedupe.Store, error) {
+func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 	options := redisstore.Options{
 		Addrs: config.RevealList(cfg.Addrs), MasterName: cfg.MasterName.Reveal(), Cluster: cfg.Cluster,
 		Username: cfg.Username.Reveal(), Password: cfg.Password.Reveal(), DB: cfg.DB,

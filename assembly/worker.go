@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -23,18 +24,34 @@ import (
 func entrustedWorker(config.Backend) entrusted { return entrusted{} }
 
 func buildWorker(b blueprint) (built, error) {
+	return built{worker.New(workerConfig(b)), nothingToRegister}, nil
+}
+
+func workerConfig(b blueprint) worker.Config {
 	cfg := b.config.Worker
-	return built{worker.New(worker.Config{
+	return worker.Config{
 		Name: b.name, Prefix: b.config.Prefix, MaxWorkers: cfg.MaxWorkers, MaxTools: cfg.MaxTools,
-		MaxInFlight: b.config.MaxInFlight, Heartbeat: cfg.Heartbeat, MaxMessage: b.maxRequest, Logger: b.logger,
-	}), nothingToRegister}, nil
+		MaxInFlight: b.config.MaxInFlight, Heartbeat: cfg.Heartbeat, MaxMessage: b.maxRequest, Late: b.late, Logger: b.logger,
+	}
 }
 
 // examineWorkers has what workers register looked at before any of it is there.
 func (d *discovery) examineWorkers(h *host) {
 	if workers, ok := h.Backend.(*worker.Backend); ok {
-		workers.Examine(func(found []backend.Discovered) ([]worker.Admitted, error) { return d.examine(h, found) })
+		workers.Examine(d.examiner(h))
 	}
+}
+
+// adoptWorkers has a backend that an earlier generation had, and the workers that are
+// there, go by this one.
+func (d *discovery) adoptWorkers(h *host) {
+	if workers, ok := h.Backend.(*worker.Backend); ok {
+		workers.Adopt(workerConfig(blueprint{name: h.name, config: h.config, maxRequest: int64(d.config.Limits.MaxRequestBytes), logger: h.logger}), d.examiner(h))
+	}
+}
+
+func (d *discovery) examiner(h *host) worker.Examiner {
+	return func(found []backend.Discovered) ([]worker.Admitted, error) { return d.examine(h, found) }
 }
 
 // examine says what tools of a backend become, as heard makes them, and changes
@@ -46,7 +63,7 @@ func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []wor
 		}
 	}()
 	quiet := slog.New(slog.DiscardHandler)
-	trial := &host{built: h.built, name: h.name, config: h.config, secrets: h.secrets, logger: quiet, guards: newGuards(h.name, h.config, quiet)}
+	trial := &host{built: h.built, premises: newPremises(site{}, quiet, nil), name: h.name, config: h.config, secrets: h.secrets, guards: newGuards(h.name, h.config, quiet)}
 	patterns, cleaner := &allowance{maxBackendPatterns}, definition.Cleaner{}
 	if h.secrets != nil {
 		cleaner.Secrets = h.secrets
@@ -102,29 +119,37 @@ func (g *generation) sendAway() {
 	}
 }
 
-// reception leads workers to the backend that they name.
-type reception struct{ parts *parts }
-
-// receptionOf is nil where no worker can come.
-func receptionOf(p *parts) server.Workers {
-	if len(p.generation.workers()) == 0 {
-		return nil
+// part tells the workers of the backends that the next generation does not have that
+// they have to look for another one. Their calls go on.
+func (g *generation) part(next *generation) {
+	for name, w := range g.workers() {
+		if kept := next.host(name); kept == nil || kept.premises != g.hosts[name].premises {
+			w.Goodbye()
+		}
 	}
-	return reception{p}
 }
+
+// reception leads workers to the backend that they name, in the generation that is in
+// force when they come: a later one may have worker backends that the first has not.
+type reception struct{ serving *inForce }
 
 // Serve implements server.Workers.
 func (r reception) Serve(tenant string, offered []string, register *sidecallv1.WorkerRegister, stream server.WorkerStream) error {
-	all, name := r.parts.generation.workers(), register.GetBackend()
+	now := r.serving.Load()
+	all, name := now.workers(), register.GetBackend()
 	names := slices.Sorted(maps.Keys(all))
 	if name == "" && len(names) == 1 {
 		name = names[0]
 	}
 	if to, ok := all[name]; ok {
-		if err := r.mayServe(offered, name, register); err != nil {
+		if err := now.mayServe(offered, name, register); err != nil {
+			to.Refuse(tenant, register, err)
 			return err
 		}
 		return to.Serve(tenant, register, stream)
+	}
+	if len(names) == 0 {
+		return server.ErrNoWorkers
 	}
 	if name == "" {
 		return status.Errorf(codes.InvalidArgument, "backend: there are several worker backends: name one of %s", strings.Join(names, ", "))
@@ -134,11 +159,11 @@ func (r reception) Serve(tenant string, offered []string, register *sidecallv1.W
 
 // mayServe refuses tools that nobody may call at the address that the worker came by:
 // an agent that is kept to some tools must not offer others to those who are not.
-func (r reception) mayServe(offered []string, name string, register *sidecallv1.WorkerRegister) error {
+func (g *generation) mayServe(offered []string, name string, register *sidecallv1.WorkerRegister) error {
 	if len(offered) == 0 {
 		return nil
 	}
-	profiles, prefix := r.parts.generation.tools.Snapshot().Profiles, r.parts.config.Backends[name].Prefix
+	profiles, prefix := g.tools.Snapshot().Profiles, g.config.Backends[name].Prefix
 	for _, t := range register.GetTools() {
 		if !slices.ContainsFunc(offered, func(profile string) bool { return profiles.ByName[profile].Allows(prefix + t.GetName()) }) {
 			return status.Errorf(codes.PermissionDenied, "tool %.100q: no profile of this address (%s) may call it, so it cannot be served from here", t.GetName(), strings.Join(offered, ", "))
@@ -147,25 +172,15 @@ func (r reception) mayServe(offered []string, name string, register *sidecallv1.
 	return nil
 }
 
-// observeWorkers registers the metrics of workers, where there can be any.
-func observeWorkers(g *generation, t *telemetry.Telemetry) error {
-	all := g.workers()
-	if len(all) == 0 {
-		return nil
-	}
+// observeWorkers registers the metrics of workers. late counts over all configs.
+func observeWorkers(g *inForce, late *atomic.Int64, t *telemetry.Telemetry) error {
 	if err := t.Gauge("sidecall.workers", "Workers that are connected, of each worker backend.",
 		func(report func(int64, string, string)) {
-			for name, w := range all {
+			for name, w := range g.Load().workers() {
 				report(int64(w.Workers()), "sidecall.backend", name)
 			}
 		}); err != nil {
 		return err
 	}
-	return t.Counter("sidecall.worker.late_results", "Results of workers for which nobody waited any more, or which belong to no call.",
-		func() (late int64) {
-			for _, w := range all {
-				late += w.Late()
-			}
-			return late
-		})
+	return t.Counter("sidecall.worker.late_results", "Results of workers for which nobody waited any more, or which belong to no call.", late.Load)
 }

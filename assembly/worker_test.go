@@ -23,6 +23,7 @@ import (
 type hall struct {
 	*Sidecar
 	t       *testing.T
+	head    string // of the config: what does not change
 	tools   sidecallv1.ToolServiceClient
 	workers sidecallv1.WorkerServiceClient
 }
@@ -36,13 +37,14 @@ func opened(t *testing.T, config string, profiles ...string) *hall {
 	if len(profiles) > 0 {
 		listen = fmt.Sprintf("{address: %s, profiles: [%s]}", listen, strings.Join(profiles, ", "))
 	}
-	s := started(t, parsed(t, fmt.Sprintf("listen: [%s]\nadmin: off\nstore: {memory: {}}\nidentity: {require: []}\n%s", listen, config)), quiet())
+	head := fmt.Sprintf("listen: [%s]\nadmin: off\nstore: {memory: {}}\nidentity: {require: []}\n", listen)
+	s := started(t, parsed(t, head+config), quiet())
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // nothing is sent any more
-	return &hall{s, t, sidecallv1.NewToolServiceClient(conn), sidecallv1.NewWorkerServiceClient(conn)}
+	return &hall{s, t, head, sidecallv1.NewToolServiceClient(conn), sidecallv1.NewWorkerServiceClient(conn)}
 }
 
 // stops ends the sidecar with the test.
@@ -321,7 +323,7 @@ func TestAWorkersToolThatIsPinned(t *testing.T) {
 	h := opened(t, fmt.Sprintf("backends: {local: {worker: {}, pin: true}}\npins: {path: %q}\n", filepath.Join(t.TempDir(), "pins"))).stops()
 	w, _ := h.hired(adder())
 	w.end()
-	harness.WaitFor(t, "the worker to go", func() bool { return h.parts.generation.workers()["local"].Workers() == 0 })
+	harness.WaitFor(t, "the worker to go", func() bool { return h.parts.generation.Load().workers()["local"].Workers() == 0 })
 	changed := adder()
 	changed.Tools[0].Description = "Adds, and tells somebody."
 	h.hired(changed)

@@ -64,6 +64,15 @@ type Wishes struct {
 	AttemptTimeout, Deadline                            time.Duration
 }
 
+// Right is the right to send a call. It can be lost while a request is on its
+// way to a connection: what is claimed for a while may be decided by somebody
+// else when that is over.
+type Right interface {
+	// Held reports whether the call may be sent now. It asks nobody, and costs
+	// nothing worth mentioning.
+	Held() bool
+}
+
 // Invocation is one attempt.
 type Invocation struct {
 	// Tenant and Conversation are of the call, for a backend that keeps what is

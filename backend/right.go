@@ -2,15 +2,6 @@ package backend
 
 import "github.com/sidecall/sidecall/tool"
 
-// Right is the right to send a call. It can be lost while a request is on its
-// way to a connection: what is claimed for a while may be decided by somebody
-// else when that is over.
-type Right interface {
-	// Held reports whether the call may be sent now. It asks nobody, and costs
-	// nothing worth mentioning.
-	Held() bool
-}
-
 // errorTypeLeaseLost is the error.type of a call that was withheld.
 const errorTypeLeaseLost = "lease_lost"
 

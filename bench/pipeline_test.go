@@ -137,11 +137,13 @@ func pipeline(b *testing.B, on options) {
 		for pb.Next() {
 			i := n.Add(1)
 			id := strconv.FormatInt(i, 10)
-			res := e.Execute(context.Background(), call.NewRequest("", &sidecallv1.ExecuteToolRequest{
+			lease := e.Catalog.Lease()
+			res := e.Execute(context.Background(), lease, call.NewRequest("", &sidecallv1.ExecuteToolRequest{
 				ToolUseId: "toolu_" + id, ToolName: "refund", TurnId: "t",
 				ConversationId: "c" + strconv.FormatInt(i%1000, 10), PromptId: "p" + strconv.FormatInt(i/1000/callsOfPrompt, 10),
 				ArgumentsJson: `{"order_id":"A-` + id + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
 			}))
+			lease.Release()
 			if res.GetIsError() {
 				b.Error(res.GetContent())
 			}

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// ExecuteBatch runs the calls of one assistant turn: in parallel, bounded, but
-// calls of sequential tools, and those with one id, one after the other in request
-// order. The results stand in request order, one per call, whatever any one of them does.
-func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*response {
-	lease := e.Catalog.Lease()
-	defer lease.Release()
+// ExecuteBatch runs the calls of one assistant turn, on one lease as Execute does: in
+// parallel, bounded, but calls of sequential tools, and those with one id, one after
+// the other in request order. The results stand in request order, one per call, whatever any one of them does.
+func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, requests []Request) []*response {
 	results := make([]*response, len(requests))
 	calls := make([]*call, len(requests))
 	for i, req := range requests {
@@ -44,12 +43,14 @@ func (e *Executor) ExecuteBatch(ctx context.Context, requests []Request) []*resp
 						ctx = over // nothing begins beside the one before it
 					}
 					calls[i].start = time.Now() // its deadline begins when its turn comes
-					if calls[i].mayOutlast(ctx) {
+					if c := calls[i]; c.mayOutlast(ctx) {
+						caller := c.hurry(ctx, lease)
+						go func() { caller.answer(e.execute(ctx, c)) }() // ends with the call
 						var left bool
-						results[i], left = e.inTime(ctx, lease, calls[i])
+						results[i], left = caller.wait(ctx, e.Hold)
 						goesOn = goesOn || left
 					} else {
-						results[i] = e.execute(ctx, calls[i])
+						results[i] = e.execute(ctx, c)
 					}
 					calls[i] = nil // it holds the reply of its backend
 					mu.Lock()

@@ -48,6 +48,7 @@ type call struct {
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
 	seats  seats          // from seat
 
+	refs      *references      // from dereference: what its arguments refer to; nil for nothing
 	args      map[string]any   // from validate: checked, numbers as json.Number
 	canonical []byte           // from validate: args in canonical form (RFC 8785)
 	print     [32]byte         // from validate: the fingerprint of the tool with them
@@ -111,10 +112,13 @@ func (c *call) result() result.For {
 	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.tried.sent}
 }
 
-// subject is the call as the words about it see it.
+// subject is the call as the words about it see it: with the arguments that its model
+// has seen.
 func (c *call) subject() *explain.Subject {
+	about := c.about()
+	about.Args = c.written()
 	return &explain.Subject{
-		Route: c.route, Snapshot: c.snapshot, About: c.about(),
+		Route: c.route, Snapshot: c.snapshot, About: about,
 		Sent: c.tried.sent, MayHaveRun: c.mayHaveRun(), EarlierMayHaveRun: c.earlierMayHaveRun(),
 	}
 }

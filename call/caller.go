@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -25,41 +26,58 @@ func (c *call) mayOutlast(ctx context.Context) bool {
 	return !c.ValidateOnly && c.goesOn() && c.boundedByCaller(ctx)
 }
 
-// inTime runs a call that may outlast its caller, and answers the caller in time;
-// without the call's result, goesOn says that it goes on. It then has a goroutine
-// of its own, which ends with the call.
-func (e *Executor) inTime(ctx context.Context, lease catalog.Lease, c *call) (res *response, goesOn bool) {
-	// From here on c is the goroutine's, but for what never changes.
+// impatient is the caller of a call that may outlast it, and is answered in time. The
+// call has a goroutine of its own, which ends with it.
+type impatient struct {
+	lease      catalog.Lease // until the call has ended
+	patience   time.Duration
+	begun      chan struct{}
+	unanswered result.For
+	done       chan *response
+	held       chan func()
+}
+
+// hurry returns the caller of a call that is about to run in another goroutine, whose
+// the call is from then on.
+func (c *call) hurry(ctx context.Context, lease catalog.Lease) *impatient {
 	c.hurried, c.begun = true, make(chan struct{})
-	begun, wait, unanswered := c.begun, time.Until(c.callersDeadline(ctx)), c.result()
-	done, held := make(chan *response, 1), make(chan func(), 1)
-	lease = lease.Share()
-	go func() {
-		defer lease.Release()
-		done <- e.execute(ctx, c)
-		release(held)
-	}()
-	timer := time.NewTimer(wait)
+	return &impatient{
+		lease: lease.Share(), patience: time.Until(c.callersDeadline(ctx)), begun: c.begun, unanswered: c.result(),
+		done: make(chan *response, 1), held: make(chan func(), 1),
+	}
+}
+
+// answer ends the call.
+func (i *impatient) answer(res *response) {
+	i.done <- res
+	release(i.held)
+	i.lease.Release()
+}
+
+// wait returns the result of the call; goesOn says that it goes on without one, and
+// hold hears of it.
+func (i *impatient) wait(ctx context.Context, hold func() (release func())) (res *response, goesOn bool) {
+	timer := time.NewTimer(i.patience)
 	defer timer.Stop()
 	select {
-	case res := <-done:
+	case res := <-i.done:
 		return res, false
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 	// Until its first attempt the call keeps to the caller's deadline itself.
 	select {
-	case res := <-done:
+	case res := <-i.done:
 		return res, false
-	case <-begun:
+	case <-i.begun:
 	}
-	held <- e.Hold() // this request ends now, and the call does not
+	i.held <- hold() // this request ends now, and the call does not
 	select {
-	case res := <-done:
-		release(held)
+	case res := <-i.done:
+		release(i.held)
 		return res, false
 	default:
-		return unanswered.Refused(explain.InProgress(unanswered.ID), explain.WhenInProgress), true
+		return i.unanswered.Refused(explain.InProgress(i.unanswered.ID), explain.WhenInProgress), true
 	}
 }
 

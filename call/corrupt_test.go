@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -45,14 +44,10 @@ func TestACallWithACorruptRecord(t *testing.T) {
 		for what, req := range map[string]*sidecallv1.ExecuteToolRequest{
 			"asked for": calltest.Request("toolu_1", "refund"), "of a tool that is gone": calltest.Request("toolu_1", "refunds"),
 		} {
-			began := time.Now()
 			res := s.Call(req)
 			if calltest.Code(res) != tool.CodeOutcomeUnknown || res.GetRecovery().GetRetryable() || res.GetRecovery().GetRetryAfter() != nil ||
 				!strings.Contains(res.GetError().GetConstraint(), "corrupt") || !strings.Contains(res.GetError().GetHint(), "operator") {
 				t.Errorf("%v, %s: got %v", effect, what, res)
-			}
-			if time.Since(began) > 10*time.Second {
-				t.Errorf("%v, %s: it took %v", effect, what, time.Since(began))
 			}
 		}
 		if n := answers.Calls.Load(); n != 0 {

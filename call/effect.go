@@ -132,7 +132,7 @@ func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *response)
 	}
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{
 		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
-	}, func() bool { return false })
+	})
 	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
 		c.cause = err
 		return refused

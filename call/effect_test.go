@@ -111,7 +111,8 @@ func TestAnEffectMayBeAllowedAgain(t *testing.T) {
 // however often.
 func TestAnAllowedEffectIsNoLoop(t *testing.T) {
 	b := calltest.Answers("refunded")
-	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()),
+	inOrder := func(r *catalog.Route) { r.Tool.Policy.Sequential = true } // else the allowed one may be made first
+	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder(), inOrder),
 		calltest.NewRoute(t, "send", tool.NonIdempotent, calltest.Answers("sent")))
 	allowed := func(n int, name string) *sidecallv1.ExecuteToolRequest {
 		req := nth(n, name, aPayment)

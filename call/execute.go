@@ -14,24 +14,26 @@ import (
 
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Execute runs one call and returns its one result. It always returns a
-// result, never an error: what goes wrong is data for the model. A result that
-// was recorded by a version that did not bound it is made to fit.
-func (e *Executor) Execute(ctx context.Context, req Request) *response {
-	lease := e.Catalog.Lease()
-	defer lease.Release()
+// Execute runs one call of what a lease has and returns its one result. It always
+// returns a result, never an error: what goes wrong is data for the model. A result
+// that was recorded by a version that did not bound it is made to fit. The lease
+// stays its taker's, who releases it.
+func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request) *response {
 	c := newCall(lease.Snapshot, req)
-	if c.mayOutlast(ctx) {
-		res, _ := e.inTime(ctx, lease, c)
-		return result.Fit(req.Key, res)
+	if !c.mayOutlast(ctx) {
+		return result.Fit(req.Key, e.execute(ctx, c))
 	}
-	return result.Fit(req.Key, e.execute(ctx, c))
+	caller := c.hurry(ctx, lease)
+	go func() { caller.answer(e.execute(ctx, c)) }() // ends with the call
+	res, _ := caller.wait(ctx, e.Hold)
+	return result.Fit(req.Key, res)
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the
@@ -58,6 +60,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}
 	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
 		return e.unlessKnown(ctx, c, c.noRoom)
+	}
+	if refused := e.dereference(ctx, c); refused != nil {
+		return e.unlessKnown(ctx, c, always(refused))
 	}
 	if refused := c.validate(ctx); refused != nil {
 		return e.unlessKnown(ctx, c, always(refused))
@@ -150,22 +155,26 @@ func (c *call) validate(ctx context.Context) *response {
 		return c.result().Invalid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
 	c.canonical, c.print = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
+	if c.refs != nil {
+		c.print = c.refs.fingerprint(c.route.Tool.Name)
+	}
 	return c.identify()
 }
 
 // check reads the arguments and says what is wrong with them. It fails when the
 // caller has left before that is known.
 func (c *call) check(ctx context.Context) ([]tool.Error, error) {
-	args, violation := c.route.Schema.ParseArgs(c.Arguments)
+	args, violation := c.read()
 	if violation != nil {
 		return []tool.Error{*violation}, nil
 	}
 	c.args = args // what is refused is logged with its shape too
-	checked, notes, violations, err := c.route.Schema.CheckWithin(ctx, args, len(c.Arguments))
+	checked, notes, violations, err := c.route.Schema.CheckWithin(ctx, args, len(c.Arguments)+c.refs.size())
 	if err != nil {
 		return nil, err
 	}
 	c.notes = notes
+	c.refs.conceal(violations, c.route)
 	if len(violations) == 0 {
 		c.args = checked
 	}

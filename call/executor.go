@@ -5,15 +5,29 @@ import (
 
 	"github.com/sidecall/sidecall/call/verify"
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/telemetry"
 )
 
+// Catalog is where an Executor and its fronts look up what can be called. A call is
+// looked up once: it is told all of what it does by one lease, which its front takes,
+// so that it never sees two generations.
+type Catalog interface {
+	Lease() catalog.Lease
+	// Snapshot is for who only looks. In a call that is the right to repeat what may
+	// have had its effect (see repeatable), which a later generation may take away.
+	Snapshot() *catalog.Snapshot
+}
+
 // Parts are what an Executor works with.
 type Parts struct {
-	Catalog  *catalog.Catalog
-	Dedupe   *dedupe.Dedupe
+	Catalog Catalog
+	Dedupe  *dedupe.Dedupe
+	// Book has the results that were left out of conversations; nil has none.
+	Book     *conversation.Book
 	Recorder *telemetry.Recorder
 	// Slots bounds the calls in flight in this sidecar, Waiting the duplicates
 	// beside them that wait for the result of a call in flight, Looks the
@@ -36,11 +50,13 @@ type Executor struct {
 	verifier verify.Looker
 	// unwritten are the prompts with untrusted output of which the store does not know.
 	unwritten prompts
+	// readers are the places of those who read outputs that arguments refer to.
+	readers chan struct{}
 }
 
 // New returns an Executor of its parts, which stay their owners' own.
 func New(parts Parts) *Executor {
-	e := &Executor{Parts: parts}
+	e := &Executor{Parts: parts, readers: make(chan struct{}, output.MaxReaders)}
 	if e.Life == nil {
 		e.Life = context.Background()
 	}

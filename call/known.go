@@ -58,22 +58,18 @@ type refusal func(dedupe.State) *response
 // always is a refusal that does not depend on the record.
 func always(res *response) refusal { return func(dedupe.State) *response { return res } }
 
-// lookUp asks for the record of a call; an answer when there is none that matters,
-// or none to be had.
+// lookUp asks for the record of a call, and waits for the end of one that is running
+// if there is a seat to wait in; an answer when there is no record that matters, or
+// none to be had.
 func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe.Known, *response) {
-	leave, ok := e.Looks.Acquire()
-	if !ok {
+	known, looked, err := e.askAfter(ctx, c)
+	if !looked {
 		c.seats.full = cmp.Or(c.seats.full, looksFull)
-		return dedupe.Known{}, e.unlooked(c, refusal)
+		return known, e.unlooked(c, refusal)
 	}
-	defer func() { leave() }()
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{
-		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
-	}, func() bool {
-		leave() // who waits keeps nobody from looking
-		leave = func() {}
-		return c.seats.wait(e.Waiting)
-	})
+	if err == nil && known.Record.State == dedupe.Claimed && c.seats.wait(e.Waiting) {
+		known, err = e.Dedupe.Await(ctx, c.Key, known)
+	}
 	if err != nil {
 		c.cause = err
 		if dedupe.IsCorrupt(err) {
@@ -90,16 +86,35 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 	return known, nil
 }
 
+// askAfter asks once for what is known of a call; false when too many are asking. Who
+// waits after it keeps nobody from looking.
+func (e *Executor) askAfter(ctx context.Context, c *call) (known dedupe.Known, looked bool, err error) {
+	leave, ok := e.Looks.Acquire()
+	if !ok {
+		return known, false, nil
+	}
+	defer leave()
+	known, err = e.Dedupe.Known(ctx, dedupe.Note{
+		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
+	})
+	return known, true, err
+}
+
 // unlessRepeatable answers a call with a refusal for good, unless it is of what may
 // have run and may be repeated under this id alone. Once it is refused nobody repeats
 // it, so it may have happened, for whoever would start it anew under another id.
 func (c *call) unlessRepeatable(record dedupe.Record, refused *response) *response {
-	mayHaveRun := record.Effect == tool.Keyed && (record.Attempts > 0 || record.Epoch > 1 || len(record.Result) == 0)
-	if !mayHaveRun || tool.Code(refused.GetError().GetCode()).Class() == tool.Transient || !c.isOf(record) {
+	if !onlyRepeatable(record) || tool.Code(refused.GetError().GetCode()).Class() == tool.Transient || !c.isOf(record) {
 		return refused
 	}
 	c.standIn(record.Effect)
 	return c.result().Refused(c.subject().Unrepeatable(refused.GetError().GetConstraint()), 0)
+}
+
+// onlyRepeatable reports that a record of what is free to be claimed again is of a call
+// that may have had its effect: under its id it is had once, and under another twice.
+func onlyRepeatable(record dedupe.Record) bool {
+	return record.Effect == tool.Keyed && (record.Attempts > 0 || record.Epoch > 1 || len(record.Result) == 0)
 }
 
 // whileLooking bounds the wait for what becomes of a call.
@@ -164,7 +179,7 @@ func (c *call) isOf(record dedupe.Record) bool {
 		// Whose call it is does not depend on who still waits for the answer.
 		_, _ = c.check(context.Background()) // which does not end
 	}
-	return c.args != nil && isPrintOf(record, c.args) || schema.SameCall(c.Tool, args, record.Fingerprint)
+	return c.refs == nil && c.args != nil && isPrintOf(record, c.args) || schema.SameCall(c.Tool, args, record.Fingerprint)
 }
 
 // isPrintOf reports that the fingerprint of a record is that of its tool with args.

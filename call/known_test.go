@@ -1,7 +1,6 @@
 package call_test
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,13 +8,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/embedded"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/testkit/refusals"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -59,134 +58,34 @@ func before(t *testing.T, store dedupe.Store, state dedupe.State) {
 	}
 }
 
-// reopened are stores as the next process finds them.
-var reopened = map[string]func(t *testing.T, state dedupe.State) dedupe.Store{
-	"memory": func(t *testing.T, state dedupe.State) dedupe.Store {
-		store := memory.New(memory.Options{})
-		before(t, store, state)
-		return store
-	},
-	"embedded": func(t *testing.T, state dedupe.State) dedupe.Store {
+// What has happened under an id is told, whatever speaks against running the call
+// now; else the refusal stands. refusals has the table; dedupe/redisstore asks the same
+// of Redis. A memory store ends with its process, so that nothing is restarted there.
+func TestAKnownIDIsAnsweredFromItsRecord(t *testing.T) {
+	t.Parallel()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		refusals.Run(t, refusals.Kind{Open: func(*testing.T) dedupe.Store { return memory.New(memory.Options{}) }})
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
 		path := filepath.Join(t.TempDir(), "sidecall.db")
-		open := func() dedupe.Store {
+		refusals.Run(t, refusals.Kind{Outlives: true, Open: func(t *testing.T) dedupe.Store {
+			t.Helper()
 			store, err := embedded.Open(path, embedded.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return store
-		}
-		store := open()
-		before(t, store, state)
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return open()
-	},
-}
-
-// What has happened under an id is told, whatever speaks against running the call
-// now; else the refusal stands.
-func TestAKnownIDIsAnsweredFromItsRecord(t *testing.T) {
-	type world struct {
-		s    *calltest.Sidecar
-		req  *sidecallv1.ExecuteToolRequest
-		pays *calltest.Backend
-	}
-	charge := func(t *testing.T, pays *calltest.Backend, name string, change ...func(*catalog.Route)) *catalog.Route {
-		return calltest.NewRoute(t, name, tool.NonIdempotent, pays, change...)
-	}
-	// Longer than a machine may stand still.
-	patiently := func(r *catalog.Route) { r.Tool.Policy.Deadline = 2 * time.Minute }
-	for reason, test := range map[string]struct {
-		routes func(t *testing.T, pays *calltest.Backend) []*catalog.Route
-		change func(w *world)
-		code   tool.Code
-	}{
-		"the tool is gone": {code: tool.CodeUnknownTool},
-		"renamed": {
-			routes: func(t *testing.T, pays *calltest.Backend) []*catalog.Route {
-				return []*catalog.Route{charge(t, pays, "charge_keyed", patiently)}
-			}, code: tool.CodeUnknownTool,
-		},
-		"an argument is required now": {
-			routes: func(t *testing.T, pays *calltest.Backend) []*catalog.Route {
-				return []*catalog.Route{charge(t, pays, "charge", patiently, func(r *catalog.Route) {
-					r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"reason":{"type":"string"}},"required":["order_id","reason"]}`)
-				})}
-			}, code: tool.CodeInvalidArgs,
-		},
-		"an argument is of another type now": {
-			routes: func(t *testing.T, pays *calltest.Backend) []*catalog.Route {
-				return []*catalog.Route{charge(t, pays, "charge", patiently, func(r *catalog.Route) {
-					r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"integer"}}}`)
-				})}
-			}, code: tool.CodeInvalidArgs,
-		},
-		"the profile is narrower": {change: func(w *world) { w.req.Profile = "narrow" }, code: tool.CodePermissionDenied},
-		"the profile is gone":     {change: func(w *world) { w.req.Profile = "gone" }, code: tool.CodePermissionDenied},
-		"no room at the backend": {
-			routes: func(t *testing.T, pays *calltest.Backend) []*catalog.Route {
-				full, _ := filled()
-				return []*catalog.Route{charge(t, pays, "charge", patiently, withSlots(full))}
-			}, code: tool.CodeOverloaded,
-		},
-		"no room in the sidecar": {change: func(w *world) { w.s.Slots, _ = filled() }, code: tool.CodeOverloaded},
-	} {
-		for kind, open := range reopened {
-			for _, state := range []dedupe.State{dedupe.Absent, dedupe.Claimed, dedupe.Done, dedupe.NotRun, dedupe.Unknown} {
-				t.Run(reason+"/"+kind+"/"+state.String(), func(t *testing.T) {
-					w := &world{req: calltest.Request("toolu_1", "charge"), pays: calltest.Answers("paid again")}
-					routes := []*catalog.Route{charge(t, w.pays, "charge", patiently)}
-					switch {
-					case reason == "the tool is gone":
-						routes = nil
-					case test.routes != nil:
-						routes = test.routes(t, w.pays)
-					}
-					w.s = calltest.NewOn(t, open(t, state), routes...)
-					if test.change != nil {
-						test.change(w)
-					}
-					wait := 2 * time.Minute
-					if state == dedupe.Claimed && kind == "memory" { // it will not end
-						wait = 100 * time.Millisecond
-					}
-					var res *sidecallv1.ExecuteToolResponse
-					for range 5 { // on a machine that stands still the wait is over before it begins
-						ctx, cancel := context.WithTimeout(t.Context(), wait)
-						var err error
-						res, err = service(w.s).ExecuteTool(ctx, w.req)
-						cancel()
-						if err != nil {
-							t.Fatal(err)
-						}
-						if calltest.Code(res) != tool.CodeStoreUnavailable {
-							break
-						}
-					}
-					calltest.CheckInvariants(t, w.req, res)
-					want := map[dedupe.State]tool.Code{
-						dedupe.Absent: test.code, dedupe.NotRun: test.code,
-						dedupe.Done: "", dedupe.Unknown: tool.CodeOutcomeUnknown, dedupe.Claimed: tool.CodeInProgress,
-					}[state]
-					if state == dedupe.Claimed && kind == "embedded" { // its sidecar has died
-						want = tool.CodeOutcomeUnknown
-					}
-					if calltest.Code(res) != want || state == dedupe.Done && (res.GetContent() != "paid" || !res.GetReplayed()) {
-						t.Errorf("got %s, want %q", res.GetContent(), want)
-					}
-					if w.pays.Calls.Load() != 0 {
-						t.Error("it was run")
-					}
-				})
-			}
-		}
-	}
+		}})
+	})
 }
 
 // The name of a tool that is gone, under an id of another call, is another call.
 func TestAnIDOfAnotherCallIsNotItsOwn(t *testing.T) {
-	s := calltest.NewOn(t, reopened["memory"](t, dedupe.Done))
+	store := memory.New(memory.Options{})
+	before(t, store, dedupe.Done)
+	s := calltest.NewOn(t, store)
 	for name, change := range map[string]func(*sidecallv1.ExecuteToolRequest){
 		"another tool":    func(r *sidecallv1.ExecuteToolRequest) { r.ToolName = "refund" },
 		"other arguments": func(r *sidecallv1.ExecuteToolRequest) { r.ArgumentsJson = `{"order_id":"A-2"}` },

@@ -29,7 +29,7 @@ type recount struct {
 // recall asks for the attempts before a call that is about to be claimed.
 func (c *call) recall() {
 	if how := c.told(); how != nil {
-		args := c.route.Schema.Redacted(c.args)
+		args := c.route.Schema.Redacted(c.written())
 		c.past = recount{how: how, operation: c.route.Tool.Name, args: args, target: how.Targeting.Of(args)}
 		c.past.log = failures.LogOf(c.past.operation, c.past.target)
 		c.past.ask(&c.book)
@@ -77,7 +77,7 @@ func (c *call) foresee(refusal refusal) {
 	if c.args != nil {
 		// Of a call that was refused for another reason, or of a tool that is not there,
 		// nobody knows which of its arguments are secret, and they do not matter.
-		c.past.args = c.route.Schema.Redacted(c.args)
+		c.past.args = c.route.Schema.Redacted(c.written())
 		c.past.target = how.Targeting.Of(c.past.args)
 	}
 	if c.past.log = strangers; c.route != nil {

@@ -82,7 +82,7 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.takeArguments(ctx, req.GetArgumentsJson(), record); err != nil {
+	if err := e.takeArguments(ctx, c, req.GetArgumentsJson(), record); err != nil {
 		return nil, err
 	}
 	by := c.settledBy(user, req.GetResolvedBy())
@@ -142,7 +142,7 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 
 // takeArguments gives a call the arguments that it had. They are not stored;
 // the fingerprint tells whether they are the same.
-func (c *call) takeArguments(ctx context.Context, text string, record dedupe.Record) error {
+func (e *Executor) takeArguments(ctx context.Context, c *call, text string, record dedupe.Record) error {
 	v := c.route.Verification
 	switch {
 	case v == nil:
@@ -155,6 +155,10 @@ func (c *call) takeArguments(ctx context.Context, text string, record dedupe.Rec
 		return nil
 	}
 	c.Arguments = text
+	if lost := e.dereference(ctx, c); lost != nil && v.Program.ReadsArgs() {
+		return fault(Invalid, "arguments_json: %s %s: what they refer to cannot be read, so the verification cannot ask; find out by other means and resolve the call by hand",
+			lost.GetError().GetField(), lost.GetError().GetConstraint())
+	}
 	violations, err := c.check(ctx)
 	switch {
 	case err != nil:

@@ -50,7 +50,8 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	}
 	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
 	if failure := c.tried.reading.Failure; failure != nil {
-		return c.afterFailure(failure, report, repeatable{c, e.Catalog}.still())
+		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{c, e.Catalog}.still()
+		return c.afterFailure(failure, report, mayRepeat)
 	}
 	return c.succeed()
 }
@@ -147,10 +148,14 @@ func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable 
 }
 
 func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable bool) ending {
+	explained := c.subject().Failure(failure, report)
+	if explain.Ours(failure) {
+		c.refs.hide(&explained, c.route)
+	}
 	switch {
 	case failure.Evidence == tool.Definite:
 		return ending{
-			response: c.result().Failed(c.subject().Failure(failure, report), *failure), state: dedupe.Done,
+			response: c.result().Failed(explained, *failure), state: dedupe.Done,
 			harmless: c.provesNothingDone(failure),
 		}
 	case failure.Evidence == tool.Ambiguous && !repeatable:
@@ -159,7 +164,7 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 	if report.After > 0 {
 		failure.RetryAfter = report.After
 	}
-	end := c.notRun(c.subject().Failure(failure, report), *failure)
+	end := c.notRun(explained, *failure)
 	end.harmless = failure.Evidence == tool.NotExecuted
 	end.response.Recovery.RetriesExhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
 	return end
@@ -194,7 +199,7 @@ func (c *call) afterBug(explained tool.Error) ending {
 type repeatable struct {
 	*call
 
-	catalog *catalog.Catalog
+	catalog Catalog
 }
 
 // Held implements backend.Right.

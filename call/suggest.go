@@ -12,6 +12,9 @@ import (
 // that is certain.
 func (c *call) invalid(ctx context.Context, violations []tool.Error) *response {
 	res := c.result().Invalid(violations)
+	if c.refs != nil { // it would tell what they stand for
+		return res
+	}
 	result.Suggest(res, "", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
 	return res
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sidecall/sidecall/budget"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -19,6 +20,8 @@ import (
 type taint struct {
 	// enters: what the tool says enters the prompt as untrusted output.
 	enters bool
+	// brings: its arguments have what may be untrusted output.
+	brings bool
 	// quotes: the response has untrusted output out of a record.
 	quotes bool
 	// refuses: the call is refused when such output has entered; place is where the
@@ -74,7 +77,7 @@ func (c *call) weigh(profile catalog.Profile) {
 // tainted refuses an admitted call of a sensitive tool after untrusted output; nil
 // lets it go on.
 func (e *Executor) tainted(c *call) *ending {
-	if !c.taint.refuses || !c.taint.taintedBy(c.book.entries(c.taint.place)) && !e.unwritten.has(c.prompt()) {
+	if !c.taint.refuses || !c.taint.brings && !c.taint.taintedBy(c.book.entries(c.taint.place)) && !e.unwritten.has(c.prompt()) {
 		return nil
 	}
 	c.rule = "taint"
@@ -103,7 +106,15 @@ func (c *call) quote(recorded *response) {
 		return
 	}
 	with := recorded.GetResolution().GetVerifiedWith()
-	c.taint.quotes = c.foreign(c.Tool) || with != "" && c.foreign(with)
+	c.taint.quotes = c.foreign(c.Tool) || refers(c.Arguments) && c.foreign(output.ToolName) || with != "" && c.foreign(with)
+}
+
+// bring takes down that arguments come out of outputs: as if they had been read. Whose
+// words are kept nobody knows, as of the pages of read_output.
+func (c *call) bring() {
+	if c.snapshot.Limits.Taints && !c.ValidateOnly && c.Key.Conversation != "" && c.foreign(output.ToolName) {
+		c.taint.brings, c.taint.enters = true, true
+	}
 }
 
 func (c *call) foreign(toolName string) bool {

@@ -16,6 +16,9 @@ func (c *call) info() telemetry.CallInfo {
 		Tenant: c.Key.Tenant, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
 		Apart: c.ValidateOnly || c.Nameless != nil,
 	}
+	if c.route != nil {
+		info.Description = c.route.Tool.Description
+	}
 	if c.Nameless != nil {
 		for _, id := range [...]*string{&info.ID, &info.Conversation, &info.Turn, &info.Prompt} {
 			*id = tool.ShortenBytes(*id, maxIDBytes)

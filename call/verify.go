@@ -40,7 +40,7 @@ func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret
 		return answer, nil, errors.New(room.full)
 	}
 	defer room.leave()
-	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, e.Catalog.Snapshot().Limits.KeepOutputBytes)
+	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, q.MaxBytes)
 	errand.trace, errand.room = q.Trace, room.room
 	var load limit.Load
 	load.Of(e.Bytes)
@@ -77,7 +77,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 // waits for it in another's seat. tooEarly is for how much longer it proves
 // nothing that the effect is not there.
 func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
-	if c.route.Verification == nil || unknown.Journaled || ctx.Err() != nil || !c.seats.wait(e.Waiting) {
+	if c.route.Verification == nil || c.refs.lost() && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.seats.wait(e.Waiting) {
 		return false, 0
 	}
 	record := unknown.Record

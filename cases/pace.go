@@ -15,7 +15,7 @@ import (
 // an answer that does not come or as long as a backend asks for: all of it is waited.
 const (
 	leastWaited  = 500 * time.Millisecond
-	leastStarted = 2 * time.Second
+	leastStarted = 5 * time.Second
 	leastAttempt = 5 * time.Second
 )
 

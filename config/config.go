@@ -53,6 +53,7 @@ type Config struct {
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
 	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change or renewal; at least the longest deadline and two leases." default:"24h" min:"1m" max:"8760h"`
+	Conversations  Conversations      `yaml:"conversations" doc:"What is kept of conversations for loops that append their messages. See conversations.md."`
 	Defaults       Defaults           `yaml:"defaults" doc:"Policy of every tool that does not say otherwise."`
 	Limits         Limits             `yaml:"limits" doc:"Bounds of the sidecar as a whole."`
 	Backends       map[string]Backend `yaml:"backends" doc:"The places where tools live, by name." keys:"name"`
@@ -67,6 +68,13 @@ type Config struct {
 // Identity says which ids a call must have.
 type Identity struct {
 	Require []string `yaml:"require" doc:"The ids that a call must have beside its tool_use_id. Without conversation_id the ids of two agents may stand for one call: the second is told the result of the first. [] requires none." enum:"conversation_id|turn_id|prompt_id" default:"conversation_id"`
+}
+
+// Conversations bounds the conversations that are kept.
+type Conversations struct {
+	TTL         time.Duration `yaml:"ttl" doc:"How long a conversation is kept after its last message. What became of a call is known for the retention; of one that was made longer ago it is said that it may have run." default:"168h" min:"1m" max:"8760h"`
+	MaxMessages int           `yaml:"max_messages" doc:"Messages of a conversation; an append beyond it is refused." default:"10000" min:"1" max:"1000000"`
+	MaxBytes    Bytes         `yaml:"max_bytes" doc:"Bytes of a conversation; an append beyond it is refused." default:"64MiB" min:"1KiB" max:"1GiB"`
 }
 
 // StoreDown says what happens to calls while the store cannot be reached.

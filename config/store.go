@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Store says where the records of calls are kept: exactly one of its fields is
 // not nil.
@@ -56,6 +59,11 @@ type TLS struct {
 	Key                Text `yaml:"key" doc:"PEM file of the client certificate's key; with cert."`
 	ServerName         Text `yaml:"server_name" doc:"Name to verify in the server's certificate instead of the host's."`
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" doc:"Do not verify the server's certificate. For tests only."`
+}
+
+// Files are the PEM files that it names.
+func (t TLS) Files() []string {
+	return slices.DeleteFunc([]string{t.CA.Reveal(), t.Cert.Reveal(), t.Key.Reveal()}, func(path string) bool { return path == "" })
 }
 
 // RedisTLS is TLS with a switch: a Redis address does not say whether it is

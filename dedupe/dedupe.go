@@ -75,6 +75,13 @@ func (d *Dedupe) Ousted() <-chan error {
 // caller must Leave.
 func (d *Dedupe) Join(key Key) *Ticket { return newTicket(&d.process, key) }
 
+// MayBeForgotten reports whether the record of a call that was made at an instant may
+// have outlived its retention: that there is none then says nothing. It errs on the
+// careful side, as the clocks of two sidecars differ.
+func (d *Dedupe) MayBeForgotten(madeAt time.Time) bool {
+	return time.Since(madeAt) > d.options.Retention-d.options.Retention/10
+}
+
 // AtWork reports whether this process is admitting or running a call with this
 // key right now, also one whose claim it has lost. It does not touch the store.
 func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }

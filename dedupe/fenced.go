@@ -17,22 +17,31 @@ type fenced struct {
 // Admit implements Store. Without a tenure a known call is answered from its
 // record, and nothing is claimed.
 func (s fenced) Admit(ctx context.Context, req Request) (Admission, error) {
-	err := s.fence.check()
-	if err != nil {
-		err = s.fence.await(ctx)
-	}
-	if err == nil && strings.HasPrefix(req.Owner, s.fence.options.Incarnation) {
-		err = ErrUnconfirmed // it was when this owner was made
-	}
-	if err != nil {
-		return s.recall(ctx, req, err)
+	if err := s.fence.mayClaim(ctx, req.Owner); err != nil {
+		return recall(ctx, s.Store, req, err)
 	}
 	return s.Store.Admit(ctx, req)
 }
 
+// mayClaim says why an owner may claim nothing; nil while the tenure holds, and where
+// nothing is fenced.
+func (f *fence) mayClaim(ctx context.Context, owner string) error {
+	if f == nil {
+		return nil
+	}
+	err := f.check()
+	if err != nil {
+		err = f.await(ctx)
+	}
+	if err == nil && strings.HasPrefix(owner, f.options.Incarnation) {
+		err = ErrUnconfirmed // it was when this owner was made
+	}
+	return err
+}
+
 // recall answers a request from the record alone.
-func (s fenced) recall(ctx context.Context, req Request, because error) (Admission, error) {
-	record, err := s.Lookup(ctx, req.Key)
+func recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
+	record, err := store.Lookup(ctx, req.Key)
 	if err != nil {
 		return Admission{}, err
 	}

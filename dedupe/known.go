@@ -18,38 +18,12 @@ type Known struct {
 }
 
 // Known returns what is known of a call whose request is going to be refused: a
-// refusal must not deny what has happened. Nothing is changed but the logs of the
-// note, when the refusal stands at the first look. It takes one round trip unless
-// the call is running: then it waits for its end, until ctx or Options.MaxWait ends,
-// as long as wait allows it. An error means that nothing can be said.
-func (d *Dedupe) Known(ctx context.Context, n Note, wait func() bool) (Known, error) {
-	key := n.Key
-	known, err := d.look(ctx, n)
-	if err != nil || known.Record.State != Claimed || !wait() {
-		return known, err
-	}
-	hints, unwatch := d.watch(key)
-	defer unwatch()
-	until := time.Now().Add(d.options.MaxWait)
-	for pause := pollFirst; time.Now().Before(until); pause = min(2*pause, pollMax) {
-		if err := d.life.wait(ctx, jittered(pause, until), hints); err != nil {
-			return known, closedOnly(err)
-		}
-		now, err := d.look(ctx, Note{Key: key})
-		if err != nil && ctx.Err() != nil {
-			return known, nil // it was running, until there was no time left
-		}
-		if err != nil || now.Record.State != Claimed {
-			now.Logs, now.Tally = known.Logs, known.Tally
-			return now, err
-		}
-		known.Record = now.Record
-	}
-	return known, nil
-}
-
-// look asks the journal, which may know better, and then the store.
-func (d *Dedupe) look(ctx context.Context, n Note) (Known, error) {
+// refusal must not deny what has happened. It takes one round trip and never waits:
+// of a call that is running it says Claimed, and Await waits for its end. Nothing is
+// changed but the logs of the note, when the refusal stands. An error means that
+// nothing can be said.
+func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
+	// The journal may know better than the store.
 	if d.options.Journal != nil {
 		if entry, waits := d.options.Journal.Find(n.Key); waits {
 			return Known{Record: entry.Record(), Journaled: true}, nil
@@ -68,4 +42,28 @@ func (d *Dedupe) look(ctx context.Context, n Note) (Known, error) {
 	}
 	record, err := d.ofPredecessor(ctx, noted.Record)
 	return Known{Record: record, Logs: noted.Logs, Tally: noted.Tally}, err
+}
+
+// Await waits, after Known has said that a call is Claimed, for its end, until ctx or
+// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known
+// has told.
+func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
+	hints, unwatch := d.watch(key)
+	defer unwatch()
+	until := time.Now().Add(d.options.MaxWait)
+	for pause := pollFirst; time.Now().Before(until); pause = min(2*pause, pollMax) {
+		if err := d.life.wait(ctx, jittered(pause, until), hints); err != nil {
+			return known, closedOnly(err)
+		}
+		now, err := d.Known(ctx, Note{Key: key})
+		if err != nil && ctx.Err() != nil {
+			return known, nil // it was running, until there was no time left
+		}
+		if err != nil || now.Record.State != Claimed {
+			now.Logs, now.Tally = known.Logs, known.Tally
+			return now, err
+		}
+		known.Record = now.Record
+	}
+	return known, nil
 }

@@ -2,6 +2,7 @@ package dedupe_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -89,7 +90,10 @@ func TestARefusalIsNotedWithTheFirstLook(t *testing.T) {
 			Appends: []dedupe.Append{{Log: "guard", Entry: []byte("invalid"), Keep: 9}}}
 		look := func(state dedupe.State, entries int) {
 			t.Helper()
-			known, err := here.Known(t.Context(), note, func() bool { return true })
+			known, err := here.Known(t.Context(), note)
+			if err == nil && known.Record.State == dedupe.Claimed {
+				known, err = here.Await(t.Context(), call.Key, known)
+			}
 			if err != nil || known.Record.State != state || len(known.Logs[0]) != entries {
 				t.Errorf("got %v with %q, %v; want %v with %d entries", known.Record.State, known.Logs, err, state, entries)
 			}
@@ -104,8 +108,22 @@ func TestARefusalIsNotedWithTheFirstLook(t *testing.T) {
 		}()
 		look(dedupe.Done, 1)
 		w.down.Store(true)
-		if _, err := here.Known(t.Context(), note, func() bool { return true }); err == nil {
+		if _, err := here.Known(t.Context(), note); err == nil {
 			t.Error("a store that is down knows the call")
 		}
 	})
+}
+
+// The seats of a call are its own: what waits says so in its answer, and nothing in
+// this package calls back to have them exchanged.
+func TestNothingCallsBack(t *testing.T) {
+	for _, of := range []reflect.Type{reflect.TypeFor[*dedupe.Dedupe](), reflect.TypeFor[*dedupe.Ticket](), reflect.TypeFor[*dedupe.Claim]()} {
+		for method := range of.Methods() {
+			for in := range method.Type.Ins() {
+				if in.Kind() == reflect.Func {
+					t.Errorf("%v.%s is given a %v", of, method.Name, in)
+				}
+			}
+		}
+	}
 }

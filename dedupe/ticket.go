@@ -151,7 +151,13 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 		t.request.Owner = p.newOwner()
 	}
 	failpoint.Hit(failpoint.AdmissionUnsent)
-	answer, err := t.process.store.Admit(ctx, t.request)
+	var answer Admission
+	err := t.process.fence.mayClaim(ctx, t.request.Owner)
+	if err == nil { // past the fence; else as in fenced.Admit
+		answer, err = t.process.plain.Admit(ctx, t.request)
+	} else {
+		answer, err = recall(ctx, t.process.plain, t.request, err)
+	}
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
 	t.process.courier.heard(err)

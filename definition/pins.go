@@ -50,7 +50,7 @@ type Pins struct {
 // head begins the file.
 const head = `# What the tools of discovering backends say of themselves, as it was first seen.
 # With pin: true a tool that says something else is refused. To accept what it says
-# now, remove its line, or write the hash that the log shows; then restart.
+# now, remove its line, or write the hash that the log shows; then reload (SIGHUP).
 `
 
 // OpenPins reads the file at path; one that is not there is empty. Without a path

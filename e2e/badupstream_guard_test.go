@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/harness"
@@ -64,19 +63,17 @@ func TestBadUpstreamOwnRateLimit(t *testing.T) {
 	t.Parallel()
 	up := startUpstream(t)
 	s := harness.Start(t, `
-backends: {up: {http: {base_url: "`+up.URL+`", allow_private: true}, rate_limit: {per_second: 0.01, burst: 2}}}
-tools: {act: {backend: up, http: {method: POST, path: /act}}}
+backends: {up: {http: {base_url: "`+up.URL+`", allow_private: true}, rate_limit: {per_second: 0.001, burst: 2}}}
+tools: {act: {backend: up, deadline: 15m, http: {method: POST, path: /act}}}
 `)
 	for i := range 2 {
 		if res := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: fmt.Sprint("t", i), ToolName: "act"}); res.GetIsError() {
 			t.Errorf("within the burst: %v", res)
 		}
 	}
-	began := time.Now()
+	// The next token comes a while after the deadline in a quarter of an hour: who waits
+	// for either does not answer while this test runs.
 	refusedUnsent(t, s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "t2", ToolName: "act"}), "RATE_LIMITED")
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it waited %s for a token that cannot come in time", took)
-	}
 	if n := up.Ledger.Total(); n != 2 {
 		t.Errorf("%d executions, want 2", n)
 	}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
 # (npm and PyPI), the gRPC clients for Node and Python, and redis-server; and the
-# Node client's own dependencies, with which it is built.
+# Node client's own dependencies, with which it is built, among them the agent
+# frameworks that it has adapters for.
 # Running it again does nothing when nothing changed.
 #
 # The npm servers go to e2e/node/node_modules and the Python ones to two virtual

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/harness"
@@ -40,7 +42,9 @@ func TestDrainWaitsForACallWhoseCallerHasLeft(t *testing.T) {
 			if how == "cancelled" {
 				cancel()
 			}
-			if a := <-left; how == "deadline" && a.res.GetError().GetCode() != "IN_PROGRESS" {
+			// The answer has 50 ms to arrive in: on a machine that stood still meanwhile it
+			// is late. TestACallerThatLeavesThrowsNoResultAway has a clock of its own.
+			if a := <-left; how == "deadline" && a.res.GetError().GetCode() != "IN_PROGRESS" && status.Code(a.err) != codes.DeadlineExceeded {
 				t.Errorf("its caller was told %v, %v", a.res, a.err)
 			}
 			drains(t, s)

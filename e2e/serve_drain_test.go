@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -86,14 +85,10 @@ func TestServeDrainDoesNotWaitForWatchers(t *testing.T) {
 	if first, err := watch.Recv(); err != nil || first.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("%v, %v", first, err)
 	}
-	began := time.Now()
 	s.Signal(syscall.SIGTERM)
-	if code := s.Wait(); code != 0 {
+	// Who was waited for and has not left would be told of, and makes it another code.
+	if code := s.Wait(); code != 0 || strings.Contains(s.Log(), "still in flight") {
 		t.Errorf("exit code %d\n%s", code, s.Log())
-	}
-	// A drain with nothing to wait for against one of 25 s.
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("it took %s to end", took)
 	}
 }
 
@@ -103,13 +98,11 @@ func TestServeDrainEnds(t *testing.T) {
 	t.Parallel()
 	g := startGate(t)
 	s := harness.Start(t, oneTool(g.URL))
-	began := time.Now()
 	slow := startSlow(t, s, g, "stuck")
 	drains(t, s)
 	if code := s.Wait(); code != 1 || !strings.Contains(s.Log(), "1 request still in flight") {
 		t.Errorf("exit code %d, want 1 that says what was cut off\n%s", code, s.Log())
 	}
-	t.Logf("a drain with a stuck call took %s", time.Since(began).Round(100*time.Millisecond))
 	got := <-slow
 	if got.err == nil && got.res.GetError().GetCode() != "OUTCOME_UNKNOWN" {
 		t.Errorf("the stuck call got %v", got.res)

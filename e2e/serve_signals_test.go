@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -20,16 +22,47 @@ import (
 	"github.com/sidecall/sidecall/testkit/upstream"
 )
 
-// A terminal that hangs up, or an operator who knows SIGHUP from other programs,
-// does not end the process in the middle of a call.
+// newTerminal is a terminal, which the other end hangs up when it is closed.
+func newTerminal(t *testing.T) (terminal, other *os.File) {
+	t.Helper()
+	other, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() }) // it may be closed already
+	fd := int(other.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err := errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)); err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() }) // likewise
+	return terminal, other
+}
+
+// A terminal that hangs up does not end the process in the middle of a call. An operator
+// who knows SIGHUP from other programs reloads the config with it, at a terminal too.
 func TestServeDrainsWhenItsTerminalHangsUp(t *testing.T) {
 	t.Parallel()
 	// Of a test that was started with nohup its sidecar would be one, too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	g := startGate(t)
-	s := harness.Start(t, oneTool(g.URL))
+	s := harness.New(t, oneTool(g.URL))
+	var other *os.File
+	s.Terminal, other = newTerminal(t)
+	s.Run()
+	if err := s.Terminal.Close(); err != nil { // the process has it
+		t.Fatal(err)
+	}
 	slow := startSlow(t, s, g, "in-flight")
 	s.Signal(syscall.SIGHUP)
+	harness.WaitFor(t, "the reload", func() bool { return strings.Contains(s.Log(), "config taken over") })
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
 	harness.WaitFor(t, "NOT_SERVING", func() bool {
 		return healthOf(t, s, "") == healthpb.HealthCheckResponse_NOT_SERVING
 	})

@@ -139,67 +139,6 @@ func TestRefusedIDStaysRefused(t *testing.T) {
 	}
 }
 
-// Whoever goes on after a stop is told so for ever, though the loop itself has left
-// the log.
-func TestStopIsForGood(t *testing.T) {
-	for rule, call := range map[guard.Rule]func(i int) turn{
-		guard.SameCall: func(int) turn { return read },
-		guard.Cycle: func(i int) turn {
-			return turn{tool: []string{"a", "b"}[min(i, 5)%2], args: "{}", effect: tool.ReadOnly, kind: guard.OK}
-		},
-		guard.SameError: func(i int) turn {
-			return turn{tool: "book", args: fmt.Sprintf(`{"n":%d}`, i), kind: guard.Failed, outcome: 9}
-		},
-		guard.SameResult: func(i int) turn {
-			return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9}
-		},
-	} {
-		l := newLoop(t, guard.Thresholds{})
-		stopped := false
-		for i := range 4 * guard.LogEntries {
-			v := l.make(call(i))
-			if stopped && (v.Level != guard.Stop || v.Rule != rule) {
-				t.Errorf("%v, call %d after a stop: %+v", rule, i+1, v)
-				break
-			}
-			stopped = v.Level == guard.Stop
-		}
-		if !stopped {
-			t.Errorf("%v: no stop", rule)
-		}
-	}
-}
-
-// Calls that overlap one by one are one group, also when the longest came last.
-func TestOverlappingCallsAreTogether(t *testing.T) {
-	l := newLoop(t, guard.Thresholds{Malformed: guard.Limit{Nudge: 2}})
-	for _, at := range [][2]guard.Instant{{0, 100}, {50, 250}, {200, 300}, {400, 410}} {
-		l.append(guard.Entry{Call: guard.Call{Tool: "x", Start: at[0]}, Kind: guard.UnknownTool, End: at[1]})
-	}
-	if v := l.guard.TurnedAway(guard.Read(l.log)); v.Count != 3 || v.Since != 50 {
-		t.Errorf("%+v, want 3 since 50: the last one, and two of the three before it", v)
-	}
-}
-
-// Who called before a refusal had ended could not know of it: it is not on trial.
-func TestRefusalThatNobodyHasSeen(t *testing.T) {
-	l := newLoop(t, guard.Thresholds{})
-	search := func(i int) turn {
-		return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9}
-	}
-	for i := range 7 {
-		l.make(search(i))
-	}
-	beside := l.call(search(8), 0)
-	l.now += 10
-	if v := l.make(search(7)); v.Level != guard.Refuse {
-		t.Fatalf("%+v", v)
-	}
-	if v := l.run(search(8), beside, l.log, l.now); v.Level != guard.Refuse || v.Refusals != 1 {
-		t.Errorf("%+v, want the same refusal", v)
-	}
-}
-
 // Calls of which nobody knows whether they are the same are not.
 func TestCallsWithoutASame(t *testing.T) {
 	l := newLoop(t, guard.Thresholds{})

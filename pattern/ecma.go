@@ -1,9 +1,7 @@
 package pattern
 
 import (
-	"errors"
 	"fmt"
-	"regexp/syntax"
 	"strconv"
 	"strings"
 )
@@ -168,18 +166,6 @@ func (read reader) ecma(source string) (part, error) {
 		return part{}, err
 	}
 	return read(text)
-}
-
-// reason is the parser's complaint without its preface.
-func reason(err error) error {
-	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
-		return fmt.Errorf("%s: `%s`", wrong.Code, wrong.Expr)
-	}
-	return err
-}
-
-func tooLarge() error {
-	return fmt.Errorf("its repetitions multiply to more than %d instructions", MaxInstructions)
 }
 
 // translate rewrites ECMA-262 syntax that Go spells otherwise.

@@ -18,6 +18,8 @@
 package pattern
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"sync"
@@ -139,4 +141,16 @@ func measure(text string) (int, error) {
 		return 0, tooLarge()
 	}
 	return int(size), nil
+}
+
+// reason is the parser's complaint without its preface.
+func reason(err error) error {
+	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
+		return fmt.Errorf("%s: `%s`", wrong.Code, wrong.Expr)
+	}
+	return err
+}
+
+func tooLarge() error {
+	return fmt.Errorf("its repetitions multiply to more than %d instructions", MaxInstructions)
 }

@@ -43,6 +43,7 @@ var steps = []step{
 			"slow and lossy store link, two whole sidecars [redis]",
 			"every call again after a Sentinel failover, replication link cut [redis, wait_replicas: 1]",
 			"records of running calls dropped [redis]",
+			"Redis's clock jumps while calls run [redis]",
 			"upstream connection broken in every place, http/1.1 [embedded]",
 			"upstream connection broken in every place, http/2 [embedded]",
 		},
@@ -74,6 +75,14 @@ var steps = []step{
 		rows: []string{"rolling upgrade under load, both versions on one Redis [redis]"},
 	},
 	{
+		name: "rolling restart", pkg: "./prove/rolling", run: ".",
+		short: 4 * time.Minute, full: 15 * time.Minute,
+		rows: []string{
+			"pods replaced one after the other under 200 calls/s [redis]",
+			"restarted beside its agent under 200 calls/s [embedded]",
+		},
+	},
+	{
 		name: "transports", pkg: "./prove/transports", run: ".", skip: "^TestRedisSilent$",
 		short: 4 * time.Minute, full: 60 * time.Minute,
 		rows: []string{
@@ -87,6 +96,8 @@ var steps = []step{
 			"MCP stdio: server killed in the middle of a call [embedded]",
 			"go-redis: reply of a write lost [redis]",
 			"gRPC clients: connection lost with the answer [embedded]",
+			"handshake longer than the lease, settled as not run, sent again: http/1.1 [redis]",
+			"handshake longer than the lease, settled as not run, sent again: http/2 [redis]",
 			"callers leave calls at work, and send them again [embedded]",
 			"callers leave calls at work, and send them again [redis]",
 		},
@@ -102,6 +113,18 @@ var steps = []step{
 		rows: []string{
 			"answer lost, request swallowed, effect late, kill -9: verification decides [embedded]",
 			"answer lost, request swallowed, effect late, kill -9: verification decides [redis]",
+		},
+	},
+	{
+		name: "conversations", pkg: "./prove/conversations", run: ".",
+		short: 4 * time.Minute, full: 40 * time.Minute,
+		rows: []string{
+			"loop killed at every point of its conversation, anthropic [embedded]",
+			"loop killed at every point of its conversation, openai [embedded]",
+			"loop killed at every point of its conversation, openai-responses [embedded]",
+			"loop killed at every point of its conversation, anthropic [redis]",
+			"loop killed at every point of its conversation, openai [redis]",
+			"loop killed at every point of its conversation, openai-responses [redis]",
 		},
 	},
 	{
@@ -122,6 +145,14 @@ var steps = []step{
 			"concurrent histories, linearizable [embedded]",
 			"calls of several processes, stopped past their lease and killed [redis]",
 			"calls of incarnations that are killed, or stopped and succeeded [redis]",
+		},
+	},
+	{
+		name: "whole tables", pkg: "./prove/whole", run: ".", clock: true,
+		short: 15 * time.Minute, full: 30 * time.Minute,
+		rows: []string{
+			"conformance on every kind of Redis [redis]",
+			"worker, agent or sidecar killed at every step, each with each store and language",
 		},
 	},
 	{
@@ -175,7 +206,19 @@ var steps = []step{
 	{
 		name: "memory", pkg: "./prove/memory", run: ".",
 		short: 3 * time.Minute, full: 10 * time.Minute,
-		rows: []string{"250 endless bodies at once [embedded]", "400 arguments of 4 MiB at once [embedded]"},
+		rows: []string{
+			"250 endless bodies at once [embedded]",
+			"400 arguments of 4 MiB at once [embedded]",
+			"results of 2.9 MB of images, in batches [embedded]",
+			"every caller leaves its call at work, http [embedded]",
+			"every caller leaves its call at work, MCP [embedded]",
+			"every caller leaves its call at work, exec [embedded]",
+		},
+	},
+	{
+		name: "telemetry", pkg: "./prove/telemetry", run: ".", clock: true,
+		short: 4 * time.Minute, full: 10 * time.Minute,
+		rows: []string{"collector dead, or silent [embedded]"},
 	},
 	{
 		name: "soak", pkg: "./prove/overload", run: "TestSoak", clock: true,

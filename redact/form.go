@@ -10,6 +10,13 @@ import (
 	"unicode/utf8"
 )
 
+// minText is the shortest text, in bytes, that New takes for a secret at all; what
+// sensible secrets are is the caller's to say.
+const minText = 4
+
+// span is where a secret stands.
+type span struct{ from, to int }
+
 // form is one spelling of a secret.
 type form struct {
 	text []byte

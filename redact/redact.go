@@ -24,9 +24,6 @@ import (
 const (
 	// maxWindow is how many bytes of a form the scan looks at first.
 	maxWindow = 8
-	// minText is the shortest text, in bytes, that New takes for a secret at all;
-	// what sensible secrets are is the caller's to say.
-	minText = 4
 	// shiftBits is the size of the shift table, as a power of two.
 	shiftBits = 13
 )
@@ -70,9 +67,6 @@ func New(secrets ...string) *Set {
 	}
 	return s
 }
-
-// span is where a secret stands.
-type span struct{ from, to int }
 
 // find returns where in text secrets stand, in order; what overlaps is one.
 func (s *Set) find(text []byte) (found []span) {

@@ -90,28 +90,47 @@ type Report struct {
 // A panic of attempt passes through; Do holds nothing that it could leave
 // behind.
 func Do(ctx context.Context, p Policy, b *Budget, attempt func(ctx context.Context, n int) Verdict) Report {
-	return do(ctx, p, b, jitter, attempt)
+	c := course{policy: p, budget: b, draw: jitter, start: time.Now()}
+	for c.goesOn(ctx) {
+		c.heard(ctx, attempt(ctx, c.report.Attempts))
+	}
+	return c.report
 }
 
-// do is Do with the drawing of waits in the test's hands.
-func do(ctx context.Context, p Policy, b *Budget, draw func(ceiling time.Duration) time.Duration,
-	attempt func(ctx context.Context, n int) Verdict,
-) Report {
-	start := time.Now()
-	if reason, over := ended(ctx); over {
-		return Report{Stop: reason}
+// course is Do between its attempts, with the drawing of waits in the test's hands.
+type course struct {
+	policy Policy
+	budget *Budget
+	draw   func(ceiling time.Duration) time.Duration
+	start  time.Time
+	over   bool
+	report Report
+}
+
+// goesOn reports that there is an attempt, and counts it.
+func (c *course) goesOn(ctx context.Context) bool {
+	if c.report.Attempts == 0 {
+		if c.report.Stop, c.over = ended(ctx); !c.over {
+			c.budget.requestAt(c.start)
+		}
 	}
-	b.requestAt(start)
-	for n := 1; ; n++ {
-		verdict := attempt(ctx, n)
-		if !verdict.Again {
-			return Report{Attempts: n, Elapsed: time.Since(start)}
-		}
-		after := min(max(verdict.After, 0), Longest)
-		reason, stop := rest(ctx, p, b, n, after, draw)
-		if stop {
-			return Report{Attempts: n, Elapsed: time.Since(start), Stop: reason, After: after}
-		}
+	if !c.over {
+		c.report.Attempts++
+	}
+	return !c.over
+}
+
+// heard takes the verdict on an attempt, and waits for the next one if there is one.
+func (c *course) heard(ctx context.Context, verdict Verdict) {
+	if !verdict.Again {
+		c.over, c.report.Elapsed = true, time.Since(c.start)
+		return
+	}
+	after := min(max(verdict.After, 0), Longest)
+	reason, stop := rest(ctx, c.policy, c.budget, c.report.Attempts, after, c.draw)
+	if stop {
+		c.over = true
+		c.report.Elapsed, c.report.Stop, c.report.After = time.Since(c.start), reason, after
 	}
 }
 

@@ -43,6 +43,15 @@ var (
 
 func asksFor(wait time.Duration) Verdict { return Verdict{Again: true, After: wait} }
 
+// do is Do with the drawing of waits in the test's hands.
+func do(ctx context.Context, p Policy, b *Budget, draw func(time.Duration) time.Duration, attempt func(context.Context, int) Verdict) Report {
+	c := course{policy: p, budget: b, draw: draw, start: time.Now()}
+	for c.goesOn(ctx) {
+		c.heard(ctx, attempt(ctx, c.report.Attempts))
+	}
+	return c.report
+}
+
 func within(t *testing.T, limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)

@@ -1,6 +1,10 @@
 package schema
 
-import "github.com/sidecall/sidecall/tool"
+import (
+	"errors"
+
+	"github.com/sidecall/sidecall/tool"
+)
 
 // ParseArgs reads the arguments of a call as the model wrote them: one JSON
 // object, strictly RFC 8259 in valid UTF-8, every name once per object, nothing
@@ -25,4 +29,29 @@ func (s *Schema) ParseArgs(raw string) (map[string]any, *tool.Error) {
 		violation.Received = tool.ReceivedRedacted
 	}
 	return args, violation
+}
+
+// ErrNoValue is of a text that is no value which arguments may have.
+var ErrNoValue = errors.New("no JSON value that arguments may have: too deep, too many values, or a number out of range")
+
+// ParseValue reads a JSON text that becomes a part of arguments, as ParseArgs reads them,
+// and counts its values: members, items and scalars.
+func ParseValue(text []byte) (v any, values int, err error) {
+	v, values, f := countValue(text, true)
+	if f != nil {
+		return nil, 0, ErrNoValue // why quotes the text
+	}
+	return v, values, nil
+}
+
+// Field writes the way from a root to one value as errors name it; see FieldPath.
+func Field(root any, at ...string) string { return location(at).field(root) }
+
+// Shown is a value as Error.Received shows it: JSON, at most 200 characters, without
+// what is never shown. Of a schema that cannot be compiled every value is that.
+func (s *Schema) Shown(v any) string {
+	if s.Prepare() != nil {
+		return tool.ReceivedRedacted
+	}
+	return shown(v, s.sensitive())
 }

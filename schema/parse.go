@@ -34,6 +34,12 @@ var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 // parseValue decodes exactly one JSON value. strict refuses duplicate names;
 // else the last one wins.
 func parseValue(text []byte, strict bool) (any, *fault) {
+	v, _, f := countValue(text, strict)
+	return v, f
+}
+
+// countValue is parseValue, and counts the values within it.
+func countValue(text []byte, strict bool) (any, int, *fault) {
 	dec := decoders.Get().(*jsontext.Decoder)
 	defer func() {
 		dec.Reset(emptyReader{}) // do not keep the text alive
@@ -43,13 +49,13 @@ func parseValue(text []byte, strict bool) (any, *fault) {
 	p := parser{dec: dec}
 	v, err := p.value(0)
 	if err != nil {
-		return nil, newFault(dec, err)
+		return nil, 0, newFault(dec, err)
 	}
 	end := int(dec.InputOffset())
 	if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-		return v, nil
+		return v, p.values, nil
 	}
-	return nil, &fault{err: errEndOfInput, offset: end, found: utf8.RuneError}
+	return nil, 0, &fault{err: errEndOfInput, offset: end, found: utf8.RuneError}
 }
 
 type emptyReader struct{}

@@ -113,6 +113,25 @@ while read -r line <&3; do
 		ready
 		say "ok: $command"
 		;;
+	"pip install ./clients/python")
+		# As far as it needs no network: what the package requires is in the environment of
+		# the end-to-end tests (make deps).
+		python=$top/e2e/.venv/bin/python
+		[ -x "$python" ] || { say "left out, as e2e/.venv is not installed (make deps): $command" && continue; }
+		cp -R clients/python "$work/source" # setuptools leaves build directories behind
+		"$python" -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --target "$work/installed" "$work/source" || die "$command: failed"
+		say "ok: $command"
+		;;
+	"python3 clients/"*)
+		[ -d "$work/installed" ] || { say "left out too: $command" && continue; }
+		ends=$(printf '%s\n' "$line" | sed -n 's/.*# ends with //p')
+		mkdir "$work/five"
+		ln -s "$top/clients" "$work/five/clients"
+		(cd "$work/five" && PWD=$work/five PYTHONPATH=$work/installed "$python" -B ${command#python3 }) >"$work/out" 2>&1 || die "$command: failed: $(cat "$work/out")"
+		grep -qx "$ends" "$work/out" || die "$command: printed $(cat "$work/out"), and does not end with $ends"
+		[ "$(grep -c . "$work/five/tickets.jsonl")" -eq 1 ] || die "$command: not one ticket in tickets.jsonl"
+		say "ok: $command"
+		;;
 	'export SIDECALL_ADDR=unix://$PWD/sidecall.sock') cd "$work/agent" && eval "$command" && cd "$top" && say "ok: $command" ;;
 	"sidecall "*) run "$command" ;;
 	*) die "a command that this check does not know: $command" ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the full test run needs: a C compiler for the race detector,
-# and what the end-to-end tests talk to.
+# Installs what the full test run needs: a C compiler for the race detector, the
+# modules of what checks deploy/, and what the end-to-end tests talk to.
 # Running it again does nothing when nothing changed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,5 +15,8 @@ if ! command -v "${cc%% *}" >/dev/null 2>&1; then
 	$sudo apt-get update -qq
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null
 fi
+
+# It is a module of its own, which nothing else that is built here needs.
+(cd tools/deploy && ${GO:-go} list -deps -test . >/dev/null)
 
 exec e2e/install.sh

@@ -36,12 +36,13 @@ while kill -0 "$leader" 2>/dev/null; do
 		sleep 1
 		left=$((left - 1))
 	done
-	# Until nobody is left who could start another.
-	stopped=
-	while now=$(running) && [ -n "$now" ]; do
+	# Until nobody is left who could start another. One that waits in the kernel, for a
+	# child that is stopped before it has become another program, stops when it comes back.
+	stopped= passes=0
+	while [ "$passes" -lt 20 ] && now=$(running) && [ -n "$now" ]; do
 		# shellcheck disable=SC2086 # one argument per process
 		kill -STOP $now 2>/dev/null || true
-		stopped="$stopped $now"
+		stopped="$stopped $now" passes=$((passes + 1))
 	done
 	sleep "$for"
 	# shellcheck disable=SC2086

@@ -95,4 +95,11 @@ npm install --silent --no-fund --no-audit --omit=optional "$out/sidecall-client-
 cp "$top/clients/node/examples/agent.mjs" .
 env -u SIDECALL_BINARY node agent.mjs >"$work/said" || die "the example failed with the packages: $(cat "$work/said")"
 grep -q '^end_turn after' "$work/said" || die "the example said $(cat "$work/said")"
+cp "$top/e2e/fresh/agent.mjs" "$top/e2e/fresh/sidecall.yaml" .
+server=$top/e2e/node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js
+if [ -f "$server" ]; then
+	python3 -B "$top/e2e/fresh/check.py" "$server" node agent.mjs || die "the agent with a function and an MCP server failed"
+else
+	say "no MCP server is installed here (make deps), so none is tried"
+fi
 say "ok: npm install, and the example with the sidecar of @sidecall/$here"

@@ -14,6 +14,7 @@ python=$(realpath -s "$1") # a link: where it points to is no virtual environmen
 agents=$root/${2:-}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+export GRPC_VERBOSITY=ERROR # streams that end are no news
 
 scripts/generate-python.sh "$python" "$out/generated"
 # __init__.py is written by hand.
@@ -43,6 +44,18 @@ import sidecall
 with sidecall.Sidecall.launch("sidecall.yaml") as s:
     print("the wheel has a sidecar with", ", ".join(tool["name"] for tool in s.tools()))
 '
+
+# An environment that has nothing but the wheel, and links to what it requires: an agent
+# of 15 lines has its own function and a real MCP server's tools behind all of it.
+"$python" -m venv --without-pip "$out/fresh"
+"$python" -m pip --python "$out/fresh/bin/python" install -q --disable-pip-version-check --no-deps "$out"/wheel/*.whl
+site=$("$out/fresh/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+"$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/required.pth"
+mkdir "$out/agent"
+cp "$root"/e2e/fresh/agent.py "$root"/e2e/fresh/sidecall.yaml "$out/agent/"
+cd "$out/agent"
+"$python" -B "$root/e2e/fresh/check.py" "$root/e2e/node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js" \
+	"$out/fresh/bin/python" -B agent.py
 
 # The adapters, with the frameworks themselves and the sidecar that the wheel carries.
 if ! [ -f "$agents" ]; then

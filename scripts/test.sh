@@ -3,8 +3,8 @@
 # fails does not keep the others from running: one run shows everything that is
 # wrong. Exits non-zero when any stage failed.
 #
-# Two stages run at a time, since some wait more than they compute. What a stage
-# says is printed when it has ended, in one piece.
+# Two stages run at a time, since some wait more than they compute. Of what a
+# stage says the end is printed when it has ended, and all of it when it failed.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -59,6 +59,7 @@ computes() {
 	stage readme "$MAKE" --no-print-directory check-readme
 	stage hour   "$MAKE" --no-print-directory check-first-hour
 	stage image  "$MAKE" --no-print-directory check-image
+	stage deploy "$MAKE" --no-print-directory check-deploy
 	stage vuln   "$MAKE" --no-print-directory vuln
 }
 
@@ -69,8 +70,12 @@ told() {
 			printf '... %s began\n' "$name"
 			continue
 		fi
-		cat "$logs/$name"
-		rm "$logs/$name"
+		if [ "$verdict" = ok ] && [ "$name" != prove ]; then
+			tail -n 5 "$logs/$name"
+		else
+			cat "$logs/$name"
+		fi
+		[ "$verdict" = ok ] && rm "$logs/$name"
 		printf '=== %s: %s after %d s\n' "$name" "$verdict" "$took"
 		printf '  %-8s %-7s %5d s\n' "$name" "$verdict" "$took" >>"$logs/.summary"
 	done
@@ -78,6 +83,12 @@ told() {
 	cat "$logs/.summary"
 	failed=$(awk '$2 == "FAILED" {printf " %s", $1}' "$logs/.summary")
 	if [ -n "$failed" ]; then
+		# The lines that tell of it, once more: of thousands, these are looked for.
+		for name in $failed; do
+			printf '\n=== %s, what failed:\n' "$name"
+			grep -nE '^(--- FAIL|FAIL|FAILED|ERROR|not ok|panic:|make.*\*\*\*)|^ +--- FAIL|_test\.go:[0-9]+: |AssertionError|Error: ' "$logs/$name" | cut -c 1-400 | head -n 60
+			tail -n 20 "$logs/$name"
+		done
 		printf 'FAILED:%s\n' "$failed"
 		return 1
 	fi

@@ -23,6 +23,9 @@ type Admin struct {
 	Dedupe  *dedupe.Dedupe
 	Catalog *catalog.Catalog
 	Drain   *Drain
+	// Config says why the last config was refused, and what it waits for; empty when it
+	// is in force. nil says nothing.
+	Config func() (refused, waiting string)
 }
 
 // Handler returns the routes.
@@ -53,6 +56,10 @@ type Readiness struct {
 	Undiscovered map[string]string `json:"undiscovered,omitempty"`
 	// Collisions are tools that are not registered because their name is taken.
 	Collisions []string `json:"collisions,omitempty"`
+	// ConfigRefused is why the config file as it is now is not in force; the one before
+	// it is. ConfigWaiting is what it waits for before it takes over.
+	ConfigRefused string `json:"config_refused,omitempty"`
+	ConfigWaiting string `json:"config_waiting,omitempty"`
 	// Journal says what is amiss with the settlements that the store did not
 	// take in time; absent while nothing is.
 	Journal *JournalReadiness `json:"journal,omitempty"`
@@ -68,6 +75,9 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 	}
 	body.Undiscovered = undiscovered(snapshot)
 	body.Journal = journalReadiness(a.Dedupe.Late())
+	if a.Config != nil {
+		body.ConfigRefused, body.ConfigWaiting = a.Config()
+	}
 	if err := a.Dedupe.Ping(ctx); err != nil {
 		body.Store = err.Error()
 	}
@@ -79,7 +89,7 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 		body.Status, code = "store_down", http.StatusServiceUnavailable
 	case !snapshot.Discovered():
 		body.Status, code = "starting", http.StatusServiceUnavailable
-	case len(body.BackendsDown) > 0 || len(body.Undiscovered) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
+	case body.ConfigRefused != "" || len(body.BackendsDown) > 0 || len(body.Undiscovered) > 0 || len(body.Collisions) > 0 || body.Journal != nil:
 		body.Status = "degraded"
 	}
 	writeJSON(w, code, body)

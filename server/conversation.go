@@ -4,15 +4,18 @@ import (
 	"context"
 
 	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/conversation"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Conversations is the ConversationService of a sidecar: a loop says when a prompt
-// begins and ends.
+// begins and ends, and keeps its messages.
 type Conversations struct {
 	sidecallv1.UnimplementedConversationServiceServer
 
 	Executor *call.Executor
+	// Book keeps the messages.
+	Book *conversation.Book
 	// Offered are as in Service.
 	Offered []string
 }

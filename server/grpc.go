@@ -23,6 +23,7 @@ import (
 
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -39,7 +40,9 @@ type GRPCOptions struct {
 	// Operator says where OperatorService is, for those who ask for it where it is
 	// not: its address, or why it is off.
 	Operator string
-	// Workers takes those in who serve tools themselves; nil where nobody does.
+	// Book keeps the messages of conversations.
+	Book *conversation.Book
+	// Workers takes those in who serve tools themselves; nil where nobody ever does.
 	Workers Workers
 }
 
@@ -85,7 +88,7 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
 	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
-	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Offered: offered})
+	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
 	g.forWorkers(server, offered)
 	return g.described(server)
 }
@@ -96,7 +99,7 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(grpc.Creds(peerCredentials{}))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, readers: g.readers})
-	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor})
+	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
 	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
 	return g.described(server)
 }
@@ -139,7 +142,7 @@ func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
 			"OperatorService is not served to agents: it has a socket of its own, the setting operator (%s)", g.options.Operator)
 	}
 	if strings.HasPrefix(method, "/"+sidecallv1.WorkerService_ServiceDesc.ServiceName+"/") {
-		return status.Error(codes.Unimplemented, "no worker backend is configured: add one, as in backends: {local: {worker: {}}}")
+		return ErrNoWorkers
 	}
 	return status.Errorf(codes.Unimplemented, "there is no method %s here", method)
 }

@@ -39,29 +39,33 @@ type Service struct {
 // or under whose id no result can be given, is refused with a status: what else is
 // wrong with one is data for the model.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
-	request := s.request(ctx, req)
+	lease := s.Executor.Catalog.Lease()
+	defer lease.Release()
+	request := s.request(ctx, lease.Snapshot, req)
 	if why := request.Nameless; why != nil && (why.Received == explain.Missing || request.Key.ID != req.GetToolUseId()) {
 		return nil, invalid(why)
 	}
-	return s.Executor.Execute(ctx, request), nil
+	return s.Executor.Execute(ctx, lease, request), nil
 }
 
 // ExecuteTools runs the calls of one assistant turn. What is wrong with one of
 // them costs its own result, and never those of the others.
 func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
-	if most := s.Executor.Catalog.Snapshot().Limits.MaxBatch; len(req.GetCalls()) > most {
+	lease := s.Executor.Catalog.Lease()
+	defer lease.Release()
+	if most := lease.Limits.MaxBatch; len(req.GetCalls()) > most {
 		return nil, tooManyCalls(len(req.GetCalls()), most)
 	}
 	calls := make([]call.Request, len(req.GetCalls()))
 	for i, one := range req.GetCalls() {
-		calls[i] = s.request(ctx, one)
+		calls[i] = s.request(ctx, lease.Snapshot, one)
 	}
-	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, calls)}, nil
+	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, lease, calls)}, nil
 }
 
 // request is a call as the caller sends it.
-func (s *Service) request(ctx context.Context, req *sidecallv1.ExecuteToolRequest) call.Request {
-	made := call.NewRequest(tenant(ctx), req, s.Executor.Catalog.Snapshot().Limits.RequireIDs...)
+func (s *Service) request(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.ExecuteToolRequest) call.Request {
+	made := call.NewRequest(tenant(ctx), req, snapshot.Limits.RequireIDs...)
 	made.Offered, made.Load = s.Offered, loadOf(ctx)
 	return made
 }
@@ -150,7 +154,7 @@ func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequ
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 	}
-	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe}.Read(ctx, tenant(ctx), req.GetConversationId(), req.GetOutputRef())
+	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe, Book: s.Executor.Book}.Read(ctx, tenant(ctx), req.GetConversationId(), req.GetOutputRef())
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
 		return nil, status.Errorf(codes.NotFound, "no output %s in the conversation %s: it has expired, never was, or is of another one; conversation_id is that of the call that returned it",

@@ -25,6 +25,9 @@ type Workers interface {
 	Serve(tenant string, offered []string, register *sidecallv1.WorkerRegister, stream WorkerStream) error
 }
 
+// ErrNoWorkers is the status of a worker's stream where no worker backend is configured.
+var ErrNoWorkers = status.Error(codes.Unimplemented, "no worker backend is configured: add one, as in backends: {local: {worker: {}}}")
+
 // maxRegistering bounds how many workers register at a time: each may send as much as a
 // request may have, and has no bound of its backend yet.
 const maxRegistering = 8

@@ -7,8 +7,10 @@ const unknownToolName = "_unknown"
 
 // CallInfo says what is known of a call when it arrives.
 type CallInfo struct {
-	Tool         string
-	Registered   bool
+	Tool       string
+	Registered bool
+	// Description of the tool, as models are told it; empty when it is not registered.
+	Description  string
 	Tenant       string
 	ID           string
 	Conversation string

@@ -22,6 +22,13 @@ var durationBuckets = []float64{
 	.001, .0025, .005, .01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
 }
 
+// executeTool is what samplers are to know when a span begins.
+var executeTool = trace.WithAttributes(attribute.String("gen_ai.operation.name", "execute_tool"))
+
+// maxDescription bounds, in characters, what a span has of a tool's description: it is
+// the same for every call, and a server may say as much as it likes.
+const maxDescription = 200
+
 // Recorder records calls. It is safe for concurrent use.
 type Recorder struct {
 	tracer trace.Tracer
@@ -105,17 +112,19 @@ func (r *Recorder) StartCall(ctx context.Context, info CallInfo, start time.Time
 		call.span = trace.SpanFromContext(ctx) // the caller's: its ids go to the log, and on
 		return ctx, call
 	}
-	ctx, span := r.tracer.Start(ctx, "execute_tool "+name,
+	ctx, span := r.tracer.Start(ctx, "execute_tool "+name, executeTool,
 		trace.WithSpanKind(trace.SpanKindInternal), trace.WithTimestamp(start))
 	call.span = span
 	if span.IsRecording() {
 		call.span.SetAttributes(
-			attribute.String("gen_ai.operation.name", "execute_tool"),
 			attribute.String("gen_ai.tool.name", info.Tool),
 			attribute.String("gen_ai.tool.type", "function"),
 			attribute.String("gen_ai.tool.call.id", info.ID))
 		if info.Conversation != "" {
 			call.span.SetAttributes(attribute.String("gen_ai.conversation.id", info.Conversation))
+		}
+		if info.Description != "" {
+			call.span.SetAttributes(attribute.String("gen_ai.tool.description", tool.Shorten(info.Description, maxDescription)))
 		}
 		for k, v := range info.Labels {
 			call.span.SetAttributes(attribute.String("sidecall.label."+k, v))

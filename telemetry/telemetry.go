@@ -16,8 +16,8 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -32,8 +32,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last that has gen_ai
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/time/rate"
 )
 
 const scope = "github.com/sidecall/sidecall"
@@ -47,7 +49,12 @@ type Telemetry struct {
 	// Metrics serves /metrics in the Prometheus text format.
 	Metrics http.Handler
 
-	shutdown []func(context.Context) error
+	// local writes to the process's own log alone: what is said there of the exporters
+	// must not become something more for them to send.
+	local   *slog.Logger
+	outbox  []*outbox
+	end     func(context.Context) error   // of what makes records by itself; nil before the start
+	senders []func(context.Context) error // flush and end, each on its own
 }
 
 // Start sets telemetry up. Metrics are always served on /metrics. Traces,
@@ -55,12 +62,8 @@ type Telemetry struct {
 // variables ask for it (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, ...);
 // without them nothing is sent anywhere. log receives the log lines.
 func Start(ctx context.Context, version string, log slog.Handler) (*Telemetry, error) {
-	t := &Telemetry{Logger: slog.New(log)}
-	// Errors of the exporters themselves are logged, never raised: telemetry
-	// must not fail a call.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		t.Logger.Warn("telemetry", "error", err)
-	}))
+	t := &Telemetry{Logger: slog.New(log), local: slog.New(log)}
+	otel.SetErrorHandler(&complaints{logger: t.local, seldom: rate.Sometimes{Interval: complaintEvery}})
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(
 		propagation.TraceContext{}, propagation.Baggage{}))
 
@@ -90,8 +93,9 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 		if err != nil {
 			return fmt.Errorf("trace exporter: %w", err)
 		}
-		provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(res))
-		t.shutdown = append(t.shutdown, provider.Shutdown)
+		provider := trace.NewTracerProvider(trace.WithResource(res),
+			trace.WithSpanProcessor(batchSpans(exporter, t.newOutbox("traces", "OTEL_BSP_MAX_QUEUE_SIZE"))))
+		t.senders = append(t.senders, provider.Shutdown)
 		tracers = provider
 	}
 	if exports("LOGS") {
@@ -99,17 +103,29 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 		if err != nil {
 			return fmt.Errorf("log exporter: %w", err)
 		}
-		provider := sdklog.NewLoggerProvider(
-			sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(res))
-		t.shutdown = append(t.shutdown, provider.Shutdown)
+		provider := sdklog.NewLoggerProvider(sdklog.WithResource(res),
+			sdklog.WithProcessor(batchRecords(exporter, t.newOutbox("logs", "OTEL_BLRP_MAX_QUEUE_SIZE"))))
+		t.senders = append(t.senders, provider.Shutdown)
 		t.Logger = slog.New(slog.NewMultiHandler(log,
 			otelslog.NewHandler(scope, otelslog.WithLoggerProvider(provider))))
 	}
-	if t.Recorder, err = newRecorder(tracers.Tracer(scope), meters.Meter(scope), t.Logger); err != nil {
+	meter := meters.Meter(scope)
+	if len(t.outbox) > 0 {
+		if err := observeOutboxes(meter, t.outbox); err != nil {
+			return err
+		}
+	}
+	if t.Recorder, err = newRecorder(tracers.Tracer(scope, oteltrace.WithSchemaURL(semconv.SchemaURL)), meter, t.Logger); err != nil {
 		return err
 	}
-	t.shutdown = append(t.shutdown, t.Recorder.signals.prompts.keep())
+	t.end = t.Recorder.signals.prompts.keep()
 	return nil
+}
+
+func (t *Telemetry) newOutbox(signal, variable string) *outbox {
+	box := newOutbox(signal, variable)
+	t.outbox = append(t.outbox, box)
+	return box
 }
 
 // overload are the metrics of Go's runtime, beside the usual ones, that tell a
@@ -138,7 +154,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) (*
 		options = append(options, metric.WithReader(reader))
 	}
 	provider := metric.NewMeterProvider(options...)
-	t.shutdown = append(t.shutdown, provider.Shutdown)
+	t.senders = append(t.senders, provider.Shutdown)
 	t.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return provider, nil
 }
@@ -157,12 +173,27 @@ func exports(signal string) bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// Close flushes and ends the exporters, at most until ctx ends.
+// Close flushes and ends the exporters, at most until ctx ends: one that waits for its
+// collector takes no time from another. What they could not send is logged and no error,
+// since nothing but telemetry is lost by it.
 func (t *Telemetry) Close(ctx context.Context) error {
-	var errs []error
-	for _, end := range slices.Backward(t.shutdown) {
-		errs = append(errs, end(ctx))
+	var err error
+	if t.end != nil {
+		err = t.end(ctx)
+		t.end = nil
 	}
-	t.shutdown = nil
-	return errors.Join(errs...)
+	var sending sync.WaitGroup
+	for _, shutdown := range t.senders {
+		sending.Go(func() {
+			if err := shutdown(ctx); err != nil {
+				t.local.Warn("telemetry", "error", err)
+			}
+		})
+	}
+	sending.Wait()
+	for _, box := range t.outbox {
+		box.tellLost(t.local)
+	}
+	t.senders, t.outbox = nil, nil
+	return err
 }

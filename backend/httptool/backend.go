@@ -40,15 +40,21 @@ import (
 // Backend is an HTTP API whose tools are registered one by one. It implements
 // backend.Backend.
 type Backend struct {
+	*upstream
+
+	endpoints sync.Map // tool name → *endpoint
+}
+
+// upstream is the API itself, and the connections to it.
+type upstream struct {
 	name      string
 	origin    *origin
 	transport *http.Transport
 	conns     *conn.Set
 	// shared says that requests may share a connection, over HTTP/2.
-	shared    bool
-	redact    *redactor
-	endpoints sync.Map // tool name → *endpoint
-	inFlight  sync.WaitGroup
+	shared   bool
+	redact   *redactor
+	inFlight sync.WaitGroup
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -65,15 +71,19 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("backend %s: base_url: %w", cfg.Name, err)
 	}
 	conns := conn.NewSet()
-	return &Backend{
+	return &Backend{upstream: &upstream{
 		name:      cfg.Name,
 		origin:    origin,
 		transport: newTransport(cfg, conns, through),
 		conns:     conns,
 		shared:    origin.scheme == "https" && !cfg.DisableHTTP2,
 		redact:    newRedactor(cfg.Headers),
-	}, nil
+	}}, nil
 }
+
+// WithoutTools returns the same backend, by the same connections, for other tools: the
+// specs of one are nothing to the other. Close of either closes both.
+func (b *Backend) WithoutTools() *Backend { return &Backend{upstream: b.upstream} }
 
 // Register compiles a spec and makes it the one of the tool from now on. Calls
 // in flight keep the one they began with. The error says what is wrong with

@@ -141,6 +141,13 @@ func (c *capture) done() (a answer, sent, streaming bool) {
 	return a, sent, streaming
 }
 
+// request is the id of the request; not valid when nothing was sent.
+func (c *capture) request() jsonrpc.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id
+}
+
 // linger has the context of an answered stream cancelled once the stream is
 // closed, at the latest after d: its end, read meanwhile, lets the connection be
 // used again.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +99,28 @@ func lists(list func(cursor string) string) func(http.ResponseWriter, *http.Requ
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, list(cursor))
 		return true
+	}
+}
+
+// TestAToolThatIsGoneIsLookedUp: a server that says nothing when its list changes
+// is asked for it when it says that a tool is not there, and the tool is gone
+// before anybody else calls it.
+func TestAToolThatIsGoneIsLookedUp(t *testing.T) {
+	var gone atomic.Bool
+	r, _ := listing(t, func(string) string {
+		if gone.Load() {
+			return `"result":{"tools":[{"name":"pay"}]}`
+		}
+		return `"result":{"tools":[{"name":"pay"},{"name":"refund"}]}`
+	})
+	if tools := r.up(); len(tools) != 2 {
+		t.Fatalf("tools are %+v", tools)
+	}
+	gone.Store(true)
+	_, f := r.call("refund", `{}`)
+	wantFailure(t, f, tool.CodeUnknownTool, tool.Ambiguous, "-32602")
+	if tools := r.up(); len(tools) != 1 || tools[0].Name != "pay" {
+		t.Errorf("after that tools are %+v", tools)
 	}
 }
 

@@ -143,8 +143,11 @@ func inputRequired() *tool.Failure {
 
 // toolFailure is a result with isError: the tool's own word that it failed.
 // Servers built with the official SDKs also say in this way that the arguments
-// are wrong or that there is no such tool, in fixed phrases. What it proves is
-// for backend.Invocation.OwnWord to say.
+// are wrong or that there is no such tool, in fixed phrases, before they run
+// anything. So may a tool, of something else or of a second try of its own (a
+// gateway whose server died in the middle says that the tool is not found), and the
+// list of tools would agree. What any of it proves is for
+// backend.Invocation.OwnWord to say.
 func toolFailure(reply backend.Reply, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
@@ -160,15 +163,6 @@ func toolFailure(reply backend.Reply, call *backend.Invocation) *tool.Failure {
 		f.Code = tool.CodeUnknownTool
 	case isRPC, strings.HasPrefix(text, "Input validation error: "):
 		f.Code = tool.CodeInvalidArgs
-	}
-	return ownWord(f, call)
-}
-
-// ownWord weighs a failure that the tool tells of. That there is no such tool, by
-// its name, is nothing that a tool says of itself.
-func ownWord(f *tool.Failure, call *backend.Invocation) *tool.Failure {
-	if f.Code == tool.CodeUnknownTool && strings.Contains(f.Message, call.Target) {
-		return f
 	}
 	return call.OwnWord(f)
 }
@@ -200,7 +194,7 @@ func rpcFailure(e *jsonrpc.Error, call *backend.Invocation) *tool.Failure {
 		if unknownTool(e.Message) {
 			f.Code = tool.CodeUnknownTool
 		}
-		return ownWord(f, call)
+		return call.OwnWord(f)
 	case jsonrpc.CodeMethodNotFound:
 		f.Code = tool.CodeUnknownTool
 	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:

@@ -51,6 +51,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	result, err := s.client.CallTool(c.in(callCtx), params)
 	a, sent, streaming := c.done()
 	stop()
+	s.describe(ctx, c, a)
 	if streaming && ctx.Err() == nil {
 		c.linger(drainGrace, func() { cancel(nil) })
 	} else {
@@ -79,7 +80,13 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		}
 		return backend.Reply{}, failure
 	}
-	return read(a, call)
+	reply, failure := read(a, call)
+	if failure != nil && failure.Code == tool.CodeUnknownTool {
+		// Few servers say that their list has changed. Once it is read again, such
+		// a call is refused before it is sent.
+		notify(s.changed)
+	}
+	return reply, failure
 }
 
 // acquire returns the session for one call; the caller must leave it.

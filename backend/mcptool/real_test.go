@@ -86,9 +86,9 @@ func TestRealFilesystem(t *testing.T) {
 	}
 	_, f = r.callAs(tool.ReadOnly, "read_text_file", args("path", 5))
 	wantFailure(t, f, tool.CodeInvalidArgs, tool.Definite, "tool_error")
-	_, f = r.call("no_such_tool", `{}`)
-	if f == nil || f.Code != tool.CodeUnknownTool || f.Evidence != tool.Definite {
-		t.Errorf("an unknown tool: %+v", f)
+	for effect, evidence := range map[tool.Effect]tool.Evidence{tool.NonIdempotent: tool.Ambiguous, tool.ReadOnly: tool.Definite} {
+		_, f = r.callAs(effect, "no_such_tool", `{}`)
+		wantFailure(t, f, tool.CodeUnknownTool, evidence, "tool_error")
 	}
 	image := filepath.Join(dir, "a.png")
 	if err := os.WriteFile(image, []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {

@@ -103,9 +103,9 @@ func TestResultsThatAreFailures(t *testing.T) {
 		"isError, no content":    {`{"isError":true}`, tool.CodeUnrecoverable, "tool_error"},
 		"isError and structured": {`{"isError":true,"structuredContent":{"reason":"x"}}`, tool.CodeUnrecoverable, "tool_error"},
 	} {
-		// What the tool says of itself proves nothing to a call that must not be
-		// repeated, unless its operator vouches for it.
-		ownWord := tt.errorType == "tool_error" && tt.code != tool.CodeUnknownTool
+		// What the tool says of itself, also that it is not there, proves nothing to a
+		// call that must not be repeated, unless its operator vouches for it.
+		ownWord := tt.errorType == "tool_error"
 		for evidence, call := range map[tool.Evidence]backend.Invocation{
 			tool.Definite: {Target: "x", FailsCleanly: true}, tool.Ambiguous: {Target: "x"},
 		} {
@@ -141,8 +141,9 @@ func TestErrorsInPlaceOfAResult(t *testing.T) {
 		{-32602, "x must be even", tool.NonIdempotent, tool.CodeInvalidArgs, tool.Ambiguous, true},
 		{-32602, "x must be even", tool.Idempotent, tool.CodeInvalidArgs, tool.Definite, true},
 		{-32602, `unknown tool "y"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
-		{-32602, `unknown tool "x"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
-		{-32602, "Tool x not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
+		{-32602, `unknown tool "x"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
+		{-32602, "Tool x not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
+		{-32602, "Tool x not found", tool.Idempotent, tool.CodeUnknownTool, tool.Definite, true},
 		{-32601, "Method not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
 		{-32600, "Invalid request", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Definite, true},
 		{-32700, "Parse error", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Definite, true},

@@ -28,7 +28,12 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 	case http.MethodPost:
 		id, method := envelope(orig)
 		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
-			return w.captured(req, orig.GetBody, id, c)
+			c.sending(id, nil)
+			resp, err := w.there(req, orig.GetBody, c)
+			if err != nil {
+				return nil, err
+			}
+			return w.captured(req, resp, id, c)
 		}
 		if id.IsValid() && method == "" {
 			defer w.watch.answered()
@@ -104,13 +109,9 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	return resp, nil
 }
 
-// captured sends a request whose answer goes to a capture.
-func (w *wire) captured(req *http.Request, body func() (io.ReadCloser, error), id jsonrpc.ID, c *capture) (*http.Response, error) {
-	c.sending(id, nil)
-	resp, err := w.there(req, body, c)
-	if err != nil {
-		return nil, err
-	}
+// captured gives the answer to a request to its capture, and returns what the SDK gets
+// of it.
+func (w *wire) captured(req *http.Request, resp *http.Response, id jsonrpc.ID, c *capture) (*http.Response, error) {
 	w.watch.heard()
 	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
 		c.stream()

@@ -24,6 +24,10 @@ type cells struct {
 	next int
 }
 
+// endPatience is how long one that was killed may take to end: in the middle of a read
+// from a disk that stands still it cannot.
+const endPatience = time.Second
+
 // newCells finds out whether this process may make cells; the error says why not.
 func newCells() (*cells, error) {
 	own, err := ownCgroup()
@@ -44,7 +48,13 @@ func newCells() (*cells, error) {
 	}
 	// A sandbox may refuse the system call (clone3) that starts a program in a
 	// cell. One that there is not comes as far as that.
-	if _, err := c.start(&exec.Cmd{Path: "/proc/self/no-such-program"}); !errors.Is(err, fs.ErrNotExist) {
+	probe := &exec.Cmd{Path: "/proc/self/no-such-program"}
+	_, started, err := c.expect(probe)
+	if err == nil {
+		err = probe.Start()
+		started(err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("starting in a cgroup: %w", err)
 	}
 	return c, nil
@@ -58,30 +68,31 @@ func (c *cells) close() {
 // cell is the cgroup of one command.
 type cell struct{ dir string }
 
-// start starts a command in a new cell.
-func (c *cells) start(cmd *exec.Cmd) (*cell, error) {
+// expect makes a cell for a command that is started next, and is born in it; started
+// hears how that went.
+func (c *cells) expect(cmd *exec.Cmd) (made *cell, started func(error), err error) {
 	if err := os.Mkdir(c.dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("cgroup: %w", err)
+		return nil, nil, fmt.Errorf("cgroup: %w", err)
 	}
-	made := &cell{dir: filepath.Join(c.dir, strconv.Itoa(c.next))}
+	made = &cell{dir: filepath.Join(c.dir, strconv.Itoa(c.next))}
 	c.next++
 	if err := os.Mkdir(made.dir, 0o750); err != nil {
-		return nil, fmt.Errorf("cgroup: %w", err)
+		return nil, nil, fmt.Errorf("cgroup: %w", err)
 	}
 	dir, err := os.Open(made.dir)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cgroup: %w", err), unix.Rmdir(made.dir))
+		return nil, nil, errors.Join(fmt.Errorf("cgroup: %w", err), unix.Rmdir(made.dir))
 	}
-	defer func() { _ = dir.Close() }() // only named, not read
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
-	if err := cmd.Start(); err != nil {
-		_ = unix.Rmdir(made.dir) // the reason why it did not start is what counts
-		return nil, err
-	}
-	return made, nil
+	return made, func(err error) {
+		_ = dir.Close() // only named, not read
+		if err != nil {
+			_ = unix.Rmdir(made.dir) // the reason why it did not start is what counts
+		}
+	}, nil
 }
 
 // end kills everybody in the cell at once, waits for their ends, and removes it.

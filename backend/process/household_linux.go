@@ -38,9 +38,6 @@ const (
 	// sweepPause is how long orphans that have ended by themselves may wait to be
 	// waited for, so that a tool that makes many of them costs little.
 	sweepPause = time.Second
-	// endPatience is how long one that was killed may take to end: in the middle
-	// of a read from a disk that stands still it cannot.
-	endPatience = time.Second
 	// generations bounds how often orphans of killed orphans are looked for.
 	generations = 1000
 )
@@ -115,14 +112,25 @@ func keep(h *household, orphaned bool, closing func()) (release func()) {
 	}
 }
 
-// Start starts a command of Prepare. It is waited for with its Wait, and then
-// ended with End.
+// Start starts a command of Prepare, in a cell or under a mark where somebody keeps
+// house. It is waited for with its Wait, and then ended with End.
 func Start(cmd *exec.Cmd) error {
 	h := keptHouse.Load()
 	if h == nil {
 		return cmd.Start()
 	}
-	return h.start(cmd)
+	h.mu.Lock() // nobody looks for orphans before the command is known
+	defer h.mu.Unlock()
+	m, started, err := h.expect(cmd)
+	if err != nil {
+		return err
+	}
+	err = cmd.Start()
+	if started(err); err != nil {
+		return err
+	}
+	h.members[cmd], h.leaders[cmd.Process.Pid] = m, cmd
+	return nil
 }
 
 // End ends what a command that was waited for has left behind, as far as somebody
@@ -133,25 +141,14 @@ func End(cmd *exec.Cmd) {
 	}
 }
 
-// start starts a command in a cell or under a mark. Nobody looks for orphans
-// before it is known.
-func (h *household) start(cmd *exec.Cmd) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var (
-		m   member
-		err error
-	)
+// expect prepares for a command that is started next; started hears how that went.
+func (h *household) expect(cmd *exec.Cmd) (m member, started func(error), err error) {
 	if h.cells != nil {
-		m.cell, err = h.cells.start(cmd)
+		m.cell, started, err = h.cells.expect(cmd)
 	} else {
-		m.mark, err = h.marks.start(cmd)
+		m.mark, started, err = h.marks.expect()
 	}
-	if err != nil {
-		return err
-	}
-	h.members[cmd], h.leaders[cmd.Process.Pid] = m, cmd
-	return nil
+	return m, started, err
 }
 
 // end kills what is left of a command, and waits for it.

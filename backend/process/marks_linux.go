@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -42,18 +41,19 @@ func newMarks() (*marks, error) {
 	return m, nil
 }
 
-// start starts a command under the next mark: the limit is this process's own
-// while it forks, since a child that is marked later may have children by then.
-func (m *marks) start(cmd *exec.Cmd) (mark uint64, err error) {
+// expect sets the next mark for a command that is started next: the limit is this
+// process's own while it forks, until started, since a child that is marked later may
+// have children by then.
+func (m *marks) expect() (mark uint64, started func(error), err error) {
 	mark = m.next
 	m.next++
 	set := unix.Rlimit{Cur: mark, Max: m.own.Max}
 	if err := unix.Prlimit(0, unix.RLIMIT_RSS, &set, nil); err != nil {
-		return 0, fmt.Errorf("marking the command: %w", err)
+		return 0, nil, fmt.Errorf("marking the command: %w", err)
 	}
-	err = cmd.Start()
-	_ = unix.Prlimit(0, unix.RLIMIT_RSS, &m.own, nil) // as it was, so it may be so again
-	return mark, err
+	return mark, func(error) {
+		_ = unix.Prlimit(0, unix.RLIMIT_RSS, &m.own, nil) // as it was, so it may be so again
+	}, nil
 }
 
 // markOf is the mark that a process has inherited.

@@ -102,9 +102,9 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 		return nil, invalid("max_in_flight: it is %d; want at least 1, or 0 for 1", register.GetMaxInFlight())
 	case len(register.GetTools()) == 0:
 		return nil, invalid("tools: the worker has none: register at least one function")
-	case len(register.GetTools()) > b.cfg.MaxTools:
+	case len(register.GetTools()) > b.cfg().MaxTools:
 		return nil, status.Errorf(codes.ResourceExhausted, "tools: the worker has %d, and the backend %s may have %d (max_tools)",
-			len(register.GetTools()), b.cfg.Name, b.cfg.MaxTools)
+			len(register.GetTools()), b.cfg().Name, b.cfg().MaxTools)
 	}
 	tools := make([]*declared, len(register.GetTools()))
 	seen := make(map[string]bool, len(tools))
@@ -123,10 +123,10 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 
 func (b *Backend) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
 	name := t.GetName()
-	if !toolName.MatchString(name) || len(b.cfg.Prefix)+len(name) > longestName {
+	if !toolName.MatchString(name) || len(b.cfg().Prefix)+len(name) > longestName {
 		with := ""
-		if b.cfg.Prefix != "" {
-			with = ", the prefix " + b.cfg.Prefix + " included"
+		if b.cfg().Prefix != "" {
+			with = ", the prefix " + b.cfg().Prefix + " included"
 		}
 		return nil, invalid("tool %s: a name is 1 to %d of A-Z a-z 0-9 _ -%s", shown(name), longestName, with)
 	}

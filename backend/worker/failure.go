@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -38,6 +39,16 @@ func notServed(ctx context.Context, unserved bool, name string) *tool.Failure {
 		Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, ErrorType: "workers_busy",
 		Constraint: "every worker that serves it was busy for as long as the call could wait",
 		RetryAfter: freeSoon, KnownDown: true, Err: context.Cause(ctx),
+	}
+}
+
+// tooLarge is a call that is not handed over: a worker that cannot read a message ends
+// its stream, and with it all the calls that it has.
+func tooLarge(most int64) *tool.Failure {
+	return &tool.Failure{
+		Code: tool.CodeInvalidArgs, Evidence: tool.NotExecuted, ErrorType: "arguments_too_large", CallerFault: true,
+		Constraint: fmt.Sprintf("the arguments are longer than the %d bytes that a worker is sent", most),
+		Hint:       "Send shorter or fewer values.",
 	}
 }
 

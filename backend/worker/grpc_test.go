@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -126,6 +127,43 @@ func TestOverGRPC(t *testing.T) {
 				got.want(t, c.code, c.proves)
 			}
 		})
+	}
+}
+
+// Arguments of a size that agents may send can be more than a worker reads, 4 MiB where
+// it says nothing else: written as canonical JSON a number takes up to five times its
+// length. They cost their own call, and not the others of the worker, whose stream would
+// end.
+func TestArgumentsThatAreMoreThanAWorkerReads(t *testing.T) {
+	b, workers, _ := overGRPC(t)
+	stream := enrolled(t, workers)
+	invoke := func(args string) <-chan answered {
+		done, call := make(chan answered, 1), to("add")
+		call.Args = []byte(args)
+		go func() {
+			reply, failure := b.Invoke(context.Background(), call)
+			done <- answered{reply, failure}
+		}()
+		return done
+	}
+	neighbour := invoke(`{}`)
+	command, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage) + `"}`)
+	(<-large).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
+	fits := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage-2*envelope) + `"}`)
+	for _, done := range []<-chan answered{neighbour, fits} {
+		if err := stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Result{Result: &sidecallv1.WorkerResult{InvocationId: command.GetInvoke().GetInvocationId(), Content: "2"}}}); err != nil {
+			t.Fatal(err)
+		}
+		(<-done).text(t, "2")
+		if done != fits {
+			if command, err = stream.Recv(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

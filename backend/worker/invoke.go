@@ -24,6 +24,9 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if ctx.Err() != nil {
 		return backend.Reply{}, ended(ctx, tool.NotExecuted)
 	}
+	if int64(len(call.Args)) > b.cfg().MaxMessage-envelope {
+		return backend.Reply{}, tooLarge(b.cfg().MaxMessage - envelope)
+	}
 	failpoint.Hit(failpoint.RequestUnsent)
 	inv := b.enlist(ctx, call)
 	look := time.NewTimer(patience)
@@ -71,7 +74,7 @@ func (b *Backend) lookAgain(inv *invocation) *tool.Failure {
 	}
 	b.roster.leaveLine(inv)
 	inv.state = over
-	return away(b.cfg.Name)
+	return away(b.cfg().Name)
 }
 
 // giveUp ends a call whose context has ended.
@@ -82,7 +85,7 @@ func (b *Backend) giveUp(ctx context.Context, inv *invocation) (backend.Reply, *
 		b.roster.leaveLine(inv)
 		inv.state = over
 		b.mu.Unlock()
-		return backend.Reply{}, notServed(ctx, inv.unserved, b.cfg.Name)
+		return backend.Reply{}, notServed(ctx, inv.unserved, b.cfg().Name)
 	case queued:
 		inv.state = over
 		inv.session.unsay(inv)

@@ -32,6 +32,7 @@ func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stre
 	}
 	s, err := b.register(tenant, register, stream)
 	if err != nil {
+		b.Refuse(tenant, register, err)
 		b.log.Warn("a worker was refused", "worker", tool.Shorten(register.GetWorker(), longestName), "error", err)
 		return err
 	}
@@ -90,8 +91,8 @@ type news struct {
 func (b *Backend) with(worker string, tools []*declared) (map[string]*known, news, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.roster.sessions) >= b.cfg.MaxWorkers {
-		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg.Name, b.cfg.MaxWorkers)
+	if b.roster.staying() >= b.cfg().MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
 	}
 	next := maps.Clone(b.roster.known)
 	changed := b.forgotten(next, worker, tools)
@@ -110,9 +111,9 @@ func (b *Backend) with(worker string, tools []*declared) (map[string]*known, new
 			changed, next[d.Name] = true, &known{declared: *d, owner: worker}
 		}
 	}
-	if len(next) > b.cfg.MaxTools {
+	if len(next) > b.cfg().MaxTools {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the workers of the backend %s would have %d tools, and may have %d (max_tools); those of workers that are away count",
-			b.cfg.Name, len(next), b.cfg.MaxTools)
+			b.cfg().Name, len(next), b.cfg().MaxTools)
 	}
 	return next, news{tools: changed, first: len(b.roster.sessions) == 0}, nil
 }
@@ -136,7 +137,7 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 // server names a worker that serves a tool; empty when there is none.
 func (r *roster) server(target string) string {
 	for s := range r.sessions {
-		if !s.leaving && s.tools[target] {
+		if s.stays() && s.tools[target] {
 			return s.name
 		}
 	}
@@ -182,8 +183,8 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	s := &session{
 		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(),
 		log:   b.log.With("worker", register.GetWorker()),
-		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg.MaxInFlight),
-		busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}),
+		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
+		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,7 +192,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 		return nil, errParting
 	}
 	registered := &sidecallv1.WorkerRegistered{
-		HeartbeatInterval: durationpb.New(b.cfg.Heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg.MaxMessage,
+		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
 	}
 	b.roster.known = next
 	for _, d := range tools {
@@ -204,6 +205,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	s.last = b.roster.turn
 	b.roster.sessions[s] = struct{}{}
 	b.roster.fill(s)
+	b.roster.relieve(tenant, s.name)
 	return s, nil
 }
 

@@ -109,6 +109,36 @@ func (r *roster) handOn(s *session) {
 	}
 }
 
+// dismiss lets a worker finish what it has been sent.
+func (r *roster) dismiss(s *session) {
+	s.leaving = true
+	r.handOn(s)
+	if len(s.busy) == 0 {
+		s.over(nil)
+	}
+}
+
+// relieve dismisses one of the workers of a name that were told Goodbye, for the one
+// that has come, or was refused, in its place. Of several it does not matter which.
+func (r *roster) relieve(tenant, name string) {
+	for s := range r.sessions {
+		if s.parted && !s.leaving && s.tenant == tenant && s.name == name {
+			r.dismiss(s)
+			return
+		}
+	}
+}
+
+// staying is how many workers there are that are not on their way out.
+func (r *roster) staying() (n int) {
+	for s := range r.sessions {
+		if s.stays() {
+			n++
+		}
+	}
+	return n
+}
+
 // patience is how long a call waits for a worker to come: long enough for one that has
 // just ended to be there again, so that nobody notices.
 const patience = 2 * time.Second

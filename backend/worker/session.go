@@ -38,6 +38,7 @@ type session struct {
 	tenant, name string
 	tools        map[string]bool
 	most         int // calls at a time
+	heartbeat    time.Duration
 
 	// heard: something came since the last look. sends counts those that have ended,
 	// and is odd while one is under way.
@@ -48,8 +49,9 @@ type session struct {
 
 	busy map[string]*invocation // by id; each has a place
 	last uint64                 // turn in which it was given a call last
-	// leaving: it takes no more calls.
-	leaving bool
+	// leaving: it takes no more calls. parted: it was told Goodbye, and takes calls until
+	// the one is there that it opens in its place.
+	leaving, parted bool
 	// out is what is to be said. It has at most an Invoke and a Cancel for each place,
 	// and two more.
 	out   []outgoing
@@ -73,6 +75,17 @@ func (s *session) takes(tenant, target string) bool {
 }
 
 func (s *session) free() bool { return !s.leaving && len(s.busy) < s.most }
+
+// stays reports whether it is one that counts: not on its way out.
+func (s *session) stays() bool { return !s.leaving && !s.parted }
+
+// part tells a worker Goodbye, once.
+func (s *session) part() {
+	if !s.parted {
+		s.parted = true
+		s.say(goodbye())
+	}
+}
 
 func (s *session) say(o outgoing) {
 	s.out = append(s.out, o)
@@ -132,7 +145,7 @@ func (s *session) guarded(run func()) func() {
 // for a while looks once when it goes on, and what has come meanwhile is read before
 // the next look.
 func (s *session) watch() {
-	look := time.NewTicker(s.backend.cfg.Heartbeat)
+	look := time.NewTicker(s.heartbeat)
 	defer look.Stop()
 	silent, stuck, sends := 0, 0, uint64(0)
 	for {
@@ -153,7 +166,7 @@ func (s *session) watch() {
 			}
 			if max(silent, stuck) >= missedHeartbeats {
 				s.stop(status.Errorf(codes.DeadlineExceeded, "the worker was silent, or took nothing, for %d intervals of %s: it is taken for dead, and may register again",
-					missedHeartbeats, s.backend.cfg.Heartbeat))
+					missedHeartbeats, s.heartbeat))
 			}
 		}
 	}
@@ -242,9 +255,5 @@ func (s *session) leave() {
 	b := s.backend
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.leaving = true
-	b.roster.handOn(s)
-	if len(s.busy) == 0 {
-		s.over(nil)
-	}
+	b.roster.dismiss(s)
 }

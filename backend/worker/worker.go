@@ -13,6 +13,7 @@
 // # What a failure proves
 //
 //	no worker serves the tool, or none was free in time  not executed: nothing left
+//	the arguments are longer than a worker is sent        not executed
 //	the worker was lost while the call was in its queue   it goes to another one
 //	the right to send was lost                            not executed
 //	the stream ended, or the worker fell silent, after
@@ -52,7 +53,7 @@ import (
 
 // Config is one worker backend. What is zero has the default.
 type Config struct {
-	// Name of the backend, for errors and logs.
+	// Name of the backend, for errors and logs. It does not change.
 	Name string
 	// Prefix that models see before the names of its tools.
 	Prefix string
@@ -66,9 +67,13 @@ type Config struct {
 	// Heartbeat is the interval in which a worker says something; 5 s.
 	Heartbeat time.Duration
 	// MaxMessage is what a worker is told of the largest message that is read of it,
-	// in bytes; 4 MiB. Who reads the stream sees to it.
+	// in bytes; 4 MiB, which is what gRPC reads where nobody says otherwise. Who reads
+	// the stream sees to it. A worker is sent none that is larger either.
 	MaxMessage int64
-	// Logger may be nil.
+	// Late counts the results for which nobody waited any more, of all backends that
+	// have it; nil is one of its own.
+	Late *atomic.Int64
+	// Logger may be nil. It does not change.
 	Logger *slog.Logger
 }
 
@@ -78,6 +83,9 @@ const (
 	defaultMaxInFlight = 256
 	defaultHeartbeat   = 5 * time.Second
 	defaultMaxMessage  = 4 << 20
+	// envelope is more than a call takes on the wire beside its arguments, in bytes:
+	// its names are bounded.
+	envelope = 4 << 10
 	// missedHeartbeats in a row are a dead worker.
 	missedHeartbeats = 3
 )
@@ -96,6 +104,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.MaxMessage <= 0 {
 		cfg.MaxMessage = defaultMaxMessage
+	}
+	if cfg.Late == nil {
+		cfg.Late = new(atomic.Int64)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -126,8 +137,8 @@ func (e *TakenError) Error() string {
 
 // Backend is a place that workers come to. It implements backend.Discoverer.
 type Backend struct {
-	cfg Config
-	log *slog.Logger
+	settings atomic.Pointer[Config]
+	log      *slog.Logger
 
 	// started is closed when Run has begun: from then on workers register.
 	started   chan struct{}
@@ -143,8 +154,8 @@ type Backend struct {
 	// parting: nobody registers any more. closed: and Close has begun.
 	parting, closed bool
 
-	// late counts the results for which nobody waited any more.
-	late atomic.Int64
+	// late is Config.Late.
+	late *atomic.Int64
 	// ending ends the streams.
 	ending context.Context
 	end    context.CancelFunc
@@ -156,11 +167,15 @@ var _ backend.Discoverer = (*Backend)(nil)
 
 // New returns a backend to which nobody has come yet.
 func New(cfg Config) *Backend {
-	b := &Backend{cfg: cfg.withDefaults(), started: make(chan struct{}), roster: newRoster()}
-	b.log = b.cfg.Logger.With("backend", cfg.Name)
+	cfg = cfg.withDefaults()
+	b := &Backend{log: cfg.Logger.With("backend", cfg.Name), started: make(chan struct{}), roster: newRoster(), late: cfg.Late}
+	b.settings.Store(&cfg)
 	b.ending, b.end = context.WithCancel(context.Background())
 	return b
 }
+
+// cfg is what the config says of the backend now.
+func (b *Backend) cfg() *Config { return b.settings.Load() }
 
 // Examine sets who looks at registrations. It is called before Run; without it any
 // tool will do.
@@ -192,7 +207,7 @@ func (b *Backend) Goodbye() {
 	}
 	b.parting = true
 	for s := range b.roster.sessions {
-		s.say(goodbye())
+		s.part()
 	}
 }
 
@@ -217,7 +232,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("backend %s: still closing: %w", b.cfg.Name, context.Cause(ctx))
+		return fmt.Errorf("backend %s: still closing: %w", b.cfg().Name, context.Cause(ctx))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -303,4 +304,33 @@ func (b *bench) print(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
+	if c.server == nil {
+		return counters{}, nil
+	}
+	cpu, err := c.server.cpu()
+	if err != nil {
+		return counters{}, err
+	}
+	info, err := b.redis.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return counters{}, err
+	}
+	result := counters{cpu: cpu}
+	for _, match := range commandCalls.FindAllStringSubmatch(info, -1) {
+		n, err := strconv.ParseInt(match[2], 10, 64)
+		if err != nil {
+			return counters{}, fmt.Errorf("INFO commandstats: %w", err)
+		}
+		switch match[1] {
+		case "evalsha", "eval":
+			result.scripts += n
+		case "set", "setnx", "get":
+			result.plain += n
+		default:
+		}
+	}
+	return result, nil
 }

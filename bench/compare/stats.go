@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -28,35 +26,6 @@ func trips(before, after counters) int64 {
 }
 
 var commandCalls = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
-
-func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
-	if c.server == nil {
-		return counters{}, nil
-	}
-	cpu, err := c.server.cpu()
-	if err != nil {
-		return counters{}, err
-	}
-	info, err := b.redis.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return counters{}, err
-	}
-	result := counters{cpu: cpu}
-	for _, match := range commandCalls.FindAllStringSubmatch(info, -1) {
-		n, err := strconv.ParseInt(match[2], 10, 64)
-		if err != nil {
-			return counters{}, fmt.Errorf("INFO commandstats: %w", err)
-		}
-		switch match[1] {
-		case "evalsha", "eval":
-			result.scripts += n
-		case "set", "setnx", "get":
-			result.plain += n
-		default:
-		}
-	}
-	return result, nil
-}
 
 // median returns the round with the median throughput, with the median of
 // each latency.

@@ -191,6 +191,14 @@ func (s *Subject) NotStarted(why error, elapsed time.Duration) tool.Error {
 	return explained
 }
 
+// NeverRun answers a call whose program ended before it was run.
+func (s *Subject) NeverRun() tool.Error {
+	return tool.Error{
+		Code: tool.CodeCancelled, Constraint: "the program that made the call ended before it was run",
+		Hint: fmt.Sprintf("Nothing was run. Call %s again if it is still wanted.", s.Route.Tool.Name),
+	}
+}
+
 // Interrupted answers a call that a mistake in the sidecar ended. The operator finds id in the log, beside
 // the stack.
 func Interrupted(id string) tool.Error {

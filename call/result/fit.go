@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,6 +29,9 @@ const (
 // same. Which they are does not depend on the order in which the results come. The
 // zero value is ready for use.
 type Fitting struct {
+	// Most is how many bytes the results may have; 0 means MostBytes.
+	Most int
+
 	total int
 	parts []leavable
 }
@@ -56,7 +60,7 @@ func Fit(key dedupe.Key, res *Response) *Response {
 func (f *Fitting) Add(place int, key dedupe.Key, res *Response) {
 	f.total += size(res)
 	f.parts = append(f.parts, partsOf(place, key, res)...)
-	for f.total > MostBytes && len(f.parts) > 0 {
+	for f.total > cmp.Or(f.Most, MostBytes) && len(f.parts) > 0 {
 		largest := 0
 		for i, p := range f.parts {
 			if before := f.parts[largest]; p.size > before.size || p.size == before.size && p.place > before.place {

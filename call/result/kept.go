@@ -5,31 +5,40 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 )
 
 // Outputs reads what responses had no room for: what was kept when a result was
 // cut, and, of results that did not fit beside others, the record of the call.
-type Outputs struct{ Dedupe *dedupe.Dedupe }
+type Outputs struct {
+	Dedupe *dedupe.Dedupe
+	// Book has the results that were left out of conversations; nil has none.
+	Book *conversation.Book
+}
 
-// Read returns what a handle stands for in a conversation of a tenant;
+// Read returns what a handle stands for in one of the conversations of a tenant;
 // dedupe.ErrNoOutput when it stands for nothing there, or nothing any more.
-func (o Outputs) Read(ctx context.Context, tenant, conversation, handle string) (output.Kept, error) {
+func (o Outputs) Read(ctx context.Context, tenant, of, handle string) (output.Kept, error) {
+	if conversation.IsRef(handle) && o.Book != nil {
+		return o.leftOut(ctx, conversation.Key{Tenant: tenant, ID: of}, handle)
+	}
 	ref, part := output.SplitRef(handle)
 	if key, sum, ok := recorded(ref); ok {
-		if key.Conversation != conversation {
+		if key.Conversation != of {
 			return output.Kept{}, dedupe.ErrNoOutput
 		}
 		key.Tenant = tenant
 		return o.recorded(ctx, key, sum, part)
 	}
-	if !output.IsOf(ref, conversation) {
+	if !output.IsOf(ref, of) {
 		return output.Kept{}, dedupe.ErrNoOutput
 	}
 	stored, err := o.Dedupe.Output(ctx, tenant, ref)
@@ -41,6 +50,18 @@ func (o Outputs) Read(ctx context.Context, tenant, conversation, handle string) 
 		return kept, dedupe.ErrNoOutput
 	}
 	return kept, nil
+}
+
+// leftOut is a result that stands in a message.
+func (o Outputs) leftOut(ctx context.Context, key conversation.Key, handle string) (output.Kept, error) {
+	text, err := o.Book.Result(ctx, key, handle)
+	switch {
+	case errors.Is(err, conversation.ErrNone):
+		return output.Kept{}, dedupe.ErrNoOutput
+	case err != nil:
+		return output.Kept{}, err
+	}
+	return output.Kept{Data: []byte(text), Complete: true}, nil
 }
 
 // recorded is a part of the result in a record. sum is that of the result, or

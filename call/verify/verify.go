@@ -67,6 +67,8 @@ type Question struct {
 	Route     *catalog.Route
 	Args      map[string]any
 	Canonical []byte
+	// MaxBytes is how much of the answer is read at the most.
+	MaxBytes int64
 	// Trace records the attempt.
 	Trace *telemetry.Call
 }
@@ -178,7 +180,7 @@ func (c *Case) question() (Question, error) {
 	canonical, err := schema.Canonical(args)
 	key := c.Key
 	key.ID += "/verification"
-	return Question{Key: key, Route: route, Args: args, Canonical: canonical}, err
+	return Question{Key: key, Route: route, Args: args, Canonical: canonical, MaxBytes: c.Snapshot.Limits.KeepOutputBytes}, err
 }
 
 // asked returns the tool that is asked, which may be one that can be asked behind

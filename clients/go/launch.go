@@ -63,7 +63,7 @@ func (l Launch) Start(ctx context.Context, opts ...grpc.DialOption) (*Client, er
 	}
 	client, err := Dial(target, opts...)
 	if err == nil {
-		client.launched = p
+		client.end = p.stop
 		err = p.awaitReady(ctx, client.conn)
 	}
 	if err != nil {

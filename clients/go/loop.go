@@ -9,102 +9,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const (
-	// maxBatch is how many calls a request has at most.
-	maxBatch = 128
-	// patience is how long requests are sent again while the sidecar is away; firstPause
-	// and longestPause are between two of them.
-	patience     = 30 * time.Second
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
 	// maxTurns bounds a loop that sets no other limit.
 	maxTurns = 200
 	// lastWord is how long the end of a prompt may take to be told.
 	lastWord = 2 * time.Second
 )
-
-// Answer is what came of a turn.
-type Answer struct {
-	// Messages are what is to be appended after the message of the assistant, in this
-	// order and before any other; none when it calls no tool.
-	Messages []json.RawMessage
-	// Results are those of its calls, in order.
-	Results []*Result
-}
-
-// Stop reports that the loop has to end now: the model goes round in circles, and was
-// told so.
-func (a *Answer) Stop() bool { return slices.ContainsFunc(a.Results, (*Result).GetStop) }
-
-// RequireEscalation reports that a person has to be asked before the model goes on.
-func (a *Answer) RequireEscalation() bool {
-	return slices.ContainsFunc(a.Results, func(r *Result) bool { return r.GetRecovery().GetRequireEscalation() })
-}
-
-// RunTools runs the tools that the message of an assistant calls (see Read), and returns
-// what is to be appended after it. of has what its calls share: all but ID, Tool and
-// Arguments; its Turn is the provider's id of the message unless it is set. While the
-// sidecar is away, the same calls are sent again with the same ids, for 30 s. Calls of a
-// message that was cut are answered and not run.
-func (c *Client) RunTools(ctx context.Context, message any, of Call) (*Answer, error) {
-	turn, err := Read(message)
-	if err != nil {
-		return nil, err
-	}
-	return c.runTurn(ctx, &turn, of)
-}
-
-func (c *Client) runTurn(ctx context.Context, turn *Turn, of Call) (*Answer, error) {
-	if turn.Cut != "" {
-		return turn.answer(turn.notRun())
-	}
-	of.Turn = cmp.Or(of.Turn, turn.ID)
-	calls := make([]Call, len(turn.Calls))
-	for i, call := range turn.Calls {
-		calls[i] = of
-		calls[i].ID, calls[i].Tool, calls[i].Arguments = call.ID, call.Tool, call.Arguments
-	}
-	var results []*Result
-	for batch := range slices.Chunk(calls, maxBatch) {
-		some, err := insist(ctx, func() ([]*Result, error) { return c.Calls(ctx, batch...) })
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, some...)
-	}
-	return turn.answer(results)
-}
-
-func (t *Turn) answer(results []*Result) (*Answer, error) {
-	messages, err := t.Answers(results)
-	return &Answer{Messages: messages, Results: results}, err
-}
-
-// insist asks again, for a while, as long as the sidecar is away: it drains, or is being
-// replaced.
-func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	end, pause := time.Now().Add(patience), firstPause
-	for {
-		answer, err := ask()
-		if status.Code(err) != codes.Unavailable || time.Now().Add(pause).After(end) {
-			return answer, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return answer, err
-		case <-timer.C:
-		}
-		pause = min(2*pause, longestPause)
-	}
-}
 
 // Instructions is the paragraph of the system prompt that teaches the model what the
 // errors of the tools of a profile ask of it.
@@ -120,6 +34,11 @@ type Loop struct {
 	// Of is what all calls share. Its Prompt is made up when it is empty; its Turn does not
 	// count.
 	Of Call
+	// Keep is the conversation that the sidecar keeps of it, message by message; nil for
+	// none. The loop first makes the calls in it that have no result, with the ids that they
+	// had; the messages that Run is given come behind what is kept. So a loop that was
+	// killed anywhere goes on when it is run without any.
+	Keep *Conversation
 	// MaxTurns bounds how often the model is asked; 200 when it is 0.
 	MaxTurns int
 	// Escalate is given what the tools answered where a person has to be asked before the
@@ -152,12 +71,12 @@ func (l Loop) Run(ctx context.Context, c *Client, messages ...any) (*Ended, erro
 		ended.Prompt = uuid.NewString()
 	}
 	l.Of.Prompt = ended.Prompt
-	for _, m := range messages {
-		text, err := jsonOf(m)
-		if err != nil {
-			return ended, fmt.Errorf("a message: %w", err)
-		}
-		ended.Messages = append(ended.Messages, text)
+	if err := l.begin(ctx, ended, messages); err != nil {
+		return ended, err
+	}
+	if l.Keep != nil && len(messages) == 0 && l.Keep.ended() {
+		ended.Reason = exitReason("")
+		return ended, nil
 	}
 	err := l.run(ctx, c, ended)
 	if err != nil && ctx.Err() != nil {
@@ -165,6 +84,40 @@ func (l Loop) Run(ctx context.Context, c *Client, messages ...any) (*Ended, erro
 	}
 	c.endPrompt(ctx, l.Of, ended.Reason)
 	return ended, err
+}
+
+// begin brings together the messages that the loop begins with.
+func (l *Loop) begin(ctx context.Context, ended *Ended, messages []any) error {
+	if l.Keep != nil {
+		l.Of.Conversation = l.Keep.ID
+		if _, err := l.Keep.Resume(ctx, l.Of); err != nil {
+			return err
+		}
+		if err := l.Keep.append(ctx, "", false, messages...); err != nil {
+			return err
+		}
+		ended.Messages = slices.Clone(l.Keep.Messages)
+		return nil
+	}
+	for _, m := range messages {
+		text, err := jsonOf(m)
+		if err != nil {
+			return fmt.Errorf("a message: %w", err)
+		}
+		ended.Messages = append(ended.Messages, text)
+	}
+	return nil
+}
+
+// add takes in messages, once they are kept; open says that they have calls to be made.
+func (l *Loop) add(ctx context.Context, ended *Ended, turn string, open bool, messages []json.RawMessage) error {
+	if l.Keep != nil {
+		if err := l.Keep.append(ctx, turn, open, anyOf(messages)...); err != nil {
+			return err
+		}
+	}
+	ended.Messages = append(ended.Messages, messages...)
+	return nil
 }
 
 // endPrompt tells the sidecar, for its figures alone: whoever cannot be told does not
@@ -193,16 +146,14 @@ func (l *Loop) run(ctx context.Context, c *Client, ended *Ended) (err error) {
 		// A message without an id is known by its place among all: some providers start their
 		// ids of calls again in every turn, and a loop that goes on later comes to the same.
 		of.TokensUsed, of.Turn = ended.Tokens, cmp.Or(turn.ID, fmt.Sprintf("%s/%d", ended.Prompt, len(ended.Messages)))
-		ended.Messages = append(ended.Messages, turn.Messages...)
+		answer, err := l.take(ctx, c, ended, &turn, of)
+		if err != nil {
+			return err
+		}
 		if len(turn.Calls) == 0 {
 			ended.Reason = exitReason(turn.Reason)
 			return nil
 		}
-		answer, err := c.runTurn(ctx, &turn, of)
-		if err != nil {
-			return err
-		}
-		ended.Messages = append(ended.Messages, answer.Messages...)
 		switch spent := answer.spent(); {
 		case answer.Stop():
 			ended.Reason = "loop_detected"
@@ -222,6 +173,28 @@ func (l *Loop) run(ctx context.Context, c *Client, ended *Ended) (err error) {
 	}
 	ended.Reason = "max_turns"
 	return nil
+}
+
+// take takes in a message of the model, makes its calls, and takes in what answers them.
+// The message is kept before anything is run, so that whoever goes on finds the calls.
+// Those of a message that was cut are not to be run: they are kept with their answers, or
+// whoever goes on would run them.
+func (l *Loop) take(ctx context.Context, c *Client, ended *Ended, turn *Turn, of Call) (*Answer, error) {
+	if turn.Cut != "" {
+		answer, err := turn.answer(turn.notRun())
+		if err != nil {
+			return nil, err
+		}
+		return answer, l.add(ctx, ended, of.Turn, false, slices.Concat(turn.Messages, answer.Messages))
+	}
+	if err := l.add(ctx, ended, of.Turn, len(turn.Calls) > 0, turn.Messages); err != nil || len(turn.Calls) == 0 {
+		return &Answer{}, err
+	}
+	answer, err := c.runTurn(ctx, turn, of)
+	if err != nil {
+		return nil, err
+	}
+	return answer, l.add(ctx, ended, "", false, answer.Messages)
 }
 
 func (l *Loop) mayGoOn(ctx context.Context, answer *Answer) (bool, error) {

@@ -24,6 +24,9 @@
 //	Unavailable        no sidecar there, it is draining, or it died in the middle
 //	DeadlineExceeded   the context ended first: the call may be running
 //
+// A span of OpenTelemetry in the context goes with each request, so that the call and its
+// attempts are below it in one trace.
+//
 // After any error the same Call may be sent again with the same ids, and only
 // with them: what is recorded is replayed, and what must not be repeated is not
 // run a second time.
@@ -130,7 +133,7 @@ type Client struct {
 	conn    *grpc.ClientConn
 	service sidecallv1.ToolServiceClient
 
-	launched *process // by Launch.Start; else nil
+	end func() error // of a sidecar that Launch.Start has started; else nil
 }
 
 // Dial prepares a client for the sidecar at target: tcp://host:port,
@@ -151,6 +154,7 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 		// A sidecar is next door: never through HTTP_PROXY.
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxResponseBytes)),
+		grpc.WithChainUnaryInterceptor(sendSpan),
 	}
 	conn, err := grpc.NewClient(strings.TrimPrefix(target, "tcp://"), append(own, opts...)...)
 	if err != nil {
@@ -163,8 +167,8 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 // finishes and records what it has begun. One that was launched ends then.
 func (c *Client) Close() error {
 	err := c.conn.Close()
-	if c.launched != nil {
-		err = errors.Join(err, c.launched.stop())
+	if c.end != nil {
+		err = errors.Join(err, c.end())
 	}
 	return err
 }

@@ -6,17 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sidecall/sidecall/provider"
 )
 
 // Format is the wire format of a provider.
-type Format string
+type Format = provider.Format
 
 const (
 	// Anthropic is the Messages API.
-	Anthropic Format = "anthropic"
+	Anthropic = provider.Anthropic
 	// OpenAI is Chat Completions, OpenAIResponses the Responses API.
-	OpenAI          Format = "openai"
-	OpenAIResponses Format = "openai-responses"
+	OpenAI          = provider.OpenAI
+	OpenAIResponses = provider.OpenAIResponses
 )
 
 // ErrNoMessage is wrapped by the error of what is no message of an assistant by a

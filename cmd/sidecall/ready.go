@@ -27,16 +27,12 @@ const (
 	maxReadiness = 1 << 20
 )
 
-func newReady() *cobra.Command {
-	var path, admin string
-	var wait time.Duration
-	cmd := &cobra.Command{
-		Use:   "ready [--config FILE | --admin HOST:PORT] [--wait 30s]",
-		Short: "Ask the sidecar on this machine whether it can take calls",
-		Long: `Ask /readyz of the admin address, which only this machine, or this pod, can reach,
+// aboutReady is its help.
+const aboutReady = `Ask /readyz of the admin address, which only this machine, or this pod, can reach,
 and print the answer with its reasons. It is made for the exec probe of an
 orchestrator: readiness, not liveness, since a sidecar whose store is away gets
-well by itself, and not by a restart.
+well by itself, and not by a restart. For liveness there is --live, which asks
+/healthz: whether the process answers at all.
 
 A sidecar is ready when every backend that finds its tools by itself (mcp) has
 found them once, but for those with optional: true. With --wait the command asks
@@ -44,9 +40,19 @@ until it is, or that much time is over.
 
 Exit codes: 0 ready, or degraded (calls are taken, something is amiss); 1 not
 ready, or nobody answers within 4 s; 2 the command line or the config file is
-wrong, or its admin address is off.`,
+wrong, or its admin address is off.`
+
+func newReady() *cobra.Command {
+	var path, admin string
+	var wait time.Duration
+	var live bool
+	cmd := &cobra.Command{
+		Use:   "ready [--config FILE | --admin HOST:PORT] [--wait 30s]",
+		Short: "Ask the sidecar on this machine whether it can take calls",
+		Long:  aboutReady,
 		Example: `  sidecall ready
   sidecall ready --config /etc/sidecall/sidecall.yaml
+  sidecall ready --live
   sidecall ready --wait 30s && python agent.py`,
 		Args: between(0, 0, "", "a config file is named by --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,6 +67,9 @@ wrong, or its admin address is off.`,
 			}
 			if wait < 0 {
 				return fail(exitUsage, fmt.Errorf("--wait %s: must not be negative", wait))
+			}
+			if live {
+				return alive(cmd.Context(), cmd.OutOrStdout(), admin)
 			}
 			answer, ready, err := readyWithin(cmd.Context(), admin, wait)
 			if err != nil {
@@ -79,15 +88,18 @@ wrong, or its admin address is off.`,
 	flags.StringVarP(&path, "config", "c", "", "the config file of the sidecar, which has the admin address")
 	flags.StringVar(&admin, "admin", defaultAdmin, "the admin address itself")
 	flags.DurationVar(&wait, "wait", 0, "ask again until it is ready, for so long at the most")
+	flags.BoolVar(&live, "live", false, "ask whether the process answers, be it ready or not")
 	cmd.MarkFlagsMutuallyExclusive("config", "admin")
+	cmd.MarkFlagsMutuallyExclusive("live", "wait")
 	return cmd
 }
 
-// adminOf is the admin address of a config file.
+// adminOf is the admin address of a config file, whatever else is wrong with that: the
+// sidecar that serves an earlier one is there all the same.
 func adminOf(path string) (string, error) {
-	cfg, err := config.Load(path)
-	if err != nil {
-		return "", err
+	cfg, problems := config.Examine(path)
+	if cfg == nil || slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Path == "admin" }) {
+		return "", problems
 	}
 	admin := cfg.Admin.Reveal()
 	if admin == "off" {
@@ -121,25 +133,47 @@ func readyWithin(ctx context.Context, admin string, wait time.Duration) (answer 
 	}
 }
 
+// alive asks /healthz.
+func alive(ctx context.Context, out io.Writer, admin string) error {
+	var answer struct {
+		Status string `json:"status"`
+	}
+	ok, err := askAdmin(ctx, admin, "/healthz", &answer)
+	switch {
+	case err != nil:
+		return fail(exitFailed, fmt.Errorf("no sidecar answers at %s: %w", admin, err))
+	case !ok || answer.Status != "ok":
+		return fail(exitFailed, fmt.Errorf("what answers at %s is no sidecar", admin))
+	}
+	_, err = fmt.Fprintln(out, "alive")
+	return err
+}
+
 // readiness asks /readyz. The error is that nobody there gives an answer.
 func readiness(ctx context.Context, admin string) (answer server.Readiness, ready bool, err error) {
+	ready, err = askAdmin(ctx, admin, "/readyz", &answer)
+	if err == nil && answer.Status == "" {
+		err = errors.New("what answers there is no sidecar")
+	}
+	return answer, ready, err
+}
+
+// askAdmin asks for a page of the admin address; ok is that it says 200.
+func askAdmin(ctx context.Context, admin, page string, answer any) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+page, http.NoBody)
 	if err != nil {
-		return answer, false, err
+		return false, err
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // and never a proxy
 	res, err := client.Do(req)
 	if err != nil {
-		return answer, false, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
-	err = json.NewDecoder(io.LimitReader(res.Body, maxReadiness)).Decode(&answer)
-	if err == nil && answer.Status == "" {
-		err = errors.New("what answers there is no sidecar")
-	}
-	return answer, res.StatusCode == http.StatusOK, err
+	err = json.NewDecoder(io.LimitReader(res.Body, maxReadiness)).Decode(answer)
+	return res.StatusCode == http.StatusOK, err
 }
 
 // printReadiness prints the status, and a line for each reason.
@@ -162,6 +196,12 @@ func printReadiness(out io.Writer, answer server.Readiness) error {
 	}
 	if answer.Journal != nil {
 		lines = append(lines, "journal: "+answer.Journal.Detail)
+	}
+	if answer.ConfigRefused != "" {
+		lines = append(lines, "config refused, the one before it stays in force: "+answer.ConfigRefused)
+	}
+	if answer.ConfigWaiting != "" {
+		lines = append(lines, "config waiting: "+answer.ConfigWaiting)
 	}
 	_, err := fmt.Fprintf(out, "%s: %s\n", answer.Status, tool.Count(answer.Tools, "tool"))
 	for _, line := range lines {

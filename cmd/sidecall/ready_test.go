@@ -103,3 +103,39 @@ func TestReadyOfNobody(t *testing.T) {
 		}
 	}
 }
+
+// A file that was refused keeps nobody from asking the sidecar that serves the one before
+// it; and a sidecar that is not ready is alive.
+func TestReadyOfARefusedConfigAndLiveness(t *testing.T) {
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			_, _ = io.WriteString(w, `{"status":"ok"}`)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"status":"store_down","tools":1,"config_refused":"s.yaml:2:1: toolz: unknown key","config_waiting":"backend a"}`)
+	}))
+	defer admin.Close()
+	address := strings.TrimPrefix(admin.URL, "http://")
+	config := filepath.Join(t.TempDir(), "sidecall.yaml")
+	if err := os.WriteFile(config, []byte("admin: "+address+"\ntoolz: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const refused = "store_down: 1 tool\nconfig refused, the one before it stays in force: s.yaml:2:1: toolz: unknown key\nconfig waiting: backend a\n"
+	if got := command(t, "ready", "--config", config); got.code != exitFailed || got.out != refused {
+		t.Errorf("not ready: %+v", got)
+	}
+	if got := command(t, "ready", "--live", "--config", config); got.code != 0 || got.out != "alive\n" {
+		t.Errorf("alive: %+v", got)
+	}
+	admin.Config.Handler = http.NotFoundHandler()
+	if got := command(t, "ready", "--live", "--admin", address); got.code != exitFailed {
+		t.Errorf("another server: %+v", got)
+	}
+	if err := os.WriteFile(config, []byte("admin: everywhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, "ready", "--config", config); got.code != exitUsage {
+		t.Errorf("an address that is none: %+v", got)
+	}
+}

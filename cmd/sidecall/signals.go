@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,14 +19,65 @@ func asksForEnd() []os.Signal {
 }
 
 // outlive has the process go on where the system would end it in the middle of its
-// calls: when whoever reads its log is gone, or the terminal hangs up once more, as
-// it does when its shell ends. Programs that the process starts know nothing of it.
-func outlive() {
-	unheard := make(chan os.Signal, 1)
-	signal.Notify(unheard, syscall.SIGPIPE)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(unheard, syscall.SIGHUP)
+// calls: when whoever reads its log is gone, or on SIGHUP, which is left to heed.
+// Programs that the process starts know nothing of it.
+func outlive() *hangups {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	h := &hangups{heard: make(chan os.Signal, 1), terminal: terminal}
+	// Whoever started the process with nohup wants it to outlive its terminal.
+	h.had = !signal.Ignored(syscall.SIGHUP) && terminal()
+	signal.Reset(syscall.SIGHUP) // which asks for the end of other commands
+	signal.Notify(h.heard, syscall.SIGHUP)
+	return h
+}
+
+// hangups are the SIGHUPs of a process.
+type hangups struct {
+	heard chan os.Signal
+	// terminal reports whether the process has one that can hang up, and had that it
+	// had one when it began.
+	terminal func() bool
+	had      bool
+}
+
+// lookAgain is how long after a SIGHUP its terminal is looked for once more: the system
+// may send the one before it takes the other away.
+const lookAgain = 100 * time.Millisecond
+
+// heed has a SIGHUP reload the config, as it does in other servers. That of a terminal
+// which is there no more ends the process instead: whoever started it there is gone.
+func (h *hangups) heed(ctx context.Context, reload, end func()) {
+	gone := func() bool { return h.had && !h.terminal() }
+	for {
+		select {
+		case <-h.heard:
+		case <-ctx.Done():
+			return
+		}
+		if !gone() {
+			reload()
+			select {
+			case <-time.After(lookAgain):
+			case <-ctx.Done():
+				return
+			}
+		}
+		if gone() {
+			end()
+			return
+		}
 	}
+}
+
+// terminal reports whether the process has a terminal that can hang up. On Windows it
+// has none.
+func terminal() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	_ = f.Close() // nothing was read or written
+	return true
 }
 
 // lastWord is how long the end of a command waits for somebody to read why it ends.

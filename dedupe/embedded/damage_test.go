@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,9 @@ func specimen(t *testing.T) (path string, known map[string]dedupe.Record, output
 	}
 	for i := range specimenSize / 2 {
 		conversed(t, s, fmt.Sprint("conversation ", i), 24*time.Hour)
+	}
+	for i := range specimenSize / 4 {
+		transcribed(t, s, fmt.Sprint("transcript ", i), spoken(i), 24*time.Hour)
 	}
 	end := settlement("with output", "short")
 	end.Output = &dedupe.Output{Ref: "ref", Data: []byte(strings.Repeat("long ", 50_000)), TTL: 24 * time.Hour, Complete: true}
@@ -66,6 +70,17 @@ func everything(t *testing.T, s *Store) map[string]dedupe.Record {
 	return known
 }
 
+// spoken are the messages of one of the specimen's conversations.
+func spoken(i int) (messages [][]byte) {
+	for n := range i + 1 {
+		messages = append(messages, []byte(strings.Repeat(fmt.Sprint(i, n), 10*n*n)))
+	}
+	if i == 3 {
+		messages = append(messages, bytes.Repeat([]byte("long"), pieceSize/2)) // in pieces
+	}
+	return messages
+}
+
 // sameSheets reports what of the specimen's conversations is not as it was.
 func sameSheets(t *testing.T, s *Store) error {
 	t.Helper()
@@ -74,6 +89,13 @@ func sameSheets(t *testing.T, s *Store) error {
 		got := sheets(t, s, name)
 		if got.Tally.Calls != 1 || got.Tally.Estimated != 40 || len(got.Logs[0]) != 1 || string(got.Logs[0][0]) != strings.Repeat(name, 30) {
 			return fmt.Errorf("%s has %+v", name, got)
+		}
+	}
+	for i := range specimenSize / 4 {
+		name := fmt.Sprint("transcript ", i)
+		got, err := s.ReadConversation(context.Background(), transcriptKey(name), 0, 1<<30)
+		if err != nil || string(got.Head) != "head of "+name || !slices.EqualFunc(got.Messages, spoken(i), bytes.Equal) {
+			return fmt.Errorf("%s has %d messages under %q, %w", name, len(got.Messages), got.Head, err)
 		}
 	}
 	return nil

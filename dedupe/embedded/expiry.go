@@ -43,11 +43,12 @@ func (t *txn) anythingDue() bool {
 	record, _ := due(t.expiry, t.now.Add(-sweepSlack))
 	output, _ := due(t.outputExpiry, t.now)
 	sheet, _ := due(t.sheetExpiry, t.now.Add(-sweepSlack))
-	return record != nil || output != nil || sheet != nil
+	conversation, _ := due(t.conversationExpiry, t.now)
+	return record != nil || output != nil || sheet != nil || conversation != nil
 }
 
-// sweep removes at most limit records, limit sheets and limit outputs whose time is
-// over.
+// sweep removes at most limit records, limit sheets, limit conversations and limit
+// outputs whose time is over.
 func (d *database) sweep(t *txn, limit int) (err error) {
 	defer d.damaged(&err)
 	for range limit {
@@ -60,6 +61,9 @@ func (d *database) sweep(t *txn, limit int) (err error) {
 		}
 	}
 	if err := t.sweepSheets(limit); err != nil {
+		return err
+	}
+	if err := t.sweepConversations(limit); err != nil {
 		return err
 	}
 	return t.sweepOutputs(limit)

@@ -195,18 +195,18 @@ func damaged(err *error) {
 	}
 }
 
-// modernise makes a file of the first format one of this.
+// modernise makes a file of a format before one of this.
 func (d *database) modernise() (err error) {
 	defer d.damaged(&err)
 	t, err := d.beginWrite()
 	if err != nil {
 		return err
 	}
-	if t.sheets != nil {
+	if t.conversations != nil {
 		return d.rollback(t.tx)
 	}
 	for _, name := range topBuckets[len(firstBuckets):] {
-		if _, err := t.tx.CreateBucket(name); err != nil {
+		if _, err := t.tx.CreateBucketIfNotExists(name); err != nil {
 			return errors.Join(err, d.rollback(t.tx))
 		}
 	}

@@ -38,7 +38,7 @@ func TestAStoreThatDoesNotOpenSaysWhatToDo(t *testing.T) {
 					_, err := tx.CreateBucket([]byte("a new one"))
 					return errors.Join(err,
 						tx.Bucket(claimsBucket).Put([]byte("a key of another kind"), []byte("not sealed")),
-						tx.Bucket(metaBucket).Put(formatKey, sealed(formatKey, []byte("sidecall records 3"))))
+						tx.Bucket(metaBucket).Put(formatKey, sealed(formatKey, []byte("sidecall records 4"))))
 				})
 			}
 			if err != nil {
@@ -48,7 +48,7 @@ func TestAStoreThatDoesNotOpenSaysWhatToDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, []string{`"sidecall records 3"`, "run the version that wrote it"}},
+		}, []string{`"sidecall records 4"`, "run the version that wrote it"}},
 	} {
 		path := test.path(t)
 		before, _ := os.ReadFile(path) // a directory has none

@@ -37,19 +37,30 @@ var (
 	// sheetExpiryBucket: when, and a number → key of a sheet. Exactly one per sheet.
 	sheetExpiryBucket = []byte("sheet_expiry")
 
-	// firstBuckets are those of the first format.
+	// conversationsBucket: tenant and id → bucket of one conversation.
+	conversationsBucket = []byte("conversations")
+	// conversationExpiryBucket: when, and a number → key of a conversation. Exactly
+	// one per conversation.
+	conversationExpiryBucket = []byte("conversation_expiry")
+
+	// firstBuckets are those of the first format, secondBuckets those of the second.
 	firstBuckets = [][]byte{
 		metaBucket, recordsBucket, resultsBucket, claimsBucket, expiryBucket, outputsBucket, outputExpiryBucket,
 	}
-	topBuckets = append(slices.Clip(firstBuckets), sheetsBucket, sheetExpiryBucket)
+	secondBuckets = append(slices.Clip(firstBuckets), sheetsBucket, sheetExpiryBucket)
+	topBuckets    = append(slices.Clip(secondBuckets), conversationsBucket, conversationExpiryBucket)
 )
 
 // format names the layout of the file. Another layout gets another name. The first
-// had no sheets; Open makes a file of that one of this.
+// had no sheets, the second no conversations; Open makes a file of those one of this.
 const (
-	format      = "sidecall records 2"
-	firstFormat = "sidecall records 1"
+	format       = "sidecall records 3"
+	secondFormat = "sidecall records 2"
+	firstFormat  = "sidecall records 1"
 )
+
+// bucketsOf are the buckets of a file of each format that is read.
+var bucketsOf = map[string][][]byte{format: topBuckets, secondFormat: secondBuckets, firstFormat: firstBuckets}
 
 // The keys of the meta bucket.
 var (
@@ -76,6 +87,7 @@ type txn struct {
 	bound int64
 
 	meta, records, results, claims, expiry, outputs, outputExpiry, sheets, sheetExpiry *bbolt.Bucket
+	conversations, conversationExpiry                                                  *bbolt.Bucket
 }
 
 func newTxn(tx *bbolt.Tx, d *database) *txn {
@@ -85,6 +97,7 @@ func newTxn(tx *bbolt.Tx, d *database) *txn {
 		claims: tx.Bucket(claimsBucket), expiry: tx.Bucket(expiryBucket),
 		outputs: tx.Bucket(outputsBucket), outputExpiry: tx.Bucket(outputExpiryBucket),
 		sheets: tx.Bucket(sheetsBucket), sheetExpiry: tx.Bucket(sheetExpiryBucket),
+		conversations: tx.Bucket(conversationsBucket), conversationExpiry: tx.Bucket(conversationExpiryBucket),
 	}
 }
 

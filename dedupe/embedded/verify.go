@@ -23,7 +23,7 @@ import (
 //     there and is reached once;
 //   - keys are in order and within the range in which a search looks for them;
 //   - every value passes its checksum, which covers its key too;
-//   - the records and sheets that are to expire, the results that records have and
+//   - the records, sheets and conversations that are to expire, the results that records have and
 //     the claims that are open are the ones that are there: a page that went missing
 //     whole, or is an older copy of itself, does not fit the others.
 
@@ -81,7 +81,7 @@ type checker struct {
 	seen     []uint64
 	newest   int64 // transaction
 	found    int   // top buckets
-	first    bool  // the file is of the first format
+	format   string
 
 	index *index
 	seed  maphash.Seed
@@ -95,6 +95,9 @@ type checker struct {
 	sheets, expiringSheets set
 
 	outputs, expiringOutputs int
+
+	// Keys of conversations likewise.
+	conversations, expiringConversations set
 }
 
 // set is a fingerprint of a set of keys that does not depend on their order.
@@ -140,6 +143,11 @@ func (c *checker) root() (root uint64, err error) {
 		if order.Uint16(page[8:])&metaPage == 0 || order.Uint32(m) != boltMagic || order.Uint32(m[4:]) != boltVersion ||
 			int(order.Uint32(m[8:])) != c.pageSize || order.Uint64(m[56:]) != sum.Sum64() {
 			return 0, corrupt("meta page %d is damaged", id)
+		}
+		// Transactions write the two in turn: one that is at the place of the other has
+		// taken the place of a newer one.
+		if order.Uint64(m[48:])%2 != id {
+			return 0, corrupt("meta page %d is another's", id)
 		}
 		if txid := int64(order.Uint64(m[48:])); txid >= c.newest {
 			c.newest, root, c.pages = txid, order.Uint64(m[16:]), order.Uint64(m[40:])
@@ -300,7 +308,7 @@ func (c *checker) topBucket(name, value []byte, isBucket bool) error {
 
 // content checks one key of a bucket.
 func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
-	if isBucket != bytes.Equal(bucket, outputsBucket) {
+	if isBucket != (bytes.Equal(bucket, outputsBucket) || bytes.Equal(bucket, conversationsBucket)) {
 		return corrupt("a value in %s is damaged", bucket)
 	}
 	switch string(bucket) {
@@ -308,7 +316,7 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 		c.add(&c.meta, key)
 		body, err := verified(key, value)
 		if bytes.Equal(key, formatKey) {
-			c.first = string(body) == firstFormat
+			c.format = string(body)
 		}
 		return err
 	case string(recordsBucket):
@@ -331,6 +339,10 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 		return err
 	case string(sheetExpiryBucket):
 		c.add(&c.expiringSheets, value)
+	case string(conversationsBucket):
+		return c.conversation(key, value)
+	case string(conversationExpiryBucket):
+		c.add(&c.expiringConversations, value)
 	}
 	return nil
 }
@@ -383,12 +395,8 @@ func (c *checker) outputPlace(place, value []byte) error {
 
 // totals compares what belongs together.
 func (c *checker) totals() error {
-	buckets := topBuckets
-	if c.first {
-		buckets = firstBuckets
-	}
 	switch {
-	case c.found != len(buckets) || c.meta.count != 3:
+	case c.found != len(bucketsOf[c.format]) || c.meta.count != 3:
 		return corrupt("this is no store of Sidecall, or parts of it are missing")
 	case c.records != c.expiring:
 		return corrupt("it holds %d records, and %d others are to expire", c.records.count, c.expiring.count)
@@ -398,6 +406,8 @@ func (c *checker) totals() error {
 		return corrupt("it notes %d open claims, and %d other records are claimed", c.claims.count, c.claimed.count)
 	case c.sheets != c.expiringSheets:
 		return corrupt("it holds %d sheets of conversations, and %d others are to expire", c.sheets.count, c.expiringSheets.count)
+	case c.conversations != c.expiringConversations:
+		return corrupt("it holds %d conversations, and %d others are to expire", c.conversations.count, c.expiringConversations.count)
 	case c.expiringOutputs < c.outputs: // a ref kept anew has two places
 		return corrupt("it holds %d outputs, of which %d are to expire", c.outputs, c.expiringOutputs)
 	default:

@@ -2,16 +2,15 @@ package journal
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
+	"testing"
 )
 
 // memDisk is a disk in memory that can fill up, fail and lose power. It knows
@@ -178,135 +177,6 @@ func (d *memDisk) SyncDir(dir string) error {
 	return nil
 }
 
-type memFile struct {
-	disk   *memDisk
-	inode  *memInode
-	name   string
-	locks  bool
-	closed bool
-}
-
-func (f *memFile) ReadAt(b []byte, at int64) (int, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if f.closed {
-		return 0, fs.ErrClosed
-	}
-	if err := f.disk.failing("read", f.name); err != nil {
-		return 0, err
-	}
-	if at >= int64(len(f.inode.data)) {
-		return 0, io.EOF
-	}
-	n := copy(b, f.inode.data[at:])
-	if n < len(b) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-func (f *memFile) WriteAt(b []byte, at int64) (int, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if f.closed {
-		return 0, fs.ErrClosed
-	}
-	if err := f.disk.failing("write", f.name); err != nil {
-		return 0, err
-	}
-	n, full := len(b), error(nil)
-	if space := f.disk.space; space >= 0 && int64(n) > space {
-		n, full = int(space), syscall.ENOSPC
-	}
-	if f.disk.space >= 0 {
-		f.disk.space -= int64(n)
-	}
-	written := slices.Clone(b[:n])
-	f.do(func(data []byte) []byte {
-		if missing := int(at) + len(written) - len(data); missing > 0 {
-			data = append(data, make([]byte, missing)...)
-		}
-		copy(data[at:], written)
-		return data
-	})
-	return n, full
-}
-
-// do changes the file and remembers how, for a loss of power.
-func (f *memFile) do(change func([]byte) []byte) {
-	f.inode.data = change(f.inode.data)
-	f.inode.since = append(f.inode.since, change)
-}
-
-func (f *memFile) Sync() error {
-	if f.disk.syncing != nil {
-		f.disk.syncing()
-	}
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	f.disk.syncs++
-	if err := f.disk.failing("sync", f.name); err != nil {
-		return err
-	}
-	f.inode.synced, f.inode.since = slices.Clone(f.inode.data), nil
-	return nil
-}
-
-func (f *memFile) Truncate(size int64) error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if err := f.disk.failing("truncate", f.name); err != nil {
-		return err
-	}
-	f.truncate(size)
-	return nil
-}
-
-func (f *memFile) truncate(size int64) {
-	f.do(func(data []byte) []byte { return slices.Clone(data[:min(size, int64(len(data)))]) })
-}
-
-func (f *memFile) Stat() (fs.FileInfo, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	return memInfo{f.inode, int64(len(f.inode.data))}, nil
-}
-
-func (f *memFile) Lock() error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if f.inode.locked {
-		return errLocked
-	}
-	f.inode.locked, f.locks = true, true
-	return nil
-}
-
-func (f *memFile) Close() error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if f.closed {
-		return fs.ErrClosed
-	}
-	f.closed = true
-	if f.locks {
-		f.inode.locked = false
-	}
-	return nil
-}
-
-type memInfo struct {
-	inode *memInode
-	size  int64
-}
-
-func (i memInfo) Name() string       { return "" }
-func (i memInfo) Size() int64        { return i.size }
-func (i memInfo) Mode() fs.FileMode  { return 0o600 }
-func (i memInfo) ModTime() time.Time { return time.Time{} }
-func (i memInfo) IsDir() bool        { return false }
-func (i memInfo) Sys() any           { return i.inode }
-
 // failOn makes one kind of operation fail, as often as told.
 func failOn(operation string, times int) func(string, string) error {
 	return func(got, _ string) error {
@@ -321,4 +191,76 @@ func failOn(operation string, times int) func(string, string) error {
 func damagedNames(d *memDisk) []string {
 	names, _ := d.Names("") // it never fails
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, ".damaged-") })
+}
+
+// disks are the disk of the machine, in a directory of its own, and the one in memory,
+// each with the names that its files have on it.
+func disks(t *testing.T) map[string]func() (on disk, dir string) {
+	return map[string]func() (disk, string){
+		"machine": func() (disk, string) { return osDisk{}, t.TempDir() },
+		"memory":  func() (disk, string) { return newDisk(), "" },
+	}
+}
+
+// What the tests show on a disk in memory is true of the machine's: both do and refuse
+// the same.
+func TestADiskInMemoryIsAsTheMachines(t *testing.T) {
+	for name, open := range disks(t) {
+		t.Run(name, func(t *testing.T) {
+			d, dir := open()
+			one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
+			refused := func(what string, err, want error) {
+				t.Helper()
+				if !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", what, err, want)
+				}
+			}
+			written := func(name string, flag int) {
+				t.Helper()
+				f, err := d.Open(name, flag)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt([]byte(name), 0); err != nil {
+					t.Error(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			_, err := d.Open(one, 0)
+			refused("opening what is not there", err, fs.ErrNotExist)
+			_, err = d.Stat(one)
+			refused("looking at what is not there", err, fs.ErrNotExist)
+			refused("removing what is not there", d.Remove(one), fs.ErrNotExist)
+			written(one, os.O_CREATE)
+			written(other, os.O_CREATE|os.O_EXCL)
+			_, err = d.Open(one, os.O_CREATE|os.O_EXCL)
+			refused("making what is there", err, fs.ErrExist)
+			before, err := d.Stat(one)
+			if err != nil || before.Size() != int64(len(one)) {
+				t.Errorf("%v, %v", before, err)
+			}
+			apart, _ := d.Stat(other)
+			if err := d.Rename(one, other); err != nil {
+				t.Error(err)
+			}
+			after, err := d.Stat(other)
+			if err != nil || !d.Same(before, after) || d.Same(before, apart) {
+				t.Errorf("it is another file under its new name, or the one that had it: %v", err)
+			}
+			if names, err := d.Names(dir); err != nil || !slices.Equal(names, []string{"other"}) {
+				t.Errorf("names %q, %v", names, err)
+			}
+			if f, err := d.Open(other, os.O_TRUNC); err != nil || f.Close() != nil {
+				t.Error(err)
+			}
+			if after, err = d.Stat(other); err != nil || after.Size() != 0 {
+				t.Errorf("%v, %v after it was emptied", after, err)
+			}
+			if err := errors.Join(d.SyncDir(filepath.Join(dir, ".")), d.Remove(other)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

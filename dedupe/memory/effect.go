@@ -6,24 +6,11 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// effectKey names an effect, of a conversation or, without one, of a whole tenant.
-type effectKey struct {
-	tenant, conversation string
-	whole                bool
-	hash                 [32]byte
-}
-
 func effectOf(key dedupe.Key, e *dedupe.EffectKey) effectKey {
 	if e.WholeTenant {
 		return effectKey{tenant: key.Tenant, whole: true, hash: e.Print}
 	}
 	return effectKey{tenant: key.Tenant, conversation: key.Conversation, hash: e.Print}
-}
-
-// holders are the calls that hold an effect, newest first.
-type holders struct {
-	keys    []dedupe.Key
-	expires time.Time
 }
 
 // holding returns who holds an effect as of now.

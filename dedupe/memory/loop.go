@@ -9,25 +9,12 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// sheetKey names what a conversation shares: a tally, or a log.
-type sheetKey struct {
-	tenant, conversation, name string
-	log                        bool
-}
-
 func tallyOf(key dedupe.Key, counter string) sheetKey {
 	return sheetKey{key.Tenant, key.Conversation, counter, false}
 }
 
 func logOf(key dedupe.Key, name string) sheetKey {
 	return sheetKey{key.Tenant, key.Conversation, name, true}
-}
-
-// sheet is a tally or a log.
-type sheet struct {
-	tally   dedupe.Tally
-	entries [][]byte
-	expires time.Time
 }
 
 // sheet returns what is there as of now; nothing once its time is over.

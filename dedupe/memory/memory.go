@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -21,88 +20,10 @@ import (
 // Warning says what is wrong with this store, in one sentence for the log.
 const Warning = "the memory store forgets everything when the process ends: a call made before a restart can run again after it"
 
-// Options are the bounds of a Store; zero values mean the defaults.
-type Options struct {
-	// MaxRecords bounds the records; beyond it new calls get ErrFull.
-	// Default 1,000,000.
-	MaxRecords int
-	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB.
-	MaxOutputBytes int64
-}
-
-// Store is a dedupe.Store in memory.
-type Store struct {
-	options Options
-	born    time.Time // anchors the clock
-
-	mu          sync.Mutex
-	closed      bool
-	records     map[dedupe.Key]record
-	tenures     map[string]dedupe.Tenure
-	recordQueue deadlines[dedupe.Key]
-	outputs     map[outputKey]output
-	outputQueue deadlines[outputKey]
-	outputBytes int64
-	sheets      map[sheetKey]sheet
-	sheetQueue  deadlines[sheetKey]
-	effects     map[effectKey]holders
-	effectQueue deadlines[effectKey]
-}
-
-type record struct {
-	dedupe.Record
-	expires   time.Time
-	retention time.Duration
-}
-
-type outputKey struct{ tenant, ref string }
-
-type output struct {
-	dedupe.Output
-	expires time.Time
-}
-
 var _ dedupe.Store = (*Store)(nil)
 
 // knowledge are the optional fields that the store honours.
 var knowledge = dedupe.Knowledge{Store: "the memory store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
-
-// New returns an empty store.
-func New(options Options) *Store {
-	if options.MaxRecords <= 0 {
-		options.MaxRecords = 1_000_000
-	}
-	if options.MaxOutputBytes <= 0 {
-		options.MaxOutputBytes = 256 << 20
-	}
-	return &Store{
-		options: options,
-		born:    time.Now(),
-		records: map[dedupe.Key]record{},
-		tenures: map[string]dedupe.Tenure{},
-		outputs: map[outputKey]output{},
-		sheets:  map[sheetKey]sheet{},
-		effects: map[effectKey]holders{},
-	}
-}
-
-// begin takes the lock for one request, unless the request is over already.
-func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, err
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return time.Time{}, dedupe.ErrClosed
-	}
-	// time.Now reads two clocks, and a process may be held up between them: what
-	// decides a lease would then differ from what a record tells.
-	now = s.born.Add(time.Since(s.born))
-	s.sweep(now)
-	return now, nil
-}
 
 // Admit implements dedupe.Store.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
@@ -269,50 +190,6 @@ func (s *Store) Close() error {
 	s.records, s.outputs, s.outputBytes, s.sheets = nil, nil, 0, nil
 	s.recordQueue, s.outputQueue, s.sheetQueue = nil, nil, nil
 	s.effects, s.effectQueue = nil, nil
+	s.transcripts, s.transcriptQueue = nil, nil
 	return nil
-}
-
-// find returns the record of key as of now; Absent once its time is over.
-func (s *Store) find(key dedupe.Key, now time.Time) record {
-	r, ok := s.records[key]
-	if !ok || !now.Before(r.expires) {
-		return record{}
-	}
-	return r
-}
-
-func (s *Store) put(key dedupe.Key, next dedupe.Record, retention time.Duration, now time.Time) {
-	expires := now.Add(retention)
-	if _, known := s.records[key]; !known {
-		s.recordQueue.push(expires, key)
-	}
-	s.records[key] = record{Record: next, expires: expires, retention: retention}
-}
-
-func (s *Store) keep(tenant string, kept dedupe.Output, now time.Time) {
-	key := outputKey{tenant, kept.Ref}
-	kept.Data = bytes.Clone(kept.Data)
-	if old, known := s.outputs[key]; known {
-		s.outputBytes -= int64(len(old.Data))
-	} else {
-		s.outputQueue.push(now.Add(kept.TTL), key)
-	}
-	s.outputs[key] = output{Output: kept, expires: now.Add(kept.TTL)}
-	s.outputBytes += int64(len(kept.Data))
-	for s.outputBytes > s.options.MaxOutputBytes {
-		s.dropOutput(s.outputQueue.pop())
-	}
-}
-
-func (s *Store) dropOutput(key outputKey) {
-	s.outputBytes -= int64(len(s.outputs[key].Data))
-	delete(s.outputs, key)
-}
-
-// sweep clears away a few entries of each kind whose time is over.
-func (s *Store) sweep(now time.Time) {
-	s.recordQueue.sweep(now, func(k dedupe.Key) time.Time { return s.records[k].expires }, func(k dedupe.Key) { delete(s.records, k) })
-	s.outputQueue.sweep(now, func(k outputKey) time.Time { return s.outputs[k].expires }, s.dropOutput)
-	s.sheetQueue.sweep(now, func(k sheetKey) time.Time { return s.sheets[k].expires }, func(k sheetKey) { delete(s.sheets, k) })
-	s.effectQueue.sweep(now, func(k effectKey) time.Time { return s.effects[k].expires }, func(k effectKey) { delete(s.effects, k) })
 }

@@ -3,14 +3,18 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
@@ -103,6 +107,41 @@ func TestNoRightIsTooMuch(t *testing.T) {
 	}
 }
 
+// Who has the rights that a version needed which read logs one by one and wrote them
+// whole has the same logs.
+func TestLogsWithTheRightsOfBefore(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	user := slices.DeleteFunc(documentedUser(t), func(word string) bool {
+		return word == "+mget" || word == "+append" || word == "+pexpire"
+	})
+	srv.Do(asArgs(user)...)
+	s := open(t, Options{Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret"})
+	for i, want := range []string{"1", "1 2", "1 2 3", "2 3 4"} {
+		note := dedupe.Note{
+			Key: request("refused", 0).Key, Retention: time.Hour, Logs: []string{"log"},
+			Appends: []dedupe.Append{{Log: "log", Entry: []byte(strconv.Itoa(i + 1)), Keep: 3}},
+		}
+		noted, err := s.Note(t.Context(), note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(noted.Logs[0], []byte(" "))); got != want {
+			t.Errorf("the log has %q, want %q", got, want)
+		}
+		req := request(strconv.Itoa(i), tool.NonIdempotent)
+		req.Logs, req.Draw = []string{"none", "log"}, dedupe.Draw{Counter: "prompt", MaxCalls: 10}
+		req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
+		a, err := s.Admit(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(a.Logs[1], []byte(" "))); got != want || len(a.Logs[0]) > 0 || a.Tally.Calls != int64(i+1) {
+			t.Errorf("admitted with the log %q, want %q; call %d with %+v", got, want, i+1, a.Tally)
+		}
+	}
+}
+
 // hintTime bounds the wait for a hint, on a machine that is busy.
 const hintTime = 10 * time.Second
 
@@ -121,7 +160,9 @@ func everything(t *testing.T, s *Store, id string) error {
 	if _, _, _, err := s.Bid(ctx, dedupe.Bid{Instance: id, Token: "t", TTL: time.Second, Keep: time.Second}); err != nil {
 		return err
 	}
-	if _, err := s.Admit(ctx, request(id, tool.NonIdempotent)); err != nil {
+	counted := request(id, tool.NonIdempotent)
+	counted.Draw, counted.Logs = dedupe.Draw{Counter: id, MaxCalls: 10}, []string{id}
+	if _, err := s.Admit(ctx, counted); err != nil {
 		return err
 	}
 	hints, stop := s.Watch(request(id, 0).Key)
@@ -146,6 +187,14 @@ func everything(t *testing.T, s *Store, id string) error {
 			return err
 		}
 	}
+	refused := dedupe.Note{
+		Key: request(id+" refused", 0).Key, Retention: time.Hour, Appends: []dedupe.Append{{Log: id, Entry: []byte("entry"), Keep: 2}},
+	}
+	for range 2 { // the second is written behind the first
+		if _, err := s.Note(ctx, refused); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-hints:
 	case <-time.After(hintTime):
@@ -153,6 +202,13 @@ func everything(t *testing.T, s *Store, id string) error {
 	}
 	if _, err := s.Output(ctx, "acme", id); err != nil {
 		return err
+	}
+	kept := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: id}, Head: []byte("head"), Messages: [][]byte{[]byte("message")}, TTL: time.Hour}
+	if _, err := s.WriteConversation(ctx, kept); err != nil {
+		return err
+	}
+	if got, err := s.ReadConversation(ctx, kept.Key, 0, 100); err != nil || len(got.Messages) != 1 {
+		return fmt.Errorf("a conversation with %d messages, %w", len(got.Messages), err)
 	}
 	page, err := s.ListUnknown(ctx, "")
 	for err == nil && page.Next != "" && len(page.Calls) == 0 {

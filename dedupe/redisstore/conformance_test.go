@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
+	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 )
 
@@ -35,28 +37,39 @@ var topologies = map[string]func(*testing.T) crashJob{
 	"ACL, Cluster and WAIT": waiting(clusteredWithLeastRights),
 }
 
+// whole are kinds that together have everything in which one differs from another.
+// The others have of the suite what depends on that; the whole of it on all of them
+// is a proof, prove/whole.
+var whole = []string{"standalone", "Sentinel, TLS", "ACL, Cluster and WAIT"}
+
 // What every store must do, on every kind of Redis.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, topology := range topologies {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			options, err := topology(t).options()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var n atomic.Int32
-			storetest.Run(t, storetest.Harness{
-				Lease: 400 * time.Millisecond,
-				Open: func(t testing.TB) dedupe.Store {
-					// Each case has its own keys on the same servers.
-					own := options
-					own.KeyPrefix = fmt.Sprintf("sidecall:case-%d:", n.Add(1))
-					return open(t, own)
-				},
-			})
+			conformance(t, topology, !harness.Whole() && !slices.Contains(whole, name))
 		})
 	}
+}
+
+func conformance(t *testing.T, topology func(*testing.T) crashJob, brief bool) {
+	t.Helper()
+	options, err := topology(t).options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n atomic.Int32
+	storetest.Run(t, storetest.Harness{
+		Lease: 400 * time.Millisecond,
+		Brief: brief,
+		Open: func(t testing.TB) dedupe.Store {
+			// Each case has its own keys on the same servers.
+			own := options
+			own.KeyPrefix = fmt.Sprintf("sidecall:case-%d:", n.Add(1))
+			return open(t, own)
+		},
+	})
 }
 
 // Processes that are killed in the middle of their calls never run one twice,

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/dedupe/storetest"
 )
@@ -55,6 +58,16 @@ func (j crashJob) options() (Options, error) {
 	}
 	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}
 	return o, nil
+}
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(crashChild); addr != "" {
+		runCrashChild(addr)
+		return
+	}
+	// go-redis sleeps for a second between two tries to reach a lost server, and
+	// notices only then that its client was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // runCrashChild makes calls until it is killed.

@@ -26,20 +26,51 @@ type cursor struct {
 
 // ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
-func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
-	at, err := parseCursor(from)
+func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+	err = persist(ctx, func() error {
+		server, keys, next, err := s.scan(ctx, from, globEscaped(s.options.KeyPrefix)+"{*", listBatch)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+		defer cancel()
+		page.Next = next
+		page.Calls, err = s.unknown(ctx, server, keys)
+		return err
+	})
 	if err != nil {
 		return dedupe.Page{}, err
 	}
+	return page, nil
+}
+
+// persist asks a question until there is an answer, a few times at the most and never
+// beyond ctx.
+func persist(ctx context.Context, ask func() error) error {
+	for try := 0; ; try++ {
+		err := ask()
+		if err == nil || ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries || !pause(ctx, try) {
+			return err
+		}
+	}
+}
+
+// scan returns some of the keys of a pattern, roughly batch at the most, the server
+// that has them, and where the next page begins; empty after the last.
+func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (server redis.Cmdable, keys []string, next string, err error) {
+	at, err := parseCursor(from)
+	if err != nil {
+		return nil, nil, "", err
+	}
 	if s.pipe.closing() {
-		return dedupe.Page{}, dedupe.ErrClosed
+		return nil, nil, "", dedupe.ErrClosed
 	}
 	if err := s.fit(ctx); err != nil {
-		return dedupe.Page{}, err
+		return nil, nil, "", err
 	}
 	servers, err := masters(ctx, s.client)
 	if err != nil {
-		return dedupe.Page{}, err
+		return nil, nil, "", err
 	}
 	names := sortedKeys(servers)
 	if from == "" {
@@ -47,28 +78,23 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 	}
 	server, ok := servers[at.addr]
 	if !ok {
-		return dedupe.Page{}, fmt.Errorf("the redis master %s is gone; begin the listing again", at.addr)
+		return nil, nil, "", fmt.Errorf("the redis master %s is gone; begin the listing again", at.addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	keys, next, err := server.Scan(ctx, at.scan, globEscaped(s.options.KeyPrefix)+"{*", listBatch).Result()
+	keys, place, err := server.Scan(ctx, at.scan, pattern, int64(batch)).Result()
 	if err != nil {
-		return dedupe.Page{}, err
+		return nil, nil, "", err
 	}
 	slices.Sort(keys) // SCAN may name a key twice
-	calls, err := s.unknown(ctx, server, slices.Compact(keys))
-	if err != nil {
-		return dedupe.Page{}, err
-	}
-	page := dedupe.Page{Calls: calls}
 	i, _ := slices.BinarySearch(names, at.addr)
 	switch {
-	case next != 0:
-		page.Next = cursor{at.addr, next}.String()
+	case place != 0:
+		next = cursor{at.addr, place}.String()
 	case i+1 < len(names):
-		page.Next = cursor{names[i+1], 0}.String()
+		next = cursor{names[i+1], 0}.String()
 	}
-	return page, nil
+	return server, slices.Compact(keys), next, nil
 }
 
 // unknown returns those calls of the given record keys that are Unknown, or of

@@ -4,7 +4,7 @@
 -- Returns {now, record or nothing, tally or nothing, each log}.
 local appended = tonumber(ARGV[2])
 local shown = ''
-if ARGV[3] ~= '' then
+if counted then
   if not tally(ARGV[3]) then
     return redis.error_reply(NO_TALLY)
   end

@@ -8,15 +8,13 @@
 --
 -- Its mark is 1 once another has asked for the call while it ran: whoever settles
 -- it then publishes that. The charges are one text here, which is only passed on.
-local LAYOUT_2 = '>BBBBI4I8I8I8I8I8c32I2c0I2c0'
-local LAYOUT_3 = LAYOUT_2 .. 'I2c0'
-local LAYOUT = LAYOUT_3 .. 'I4I4I4'
-local UNSEALED = LAYOUT_3 .. 'I4I4'
-local VERSION, VERSION_3, VERSION_2 = 4, 3, 2
+--
+-- What a script makes costs as much as what it does: a function, a variable that one
+-- takes with it, a text put together. So constants that one function needs stand in
+-- it, and what only some requests need is made for those (tally.lua, effect.lua).
 local WAITED_AT = 3
 local CLAIMED, DONE, NOT_RUN, UNKNOWN = 1, 2, 3, 4
-local NON_IDEMPOTENT, KEYED = 0, 3
-local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
+local NON_IDEMPOTENT = 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stored = redis.call('GET', KEYS[1])
@@ -30,24 +28,27 @@ local function seal(head, mark)
 end
 -- Returns what is wrong with a record, or nil and its fields.
 local function decode(stored)
+  local VERSION, VERSION_3, VERSION_2 = 4, 3, 2
+  local FIRST, LAST, KEYED = 1, 4, 3 -- of the states, of the effects
+  local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
   local version = string.byte(stored)
   local whole, sealed, size, _
   local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
   if version == VERSION then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
-      pcall(struct.unpack, LAYOUT, stored)
+      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4I4', stored)
     whole = whole and size == #stored - rest + 1 and sealed == seal(string.sub(stored, 1, rest - 5), waited)
   elseif version == VERSION_3 then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
-      pcall(struct.unpack, LAYOUT_3, stored)
+      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0', stored)
   elseif version == VERSION_2 then
     whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, rest =
-      pcall(struct.unpack, LAYOUT_2, stored)
+      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0', stored)
     charges = ''
   else
     return 'SIDECALL the record has a layout that this version does not know'
   end
-  if not whole or state < CLAIMED or state > UNKNOWN or was > KEYED or waited > 1 or attempts < 0
+  if not whole or state < FIRST or state > LAST or was > KEYED or waited > 1 or attempts < 0
     or attempts > MAX_ATTEMPTS or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
     return 'SIDECALL the record cannot be what was written'
   end
@@ -61,12 +62,11 @@ if stored then
     return redis.error_reply(wrong)
   end
 end
--- The checksum of a result; its script says so, where it stores one.
-local sum = 0
--- Stores a record: what follows are its fields from the state on.
-local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged)
-  local record = struct.pack(UNSEALED, VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
-    fingerprint, #owner, owner, #tool, tool, #charged, charged, #result, sum)
+-- Stores a record: what follows are its fields from the state on, and the checksum of
+-- its result, where it has one.
+local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged, sum)
+  local record = struct.pack('>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4', 4, to, effect, mark, tries, epoch, from, ended, leased, retention,
+    fingerprint, #owner, owner, #tool, tool, #charged, charged, #result, sum or 0)
   record = record .. struct.pack('>I4', seal(record, mark)) .. result
   redis.call('SET', KEYS[1], record, 'PX', retention)
   return record

@@ -29,6 +29,9 @@ import (
 // maxTries bounds how often one request is sent.
 const maxTries = 3
 
+// How many arguments admit.lua takes, and settle.lua without entries.
+const mostOfClaim, mostOfSettlement = 14, 15
+
 // Store is a dedupe.Store on Redis. A request heeds the deadline of its context
 // at once; its cancellation perhaps only when what has been sent is answered or
 // given up (Options.Timeout, and WaitTimeout).
@@ -76,10 +79,10 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if err := req.Validate(knowledge); err != nil {
 		return dedupe.Admission{}, err
 	}
-	keys := logKeys([]string{recordKey(s.options.KeyPrefix, req.Key)}, s.options.KeyPrefix, req.Key, req.Logs)
-	args := []any{
-		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges),
-	}
+	keys := append(make([]string, 0, len(req.Logs)+3), recordKey(s.options.KeyPrefix, req.Key))
+	keys = logKeys(keys, s.options.KeyPrefix, req.Key, req.Logs)
+	args := append(make([]any, 0, mostOfClaim),
+		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges))
 	contends := req.EffectKey != (dedupe.EffectKey{})
 	if d := req.Draw; d.Counter != "" {
 		args = append(args, d.Counter, d.Tokens, d.MaxCalls, d.MaxTokens, d.MaxAge.Milliseconds())
@@ -92,6 +95,9 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 		}
 		keys = append(keys, effectKey(s.options.KeyPrefix, req.Key, &req.EffectKey))
 		args = append(args, req.EffectKey.Window.Milliseconds(), req.EffectKey.Allow)
+	}
+	if req.Draw.Counter != "" {
+		keys = append(keys, sheetKey(s.options.KeyPrefix, "budget/", req.Key, req.Draw.Counter))
 	}
 	words := admitScript.call(keys, args...)
 	var admission dedupe.Admission
@@ -120,29 +126,38 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	if err := settlement.Validate(knowledge); err != nil {
 		return 0, err
 	}
-	keys := []string{recordKey(s.options.KeyPrefix, settlement.Key)}
+	keys := append(make([]string, 0, len(settlement.Appends)+4), recordKey(s.options.KeyPrefix, settlement.Key))
 	for _, a := range settlement.Appends {
 		keys = append(keys, sheetKey(s.options.KeyPrefix, "log/", settlement.Key, a.Log))
 	}
-	args := []any{
+	args := append(make([]any, 0, mostOfSettlement+2*len(settlement.Appends)),
 		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
 		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
-		dedupe.ResultSum(settlement.Result), len(settlement.Appends), settlement.Spend.Counter, settlement.Spend.Tokens,
-		settlement.Frees != (dedupe.EffectKey{}),
+		dedupe.ResultSum(settlement.Result))
+	frees := settlement.Frees != (dedupe.EffectKey{})
+	output := settlement.Output
+	keeps := output != nil && !s.options.Cluster
+	beside := settlement.Spend.Counter != "" || frees || keeps
+	if beside || len(settlement.Appends) > 0 {
+		args = appendEntries(append(args, len(settlement.Appends)), settlement.Appends)
 	}
-	if frees := &settlement.Frees; *frees != (dedupe.EffectKey{}) {
-		if err := s.sameSlot(frees); err != nil {
+	if beside {
+		args = append(args, settlement.Spend.Counter, settlement.Spend.Tokens, frees)
+	}
+	if frees {
+		if err := s.sameSlot(&settlement.Frees); err != nil {
 			return 0, err
 		}
-		keys = append(keys, effectKey(s.options.KeyPrefix, settlement.Key, frees))
+		keys = append(keys, effectKey(s.options.KeyPrefix, settlement.Key, &settlement.Frees))
 	}
-	args = appendEntries(args, settlement.Appends)
 	weight := len(settlement.Result) + entryBytes(settlement.Appends)
-	output := settlement.Output
-	if output != nil && !s.options.Cluster {
+	if keeps {
 		keys = append(keys, outputKey(s.options.KeyPrefix, settlement.Key.Tenant, output.Ref))
 		args = append(args, encodeOutput(output), output.TTL.Milliseconds())
 		weight += len(output.Data)
+	}
+	if counter := settlement.Spend.Counter; counter != "" {
+		keys = append(keys, sheetKey(s.options.KeyPrefix, "budget/", settlement.Key, counter))
 	}
 	var verdict dedupe.SettleVerdict
 	err := s.run(ctx, settleScript, settleScript.call(keys, args...), weight, func(reply any) (durable bool, err error) {
@@ -346,17 +361,22 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 			}
 			err = fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
 		}
-		if ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries {
+		if ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries || !pause(ctx, try) {
 			return err
 		}
-		pause := pauseBetween(try)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
+	}
+}
+
+// pause waits before the next try, unless ctx ends.
+func pause(ctx context.Context, try int) bool {
+	between := pauseBetween(try)
+	timer := time.NewTimer(between/2 + rand.N(between/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -6,27 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
-
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(crashChild); addr != "" {
-		runCrashChild(addr)
-		return
-	}
-	// go-redis sleeps for a second between two tries to reach a lost server, and
-	// notices only then that its client was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
 
 // open returns a store that is closed at the end of the test.
 func open(t testing.TB, options Options) *Store {

@@ -5,11 +5,12 @@
 if stored then
   return {0, stored}
 end
-local moves = {}
-if not charge(moves, ARGV[9], 1) then
-  return redis.error_reply(NO_TALLY)
+if counted then
+  if not charge(ARGV[9], 1) then
+    return redis.error_reply(NO_TALLY)
+  end
+  move(ARGV[8])
 end
-move(moves, ARGV[8])
 if KEYS[2] then
   local names = others(KEYS[2])
   table.insert(names, 1, own())

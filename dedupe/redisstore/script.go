@@ -19,6 +19,18 @@ var (
 	drawSource string
 	//go:embed log.lua
 	logSource string
+	//go:embed several.lua
+	severalSource string
+	//go:embed read.lua
+	readSource string
+	//go:embed request.lua
+	requestSource string
+	//go:embed settlement.lua
+	settlementSource string
+	//go:embed notice.lua
+	noticeSource string
+	//go:embed restoration.lua
+	restorationSource string
 	//go:embed effect.lua
 	effectSource string
 	//go:embed contend.lua
@@ -37,15 +49,22 @@ var (
 	outputSource string
 	//go:embed tenure.lua
 	tenureSource string
+	//go:embed converse.lua
+	converseSource string
+	//go:embed transcript.lua
+	transcriptSource string
 
-	admitScript   = newScript(recordSource + succeedsSource + tallySource + drawSource + logSource + effectSource + contendSource + admitSource)
-	settleScript  = newScript(recordSource + tallySource + logSource + effectSource + settleSource)
+	admitScript   = newScript(recordSource + requestSource + succeedsSource + tallySource + drawSource + severalSource + readSource + effectSource + contendSource + admitSource)
+	settleScript  = newScript(recordSource + settlementSource + tallySource + logSource + effectSource + settleSource)
 	renewScript   = newScript(recordSource + renewSource)
-	restoreScript = newScript(recordSource + tallySource + effectSource + restoreSource)
-	noteScript    = newScript(recordSource + tallySource + logSource + noteSource)
+	restoreScript = newScript(recordSource + restorationSource + tallySource + effectSource + restoreSource)
+	noteScript    = newScript(recordSource + noticeSource + tallySource + logSource + readSource + noteSource)
 	lookupScript  = newScript(recordSource + lookupSource)
 	outputScript  = newScript(outputSource)
 	tenureScript  = newScript(tenureSource)
+
+	converseScript   = newScript(converseSource)
+	transcriptScript = newScript(transcriptSource)
 )
 
 // script is a Lua script. It is called by its hash; a server that does not know

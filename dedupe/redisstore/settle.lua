@@ -1,28 +1,27 @@
 -- The rows of the state machine that end a claim (Record.Settle).
--- KEYS: record, the logs to append to, the effect that it frees, and where to keep an
--- output. ARGV: owner, epoch, state, attempts, result, retention, whether it
--- resolves, the channel on which it is published, the checksum of the result, how
--- many logs; the counter of what is spent, or nothing, and the tokens; whether it
--- frees an effect; an entry and how many to keep, for each log; and output and its
--- time to live.
+-- KEYS: record, the logs to append to, the effect that it frees, where to keep an
+-- output, and the tally that it adds to. ARGV: owner, epoch, state, attempts, result, retention, whether it
+-- resolves, the channel on which it is published, the checksum of the result; how
+-- many logs, and an entry and how many to keep for each; the counter of what is
+-- spent, or nothing, and the tokens; whether it frees an effect; and output and its
+-- time to live. What is not there at the end need not be said.
 local SETTLED, SUPERSEDED = 1, 2
 if not stored then
   return SUPERSEDED
 end
 local owner, epoch, to, resolves = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7] == '1'
-local logs = tonumber(ARGV[10])
 if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then
   return SUPERSEDED
 end
 -- Whether the record may leave its state for the new one.
-local function may()
-  if resolves then
-    return (to == DONE or to == NOT_RUN)
-      and (state == UNKNOWN or state == CLAIMED and was == NON_IDEMPOTENT and now >= lease)
-  elseif state == CLAIMED then
-    return to ~= UNKNOWN or was == NON_IDEMPOTENT
-  end
-  return (state == UNKNOWN or state == NOT_RUN) and to == DONE
+local may
+if resolves then
+  may = (to == DONE or to == NOT_RUN)
+    and (state == UNKNOWN or state == CLAIMED and was == NON_IDEMPOTENT and now >= lease)
+elseif state == CLAIMED then
+  may = to ~= UNKNOWN or was == NON_IDEMPOTENT
+else
+  may = (state == UNKNOWN or state == NOT_RUN) and to == DONE
 end
 -- Whether an observer made it UNKNOWN before the owner, who says what to answer.
 local wordless = state == UNKNOWN and to == UNKNOWN and #stored < rest and #ARGV[5] > 0
@@ -34,28 +33,29 @@ if state == to and not wordless then
   -- A byte of it is written again, as it is: from Redis 7.2 on a WAIT covers
   -- only what its own connection has written.
   redis.call('SETRANGE', KEYS[1], WAITED_AT, string.char(waited))
-elseif wordless or may() then
-  local moves = {}
-  local fine = true
-  if to == NOT_RUN then
-    fine = charge(moves, charges, -1)
-  elseif state == NOT_RUN then
-    fine = charge(moves, charges, 1)
+elseif wordless or may then
+  if counted then
+    local fine = true
+    if to == NOT_RUN then
+      fine = charge(charges, -1)
+    elseif state == NOT_RUN then
+      fine = charge(charges, 1)
+    end
+    if not fine or spends and not tally(spends, KEYS[#KEYS]) then
+      return redis.error_reply(NO_TALLY)
+    end
+    if spends and tally(spends).found then
+      local t = tally(spends)
+      t.estimated = math.min(t.estimated + ARGV[beside + 1], 2^50)
+      t.moves = true
+    end
   end
-  local spends = ARGV[11]
-  if not fine or spends ~= '' and not tally(spends) then
-    return redis.error_reply(NO_TALLY)
+  store(ARGV[6], ARGV[5], to, was, 0, ARGV[4], e, started, now, 0, print, holder, name, charges, ARGV[9])
+  if counted then
+    move(ARGV[6])
   end
-  if spends ~= '' and tally(spends)[FOUND] then
-    local t = tally(spends)
-    t[ESTIMATED] = math.min(t[ESTIMATED] + tonumber(ARGV[12]), MAX_TOKENS)
-    moves[spends] = moves[spends] or 0
-  end
-  sum = tonumber(ARGV[9])
-  store(tonumber(ARGV[6]), ARGV[5], to, was, 0, tonumber(ARGV[4]), e, started, now, 0, print, holder, name, charges)
-  move(moves, ARGV[6])
   for i = 1, logs do
-    append(KEYS[1 + i], ARGV[12 + 2 * i], ARGV[13 + 2 * i], ARGV[6])
+    append(KEYS[1 + i], ARGV[9 + 2 * i], ARGV[10 + 2 * i], ARGV[6])
   end
   if waited == 1 then
     -- A hint, which a user without the right to publish cannot give.
@@ -65,11 +65,11 @@ else
   return SUPERSEDED
 end
 local output = 2 + logs
-if ARGV[13] == '1' then
+if contended then
   free(KEYS[output])
   output = output + 1
 end
-if KEYS[output] then
-  redis.call('SET', KEYS[output], ARGV[14 + 2 * logs], 'PX', ARGV[15 + 2 * logs])
+if ARGV[beside + 3] then
+  redis.call('SET', KEYS[output], ARGV[beside + 3], 'PX', ARGV[beside + 4])
 end
 return SETTLED

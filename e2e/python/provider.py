@@ -57,10 +57,13 @@ class Provider:
 
     script: Script
     ids: Callable[[int, int], str] = lambda turn, i: f"call_{turn}_{i}"
-    #: All bodies that it was sent, with their paths.
+    #: All bodies that it was sent, with their paths; one that continues a thread has its
+    #: whole conversation.
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     #: All refusals.
     refusals: list[str] = field(default_factory=list)
+    #: Anthropic's message threads, by the id of their last message.
+    threads: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def __enter__(self) -> Provider:
         provider = self
@@ -98,6 +101,9 @@ class Provider:
         self._server.server_close()
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        thread = body.get("thread") or {}
+        if thread.get("type") == "continue":
+            body = {**body, "messages": [*self.threads.get(thread["previous_message_id"], ()), *body["messages"]]}
         self.requests.append((path, body))
         check, make = {
             "/v1/messages": (check_anthropic, self._anthropic),
@@ -112,7 +118,10 @@ class Provider:
             self.refusals.append(str(e))
             error = {"type": "invalid_request_error", "message": str(e)}
             return 400, {"type": "error", "error": error} if path == "/v1/messages" else {"error": error}
-        return 200, make(self._say(heard), heard.turns)
+        answer = make(self._say(heard), heard.turns)
+        if thread:
+            self.threads[answer["id"]] = [*body["messages"], {"role": "assistant", "content": answer["content"]}]
+        return 200, answer
 
     def _say(self, heard: Heard) -> Say:
         if callable(self.script):

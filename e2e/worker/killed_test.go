@@ -4,6 +4,8 @@ package worker_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/sidecall/sidecall/failpoint"
@@ -15,7 +17,7 @@ import (
 // where nothing can have been sent.
 func TestASidecarThatIsKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for step, most := range map[failpoint.Name]struct {
+	steps := map[failpoint.Name]struct {
 		code string
 		ran  int
 	}{
@@ -30,27 +32,50 @@ func TestASidecarThatIsKilledAtEveryStep(t *testing.T) {
 		failpoint.SettlementDurable: {ran: 1},
 		failpoint.ResultUnsent:      {ran: 1},
 		failpoint.ResultSent:        {ran: 1},
-	} {
-		for _, store := range []string{"embedded", "redis"} {
-			t.Run(string(step)+" on "+store, func(t *testing.T) {
+	}
+	for i, step := range slices.Sorted(maps.Keys(steps)) {
+		most := steps[step]
+		onEach(t, i, []kind{inGo, inPy, inNode}, string(step), func(t *testing.T, store string, k kind) {
+			t.Helper()
+			killedAt(t, k, local+stored(t, store), step, most.code, most.ran)
+		})
+	}
+}
+
+// onEach runs f in parallel with every kind of worker and with every store; each with
+// each where the tables are run as a whole, else every second of them, so that the i-th
+// step has every kind and every store all the same.
+func onEach(t *testing.T, i int, kinds []kind, step string, f func(t *testing.T, store string, k kind)) {
+	t.Helper()
+	for j, store := range []string{"embedded", "redis"} {
+		for l, k := range kinds {
+			if !harness.Whole() && (i+j+l)%2 != 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%q on %s, %s", step, store, k), func(t *testing.T) {
 				t.Parallel()
-				config := local
-				if store == "redis" {
-					config += fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", harness.Redis(t))
-				}
-				killedAt(t, config, step, most.code, most.ran)
+				f(t, store, k)
 			})
 		}
 	}
 }
 
+// stored is the config of a store.
+func stored(t *testing.T, store string) string {
+	t.Helper()
+	if store == "redis" {
+		return fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", harness.Redis(t))
+	}
+	return ""
+}
+
 // killedAt kills the sidecar of a config at a step, and asks again.
-func killedAt(t *testing.T, config string, step failpoint.Name, code string, ran int) {
+func killedAt(t *testing.T, k kind, config string, step failpoint.Name, code string, ran int) {
 	t.Helper()
 	s := harness.New(t, config)
 	s.Fail(fmt.Sprintf("%s=kill@1", step))
 	s.Run()
-	y := yardOf(t, s)
+	y := yardOf(t, k, s)
 	p := y.hire(0)
 	dying := y.asked("1", "act", `{"key":"A"}`)
 	if signal, err := s.AwaitDeath(); err != nil {

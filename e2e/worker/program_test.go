@@ -15,10 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/testkit/mcpservers"
 	"github.com/sidecall/sidecall/testkit/transcript"
 )
 
@@ -71,7 +73,7 @@ func (l ledger) count(line string) (n int) {
 // order is what a function is told: what to write down, and what then.
 type order struct {
 	Key  string `json:"key"`
-	Then string `json:"then,omitempty" jsonschema:"hang, or die"`
+	Then string `json:"then,omitempty" jsonschema:"hang, wait or die"`
 }
 
 // worker are the functions of the program.
@@ -85,6 +87,10 @@ func worker(l ledger, places int, registered func()) (*sidecall.Worker, error) {
 		case "hang":
 			<-ctx.Done()
 			return "", errors.Join(ctx.Err(), l.note("ended "+in.Key))
+		case "wait":
+			for l.count("let go") == 0 { // another process says so
+				time.Sleep(5 * time.Millisecond)
+			}
 		case "die":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // it is on its way
@@ -134,24 +140,72 @@ type program struct {
 	end  chan struct{}
 }
 
+// kind is a kind of worker, by its language and what it serves calls with.
+type kind string
+
+const (
+	inGo   kind = "go"
+	inPy   kind = "python threads"
+	inAio  kind = "python asyncio"
+	inNode kind = "node"
+)
+
+// program is how a worker of this kind is started.
+func (k kind) program(t *testing.T) (argv, env []string) {
+	t.Helper()
+	if how, ok := strings.CutPrefix(string(k), "python "); ok {
+		python, err := mcpservers.Python()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{python, "-B", filepath.Join(harness.Root(), "e2e", "python", "worker.py"), how},
+			[]string{"PYTHONPATH=" + filepath.Join(harness.Root(), "clients", "python", "src")}
+	}
+	if k == inNode {
+		if _, err := os.Stat(filepath.Join(harness.Root(), "clients", "node", "dist", "esm", "index.js")); err != nil {
+			t.Fatalf("the Node client is not built (run make deps): %v", err)
+		}
+		return []string{"node", filepath.Join(harness.Root(), "e2e", "node", "worker.mjs")}, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{self}, nil
+}
+
+// each runs a test with workers of every kind.
+func each(t *testing.T, test func(t *testing.T, k kind)) {
+	t.Helper()
+	t.Parallel()
+	for _, k := range []kind{inGo, inPy, inAio, inNode} {
+		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
+			test(t, k)
+		})
+	}
+}
+
 // yard is a sidecar with a worker backend, and the ledger of its workers.
 type yard struct {
 	*harness.Sidecar
 	ledger
 
-	t *testing.T
+	t    *testing.T
+	kind kind
+	env  []string // of workers
 }
 
 const local = "backends: {local: {worker: {}}}\n"
 
 // start runs a sidecar.
-func start(t *testing.T, config string) *yard {
+func start(t *testing.T, k kind, config string) *yard {
 	t.Helper()
-	return yardOf(t, harness.Start(t, config))
+	return yardOf(t, k, harness.Start(t, config))
 }
 
-func yardOf(t *testing.T, s *harness.Sidecar) *yard {
-	return &yard{s, ledger(filepath.Join(t.TempDir(), "ledger")), t}
+func yardOf(t *testing.T, k kind, s *harness.Sidecar) *yard {
+	return &yard{Sidecar: s, ledger: ledger(filepath.Join(t.TempDir(), "ledger")), t: t, kind: k}
 }
 
 // hire starts a worker's process and waits until it is registered.
@@ -164,12 +218,7 @@ func (y *yard) hire(places int) *program {
 
 func (y *yard) launch(places int) *program {
 	y.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		y.t.Fatal(err)
-	}
-	p := &program{t: y.t, cmd: exec.CommandContext(context.Background(), self), said: &transcript.Transcript{}, end: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), sidecarVariable+"=tcp://"+y.Addr, ledgerVariable+"="+string(y.ledger), fmt.Sprintf("%s=%d", placesVariable, places))
+	p := &program{t: y.t, cmd: y.command(places), said: &transcript.Transcript{}, end: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -181,6 +230,17 @@ func (y *yard) launch(places int) *program {
 	}()
 	y.t.Cleanup(p.kill)
 	return p
+}
+
+// command is a worker's process, or an agent's.
+func (y *yard) command(places int, more ...string) *exec.Cmd {
+	y.t.Helper()
+	argv, env := y.kind.program(y.t)
+	argv = append(argv, more...)
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), sidecarVariable+"=tcp://"+y.Addr, ledgerVariable+"="+string(y.ledger), fmt.Sprintf("%s=%d", placesVariable, places))
+	cmd.Env = append(append(cmd.Env, env...), y.env...)
+	return cmd
 }
 
 // registered waits until the worker was registered so often.

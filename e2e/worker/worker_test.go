@@ -20,9 +20,10 @@ import (
 
 // A worker that is killed in the middle of a call leaves an outcome that nobody knows;
 // its id never runs again, not after the sidecar was killed too, nor at another worker.
-func TestAWorkerThatIsKilledInMidCall(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+func TestAWorkerThatIsKilledInMidCall(t *testing.T) { each(t, aWorkerThatIsKilledInMidCall) }
+
+func aWorkerThatIsKilledInMidCall(t *testing.T, k kind) {
+	y := start(t, k, local)
 	p := y.hire(0)
 	hanging := y.asked("1", "act", `{"key":"A","then":"hang"}`)
 	y.ran("A")
@@ -41,8 +42,11 @@ func TestAWorkerThatIsKilledInMidCall(t *testing.T) {
 
 // A call that its function makes safe to repeat goes on at another worker.
 func TestACallThatMayBeRepeatedGoesToAnotherWorker(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+	each(t, aCallThatMayBeRepeatedGoesToAnotherWorker)
+}
+
+func aCallThatMayBeRepeatedGoesToAnotherWorker(t *testing.T, k kind) {
+	y := start(t, k, local)
 	y.hire(0)
 	y.hire(0)
 	want(t, y.Call(request("1", "again", `{"key":"A","then":"die in the first"}`)), "")
@@ -53,9 +57,10 @@ func TestACallThatMayBeRepeatedGoesToAnotherWorker(t *testing.T) {
 
 // A sidecar that is killed finds its workers again, and what was done is answered from
 // its record.
-func TestASidecarThatIsKilled(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+func TestASidecarThatIsKilled(t *testing.T) { each(t, aSidecarThatIsKilled) }
+
+func aSidecarThatIsKilled(t *testing.T, k kind) {
+	y := start(t, k, local)
 	p := y.hire(0)
 	before := y.Call(request("1", "act", `{"key":"A"}`))
 	want(t, before, "")
@@ -80,9 +85,10 @@ func TestASidecarThatIsKilled(t *testing.T) {
 }
 
 // A sidecar that is stopped lets the calls of its workers end, and finds them again.
-func TestASidecarThatIsStopped(t *testing.T) {
-	t.Parallel()
-	y := start(t, local+"defaults: {attempt_timeout: 2s}\n")
+func TestASidecarThatIsStopped(t *testing.T) { each(t, aSidecarThatIsStopped) }
+
+func aSidecarThatIsStopped(t *testing.T, k kind) {
+	y := start(t, k, local+"defaults: {attempt_timeout: 2s}\n")
 	p := y.hire(0)
 	hanging := y.asked("1", "act", `{"key":"A","then":"hang"}`)
 	y.ran("A")
@@ -99,7 +105,7 @@ func TestASidecarThatIsStopped(t *testing.T) {
 // A program may call tools by the connection over which it serves its own.
 func TestCallerAndWorkerOverOneConnection(t *testing.T) {
 	t.Parallel()
-	y := start(t, "backends: {local: {worker: {}, prefix: my_}}\n")
+	y := start(t, inGo, "backends: {local: {worker: {}, prefix: my_}}\n")
 	client, err := sidecall.Dial("tcp://" + y.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +137,10 @@ func TestCallerAndWorkerOverOneConnection(t *testing.T) {
 	}
 }
 
-func TestTwoWorkersShareALoad(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+func TestTwoWorkersShareALoad(t *testing.T) { each(t, twoWorkersShareALoad) }
+
+func twoWorkersShareALoad(t *testing.T, k kind) {
+	y := start(t, k, local)
 	one, two := y.hire(1), y.hire(1)
 	a := y.asked("1", "undo", `{"key":"A","then":"hang"}`)
 	y.ran("A")
@@ -147,9 +154,10 @@ func TestTwoWorkersShareALoad(t *testing.T) {
 
 // A tool whose workers are away is listed and says so; nothing is sent, and the same id
 // runs when they are back.
-func TestAwayAndBack(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+func TestAwayAndBack(t *testing.T) { each(t, awayAndBack) }
+
+func awayAndBack(t *testing.T, k kind) {
+	y := start(t, k, local)
 	p := y.hire(0)
 	p.signal(syscall.SIGTERM)
 	<-p.end
@@ -169,9 +177,10 @@ func TestAwayAndBack(t *testing.T) {
 }
 
 // A caller that leaves ends a function that undoes what it has begun, and no other.
-func TestACallerThatLeaves(t *testing.T) {
-	t.Parallel()
-	y := start(t, local)
+func TestACallerThatLeaves(t *testing.T) { each(t, aCallerThatLeaves) }
+
+func aCallerThatLeaves(t *testing.T, k kind) {
+	y := start(t, k, local)
 	y.hire(0)
 	for tool, ends := range map[string]bool{"undo": true, "act": false} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -195,9 +204,10 @@ func TestACallerThatLeaves(t *testing.T) {
 
 // A worker that stands still is taken for dead; when it goes on it comes again, and what
 // it says of the call that it had goes nowhere.
-func TestAWorkerThatStandsStill(t *testing.T) {
-	t.Parallel()
-	y := start(t, "backends: {local: {worker: {heartbeat: 1s}}}\n")
+func TestAWorkerThatStandsStill(t *testing.T) { each(t, aWorkerThatStandsStill) }
+
+func aWorkerThatStandsStill(t *testing.T, k kind) {
+	y := start(t, k, "backends: {local: {worker: {heartbeat: 1s}}}\n")
 	p := y.hire(0)
 	hanging := y.asked("1", "act", `{"key":"A","then":"hang"}`)
 	y.ran("A")
@@ -215,8 +225,8 @@ func TestAWorkerThatStandsStill(t *testing.T) {
 // What a sidecar refuses is an error with a sentence, and nothing of it is there.
 func TestWorkersThatAreRefused(t *testing.T) {
 	t.Parallel()
-	y := start(t, "backends: {local: {worker: {}}, sh: {exec: {}}}\ntools: {greet: {backend: sh, exec: {argv: [echo]}}}\n")
-	none := start(t, "")
+	y := start(t, inGo, "backends: {local: {worker: {}}, sh: {exec: {}}}\ntools: {greet: {backend: sh, exec: {argv: [echo]}}}\n")
+	none := start(t, inGo, "")
 	nothing := func(context.Context, struct{}) (string, error) { return "", nil }
 	for says, c := range map[string]struct {
 		at     *yard

@@ -37,7 +37,7 @@ func TestFileDamagedUnderTheSidecar(t *testing.T) {
 			p.one(t, int(i), kinds[int(i)%len(kinds)])
 		}
 	})
-	p.finish(t, runs)
+	p.finish(t)
 }
 
 // fileMishapKinds are what can happen to a file.
@@ -133,8 +133,14 @@ func (p *fileMishaps) call(t *testing.T, s *harness.Sidecar, id string) (refused
 	return false
 }
 
-func (p *fileMishaps) finish(t *testing.T, runs int) {
+func (p *fileMishaps) finish(t *testing.T) {
 	t.Helper()
+	runs := 0
+	for kind := range fileMishapKinds {
+		if runs += p.of(kind); p.of(kind) == 0 {
+			t.Errorf("no file was %s", kind)
+		}
+	}
 	for id, n := range p.world.onDisk(t) {
 		if n != 1 {
 			p.broken(t, "%s was executed %d times", id, n)

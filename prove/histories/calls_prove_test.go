@@ -29,23 +29,6 @@ import (
 // callLease is short, so that a stopped process outlasts it.
 const callLease = 60 * time.Millisecond
 
-// callEvent is something that a caller has seen or done.
-type callEvent struct {
-	History, Client int
-	// Instance and PID are of the process, where processes are incarnations.
-	Instance string
-	PID      int
-	Kind     callKind
-	Epoch    int64
-	// Begun and At are CLOCK_MONOTONIC: when the caller asked, and now.
-	Begun, At int64
-	Result    string
-	// Until is the end of the lease that the store can have granted at most.
-	Until int64
-}
-
-type callKind string
-
 const (
 	executes callKind = "executes" // told before it does
 	holds    callKind = "holds"    // it was told that the claim is its own

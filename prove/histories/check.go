@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -26,9 +25,6 @@ type History struct {
 	// far beyond what any of the proof's histories takes.
 	Limit time.Duration
 }
-
-// table is the model, which keeps nothing between two histories.
-var table = sync.OnceValue(model)
 
 // Check returns nil when the history is one that the table allows. Otherwise,
 // and when the search was not over in time, the error says so, and holds the

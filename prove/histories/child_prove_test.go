@@ -23,34 +23,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 )
 
-// workerEnv holds what a process of this test binary shall do when it is not to
-// run tests: a job, as JSON.
-const workerEnv = "SIDECALL_PROVE_WORKER"
-
-// job is the store that a worker opens.
-type job struct {
-	// Path is the file of an embedded store, Redis the address of a server.
-	Path, Redis string
-	// Cut has connections to the server cut at random moments.
-	Cut bool
-	// Calls has it carry out calls through a dedupe.Dedupe, see calls_prove_test.go.
-	Calls bool
-	// Instance is whose next incarnation the worker is, see incarnations_prove_test.go.
-	Instance string
-}
-
-// message is what a worker tells: one of its fields.
-type message struct {
-	Op    *Operation
-	Phase int
-	// Done is an order that is carried out.
-	Done *Order
-	// Opened tells that the store is open, and what closing and opening it was.
-	Opened *Operation
-	Call   *callEvent
-	Error  string
-}
-
 func TestMain(m *testing.M) {
 	text := os.Getenv(workerEnv)
 	if text == "" {

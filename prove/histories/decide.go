@@ -2,6 +2,7 @@ package histories
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -16,6 +17,9 @@ const (
 	// mostLost bounds how many requests without an answer a part has.
 	mostLost = 3
 )
+
+// table is the model, which keeps nothing between two histories.
+var table = sync.OnceValue(model)
 
 // decide searches an order of the operations on one key.
 //

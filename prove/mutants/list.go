@@ -1,51 +1,9 @@
 package mutants
 
-// The files that the mutants change.
-const (
-	stateMachine = "dedupe/state.go"
-	admitLua     = "dedupe/redisstore/admit.lua"
-	settleLua    = "dedupe/redisstore/settle.lua"
-	succeedsLua  = "dedupe/redisstore/succeeds.lua"
-	renewLua     = "dedupe/redisstore/renew.lua"
-	lookupCodec  = "dedupe/redisstore/codec.go"
-	memoryStore  = "dedupe/memory/memory.go"
-	operation    = "dedupe/embedded/operation.go"
-	committer    = "dedupe/embedded/committer.go"
-	reopen       = "dedupe/embedded/open.go"
-	original     = "dedupe/embedded/original.go"
-	sealing      = "dedupe/seal.go"
-	charges      = "dedupe/charge.go"
-	tallies      = "dedupe/tally.go"
-	claim        = "dedupe/claim.go"
-	incarnation  = "dedupe/incarnation.go"
-	tenure       = "dedupe/tenure.go"
-	fence        = "dedupe/fence.go"
-	fenced       = "dedupe/fenced.go"
-	process      = "dedupe/process.go"
-	ticket       = "dedupe/ticket.go"
-	callTries    = "call/tries.go"
-	callAttempt  = "call/attempt.go"
-	callSettle   = "call/settle.go"
-	callRun      = "call/run.go"
-	callClaim    = "call/claim.go"
-	httpRequest  = "backend/httptool/request.go"
-	httpRedirect = "backend/httptool/redirect.go"
-)
-
-// one is a mutant of one edit.
-func one(name, file, before, after string, by Suite) Mutant {
-	return Mutant{Name: name, Edits: []Edit{{file, before, after}}, Suite: by}
-}
-
-func short(m Mutant) Mutant {
-	m.Short = true
-	return m
-}
-
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers()} {
+	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all
@@ -105,7 +63,7 @@ func scripts() []Mutant {
 		one("settle.lua: no owner", settleLua, "if holder ~= owner or not", "if not", redisHistories),
 		short(Mutant{Name: "settle.lua: asks for nothing", Suite: redisHistories, Edits: []Edit{
 			{settleLua, "if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then", "if false then"},
-			{settleLua, "elseif wordless or may() then", "elseif true then"},
+			{settleLua, "elseif wordless or may then", "elseif true then"},
 		}}),
 		{Name: "settle.lua: DONE is overwritten", Suite: redisHistories, Edits: []Edit{
 			{settleLua, "if state == to and not wordless then", "if state == to and not wordless and state ~= DONE then"},

@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-// Answer is what came of one call: OK, or the code of its failure.
-type Answer struct {
-	Code     string
-	Attempts int
-}
-
-// OK is the Code of a call that worked.
-const OK = "OK"
-
 // Load is calls to be made.
 type Load struct {
 	// Call makes the nth call, counted from 0. Its context ends at the deadline.

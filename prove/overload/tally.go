@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// Answer is what came of one call: OK, or the code of its failure.
+type Answer struct {
+	Code     string
+	Attempts int
+}
+
+// OK is the Code of a call that worked.
+const OK = "OK"
+
 // Tally is what came of a load.
 type Tally struct {
 	Start, End time.Time

@@ -14,12 +14,9 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/prove/proof"
-	"github.com/sidecall/sidecall/testkit/faultproxy"
 	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/tool"
 )
-
-const masterName = "main"
 
 // A master dies whose replica has heard nothing from it for a while, and the
 // Sentinels promote the replica. Sentinels, clients and replica know the master
@@ -72,39 +69,6 @@ type failover struct {
 	returns      bool // the old master comes back, as a replica
 }
 
-// linkFault breaks the replication link; happened counts that it did.
-type linkFault struct {
-	name     string
-	begin    func(*faultproxy.Proxy)
-	end      func(*faultproxy.Proxy)
-	happened func(faultproxy.Counts) int
-}
-
-var linkFaults = []linkFault{
-	{
-		"silent", // neither side learns of it
-		func(p *faultproxy.Proxy) { p.FreezeWhere(isReplication) },
-		(*faultproxy.Proxy).Thaw,
-		func(c faultproxy.Counts) int { return c.Frozen },
-	},
-	{
-		"cut", // the replica connects again and again
-		func(p *faultproxy.Proxy) {
-			p.Hook(func(c *faultproxy.Conn) faultproxy.Hook {
-				return func(faultproxy.Direction, []byte) faultproxy.Action {
-					if isReplication(c) {
-						return faultproxy.Reset(0)
-					}
-					return faultproxy.Pass
-				}
-			})
-			p.CutWhere(isReplication)
-		},
-		func(p *faultproxy.Proxy) { p.Hook(nil) },
-		func(c faultproxy.Counts) int { return c.Cut },
-	},
-}
-
 // acknowledged is a call of which the store has said that it is claimed, or
 // settled.
 type acknowledged struct {
@@ -140,8 +104,6 @@ func (f failover) run(t *testing.T, sum *tally) {
 	t.Logf("wait_replicas %d, link %s: %d claims acknowledged, %d of them while the replica heard nothing; %d claims and %d settlements lost",
 		f.waitReplicas, f.fault.name, len(all), meanwhile, claims, settlements)
 }
-
-func isReplication(c *faultproxy.Conn) bool { return c.Said("psync") || c.Said("replconf") }
 
 func (s *tally) add(all []acknowledged, lostClaims, lostSettlements int) {
 	s.rounds++

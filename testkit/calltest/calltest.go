@@ -84,8 +84,9 @@ var (
 type Sidecar struct {
 	*call.Executor
 
-	T     *testing.T
-	Store dedupe.Store
+	T       *testing.T
+	Store   dedupe.Store
+	Catalog *catalog.Catalog
 	// Generation is what its catalog holds.
 	Generation *catalog.Generation
 }
@@ -99,11 +100,17 @@ func New(t *testing.T, routes ...*catalog.Route) *Sidecar {
 // NewOn returns a sidecar over a store, which is its own from now on.
 func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar {
 	t.Helper()
+	return NewWith(t, store, dedupe.Options{}, routes...)
+}
+
+// NewWith is NewOn, as a process with these options.
+func NewWith(t *testing.T, store dedupe.Store, options dedupe.Options, routes ...*catalog.Route) *Sidecar {
+	t.Helper()
 	observed, err := telemetry.Start(t.Context(), "test", slog.DiscardHandler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := dedupe.New(store, dedupe.Options{})
+	claims := dedupe.New(store, options)
 	t.Cleanup(func() {
 		if err := claims.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -112,14 +119,24 @@ func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar 
 			t.Error(err)
 		}
 	})
+	s := &Sidecar{Store: store, Executor: call.New(call.Parts{
+		Catalog: catalog.New(nil), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),
+	})}
+	return s.Beside(t, routes...)
+}
+
+// Beside is the same process with a catalog, profiles and limits of its own: what it
+// is after a reload.
+func (s *Sidecar) Beside(t *testing.T, routes ...*catalog.Route) *Sidecar {
+	t.Helper()
 	generation := catalog.NewGeneration(catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{
 		"all": {Name: "all", Tools: []string{"*"}}, "narrow": {Name: "narrow", Tools: []string{"get_*"}},
 	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128, RequireIDs: []string{"conversation_id"}})
 	generation.Advise(advice(t, failures.Options{}))
 	generation.Set(catalog.ConfigSource, routes)
-	return &Sidecar{T: t, Store: store, Generation: generation, Executor: call.New(call.Parts{
-		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),
-	})}
+	parts, tools := s.Parts, catalog.New(generation)
+	parts.Catalog = tools
+	return &Sidecar{T: t, Store: s.Store, Catalog: tools, Generation: generation, Executor: call.New(parts)}
 }
 
 // Limit changes the limits of the sidecar.
@@ -211,6 +228,20 @@ func Request(id, toolName string) *sidecallv1.ExecuteToolRequest {
 	return &sidecallv1.ExecuteToolRequest{
 		ToolUseId: id, ToolName: toolName, ArgumentsJson: `{"order_id":"A-1"}`, ConversationId: "c1", TurnId: "t1",
 	}
+}
+
+// Execute runs a call on a lease of its own, as a front does.
+func (s *Sidecar) Execute(ctx context.Context, req call.Request) *sidecallv1.ExecuteToolResponse {
+	lease := s.Parts.Catalog.Lease()
+	defer lease.Release()
+	return s.Executor.Execute(ctx, lease, req)
+}
+
+// ExecuteBatch runs the calls of a turn likewise.
+func (s *Sidecar) ExecuteBatch(ctx context.Context, requests []call.Request) []*sidecallv1.ExecuteToolResponse {
+	lease := s.Parts.Catalog.Lease()
+	defer lease.Release()
+	return s.Executor.ExecuteBatch(ctx, lease, requests)
 }
 
 // Call runs a call and checks what holds for every response.

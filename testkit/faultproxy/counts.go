@@ -30,13 +30,3 @@ type counters struct {
 	closed, resets, muted, swallowed, lost   atomic.Int64
 	held, late, torn                         atomic.Int64
 }
-
-// Counts is how often each fault came about so far.
-func (p *Proxy) Counts() Counts {
-	return Counts{
-		Connections: int(p.connections.Load()), Unreachable: int(p.unreachable.Load()), Refusals: int(p.refusals.Load()),
-		Cut: int(p.cuts.Load()), Closed: int(p.counters.closed.Load()), Reset: int(p.resets.Load()), Muted: int(p.muted.Load()),
-		Swallowed: int(p.swallowed.Load()), LostBytes: int(p.lost.Load()), Frozen: int(p.held.Load()),
-		Delayed: int(p.late.Load()), Torn: int(p.torn.Load()),
-	}
-}

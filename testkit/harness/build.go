@@ -32,9 +32,12 @@ func Go() string { return cmp.Or(os.Getenv("GO"), "go") }
 type build struct {
 	name  string
 	flags []string // of go build
-	once  sync.Once
-	path  string
-	err   error
+	// dir is the directory of the program's module, below the root, and pkg its
+	// package there; cmd/sidecall of this module where they are empty.
+	dir, pkg string
+	once     sync.Once
+	path     string
+	err      error
 }
 
 var (
@@ -70,6 +73,17 @@ func ReleaseBinary(tb testing.TB) string {
 	return release.get(tb)
 }
 
+// tools are the builds of Tool, by name.
+var tools sync.Map
+
+// Tool builds the program of the module tools/NAME, which has go.mod and lock file of
+// its own, once per test process, and returns its path.
+func Tool(tb testing.TB, name string) string {
+	tb.Helper()
+	tool, _ := tools.LoadOrStore(name, &build{name: name, dir: filepath.Join("tools", name), pkg: "."})
+	return tool.(*build).get(tb)
+}
+
 func (build *build) get(tb testing.TB) string {
 	tb.Helper()
 	build.once.Do(func() { build.path, build.err = build.make() })
@@ -96,10 +110,32 @@ func (build *build) make() (path string, err error) {
 	}
 	path = filepath.Join(dir, build.name)
 	args := append([]string{"build"}, build.flags...)
-	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", path, "./cmd/sidecall")...)
-	cmd.Dir = Root()
+	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", path, cmp.Or(build.pkg, "./cmd/sidecall"))...)
+	cmd.Dir = filepath.Join(Root(), build.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
 }
+
+// Root is the directory of the module.
+func Root() string { return root() }
+
+// root looks for go.mod in the directory of the process, where the tests of a
+// package start, and above it. The place of this file would not tell: a binary
+// built with -trimpath does not know that. It is asked for late: a test binary
+// may also serve as a tool, which runs anywhere.
+var root = sync.OnceValue(func() string {
+	started, err := os.Getwd()
+	if err != nil {
+		panic("harness: " + err.Error())
+	}
+	for dir := started; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("harness: no go.mod in " + started + " or above it: run this inside the module")
+		}
+	}
+})

@@ -45,9 +45,6 @@ func (s *Sidecar) AwaitStopped() {
 	})
 }
 
-// PID is the id of the process.
-func (s *Sidecar) PID() int { return s.cmd.Process.Pid }
-
 // Try is Run for a process that may refuse to start: ready says that it takes
 // calls; else it has ended, with an exit code.
 func (s *Sidecar) Try() (ready bool, exitCode int) {
@@ -57,14 +54,4 @@ func (s *Sidecar) Try() (ready bool, exitCode int) {
 		return true, 0
 	}
 	return false, s.Wait()
-}
-
-// Up reports whether the process has not ended.
-func (s *Sidecar) Up() bool {
-	select {
-	case <-s.exited:
-		return false
-	default:
-		return s.cmd != nil
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -42,28 +41,6 @@ const (
 // reconnect finds a sidecar soon after it has started.
 var reconnect = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}
 
-// Root is the directory of the module.
-func Root() string { return root() }
-
-// root looks for go.mod in the directory of the process, where the tests of a
-// package start, and above it. The place of this file would not tell: a binary
-// built with -trimpath does not know that. It is asked for late: a test binary
-// may also serve as a tool, which runs anywhere.
-var root = sync.OnceValue(func() string {
-	started, err := os.Getwd()
-	if err != nil {
-		panic("harness: " + err.Error())
-	}
-	for dir := started; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			panic("harness: no go.mod in " + started + " or above it: run this inside the module")
-		}
-	}
-})
-
 // FreePort returns a loopback address that nothing listens on now, and that nobody
 // takes before the test ends but the process that it is for.
 func FreePort(tb testing.TB) string {
@@ -86,6 +63,8 @@ type Sidecar struct {
 	// Release, when set before Run, has the process run without the race
 	// detector, whatever the environment says: for figures.
 	Release bool
+	// Terminal, when set before Run, is the terminal of the process, and of it alone.
+	Terminal *os.File
 	// Binary, when set before Run, is run instead of this version's.
 	Binary string
 
@@ -235,6 +214,9 @@ func (s *Sidecar) launch() {
 		s.cmd.Stderr, s.cmd.Stdout = s.Output, s.Output
 	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if s.Terminal != nil {
+		s.cmd.Stdin, s.cmd.SysProcAttr.Setsid, s.cmd.SysProcAttr.Setctty = s.Terminal, true, true // at descriptor 0
+	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -391,4 +373,17 @@ func CLI(tb testing.TB, args ...string) (code int, stdout, stderr string) {
 func Redis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	return redisserver.Start(tb, redisserver.Options{Args: args}).Addr
+}
+
+// PID is the id of the process.
+func (s *Sidecar) PID() int { return s.cmd.Process.Pid }
+
+// Up reports whether the process has not ended.
+func (s *Sidecar) Up() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return s.cmd != nil
+	}
 }

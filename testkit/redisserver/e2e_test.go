@@ -4,6 +4,7 @@ package redisserver
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,33 @@ func TestAServerAndItsReplica(t *testing.T) {
 	}
 	s.Resume()
 	s.Await()
+}
+
+// TestAServerWhoseClockJumps expires what it keeps by its own clock.
+func TestAServerWhoseClockJumps(t *testing.T) {
+	t.Parallel()
+	s := Start(t, Options{Clock: true})
+	now := func() int64 {
+		seconds, err := strconv.ParseInt(s.Do("time").([]any)[0].(string), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seconds
+	}
+	before := now()
+	s.Do("set", "k", "v", "px", "3600000")
+	s.Jump(59 * time.Minute)
+	if got := s.Do("get", "k"); got != "v" || now() < before+59*60 {
+		t.Errorf("a minute early it has %v, at %d, before %d", got, now(), before)
+	}
+	s.Jump(time.Minute)
+	if got := s.Do("get", "k"); got != nil {
+		t.Errorf("in its time it has %v", got)
+	}
+	s.Jump(-24 * time.Hour)
+	if after := now(); after > before {
+		t.Errorf("set back by a day it says %d, before %d", after, before)
+	}
 }
 
 func TestAServerWithTLSAndUsers(t *testing.T) {

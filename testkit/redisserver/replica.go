@@ -96,14 +96,25 @@ func AwaitOther(tb testing.TB, sentinels []*Server, name, old string) {
 		}
 	}
 	missAfter(soonMissed)
+	began, waiting := time.Now(), false
 	for _, s := range sentinels {
 		waitFor(tb, fmt.Sprintf("the Sentinel at %s to name another master than %s", s.Addr, old), func() bool {
+			if !waiting && time.Since(began) > longFailover {
+				waiting = true
+				missAfter(neverMissed)
+			}
 			now := s.MasterByName(name)
 			return now != "" && now != old
 		})
 	}
 	missAfter(neverMissed)
 }
+
+// longFailover is when a failover takes so long that it may never come about as it is.
+// Sentinels that have stood still judge nobody for half a minute; after that they find
+// that every replica has been without its master for too long, which is ten times as
+// long as a master may be silent. Then it may be silent for longer.
+const longFailover = 20 * time.Second
 
 // MasterByName asks a Sentinel for the address of a master; empty when it does
 // not know, or does not answer.

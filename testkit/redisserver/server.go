@@ -57,6 +57,9 @@ type Options struct {
 	Password string
 	// Users are what follows ACL SETUSER, one user each: "app on >secret +@read".
 	Users []string
+	// Clock gives the server a wall clock of its own, which Server.Jump moves. The
+	// test is skipped where there is no C compiler.
+	Clock bool
 }
 
 // Server is one process, and what it takes to start it again.
@@ -70,6 +73,7 @@ type Server struct {
 	options Options
 	flags   []string // after the config file
 	certs   *certificates
+	clock   *clock // nil: the machine's
 
 	mu   sync.Mutex // guards the process, which another goroutine may kill
 	cmd  *exec.Cmd
@@ -91,6 +95,9 @@ func start(tb testing.TB, options Options, lines []string, flags ...string) *Ser
 	}
 	s := &Server{tb: tb, Dir: dir, options: options, flags: flags, log: &transcript.Transcript{}}
 	tb.Cleanup(s.Kill)
+	if options.Clock {
+		s.clock = newClock(tb)
+	}
 	if options.TLS {
 		s.certs = writeCertificates(tb, s.Dir)
 	}
@@ -119,7 +126,7 @@ func (s *Server) Launch() {
 	defer s.mu.Unlock()
 	// Kill ends it, and Pdeathsig when the test process is killed.
 	cmd := exec.Command("redis-server", append([]string{s.configFile()}, s.flags...)...)
-	cmd.Stdout, cmd.Stderr = s.log, s.log
+	cmd.Stdout, cmd.Stderr, cmd.Env = s.log, s.log, s.clock.env()
 	// A group of its own, because the server may have forked to write a file.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -341,4 +348,13 @@ func waitFor(tb testing.TB, what string, condition func() bool) {
 			tb.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// Jump moves the wall clock of a server that was started with Options.Clock by
+// whole seconds, back where they are negative. What is asked of the server from then
+// on is answered by that clock.
+func (s *Server) Jump(by time.Duration) {
+	s.tb.Helper()
+	s.clock.ahead += by
+	s.clock.write(s.tb)
 }

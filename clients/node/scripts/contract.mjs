@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 import protobuf from 'protobufjs'
 
-const files = ['sidecall/v1/tool_service.proto', 'sidecall/v1/conversation_service.proto']
+const files = ['sidecall/v1/tool_service.proto', 'sidecall/v1/conversation_service.proto', 'sidecall/v1/worker_service.proto']
 
 const scalars = {
   string: 'string', bool: 'boolean', bytes: 'Buffer', double: 'number', float: 'number',
@@ -35,7 +35,7 @@ export function modules() {
 }
 
 const head = '// Made of the contract by scripts/contract.mjs.\n'
-const imports = `import type { CallOptions, Client, ClientUnaryCall, Metadata, requestCallback } from '@grpc/grpc-js'
+const imports = `import type { CallOptions, Client, ClientDuplexStream, ClientUnaryCall, Metadata, requestCallback } from '@grpc/grpc-js'
 
 /** A span of time; both parts have the same sign. */
 export interface Duration {
@@ -78,6 +78,9 @@ function field(f) {
 function service(s) {
   const rpcs = s.methodsArray.map((m) => {
     const name = m.name[0].toLowerCase() + m.name.slice(1)
+    if (m.requestStream && m.responseStream) {
+      return `${comment(m.comment, '  ')}  ${name}(options?: CallOptions): ClientDuplexStream<Partial<${m.requestType}>, ${m.responseType}>\n`
+    }
     return `${comment(m.comment, '  ')}  ${name}: Unary<${m.requestType}, ${m.responseType}>\n`
   })
   return `${comment(s.comment)}export interface ${s.name}Stub extends Client {\n${rpcs.join('')}}\n`

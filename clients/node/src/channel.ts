@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as grpc from '@grpc/grpc-js'
 
 import { UnsafeSocket } from './errors.js'
+import { traceContext } from './trace.js'
 
 /** Where a sidecar listens when its config does not say. */
 export const DEFAULT_TARGET = 'tcp://127.0.0.1:8470'
@@ -31,7 +32,7 @@ export const channelOptions: grpc.ChannelOptions = {
 }
 
 type Method = (
-  request: object, options: grpc.CallOptions, answered: (error: grpc.ServiceError | null, response?: unknown) => void,
+  request: object, metadata: grpc.Metadata, options: grpc.CallOptions, answered: (error: grpc.ServiceError | null, response?: unknown) => void,
 ) => grpc.ClientUnaryCall
 
 /** One request, and its answer. */
@@ -43,7 +44,7 @@ export function unary(
   const options = rpcTimeout === undefined ? {} : { deadline: Date.now() + rpcTimeout }
   return new Promise((resolve, reject) => {
     const abort = () => call.cancel()
-    const call = (stub as unknown as Record<string, Method>)[method]!.call(stub, request, options, (error, response) => {
+    const call = (stub as unknown as Record<string, Method>)[method]!.call(stub, request, traceContext(), options, (error, response) => {
       signal?.removeEventListener('abort', abort)
       if (!error) resolve(response)
       else reject(signal?.aborted && error.code === grpc.status.CANCELLED ? signal.reason : error)

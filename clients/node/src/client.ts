@@ -2,16 +2,21 @@
 import * as grpc from '@grpc/grpc-js'
 
 import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, PATIENCE, unary } from './channel.js'
-import { ConversationService, ToolService } from './contract.js'
-import { BrokenAnswer } from './errors.js'
+import { ConversationService, ToolService, WorkerService } from './contract.js'
+import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
+import { BrokenAnswer, WrongTool } from './errors.js'
 import type {
   ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, Tool, ToolServiceStub,
+  WorkerServiceStub,
 } from './generated/messages.js'
 import { launch, launchFields, type Launched, type LaunchOptions } from './launch.js'
-import { runLoop, type Ask, type Loop, type LoopOptions } from './loop.js'
+import { runLoop, type Ask, type KeptLoopOptions, type Loop, type LoopOptions } from './loop.js'
 import type { AnswerTo, Format, ToolMessages, ToolsOf, Turn } from './messages.js'
 import { read } from './read.js'
-import { address, callFields, checked, listed, milliseconds, object, text, waitFields, type Call, type Checks, type Fields, type Wait } from './request.js'
+import { address, callFields, checked, listed, milliseconds, object, text, waitFields, type Call, type Checks, type Fields, type Id, type Wait } from './request.js'
+import type { JsonSchema, StandardSchema } from './schema.js'
+import { Work, type WorkSettings } from './work.js'
+import { served, type Served, type ToolFunction, type ToolSettings } from './worker.js'
 import { answers, checkFormat, notRun, tools } from './write.js'
 
 /** How a client is connected. */
@@ -36,6 +41,9 @@ const MAX_BATCH = 128
 /** How long a loop waits for the sidecar to hear that it has ended, in milliseconds. */
 const END_PROMPT = 2_000
 
+/** Serves functions that are not the client's own, as its work does: those of an adapter. */
+export let serve: (client: Sidecall, functions: ReadonlyMap<string, Served>, settings: WorkSettings) => Promise<Work>
+
 /** Speaks to one sidecar. One per process is enough. It connects at the first call, and again by itself. */
 export class Sidecall implements AsyncDisposable {
   /** The generated client, for what has no method here: getExecution ("did it run?") and readOutput (with the
@@ -44,7 +52,14 @@ export class Sidecall implements AsyncDisposable {
   /** The same of the service of conversations: startPrompt and endPrompt. */
   readonly conversations: ConversationServiceStub
   readonly #patience: number
+  readonly #worker: WorkerServiceStub
+  readonly #functions = new Map<string, Served>()
+  readonly #works = new Set<Work>()
   #launched: Launched | undefined
+
+  static {
+    serve = (client, functions, settings) => client.#serve(functions, settings)
+  }
 
   /**
    * @param target tcp://host:port, unix:///path or anything else that gRPC resolves.
@@ -58,6 +73,7 @@ export class Sidecall implements AsyncDisposable {
     this.#patience = patience
     this.stub = new ToolService(at, credentials, { ...channelOptions, ...channel })
     this.conversations = new ConversationService(at, credentials, { channelOverride: this.stub.getChannel() })
+    this.#worker = new WorkerService(at, credentials, { channelOverride: this.stub.getChannel() })
   }
 
   /** The same as new Sidecall(target, options). */
@@ -131,15 +147,34 @@ export class Sidecall implements AsyncDisposable {
    * Asks the model, runs its tools, and asks again until it calls none, its budget is used up, or the sidecar says stop.
    * @param ask Is given all messages so far, and gives the provider's answer: client.messages.create(...),
    *   client.chat.completions.create(...) or client.responses.create(...).
-   * @param messages The messages before the first turn.
-   * @param options
+   * @param messages The messages before the first turn; with keep, those that come behind what is kept.
+   * @param options keep is the conversation that the sidecar keeps of it. The calls in it that have no result are made first,
+   *   with the ids that they had, so that a loop that was killed anywhere goes on when it is run with no messages.
    */
-  async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions): Promise<Loop<M, A>> {
+  async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
     const sidecar = {
       run: (turn: Turn, fields: Fields, wait: Wait) => this.#run(turn, fields, wait),
       endPrompt: (request: object) => unary(this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
     }
     return runLoop(sidecar, ask, messages, options)
+  }
+
+  /**
+   * Loads a conversation that the sidecar keeps; one that is not there yet has no messages.
+   * @param id
+   * @param provider Whose array it is: anthropic, openai (Chat Completions) or openai-responses.
+   * @param options rpcTimeout bounds each page of it; compactAfterTurns and compactToTokens leave results out of what is
+   *   loaded.
+   */
+  async conversation(id: Id, provider: Format, options: Compaction & Wait = {}): Promise<Conversation> {
+    const { compactAfterTurns, compactToTokens, ...wait } = object(options, 'options') as Compaction & Wait
+    const leaves = checked({ compactAfterTurns, compactToTokens }, compactionFields) as Compaction
+    const kept = new Kept({
+      ask: (method, request, limits) => this.#ask(method, request, limits, this.#patience, this.conversations),
+      execute: (calls, fields, limits) => this.#execute(calls, fields, limits, this.#patience),
+    }, id, provider, leaves)
+    await kept.load(waiting(wait))
+    return new Conversation(kept)
   }
 
   /**
@@ -173,9 +208,43 @@ export class Sidecall implements AsyncDisposable {
     return this.#list(profile, waiting(wait), 0)
   }
 
+  /**
+   * Makes a function of this program a tool, which work serves; it is given back as it is. WrongTool says what keeps it
+   * from being one.
+   * @param settings What models, and the sidecar, are told of it.
+   * @param run Is given the arguments, which fit the schema, and the call. Text that it returns is shown to the model as it
+   *   is, a Reply says more, anything else is JSON. What it throws is its failure; a Failure says more.
+   */
+  tool<S extends JsonSchema | StandardSchema = JsonSchema, F extends ToolFunction<S> = ToolFunction<S>>(settings: ToolSettings<S>, run: F): F {
+    const one = served(settings, run)
+    const name = one.declared.name!
+    if (this.#functions.has(name)) throw new WrongTool(`the function ${name} cannot be a tool: there is one of that name`)
+    this.#functions.set(name, one)
+    return run
+  }
+
+  /**
+   * Serves the functions over the connection by which calls are made, and registers them again when the sidecar restarts.
+   * Settles when they can be called; WorkerRefused says why the sidecar does not take them. The work ends with the client.
+   * @param settings
+   */
+  async work(settings: WorkSettings = {}): Promise<Work> {
+    return this.#serve(new Map(this.#functions), settings)
+  }
+
+  async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings): Promise<Work> {
+    const isGone = async () => (this.#launched?.hasEnded() ? this.#launched.end() : undefined)
+    const work = new Work(this.#worker, functions, settings, this.#patience, isGone)
+    this.#works.add(work)
+    work.ended.catch(() => {}).finally(() => this.#works.delete(work))
+    await work.registered
+    return work
+  }
+
   /** Closes the connection. The sidecar finishes and records what it has begun; one that was launched ends then, and the
-   * promise settles when it has. */
+   * promise settles when it has. Functions that serve calls may finish first. */
   async close(): Promise<void> {
+    await Promise.all([...this.#works].map((work) => work.stop()))
     this.stub.close()
     await this.#launched?.stop()
   }
@@ -184,10 +253,10 @@ export class Sidecall implements AsyncDisposable {
     await this.close()
   }
 
-  async #ask(method: string, request: object, wait: Wait, patience = 0): Promise<unknown> {
+  async #ask(method: string, request: object, wait: Wait, patience = 0, stub: grpc.Client = this.stub): Promise<unknown> {
     const isGone = () => this.#launched?.hasEnded() ?? false
     try {
-      return await insisting(patience, wait.signal, () => unary(this.stub, method, request, wait), isGone)
+      return await insisting(patience, wait.signal, () => unary(stub, method, request, wait), isGone)
     } catch (error) {
       throw isAway(error) && isGone() ? await this.#launched!.end() : error
     }

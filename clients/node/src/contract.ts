@@ -3,11 +3,12 @@ import * as grpc from '@grpc/grpc-js'
 import { fromJSON } from '@grpc/proto-loader'
 
 import { descriptor } from './generated/descriptor.js'
-import type { ConversationServiceStub, ToolServiceStub } from './generated/messages.js'
+import type { ConversationServiceStub, ToolServiceStub, WorkerServiceStub } from './generated/messages.js'
 
 interface Services {
   ToolService: new (...of: ConstructorParameters<typeof grpc.Client>) => ToolServiceStub
   ConversationService: new (...of: ConstructorParameters<typeof grpc.Client>) => ConversationServiceStub
+  WorkerService: new (...of: ConstructorParameters<typeof grpc.Client>) => WorkerServiceStub
 }
 
 // What scripts/contract.mjs writes as types is what these settings give.
@@ -15,7 +16,7 @@ const definition = fromJSON(descriptor as Parameters<typeof fromJSON>[0], { long
 
 const loaded = grpc.loadPackageDefinition(definition) as unknown as { sidecall: { v1: Services } }
 
-export const { ToolService, ConversationService } = loaded.sidecall.v1
+export const { ToolService, ConversationService, WorkerService } = loaded.sidecall.v1
 
 /** The fields of a call, by name and type, as the contract has them. */
 export function fieldsOfACall(): { name: string; type: string }[] {

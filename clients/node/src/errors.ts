@@ -35,6 +35,22 @@ export class BrokenAnswer extends SidecallError {
   override name = 'BrokenAnswer'
 }
 
+/** Somebody else has appended to the conversation, and nothing was appended now. resume loads what there is. */
+export class StaleConversation extends SidecallError {
+  override name = 'StaleConversation'
+  /** How many messages it has. */
+  readonly version: number
+
+  /**
+   * @param why What the sidecar said.
+   * @param version
+   */
+  constructor(why: string, version: number) {
+    super(why)
+    this.version = version
+  }
+}
+
 /** A sidecar of this process's own: its program cannot be found or started, or it has ended. What was sent to it may have
  * been begun: the same ids are safe to send to the next one with the same store. */
 export class LaunchFailed extends SidecallError {
@@ -44,4 +60,48 @@ export class LaunchFailed extends SidecallError {
 /** A unix socket that other users of the machine may open, or may have made. */
 export class UnsafeSocket extends SidecallError {
   override name = 'UnsafeSocket'
+}
+
+/** A function that cannot be a tool as it stands: it has no schema, its name is taken, there is no such effect. Nothing of
+ * it is registered. */
+export class WrongTool extends SidecallError {
+  override name = 'WrongTool'
+}
+
+/** The sidecar does not take a worker's functions, and says why; none of them is registered then. */
+export class WorkerRefused extends SidecallError {
+  override name = 'WorkerRefused'
+  /** The gRPC status; undefined when the sidecar did not answer. */
+  readonly code: number | undefined
+
+  /**
+   * @param why What the sidecar said.
+   * @param code
+   */
+  constructor(why: string, code?: number) {
+    super(why)
+    this.code = code
+  }
+}
+
+/** What a function throws to say more of a failure than its text. */
+export class Failure extends SidecallError {
+  override name = 'Failure'
+  /** One of WorkerResult.code in the contract; without it, UNRECOVERABLE. */
+  readonly code: string
+  /** Nothing was done, so the call may be made again. */
+  readonly notRun: boolean
+  /** When it may, in milliseconds. */
+  readonly retryAfter: number | undefined
+
+  /**
+   * @param message For the model.
+   * @param more
+   */
+  constructor(message: string, more: { code?: string; notRun?: boolean; retryAfter?: number } = {}) {
+    super(message)
+    this.code = more.code ?? ''
+    this.notRun = more.notRun ?? false
+    this.retryAfter = more.retryAfter
+  }
 }

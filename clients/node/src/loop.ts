@@ -1,6 +1,7 @@
 /** The loop around the calls: asks the model and runs its tools until it is done, or the sidecar says stop. */
 import { randomUUID } from 'node:crypto'
 
+import { Conversation, kept } from './conversation.js'
 import { WrongField } from './errors.js'
 import type { ExecuteToolResponse } from './generated/messages.js'
 import type { ToolMessages, Turn } from './messages.js'
@@ -18,6 +19,13 @@ export interface LoopOptions extends Omit<Fields, 'conversationId' | 'turnId' | 
   /** Is given what the tools answered where a person has to be asked before the model goes on, and says whether it may.
    * Without it the loop ends there. */
   onEscalation?: ((answered: ToolMessages) => boolean | Promise<boolean>) | undefined
+  keep?: undefined
+}
+
+/** Those of a loop whose messages the sidecar keeps; conversationId is that of the conversation. */
+export interface KeptLoopOptions extends Omit<LoopOptions, 'conversationId' | 'keep'> {
+  keep: Conversation
+  conversationId?: Id | undefined
 }
 
 /** Asks the model: is given all messages so far, and gives the provider's answer. */
@@ -60,12 +68,14 @@ const reasons: Record<string, ExitReason> = {
 function begun(ask: unknown, messages: unknown, options: unknown) {
   if (typeof ask !== 'function') throw new WrongField('ask', `want a function, got ${shown(ask)}`)
   if (!Array.isArray(messages)) throw new WrongField('messages', `want an array of messages, got ${shown(messages)}`)
-  const { rpcTimeout, signal, maxTurns, onEscalation, promptId, ...fields } = object(options ?? {}, 'options') as LoopOptions
+  const given = object(options ?? {}, 'options') as LoopOptions | KeptLoopOptions
+  const { rpcTimeout, signal, maxTurns, onEscalation, promptId, keep, ...fields } = given
   const shared = checked(fields, callFields)
+  if (keep !== undefined) shared.conversationId = nameOf(keep, shared.conversationId)
   for (const own of ['toolUseId', 'toolName', 'argumentsJson', 'turnId', 'tokensUsed']) {
     if (own in shared) throw new WrongField(own, 'a loop says that itself')
   }
-  if (shared.conversationId === undefined) throw new WrongField('conversationId', 'a loop needs one')
+  if (shared.conversationId === undefined) throw new WrongField('conversationId', 'a loop needs one, or a conversation to keep')
   if (onEscalation !== undefined && typeof onEscalation !== 'function') {
     throw new WrongField('onEscalation', `want a function, got ${shown(onEscalation)}`)
   }
@@ -74,17 +84,26 @@ function begun(ask: unknown, messages: unknown, options: unknown) {
     wait: checked({ rpcTimeout, signal }, waitFields) as Wait,
     most: maxTurns === undefined ? MAX_TURNS : integer(1)(maxTurns, 'maxTurns'),
     onEscalation,
+    keep: keep && kept(keep),
   }
+}
+
+function nameOf(keep: unknown, conversationId: unknown): string {
+  if (!(keep instanceof Conversation)) throw new WrongField('keep', `want what conversation() gives, got ${shown(keep)}`)
+  if (conversationId === undefined || conversationId === keep.id) return keep.id
+  throw new WrongField('conversationId', `the conversation to keep is ${shown(keep.id)}, and this is ${shown(conversationId)}`)
 }
 
 type Begun = ReturnType<typeof begun>
 
-export async function runLoop<M, A>(sidecar: Sidecar, ask: Ask<M, A>, messages: readonly M[], options: LoopOptions): Promise<Loop<M, A>> {
+export async function runLoop<M, A>(sidecar: Sidecar, ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
   const it = begun(ask, messages, options)
   const { promptId, ...shared } = it.fields as { promptId: string; conversationId?: string; profile?: string }
+  const all = it.keep ? await it.keep.begin(messages, it.fields, it.wait) : plain(messages)
   const loop: Loop<M, A> = {
-    messages: plain(messages) as M[], exitReason: 'max_turns', message: undefined as A, promptId, turns: 0, tokens: 0, results: [],
+    messages: all as M[], exitReason: 'max_turns', message: undefined as A, promptId, turns: 0, tokens: 0, results: [],
   }
+  if (messages.length === 0 && it.keep?.hasEnded()) return { ...loop, exitReason: 'end_turn' }
   let exitReason: string = 'error'
   try {
     loop.exitReason = await turns(sidecar, loop, ask, it)
@@ -108,10 +127,15 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     loop.turns++
     const turn = read(loop.message)
     loop.tokens += turn.tokens
-    const place = loop.messages.push(...(turn.messages as M[])) - turn.messages.length
+    const of = told(turn, loop)
+    const run = () => sidecar.run(turn, { ...it.fields, ...of }, it.wait)
+    // Calls of a message that was cut are not run, and have their answers with them: whoever goes on would run them. The
+    // others are kept before anything is run: whoever goes on finds what became of them.
+    const cut = turn.cut ? await run() : undefined
+    await add(loop, [...turn.messages, ...(cut ?? [])], it, of.turnId, cut === undefined && turn.calls.length > 0)
     if (turn.calls.length === 0) return reasons[turn.reason] ?? 'end_turn'
-    const answered = await sidecar.run(turn, { ...it.fields, ...told(turn, place, loop) }, it.wait)
-    loop.messages.push(...(answered as unknown as M[]))
+    const answered = cut ?? (await run())
+    if (cut === undefined) await add(loop, answered, it)
     loop.results = answered.results
     if (answered.stop) return 'loop_detected'
     if (answered.requireEscalation && !(await it.onEscalation?.(answered))) return 'escalation'
@@ -122,9 +146,15 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
   return 'max_turns'
 }
 
+/** Takes in messages, once they are kept. */
+async function add<M>(loop: Loop<M>, messages: readonly unknown[], it: Begun, turnId = '', isOpen = false): Promise<void> {
+  const taken = it.keep ? await it.keep.append(messages, it.wait, turnId, isOpen) : messages
+  for (const message of taken) loop.messages.push(message as M)
+}
+
 /** What tells one turn's calls from another's. A message without an id is known by its place among all messages: its
  * calls may have the ids of an earlier one's, and a loop that is begun again with the same messages finds it there. */
-function told(turn: Turn, place: number, loop: Loop): { turnId: string; tokensUsed?: number } {
-  const turnId = turn.id || `${loop.promptId}/${place}`
+function told(turn: Turn, loop: Loop): { turnId: string; tokensUsed?: number } {
+  const turnId = turn.id || `${loop.promptId}/${loop.messages.length}`
   return loop.tokens > 0 ? { turnId, tokensUsed: loop.tokens } : { turnId }
 }

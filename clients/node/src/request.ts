@@ -134,16 +134,21 @@ export function id(value: unknown, at: string): string {
 /** A name is the model's: whatever it made up, the sidecar is to say so. */
 function name(value: unknown, at: string): string {
   if (typeof value !== 'string') throw new WrongField(at, `want a string, got ${shown(value)}`)
+  return readable(value)
+}
+
+/** Text as UTF-8 can hold it. */
+export function readable(value: string): string {
   return value.replace(LONE_ALL, '\ufffd')
 }
 
 /** So are arguments. A lone surrogate is written as its escape: no wire holds it, and JSON can. */
-function jsonText(value: unknown, at: string): string {
+export function jsonText(value: unknown, at: string): string {
   if (typeof value !== 'string') throw new WrongField(at, `want a JSON text, such as JSON.stringify gives, got ${shown(value)}`)
   return value.replace(LONE_ALL, (half) => `\\u${half.charCodeAt(0).toString(16)}`)
 }
 
-function flag(value: unknown, at: string): boolean {
+export function flag(value: unknown, at: string): boolean {
   if (typeof value !== 'boolean') throw new WrongField(at, `want true or false, got ${shown(value)}`)
   return value
 }

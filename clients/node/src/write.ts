@@ -76,14 +76,14 @@ const pictureTypes = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as c
 
 type PictureType = (typeof pictureTypes)[number]
 
-const isPicture = (type: string): type is PictureType => pictureTypes.includes(type as PictureType)
+export const isPicture = (type: string): type is PictureType => pictureTypes.includes(type as PictureType)
 
 /** A document too may stand in a tool_result. */
 const isShownByAnthropic = (type: string): type is PictureType | 'application/pdf' => isPicture(type) || type === 'application/pdf'
 
 /** All that a result has in words: its content word for word, then what was tried before it, what is to be noticed, and
  * blocks that are text or cannot be shown. */
-function texts(result: ExecuteToolResponse, isShown: (type: string) => boolean): string[] {
+export function texts(result: ExecuteToolResponse, isShown: (type: string) => boolean): string[] {
   const words = [result.content, result.recovery?.context ?? '', ...result.notices]
   for (const block of result.blocks) {
     if (block.data.length > 0 && isShown(block.mimeType)) continue
@@ -96,7 +96,7 @@ function texts(result: ExecuteToolResponse, isShown: (type: string) => boolean):
 }
 
 /** The blocks of a result that can be shown, as base64. */
-function pictures<T extends string>(result: ExecuteToolResponse, isShown: (type: string) => type is T): { type: T; data: string }[] {
+export function pictures<T extends string>(result: ExecuteToolResponse, isShown: (type: string) => type is T): { type: T; data: string }[] {
   return result.blocks.flatMap(({ data, mimeType }) => (data.length > 0 && isShown(mimeType) ? [{ type: mimeType, data: data.toString('base64') }] : []))
 }
 
@@ -104,7 +104,7 @@ function toAnthropic(results: readonly ExecuteToolResponse[]): AnthropicMessage[
   return [{ role: 'user', content: results.map(toolResult) }]
 }
 
-function toolResult(result: ExecuteToolResponse): AnthropicToolResult {
+export function toolResult(result: ExecuteToolResponse): AnthropicToolResult {
   const words = texts(result, isShownByAnthropic)
   const blocks: AnthropicBlock[] = words.map((text) => ({ type: 'text', text }))
   for (const { type, data } of pictures(result, isShownByAnthropic)) {

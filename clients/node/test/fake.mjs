@@ -23,7 +23,12 @@ export async function fakeSidecar() {
     call.on('cancelled', () => fake.cancelled.push(name))
     fake.arrived?.()
     if (fake.statuses.length > 0) return done({ code: fake.statuses.shift(), details: 'as the test wants it' })
-    if (!fake.hold) done(null, answer(call.request))
+    if (fake.hold) return
+    try {
+      done(null, answer(call.request))
+    } catch (error) {
+      done(error)
+    }
   }
   const server = new grpc.Server()
   const any = new Sidecall()
@@ -39,6 +44,9 @@ export async function fakeSidecar() {
   server.addService(any.conversations.constructor.service, {
     startPrompt: rpc('startPrompt', () => ({})),
     endPrompt: rpc('endPrompt', () => ({})),
+    appendMessages: rpc('appendMessages', (request) => fake.book.append(request)),
+    resumeConversation: rpc('resumeConversation', () => fake.book.resume()),
+    loadConversation: rpc('loadConversation', ({ fromVersion }) => fake.book.pageFrom(fromVersion)),
   })
   any.close()
   const port = await new Promise((resolve, reject) =>

@@ -21,3 +21,19 @@ test('what is required works', async () => {
   await sidecall.close()
   fake.end()
 })
+
+test('so can its adapters', async () => {
+  const esmAlone = process.features.require_module ? ['vercel'] : [] // as the AI SDK itself is
+  for (const name of ['anthropic', 'openai-agents', ...esmAlone]) {
+    const cjs = require(`@sidecall/client/${name}`)
+    const esm = await import(`@sidecall/client/${name}`)
+    assert.deepEqual(Object.keys(cjs).filter((key) => key !== '__esModule').sort(), Object.keys(esm).filter((key) => key !== 'default' && key !== 'module.exports').sort())
+  }
+  const { fakeSidecar } = await import('./fake.mjs')
+  const fake = await fakeSidecar()
+  const sidecall = new Sidecall(fake.target)
+  const [tool] = await require('@sidecall/client/anthropic').tools(sidecall, { conversationId: 'c' })
+  assert.equal(await tool.run({ a: 1 }, { toolUse: { id: '1' } }), '{"a":1}')
+  await sidecall.close()
+  fake.end()
+})

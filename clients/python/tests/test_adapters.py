@@ -13,9 +13,11 @@ from typing import Any
 
 import grpc
 
-from sidecall import AsyncSidecall, Call, Sidecall, WrongField, pb
+from sidecall import AsyncSidecall, Call, Context, Failure, Sidecall, WrongField, WrongTool, pb
 from sidecall.adapters._calls import Calls, about, identity, schema, text
+from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2_grpc
+from sidecall.v1 import worker_service_pb2 as worker_pb
 from tests.test_session import Fake
 
 IDS = {"conversation_id": "c", "turn_id": "1"}
@@ -181,6 +183,50 @@ class CallsTest(unittest.TestCase):
         self.assertEqual(identity(7, ""), "7")
         for written in ("", "{}", "true"):
             self.assertEqual(schema(pb.Tool(input_schema_json=written)), {"type": "object", "properties": {}})
+
+
+class OwnTest(unittest.TestCase):
+    """What a worker says of calls that nobody here waits for."""
+
+    def setUp(self) -> None:
+        self.s = Sidecall()
+        self.addCleanup(self.s.close)
+        self.own = Own(self.s, Calls(self.s, {}), {"pay": "keyed"}, None)
+        self.own.declare([Declared("pay", "Pay.", {"type": "object"})])
+
+    def served(self) -> Any:
+        invoke = worker_pb.WorkerInvoke(conversation_id="c", turn_id="1", tool_use_id="a")
+        return self.own._serve({}, Context(invoke, print))
+
+    def test_a_call_of_another_process_is_not_run_here(self) -> None:
+        with self.assertRaisesRegex(Failure, "the process that made this call is another one, or has given it up") as caught:
+            self.served()
+        self.assertTrue(caught.exception.not_run)
+
+    def test_a_call_whose_event_loop_has_ended_is_not_run(self) -> None:
+        async def body() -> None:
+            raise AssertionError("it ran")
+
+        loop = asyncio.new_event_loop()
+        loop.close()
+        with self.own._waiting(Call("a", "pay"), IDS, body, loop), self.assertRaisesRegex(Failure, "has ended") as caught:
+            self.served()
+        self.assertTrue(caught.exception.not_run)
+        self.assertEqual(self.own._asked, {})
+
+    def test_adapters_of_one_client_serve_each_others_calls(self) -> None:
+        other = Own(self.s, Calls(self.s, {}), None, None)
+        with other._waiting(Call("a", "pay"), IDS, lambda: "paid", None):
+            self.assertEqual(self.served(), "paid")
+
+    def test_a_function_is_declared_once(self) -> None:
+        with self.assertRaisesRegex(WrongTool, "the function pay cannot be a tool: there is one of that name"):
+            self.own.declare([Declared("pay", "Pay.", {})])
+        with self.assertRaisesRegex(WrongTool, "the function a b cannot be a tool: name: want 1 to 64 of"):
+            self.own.declare([Declared("a b", "", {})])
+        self.own._effects["refund"] = "keyed"
+        with self.assertRaisesRegex(WrongField, "effects.*refund.*there is no such function; known are pay"):
+            self.own.check_effects()
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +63,28 @@ class ReadmeTest(Both):
                 exec(code, names)
             self.assertEqual([c.tool_use_id for c in fake.calls()], ["toolu_1", "toolu_2"])
             self.assertEqual([m["role"] for m in messages], ["user", "assistant", "user", "assistant"])
+
+        self.each(test, Sidecall)
+
+    def test_the_functions_of_the_package(self) -> None:
+        worked: dict[str, Any] = {}
+
+        class Working(Sidecall):
+            """Works at nobody, and calls its functions itself."""
+
+            def work(self, worker: Any = None, **settings: Any) -> Any:
+                worked.update(self.worker.functions, **settings)
+                return contextlib.nullcontext()
+
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            code = shown(HERE / "README.md", "from typing import Annotated, Literal")
+            names: dict[str, Any] = {"message": objects(ANTHROPIC), "__name__": "readme"}
+            with mock.patch.object(Sidecall, "launch", return_value=Working(run.args[1])):
+                exec(code, names)
+            self.assertEqual(worked["name"], "checkout")
+            schema = json.loads(worked["refund"].declared.input_schema_json)
+            self.assertEqual(schema["required"], ["order_id", "cents", "why"])
+            self.assertEqual(len(names["results"].results), 2)
 
         self.each(test, Sidecall)
 

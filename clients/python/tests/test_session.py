@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import sys
 import tempfile
 import unittest
 from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import grpc
 
@@ -67,10 +69,12 @@ class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_g
 class Both(unittest.TestCase):
     """Runs each test with both clients."""
 
+    faked: Callable[[], Any] = Fake
+
     def each(self, test: Callable[[Fake, Callable[..., Any]], None], *kinds: Any) -> None:
         for kind in kinds or (Sidecall, AsyncSidecall):
             with self.subTest(kind.__name__):
-                fake = Fake()
+                fake = type(self).faked()
                 server = grpc.server(futures.ThreadPoolExecutor(2))
                 tool_service_pb2_grpc.add_ToolServiceServicer_to_server(fake, server)
                 conversation_service_pb2_grpc.add_ConversationServiceServicer_to_server(fake, server)
@@ -356,15 +360,70 @@ class LaunchTest(unittest.TestCase):
         asyncio.run(main())
 
     def test_why_it_did_not_start(self) -> None:
-        before = set(os.listdir(tempfile.gettempdir()))
+        there = self.directory / "temporary"  # of nobody else, whose sidecars come and go
+        there.mkdir()
+        patched = mock.patch.object(tempfile, "tempdir", str(there))
+        patched.start()
+        self.addCleanup(patched.stop)
         says_no = self.program("#!/bin/sh\necho 'sidecall: sidecall.yaml:3:1: no such key' >&2\nexit 2\n")
         self.refused("exit code 2:\nsidecall: sidecall.yaml:3:1: no such key", {}, says_no)
         self.refused("/no/config.yaml: there is no such config file", "/no/config.yaml", says_no)
         self.refused("cannot be written as YAML", {"tools": {1, 2}}, says_no)
         self.refused("/no/program: there is no such program", {}, "/no/program")
         self.refused("is no program for Linux on ", {}, self.program("\x7fELF of another machine"))
-        left = {name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("sidecall-")}
-        self.assertEqual(left, set())
+        self.assertEqual(os.listdir(there), [])
+
+    def test_one_that_dies_later_is_told_of_at_once(self) -> None:
+        dies = self.program(f"#!{sys.executable}\n{DIES}")
+        waits = 10_000.0  # which nothing here does
+        with Sidecall.launch({}, binary=dies, patience=waits) as s:
+            s.tool(name="f")(lambda: "f")
+            with s.work() as work, self.assertLogs("sidecall", "ERROR"):
+                with self.assertRaisesRegex(LaunchFailed, "the sidecar ended with exit code 3:\nout of memory"):
+                    s.run_tools(ANTHROPIC, conversation_id="c")
+                with self.assertRaisesRegex(LaunchFailed, "exit code 3"):
+                    s.tools()
+                with self.assertRaisesRegex(LaunchFailed, "exit code 3"):
+                    s.work().run()
+                with self.assertRaisesRegex(LaunchFailed, "exit code 3"):
+                    work.wait()  # it hears of it by itself, in its own time, and says so
+
+        async def main() -> None:
+            async with await AsyncSidecall.launch({}, binary=dies, patience=waits) as s:
+                with self.assertRaisesRegex(LaunchFailed, "the sidecar ended with exit code 3:\nout of memory"):
+                    await s.run_tools(ANTHROPIC, conversation_id="c")
+                s.tool(name="f")(lambda: "f")
+                with self.assertRaisesRegex(LaunchFailed, "exit code 3"):
+                    await s.work().run()
+
+        asyncio.run(main())
+
+
+#: A sidecar that dies of its first call.
+DIES = """
+import os, sys
+from concurrent import futures
+import grpc
+from sidecall.v1 import tool_service_pb2_grpc, worker_service_pb2 as pb, worker_service_pb2_grpc
+
+class Tools(tool_service_pb2_grpc.ToolServiceServicer):
+    def ExecuteTools(self, request, context):
+        print("out of memory", file=sys.stderr, flush=True)
+        os._exit(3)
+
+class Workers(worker_service_pb2_grpc.WorkerServiceServicer):
+    def Serve(self, messages, context):
+        yield pb.WorkerCommand(registered=pb.WorkerRegistered(tools=[pb.WorkerAccepted(name="f", tool_name="f")]))
+        for message in messages:
+            pass
+
+server = grpc.server(futures.ThreadPoolExecutor(4))
+tool_service_pb2_grpc.add_ToolServiceServicer_to_server(Tools(), server)
+worker_service_pb2_grpc.add_WorkerServiceServicer_to_server(Workers(), server)
+server.add_insecure_port(sys.argv[sys.argv.index("--listen") + 1])
+server.start()
+sys.stdin.read()
+"""
 
 
 class SocketTest(unittest.TestCase):

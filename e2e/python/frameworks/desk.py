@@ -7,11 +7,11 @@ import json
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from sidecall import Sidecall
+from sidecall import Context, Failure, Sidecall
 
-from provider import Provider
+from provider import Provider, Say
 
 #: Each payment is an object in a file: one more means that it was made once more.
 PAY = "tee -a payments.jsonl && echo >>payments.jsonl"
@@ -22,6 +22,7 @@ OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": False}
 def config(directory: Path) -> dict[str, Any]:
     return {
         "store": {"embedded": {"path": str(directory / "sidecall.db")}},
+        "pins": {"path": str(directory / "sidecall.pins")},
         "backends": {"desk": {"exec": {"dir": str(directory), "env": ["PATH"]}}},
         "tools": {
             "pay": {
@@ -53,11 +54,16 @@ def config(directory: Path) -> dict[str, Any]:
 class DeskTest(unittest.TestCase):
     """Each test has a sidecar of its own, and each process it starts is ended."""
 
+    #: Further backends of the sidecar.
+    backends: ClassVar[dict[str, Any]] = {}
+
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory(prefix="desk-")
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
-        self.s = Sidecall.launch(config(self.directory))
+        desk = config(self.directory)
+        desk["backends"].update(self.backends)
+        self.s = Sidecall.launch(desk)
         self.addCleanup(self.s.close)
         #: The calls of each request, and the results of each answer.
         self.batches: list[list[Any]] = []
@@ -113,3 +119,46 @@ class DeskTest(unittest.TestCase):
                 return rpc
 
         self.s.stub.ExecuteTools = Counted()
+
+
+class OwnTest(DeskTest):
+    """A sidecar that takes functions of the agent's own, and calls them otherwise."""
+
+    backends: ClassVar[dict[str, Any]] = {"own": {"worker": {}, "prefix": "my_"}}
+
+    def setUp(self) -> None:
+        super().setUp()
+        #: The keys of what functions did.
+        self.done: list[str] = []
+
+    def again(self) -> None:
+        """Forgets what was counted."""
+        for counted in (self.done, self.batches, self.answers):
+            counted.clear()
+
+    def refund(self, cents: int) -> str:
+        """What a function does: the second time that it is tried."""
+        call = Context.current()
+        if call.attempt == 1:
+            raise Failure("not yet", not_run=True)
+        self.done.append(call.idempotency_key)
+        return f"refunded {cents} in attempt {call.attempt}"
+
+    def assert_refunded(self, provider: Provider, told: str | None = None) -> None:
+        """A turn called refund with 5, with what is no number, and greet with Zoë: each
+        ran as the sidecar wants it, and the model was told so."""
+        self.assertEqual(provider.refusals, [])
+        if told is None:
+            self.assert_heard(provider)
+            told = json.dumps(provider.requests[-1][1], ensure_ascii=False)
+        self.assertIn("refunded 5 in attempt 2", told)
+        self.assertIn("Hello Zoë", told)
+        errors = [json.loads(w)["code"] for w in self.words() if w.startswith("{")]
+        self.assertEqual(errors, ["INVALID_ARGS"])
+        self.assertEqual(len(self.done), 1)
+        # By the names that the sidecar has for them.
+        self.assertEqual({c.tool_name for batch in self.batches for c in batch}, {"my_refund", "my_greet"})
+
+
+#: The turn that it is about.
+REFUND = [Say(calls=[("refund", {"cents": 5}), ("refund", {"cents": "5"}), ("greet", {"name": "Zoë"})]), Say("Done.")]

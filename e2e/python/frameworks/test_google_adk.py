@@ -14,11 +14,12 @@ from google.adk.events import Event
 from google.adk.models.anthropic_llm import AnthropicLlm
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from sidecall import WrongField
 from sidecall.adapters.google_adk import SidecallPlugin, SidecallToolset
 
-from frameworks.desk import DeskTest
+from frameworks.desk import REFUND, DeskTest, OwnTest
 from provider import Provider, Say
 
 PAY_BOTH = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 7})]), Say("Paid.")]
@@ -33,19 +34,23 @@ def said(events: list[Event]) -> list[dict[str, Any]]:
     return [dict(answer.response or {}) for event in events for answer in event.get_function_responses()]
 
 
-class GoogleADKTest(DeskTest):
-    async def run_on(self, provider: Provider, plugins: bool = True, sessions: Any = None, session: str = "c-1") -> list[Event]:
+class Runs(DeskTest):
+    async def run_on(
+        self, provider: Provider, plugins: bool = True, sessions: Any = None, session: str = "c-1", **how: Any
+    ) -> list[Event]:
         sessions = sessions or InMemorySessionService()
         if await sessions.get_session(app_name="desk", user_id="u", session_id=session) is None:
             await sessions.create_session(app_name="desk", user_id="u", session_id=session)
         async with AsyncAnthropic(base_url=provider.url, api_key="none", max_retries=0) as client:
             model = AnthropicLlm(model="claude-opus-4-8", client=client)
-            agent = LlmAgent(name="desk", model=model, tools=[SidecallToolset(self.s), greet])
+            agent = LlmAgent(name="desk", model=model, tools=[SidecallToolset(self.s, **how), *([] if how else [greet])])
             app = App(name="desk", root_agent=agent, plugins=[SidecallPlugin(self.s)] if plugins else [])
             runner = Runner(app=app, session_service=sessions)
             message = types.Content(role="user", parts=[types.Part(text="Pay.")])
             return [e async for e in runner.run_async(user_id="u", session_id=session, new_message=message)]
 
+
+class GoogleADKTest(Runs):
     def test_an_agent_pays_in_one_request_a_turn(self) -> None:
         for plugins in (True, False):
             with self.subTest(plugins=plugins), Provider(PAY_BOTH) as provider:
@@ -113,3 +118,35 @@ class GoogleADKTest(DeskTest):
                 make(self.s, promt_id="p")
             with self.assertRaisesRegex(WrongField, "^client: want a Sidecall or an AsyncSidecall, got a str"):
                 make("unix:///run/s.sock")  # type: ignore[arg-type]
+
+
+class FunctionsTest(Runs, OwnTest):
+    def test_functions_of_the_agent_run_through_the_sidecar(self) -> None:
+        def refund(cents: int) -> str:
+            """Refund."""
+            return self.refund(cents)
+
+        async def greet(name: str, tool_context: ToolContext) -> str:
+            """Greet."""
+            tool_context.state["greeted"] = name
+            return f"Hello {name}"
+
+        for plugins in (True, False):
+            with self.subTest(plugins=plugins), Provider(REFUND) as provider:
+                self.again()
+                events = asyncio.run(
+                    self.run_on(provider, plugins, session=f"c-{plugins}", functions=[refund, greet], effects={"refund": "keyed"})
+                )
+                self.assertEqual(events[-1].content.parts[0].text, "Done.")
+                self.assert_refunded(provider, told=str(said(events)))
+                self.assertEqual([list(answer) for answer in said(events)], [["result"], ["error"], ["result"]])
+                self.assertIn({"greeted": "Zoë"}, [event.actions.state_delta for event in events])
+
+    def test_a_function_that_fails_is_a_failure(self) -> None:
+        def fail() -> str:
+            """Fail."""
+            raise RuntimeError("out of paper")
+
+        with Provider([Say(calls=[("fail", {})]), Say("Sorry.")]) as provider:
+            (answer,) = said(asyncio.run(self.run_on(provider, functions=[fail])))
+        self.assertIn("out of paper", answer["error"])

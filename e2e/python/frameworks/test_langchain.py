@@ -11,20 +11,21 @@ from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
-from sidecall import AsyncSidecall, WrongField
+from sidecall import AsyncSidecall, WrongField, WrongTool
 from sidecall.adapters.langchain import SidecallMiddleware, tools
 
-from frameworks.desk import DeskTest
+from frameworks.desk import REFUND, DeskTest, OwnTest
 from provider import Heard, Provider, Say
 
 THREAD: Any = {"configurable": {"thread_id": "c-1"}}
+THREAD_2: Any = {"configurable": {"thread_id": "c-2"}}
 PAY_BOTH = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 7})]), Say("Paid.")]
 
 
@@ -235,3 +236,115 @@ class ResumeTest(DeskTest):
         # It did go there twice, under one id.
         self.assertEqual([[c.tool_use_id for c in batch] for batch in self.batches], [["call_0_0"], ["call_0_0"]])
         self.assertEqual(len({(c.turn_id, c.prompt_id) for batch in self.batches for c in batch}), 1)
+
+
+class FunctionsTest(OwnTest):
+    def functions(self) -> list[Any]:
+        def refund(cents: int) -> str:
+            """Refund."""
+            return self.refund(cents)
+
+        async def greet(name: str) -> str:
+            """Greet."""
+            await asyncio.sleep(0)
+            return f"Hello {name}"
+
+        def greet_waiting(name: str) -> str:
+            return f"Hello {name}"
+
+        return [refund, StructuredTool.from_function(greet_waiting, greet, "greet", "Greet.")]
+
+    def test_functions_of_the_agent_run_through_the_sidecar(self) -> None:
+        for way, run in (
+            ("awaits", lambda agent: asyncio.run(agent.ainvoke(ask(), THREAD))),
+            ("waits", lambda agent: agent.invoke(ask(), THREAD_2)),
+        ):
+            with self.subTest(way), Provider(REFUND) as provider:
+                self.again()
+                middleware = SidecallMiddleware(self.s, functions=self.functions(), effects={"refund": "keyed"})
+                end = run(create_agent(models(provider)["anthropic"], middleware=[middleware]))
+                self.assert_refunded(provider)
+                self.assertEqual([m.status for m in results(end)], ["success", "error", "success"])
+                self.assertTrue(results(end)[0].artifact["sidecall"])
+
+    def test_an_async_client_runs_them_too(self) -> None:
+        async def run(provider: Provider) -> Any:
+            async with AsyncSidecall(self.s._launched.target) as s:
+                middleware = SidecallMiddleware(s, listed=await s.list_tools(), functions=self.functions())
+                return await create_agent(models(provider)["anthropic"], middleware=[middleware]).ainvoke(ask(), THREAD)
+
+        with Provider(REFUND) as provider:
+            self.assertEqual([m.status for m in results(asyncio.run(run(provider)))], ["success", "error", "success"])
+        self.assertEqual(len(self.done), 1)
+
+    def test_a_graph_that_is_resumed_runs_a_function_once(self) -> None:
+        paid = []
+
+        @tool
+        def pay(cents: int) -> str:
+            """Pay."""
+            paid.append(cents)
+            return "paid"
+
+        middleware = SidecallMiddleware(self.s, functions=[pay])
+        node = ToolNode(middleware.tools, wrap_tool_call=middleware.wrap_tool_call)
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            model = models(provider)["anthropic"].bind_tools(middleware.tools)
+            graph = ResumeTest.graph(self, node, model)  # type: ignore[arg-type]
+            self.assertIn("__interrupt__", graph.invoke(ask(), THREAD))
+            (result,) = results(graph.invoke(Command(resume="yes"), THREAD))
+        self.assertEqual(paid, [5])
+        self.assertTrue(result.artifact["sidecall"]["replayed"])
+        self.assertEqual(result.text, "paid")
+
+    def test_a_function_that_asks_a_person_goes_on_where_it_was(self) -> None:
+        @tool
+        def pay(cents: int) -> str:
+            """Pay."""
+            said = interrupt("May I?")
+            self.done.append(said)
+            return f"paid, as you said {said}"
+
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid.")]) as provider:
+            agent = create_agent(
+                models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s, functions=[pay])], checkpointer=InMemorySaver()
+            )
+            self.assertIn("__interrupt__", agent.invoke(ask(), THREAD))
+            (result,) = results(agent.invoke(Command(resume="yes"), THREAD))
+        self.assertEqual((result.text, self.done), ("paid, as you said yes", ["yes"]))
+
+    def test_what_a_function_has_for_the_graph_gets_there(self) -> None:
+        @tool(response_format="content_and_artifact")
+        def look(runtime: ToolRuntime) -> Any:
+            """Look."""
+            return f"{len(runtime.state['messages'])} messages", {"seen": 1}
+
+        @tool
+        def move(tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+            """Move."""
+            return Command(update={"messages": [ToolMessage("Moved.", tool_call_id=tool_call_id)]})
+
+        @tool
+        def fail() -> str:
+            """Fail."""
+            raise RuntimeError("out of paper")
+
+        with Provider([Say(calls=[("look", {}), ("move", {}), ("fail", {})]), Say("Done.")]) as provider:
+            middleware = SidecallMiddleware(self.s, functions=[look, move, fail], effects={"look": "read_only"})
+            agent = create_agent(models(provider)["anthropic"], middleware=[middleware])
+            looked, moved, failed = results(agent.invoke(ask(), THREAD))
+            self.assertEqual(provider.refusals, [])
+        self.assertEqual((looked.text, looked.artifact["seen"], moved.text), ("2 messages", 1, "Moved."))
+        self.assertIn('"code":"OUTCOME_UNKNOWN"', failed.text)  # its word is no proof
+        self.assertIn("out of paper", failed.text)
+
+    def test_what_is_wrong_with_a_function_is_said_at_once(self) -> None:
+        refund, greet = self.functions()
+        for said, error, says in (
+            ({"functions": [refund, refund]}, WrongTool, "the function refund cannot be a tool: there is one of that name"),
+            ({"functions": [refund], "effects": {"refund": "keyd"}}, WrongTool, "there is no effect 'keyd'. Did you mean keyed"),
+            ({"functions": [greet], "effects": {"refund": "keyed"}}, WrongField, "there is no such function; known are greet"),
+        ):
+            with self.subTest(says), self.assertRaisesRegex(error, says):
+                SidecallMiddleware(self.s, **said)  # type: ignore[arg-type]
+        self.assertEqual([t.name for t in self.s.list_tools() if t.name.startswith("my_")], [])

@@ -17,7 +17,7 @@ from sidecall import WrongField
 from sidecall.adapters.llama_index import SidecallAgentWorkflow, SidecallFunctionAgent, tools
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from frameworks.desk import DeskTest
+from frameworks.desk import REFUND, DeskTest, OwnTest
 from frameworks.llama_model import Played
 from provider import Provider, Say
 
@@ -38,12 +38,15 @@ async def memory(conversation: str = "c-1") -> AsyncIterator[Memory]:
         await engine.dispose()
 
 
-class LlamaIndexTest(DeskTest):
+class Runs(DeskTest):
     async def agent(self, provider: Provider, **how: Any) -> SidecallFunctionAgent:
-        return SidecallFunctionAgent(llm=Played(provider.url), tools=[*await tools(self.s, **how), greet], streaming=False)
+        return SidecallFunctionAgent(llm=Played(provider.url), tools=await self.tools(how), streaming=False)
 
-    async def workflow(self, provider: Provider) -> SidecallAgentWorkflow:
-        agent = FunctionAgent(name="desk", llm=Played(provider.url), tools=[*await tools(self.s), greet], streaming=False)
+    async def tools(self, how: Any) -> list[Any]:
+        return [*await tools(self.s, **how), *([] if "functions" in how else [greet])]
+
+    async def workflow(self, provider: Provider, **how: Any) -> SidecallAgentWorkflow:
+        agent = FunctionAgent(name="desk", llm=Played(provider.url), tools=await self.tools(how), streaming=False)
         return SidecallAgentWorkflow(agents=[agent])
 
     def results(self, make: Any, conversation: str) -> tuple[str, list[ToolCallResult]]:
@@ -55,6 +58,8 @@ class LlamaIndexTest(DeskTest):
 
         return asyncio.run(run())
 
+
+class LlamaIndexTest(Runs):
     def test_agents_pay(self) -> None:
         for make in (self.agent, self.workflow):
             with self.subTest(make.__name__), Provider(PAY_BOTH) as provider:
@@ -151,3 +156,34 @@ class LlamaIndexTest(DeskTest):
         with Provider(PAY_BOTH) as provider, self.assertRaisesRegex(Exception, "conversation_id: this run has none: run it with"):
             self.results(self.agent(provider, conversation_id=lambda ctx: 5.5), "c-1")
         self.assertEqual(self.payments(), [])
+
+
+class FunctionsTest(Runs, OwnTest):
+    def test_functions_of_the_agent_run_through_the_sidecar(self) -> None:
+        def refund(cents: int) -> str:
+            """Refund."""
+            return self.refund(cents)
+
+        async def greet(ctx: Context, name: str) -> str:
+            """Greet."""
+            await ctx.store.set("greeted", name)
+            return f"Hello {name}"
+
+        greet.__annotations__["ctx"] = Context  # LlamaIndex does not know it by its name
+
+        for make in (self.agent, self.workflow):
+            with self.subTest(make.__name__), Provider(REFUND) as provider:
+                self.again()
+                end, _ = self.results(make(provider, functions=[refund, greet], effects={"refund": "keyed"}), make.__name__)
+                self.assertEqual(end, "Done.")
+                self.assert_refunded(provider)
+
+    def test_a_function_that_fails_is_a_failure(self) -> None:
+        def fail() -> str:
+            """Fail."""
+            raise RuntimeError("out of paper")
+
+        with Provider([Say(calls=[("fail", {})]), Say("Sorry.")]) as provider:
+            _, (found,) = self.results(self.agent(provider, functions=[fail]), "c-1")
+        self.assertTrue(found.tool_output.is_error)
+        self.assertIn("out of paper", found.tool_output.content)

@@ -8,12 +8,22 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner, RunState, SQLiteSession, function_tool
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    RunState,
+    SQLiteSession,
+    function_tool,
+)
 from openai import AsyncOpenAI
 from sidecall import WrongField
 from sidecall.adapters.openai_agents import stop_when_told, tools
 
-from frameworks.desk import DeskTest
+from frameworks.desk import REFUND, DeskTest, OwnTest
 from provider import Provider, Say
 
 MODELS = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
@@ -24,7 +34,7 @@ def config(conversation: str = "c-1") -> RunConfig:
     return RunConfig(group_id=conversation, tracing_disabled=True)
 
 
-class OpenAIAgentsTest(DeskTest):
+class Runs(DeskTest):
     def setUp(self) -> None:
         super().setUp()
         self.clients: list[AsyncOpenAI] = []
@@ -45,6 +55,8 @@ class OpenAIAgentsTest(DeskTest):
         self.clients.append(client)
         return Agent(name="desk", model=MODELS[kind]("played", client), **how)
 
+
+class OpenAIAgentsTest(Runs):
     def run_on(self, provider: Provider, kind: str = "responses", conversation: str = "c-1", **how: Any) -> Any:
         async def run() -> Any:
             agent = self.agent(provider, kind, tools=await tools(self.s), **how)
@@ -159,3 +171,44 @@ class OpenAIAgentsTest(DeskTest):
             found = raised.exception
             self.assertIsInstance(found if isinstance(found, WrongField) else found.__cause__, WrongField)
         self.assertEqual(self.payments(), [])
+
+
+class FunctionsTest(Runs, OwnTest):
+    def test_functions_of_the_agent_run_through_the_sidecar(self) -> None:
+        @function_tool
+        def refund(cents: int) -> str:
+            """Refund."""
+            return self.refund(cents)
+
+        @function_tool
+        async def greet(context: RunContextWrapper[Any], name: str) -> str:
+            """Greet."""
+            await asyncio.sleep(0)
+            return f"Hello {name}, {context.usage.requests}"
+
+        async def run(provider: Provider, kind: str) -> Any:
+            found = await tools(self.s, functions=[refund, greet], effects={"refund": "keyed"})
+            agent = self.agent(provider, kind, tools=found, tool_use_behavior=stop_when_told)
+            return await Runner.run(agent, "Refund.", run_config=config(kind))
+
+        for kind in MODELS:
+            with self.subTest(kind), Provider(REFUND) as provider:
+                self.again()
+                self.assertEqual(self.go(run(provider, kind)).final_output, "Done.")
+                self.assert_refunded(provider)
+
+    def test_a_function_that_fails_is_a_failure(self) -> None:
+        @function_tool
+        def fail() -> str:
+            """Fail."""
+            raise RuntimeError("out of paper")
+
+        async def run(provider: Provider) -> Any:
+            agent = self.agent(provider, tools=await tools(self.s, functions=[fail]))
+            return await Runner.run(agent, "Fail.", run_config=config())
+
+        with Provider([Say(calls=[("fail", {})]), Say("Sorry.")]) as provider:
+            self.go(run(provider))
+            self.assert_heard(provider)
+        self.assertIn("OUTCOME_UNKNOWN", self.words()[0])
+        self.assertIn("out of paper", self.words()[0])

@@ -174,3 +174,16 @@ class ProviderTest(unittest.TestCase):
 
     def test_responses(self) -> None:
         self.check("/v1/responses", RESPONSES, BROKEN_RESPONSES)
+
+    def test_a_thread_of_anthropic_is_continued(self) -> None:
+        messages = ANTHROPIC["messages"]
+        provider = Provider([Say(calls=[("pay", {}), ("pay", {})]), Say("Paid.")], ids=lambda turn, i: "ab"[i])
+        provider.__enter__()
+        self.addCleanup(provider.__exit__, None, None, None)
+        self.url = provider.url
+        status, said = self.post("/v1/messages", {**ANTHROPIC, "messages": messages[:1], "thread": {"type": "create"}})
+        self.assertEqual(status, 200, said)
+        for id, wanted in ((said["id"], 200), ("msg_9", 400)):
+            thread = {"type": "continue", "previous_message_id": id}
+            status, answer = self.post("/v1/messages", {**ANTHROPIC, "messages": messages[2:], "thread": thread})
+            self.assertEqual(status, wanted, answer)

@@ -10,9 +10,9 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from pydantic_ai import Agent
+from pydantic_ai import Agent, FunctionToolset, ModelRetry, RunContext
 from pydantic_ai.exceptions import RunCancelled
-from pydantic_ai.messages import ModelMessage, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ToolReturn, ToolReturnPart
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -20,7 +20,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from sidecall import WrongField
 from sidecall.adapters.pydantic_ai import SidecallToolset
 
-from frameworks.desk import DeskTest
+from frameworks.desk import REFUND, DeskTest, OwnTest
 from provider import Provider, Say
 
 KINDS = ("anthropic", "chat", "responses")
@@ -31,7 +31,7 @@ def returned(messages: list[ModelMessage]) -> list[ToolReturnPart]:
     return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
-class PydanticAITest(DeskTest):
+class Runs(DeskTest):
     def setUp(self) -> None:
         super().setUp()
         self.clients: list[Any] = []
@@ -60,6 +60,8 @@ class PydanticAITest(DeskTest):
             model = OpenAIChatModel("gpt-4o", provider=to) if kind == "chat" else OpenAIResponsesModel("gpt-4o", provider=to)
         return Agent(model, toolsets=[SidecallToolset(self.s, **how)])
 
+
+class PydanticAITest(Runs):
     def test_an_agent_pays_in_one_request_a_turn(self) -> None:
         for kind, turn in zip(KINDS, ("msg_0", "chatcmpl-0", "resp_0"), strict=True):
             with self.subTest(kind), Provider(PAY_BOTH) as provider:
@@ -143,3 +145,55 @@ class PydanticAITest(DeskTest):
         with Provider(PAY_BOTH) as provider, self.assertRaisesRegex(WrongField, "^conversation_id: this run has none: run it with"):
             self.go(self.agent(provider, conversation_id=lambda ctx: 5.5).run("Pay."))
         self.assertEqual(self.payments(), [])
+
+
+class FunctionsTest(Runs, OwnTest):
+    def test_functions_of_the_agent_run_through_the_sidecar(self) -> None:
+        def refund(cents: int) -> str:
+            """Refund."""
+            return self.refund(cents)
+
+        async def greet(ctx: RunContext[None], name: str) -> Any:
+            """Greet."""
+            return ToolReturn(f"Hello {name}", metadata=ctx.tool_call_id)
+
+        for kind in KINDS:
+            with self.subTest(kind), Provider(REFUND) as provider:
+                self.again()
+                agent = self.agent(provider, kind, functions=[refund, greet], effects={"refund": "keyed"})
+                end = self.go(agent.run("Refund.", conversation_id=kind))
+                self.assertEqual(end.output, "Done.")
+                # Where a provider has no mark for an error, it is written around it.
+                told = None if kind == "anthropic" else str([part.content for part in returned(end.all_messages())])
+                self.assert_refunded(provider, told=told)
+                self.assertEqual(returned(end.all_messages())[-1].metadata, "call_0_2")
+
+    def test_what_a_function_raises(self) -> None:
+        def ask_again() -> str:
+            """Ask again."""
+            raise ModelRetry("which one?")
+
+        def fail() -> str:
+            """Fail."""
+            raise RuntimeError("out of paper")
+
+        with Provider([Say(calls=[("ask_again", {}), ("fail", {})]), Say("Sorry.")]) as provider:
+            toolset: FunctionToolset[None] = FunctionToolset([ask_again, fail])
+            self.go(self.agent(provider, functions=toolset).run("Fail.", conversation_id="c-1"))
+            self.assert_heard(provider)
+        self.assertIn("which one?", self.words()[0])
+        self.assertIn("out of paper", self.words()[1])
+
+    def test_a_history_that_is_run_again_runs_a_function_once(self) -> None:
+        def pay(cents: int) -> str:
+            """Pay."""
+            self.done.append(str(cents))
+            return "paid"
+
+        with Provider([Say(calls=[("pay", {"cents": 5})]), Say("Paid."), Say("Paid.")]) as provider:
+            agent = self.agent(provider, functions=[pay])
+            end = self.go(agent.run("Pay.", conversation_id="c-1"))
+            again = self.agent(provider, functions=[pay])
+            self.go(again.run(message_history=end.all_messages()[:2], conversation_id="c-1"))
+        self.assertEqual(self.done, ["5"])
+        self.assertTrue(self.answers[-1][0].replayed)

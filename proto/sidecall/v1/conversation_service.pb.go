@@ -9,6 +9,7 @@ package sidecallv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -20,6 +21,67 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Pending is what became of a call whose result is not in its conversation.
+type Pending int32
+
+const (
+	Pending_PENDING_UNSPECIFIED Pending = 0
+	// It has not run. Sent with the same ids it does.
+	Pending_PENDING_NOT_RUN Pending = 1
+	// It is running. Sent with the same ids it is waited for.
+	Pending_PENDING_IN_PROGRESS Pending = 2
+	// It has run, and result is its result.
+	Pending_PENDING_DONE Pending = 3
+	// It may have run. result says how to find out. Sent with the same ids it does not
+	// run again, if result is recorded; else nothing is known that would keep it from that.
+	Pending_PENDING_UNKNOWN Pending = 4
+)
+
+// Enum value maps for Pending.
+var (
+	Pending_name = map[int32]string{
+		0: "PENDING_UNSPECIFIED",
+		1: "PENDING_NOT_RUN",
+		2: "PENDING_IN_PROGRESS",
+		3: "PENDING_DONE",
+		4: "PENDING_UNKNOWN",
+	}
+	Pending_value = map[string]int32{
+		"PENDING_UNSPECIFIED": 0,
+		"PENDING_NOT_RUN":     1,
+		"PENDING_IN_PROGRESS": 2,
+		"PENDING_DONE":        3,
+		"PENDING_UNKNOWN":     4,
+	}
+)
+
+func (x Pending) Enum() *Pending {
+	p := new(Pending)
+	*p = x
+	return p
+}
+
+func (x Pending) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Pending) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_conversation_service_proto_enumTypes[0].Descriptor()
+}
+
+func (Pending) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_conversation_service_proto_enumTypes[0]
+}
+
+func (x Pending) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Pending.Descriptor instead.
+func (Pending) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{0}
+}
 
 type StartPromptRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -248,11 +310,758 @@ func (x *EndPromptResponse) GetBudget() *Budget {
 	return nil
 }
 
+type AppendMessagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The version of the conversation that the messages follow: how many messages it
+	// has. 0 begins it.
+	ExpectedVersion int64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
+	// anthropic, openai (Chat Completions) or openai-responses: that of the first
+	// append. Required.
+	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Entries of the array that the provider is sent (messages, or input items), each
+	// one JSON object of at most 3 MiB. At least one.
+	MessagesJson []string `protobuf:"bytes,4,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
+	// The turn_id with which the calls in these messages are made, if they have any;
+	// what became of them is looked up under it.
+	TurnId        string `protobuf:"bytes,5,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppendMessagesRequest) Reset() {
+	*x = AppendMessagesRequest{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppendMessagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppendMessagesRequest) ProtoMessage() {}
+
+func (x *AppendMessagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppendMessagesRequest.ProtoReflect.Descriptor instead.
+func (*AppendMessagesRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AppendMessagesRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *AppendMessagesRequest) GetExpectedVersion() int64 {
+	if x != nil {
+		return x.ExpectedVersion
+	}
+	return 0
+}
+
+func (x *AppendMessagesRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *AppendMessagesRequest) GetMessagesJson() []string {
+	if x != nil {
+		return x.MessagesJson
+	}
+	return nil
+}
+
+func (x *AppendMessagesRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+type AppendMessagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version now: the expected_version of the next append.
+	Version       int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppendMessagesResponse) Reset() {
+	*x = AppendMessagesResponse{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppendMessagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppendMessagesResponse) ProtoMessage() {}
+
+func (x *AppendMessagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppendMessagesResponse.ProtoReflect.Descriptor instead.
+func (*AppendMessagesResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AppendMessagesResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type LoadConversationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Where to begin: 0, or next_version of the page before.
+	FromVersion int64 `protobuf:"varint,2,opt,name=from_version,json=fromVersion,proto3" json:"from_version,omitempty"`
+	// Leave results out that are older than the last so many turns; 0 is no bound. A
+	// turn is what the model calls before it has a result of it. A result that is left
+	// out becomes one line with its output_ref, by which ReadOutput returns all of it for
+	// as long as the conversation is kept. Results that are no longer than that line, and
+	// those of the last turn, stay. What is stored is not changed.
+	CompactAfterTurns int32 `protobuf:"varint,3,opt,name=compact_after_turns,json=compactAfterTurns,proto3" json:"compact_after_turns,omitempty"`
+	// Leave the oldest results out, as above, until the conversation has about so many
+	// tokens (of four bytes of JSON); 0 is no bound.
+	CompactToTokens int64 `protobuf:"varint,4,opt,name=compact_to_tokens,json=compactToTokens,proto3" json:"compact_to_tokens,omitempty"`
+	// Instead of both: compacted_before of the page before.
+	CompactBefore int64 `protobuf:"varint,5,opt,name=compact_before,json=compactBefore,proto3" json:"compact_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadConversationRequest) Reset() {
+	*x = LoadConversationRequest{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadConversationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadConversationRequest) ProtoMessage() {}
+
+func (x *LoadConversationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadConversationRequest.ProtoReflect.Descriptor instead.
+func (*LoadConversationRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LoadConversationRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *LoadConversationRequest) GetFromVersion() int64 {
+	if x != nil {
+		return x.FromVersion
+	}
+	return 0
+}
+
+func (x *LoadConversationRequest) GetCompactAfterTurns() int32 {
+	if x != nil {
+		return x.CompactAfterTurns
+	}
+	return 0
+}
+
+func (x *LoadConversationRequest) GetCompactToTokens() int64 {
+	if x != nil {
+		return x.CompactToTokens
+	}
+	return 0
+}
+
+func (x *LoadConversationRequest) GetCompactBefore() int64 {
+	if x != nil {
+		return x.CompactBefore
+	}
+	return 0
+}
+
+type LoadConversationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many messages the conversation has.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// As in AppendMessagesRequest.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Those from from_version on, byte for byte but for results that are left out.
+	MessagesJson []string `protobuf:"bytes,3,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
+	// Where the next page begins; 0 when this is the last.
+	NextVersion int64 `protobuf:"varint,4,opt,name=next_version,json=nextVersion,proto3" json:"next_version,omitempty"`
+	// Before which message results are left out; 0 for none.
+	CompactedBefore int64 `protobuf:"varint,5,opt,name=compacted_before,json=compactedBefore,proto3" json:"compacted_before,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *LoadConversationResponse) Reset() {
+	*x = LoadConversationResponse{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadConversationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadConversationResponse) ProtoMessage() {}
+
+func (x *LoadConversationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadConversationResponse.ProtoReflect.Descriptor instead.
+func (*LoadConversationResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LoadConversationResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *LoadConversationResponse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *LoadConversationResponse) GetMessagesJson() []string {
+	if x != nil {
+		return x.MessagesJson
+	}
+	return nil
+}
+
+func (x *LoadConversationResponse) GetNextVersion() int64 {
+	if x != nil {
+		return x.NextVersion
+	}
+	return 0
+}
+
+func (x *LoadConversationResponse) GetCompactedBefore() int64 {
+	if x != nil {
+		return x.CompactedBefore
+	}
+	return 0
+}
+
+type ResumeConversationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As in LoadConversationRequest.
+	CompactAfterTurns int32 `protobuf:"varint,2,opt,name=compact_after_turns,json=compactAfterTurns,proto3" json:"compact_after_turns,omitempty"`
+	CompactToTokens   int64 `protobuf:"varint,3,opt,name=compact_to_tokens,json=compactToTokens,proto3" json:"compact_to_tokens,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ResumeConversationRequest) Reset() {
+	*x = ResumeConversationRequest{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeConversationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeConversationRequest) ProtoMessage() {}
+
+func (x *ResumeConversationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeConversationRequest.ProtoReflect.Descriptor instead.
+func (*ResumeConversationRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ResumeConversationRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ResumeConversationRequest) GetCompactAfterTurns() int32 {
+	if x != nil {
+		return x.CompactAfterTurns
+	}
+	return 0
+}
+
+func (x *ResumeConversationRequest) GetCompactToTokens() int64 {
+	if x != nil {
+		return x.CompactToTokens
+	}
+	return 0
+}
+
+type ResumeConversationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in LoadConversationResponse: the first page of it.
+	Version      int64    `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Provider     string   `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	MessagesJson []string `protobuf:"bytes,3,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
+	// Where LoadConversation goes on; 0 when messages_json are all.
+	NextVersion int64 `protobuf:"varint,4,opt,name=next_version,json=nextVersion,proto3" json:"next_version,omitempty"`
+	// The calls without a result, in their order. Empty when there is nothing to
+	// answer.
+	Pending []*PendingCall `protobuf:"bytes,5,rep,name=pending,proto3" json:"pending,omitempty"`
+	// What answers all of them, ready to be appended: for each what its result says.
+	AnswersJson []string `protobuf:"bytes,6,rep,name=answers_json,json=answersJson,proto3" json:"answers_json,omitempty"`
+	// As in LoadConversationResponse.
+	CompactedBefore int64 `protobuf:"varint,7,opt,name=compacted_before,json=compactedBefore,proto3" json:"compacted_before,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ResumeConversationResponse) Reset() {
+	*x = ResumeConversationResponse{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeConversationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeConversationResponse) ProtoMessage() {}
+
+func (x *ResumeConversationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeConversationResponse.ProtoReflect.Descriptor instead.
+func (*ResumeConversationResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ResumeConversationResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ResumeConversationResponse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ResumeConversationResponse) GetMessagesJson() []string {
+	if x != nil {
+		return x.MessagesJson
+	}
+	return nil
+}
+
+func (x *ResumeConversationResponse) GetNextVersion() int64 {
+	if x != nil {
+		return x.NextVersion
+	}
+	return 0
+}
+
+func (x *ResumeConversationResponse) GetPending() []*PendingCall {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *ResumeConversationResponse) GetAnswersJson() []string {
+	if x != nil {
+		return x.AnswersJson
+	}
+	return nil
+}
+
+func (x *ResumeConversationResponse) GetCompactedBefore() int64 {
+	if x != nil {
+		return x.CompactedBefore
+	}
+	return 0
+}
+
+// PendingCall is a call whose result is not in its conversation.
+type PendingCall struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ToolUseId string                 `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	ToolName  string                 `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	TurnId    string                 `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	State     Pending                `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.Pending" json:"state,omitempty"`
+	// What the model is to be told of it. Set in every state.
+	Result        *ExecuteToolResponse `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingCall) Reset() {
+	*x = PendingCall{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingCall) ProtoMessage() {}
+
+func (x *PendingCall) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingCall.ProtoReflect.Descriptor instead.
+func (*PendingCall) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PendingCall) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *PendingCall) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *PendingCall) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *PendingCall) GetState() Pending {
+	if x != nil {
+		return x.State
+	}
+	return Pending_PENDING_UNSPECIFIED
+}
+
+func (x *PendingCall) GetResult() *ExecuteToolResponse {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type ListConversationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many conversations to return, about: 1 to 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConversationsRequest) Reset() {
+	*x = ListConversationsRequest{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConversationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConversationsRequest) ProtoMessage() {}
+
+func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConversationsRequest.ProtoReflect.Descriptor instead.
+func (*ListConversationsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListConversationsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListConversationsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListConversationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Conversations []*ConversationSummary `protobuf:"bytes,1,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConversationsResponse) Reset() {
+	*x = ListConversationsResponse{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConversationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConversationsResponse) ProtoMessage() {}
+
+func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConversationsResponse.ProtoReflect.Descriptor instead.
+func (*ListConversationsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListConversationsResponse) GetConversations() []*ConversationSummary {
+	if x != nil {
+		return x.Conversations
+	}
+	return nil
+}
+
+func (x *ListConversationsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ConversationSummary is what a listing tells of a conversation.
+type ConversationSummary struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	Version        int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Provider       string                 `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Of its messages, as they were sent.
+	Bytes     int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// How many calls have no result in it.
+	OpenCalls int32 `protobuf:"varint,7,opt,name=open_calls,json=openCalls,proto3" json:"open_calls,omitempty"`
+	// Why it cannot be read; the rest is empty then, but for its id.
+	Damage        string `protobuf:"bytes,8,opt,name=damage,proto3" json:"damage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationSummary) Reset() {
+	*x = ConversationSummary{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationSummary) ProtoMessage() {}
+
+func (x *ConversationSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationSummary.ProtoReflect.Descriptor instead.
+func (*ConversationSummary) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ConversationSummary) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ConversationSummary) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ConversationSummary) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ConversationSummary) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ConversationSummary) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ConversationSummary) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *ConversationSummary) GetOpenCalls() int32 {
+	if x != nil {
+		return x.OpenCalls
+	}
+	return 0
+}
+
+func (x *ConversationSummary) GetDamage() string {
+	if x != nil {
+		return x.Damage
+	}
+	return ""
+}
+
 var File_sidecall_v1_conversation_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"\n" +
-	"&sidecall/v1/conversation_service.proto\x12\vsidecall.v1\x1a\x1esidecall/v1/tool_service.proto\"t\n" +
+	"&sidecall/v1/conversation_service.proto\x12\vsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"t\n" +
 	"\x12StartPromptRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1b\n" +
 	"\tprompt_id\x18\x02 \x01(\tR\bpromptId\x12\x18\n" +
@@ -266,10 +1075,77 @@ const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"exitReason\x12\x18\n" +
 	"\aprofile\x18\x04 \x01(\tR\aprofile\"@\n" +
 	"\x11EndPromptResponse\x12+\n" +
-	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget2\xb3\x01\n" +
+	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget\"\xc5\x01\n" +
+	"\x15AppendMessagesRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12)\n" +
+	"\x10expected_version\x18\x02 \x01(\x03R\x0fexpectedVersion\x12\x1a\n" +
+	"\bprovider\x18\x03 \x01(\tR\bprovider\x12#\n" +
+	"\rmessages_json\x18\x04 \x03(\tR\fmessagesJson\x12\x17\n" +
+	"\aturn_id\x18\x05 \x01(\tR\x06turnId\"2\n" +
+	"\x16AppendMessagesResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\"\xe8\x01\n" +
+	"\x17LoadConversationRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12!\n" +
+	"\ffrom_version\x18\x02 \x01(\x03R\vfromVersion\x12.\n" +
+	"\x13compact_after_turns\x18\x03 \x01(\x05R\x11compactAfterTurns\x12*\n" +
+	"\x11compact_to_tokens\x18\x04 \x01(\x03R\x0fcompactToTokens\x12%\n" +
+	"\x0ecompact_before\x18\x05 \x01(\x03R\rcompactBefore\"\xc3\x01\n" +
+	"\x18LoadConversationResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12#\n" +
+	"\rmessages_json\x18\x03 \x03(\tR\fmessagesJson\x12!\n" +
+	"\fnext_version\x18\x04 \x01(\x03R\vnextVersion\x12)\n" +
+	"\x10compacted_before\x18\x05 \x01(\x03R\x0fcompactedBefore\"\xa0\x01\n" +
+	"\x19ResumeConversationRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12.\n" +
+	"\x13compact_after_turns\x18\x02 \x01(\x05R\x11compactAfterTurns\x12*\n" +
+	"\x11compact_to_tokens\x18\x03 \x01(\x03R\x0fcompactToTokens\"\x9c\x02\n" +
+	"\x1aResumeConversationResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12#\n" +
+	"\rmessages_json\x18\x03 \x03(\tR\fmessagesJson\x12!\n" +
+	"\fnext_version\x18\x04 \x01(\x03R\vnextVersion\x122\n" +
+	"\apending\x18\x05 \x03(\v2\x18.sidecall.v1.PendingCallR\apending\x12!\n" +
+	"\fanswers_json\x18\x06 \x03(\tR\vanswersJson\x12)\n" +
+	"\x10compacted_before\x18\a \x01(\x03R\x0fcompactedBefore\"\xc9\x01\n" +
+	"\vPendingCall\x12\x1e\n" +
+	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
+	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12\x17\n" +
+	"\aturn_id\x18\x03 \x01(\tR\x06turnId\x12*\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x14.sidecall.v1.PendingR\x05state\x128\n" +
+	"\x06result\x18\x05 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\"V\n" +
+	"\x18ListConversationsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x8b\x01\n" +
+	"\x19ListConversationsResponse\x12F\n" +
+	"\rconversations\x18\x01 \x03(\v2 .sidecall.v1.ConversationSummaryR\rconversations\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x02\n" +
+	"\x13ConversationSummary\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1a\n" +
+	"\bprovider\x18\x03 \x01(\tR\bprovider\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x129\n" +
+	"\n" +
+	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1d\n" +
+	"\n" +
+	"open_calls\x18\a \x01(\x05R\topenCalls\x12\x16\n" +
+	"\x06damage\x18\b \x01(\tR\x06damage*w\n" +
+	"\aPending\x12\x17\n" +
+	"\x13PENDING_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fPENDING_NOT_RUN\x10\x01\x12\x17\n" +
+	"\x13PENDING_IN_PROGRESS\x10\x02\x12\x10\n" +
+	"\fPENDING_DONE\x10\x03\x12\x13\n" +
+	"\x0fPENDING_UNKNOWN\x10\x042\xba\x04\n" +
 	"\x13ConversationService\x12P\n" +
 	"\vStartPrompt\x12\x1f.sidecall.v1.StartPromptRequest\x1a .sidecall.v1.StartPromptResponse\x12J\n" +
-	"\tEndPrompt\x12\x1d.sidecall.v1.EndPromptRequest\x1a\x1e.sidecall.v1.EndPromptResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\tEndPrompt\x12\x1d.sidecall.v1.EndPromptRequest\x1a\x1e.sidecall.v1.EndPromptResponse\x12Y\n" +
+	"\x0eAppendMessages\x12\".sidecall.v1.AppendMessagesRequest\x1a#.sidecall.v1.AppendMessagesResponse\x12_\n" +
+	"\x10LoadConversation\x12$.sidecall.v1.LoadConversationRequest\x1a%.sidecall.v1.LoadConversationResponse\x12e\n" +
+	"\x12ResumeConversation\x12&.sidecall.v1.ResumeConversationRequest\x1a'.sidecall.v1.ResumeConversationResponse\x12b\n" +
+	"\x11ListConversations\x12%.sidecall.v1.ListConversationsRequest\x1a&.sidecall.v1.ListConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_conversation_service_proto_rawDescOnce sync.Once
@@ -283,26 +1159,54 @@ func file_sidecall_v1_conversation_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_conversation_service_proto_rawDescData
 }
 
-var file_sidecall_v1_conversation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_sidecall_v1_conversation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_sidecall_v1_conversation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sidecall_v1_conversation_service_proto_goTypes = []any{
-	(*StartPromptRequest)(nil),  // 0: sidecall.v1.StartPromptRequest
-	(*StartPromptResponse)(nil), // 1: sidecall.v1.StartPromptResponse
-	(*EndPromptRequest)(nil),    // 2: sidecall.v1.EndPromptRequest
-	(*EndPromptResponse)(nil),   // 3: sidecall.v1.EndPromptResponse
-	(*Budget)(nil),              // 4: sidecall.v1.Budget
+	(Pending)(0),                       // 0: sidecall.v1.Pending
+	(*StartPromptRequest)(nil),         // 1: sidecall.v1.StartPromptRequest
+	(*StartPromptResponse)(nil),        // 2: sidecall.v1.StartPromptResponse
+	(*EndPromptRequest)(nil),           // 3: sidecall.v1.EndPromptRequest
+	(*EndPromptResponse)(nil),          // 4: sidecall.v1.EndPromptResponse
+	(*AppendMessagesRequest)(nil),      // 5: sidecall.v1.AppendMessagesRequest
+	(*AppendMessagesResponse)(nil),     // 6: sidecall.v1.AppendMessagesResponse
+	(*LoadConversationRequest)(nil),    // 7: sidecall.v1.LoadConversationRequest
+	(*LoadConversationResponse)(nil),   // 8: sidecall.v1.LoadConversationResponse
+	(*ResumeConversationRequest)(nil),  // 9: sidecall.v1.ResumeConversationRequest
+	(*ResumeConversationResponse)(nil), // 10: sidecall.v1.ResumeConversationResponse
+	(*PendingCall)(nil),                // 11: sidecall.v1.PendingCall
+	(*ListConversationsRequest)(nil),   // 12: sidecall.v1.ListConversationsRequest
+	(*ListConversationsResponse)(nil),  // 13: sidecall.v1.ListConversationsResponse
+	(*ConversationSummary)(nil),        // 14: sidecall.v1.ConversationSummary
+	(*Budget)(nil),                     // 15: sidecall.v1.Budget
+	(*ExecuteToolResponse)(nil),        // 16: sidecall.v1.ExecuteToolResponse
+	(*timestamppb.Timestamp)(nil),      // 17: google.protobuf.Timestamp
 }
 var file_sidecall_v1_conversation_service_proto_depIdxs = []int32{
-	4, // 0: sidecall.v1.StartPromptResponse.budget:type_name -> sidecall.v1.Budget
-	4, // 1: sidecall.v1.EndPromptResponse.budget:type_name -> sidecall.v1.Budget
-	0, // 2: sidecall.v1.ConversationService.StartPrompt:input_type -> sidecall.v1.StartPromptRequest
-	2, // 3: sidecall.v1.ConversationService.EndPrompt:input_type -> sidecall.v1.EndPromptRequest
-	1, // 4: sidecall.v1.ConversationService.StartPrompt:output_type -> sidecall.v1.StartPromptResponse
-	3, // 5: sidecall.v1.ConversationService.EndPrompt:output_type -> sidecall.v1.EndPromptResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	15, // 0: sidecall.v1.StartPromptResponse.budget:type_name -> sidecall.v1.Budget
+	15, // 1: sidecall.v1.EndPromptResponse.budget:type_name -> sidecall.v1.Budget
+	11, // 2: sidecall.v1.ResumeConversationResponse.pending:type_name -> sidecall.v1.PendingCall
+	0,  // 3: sidecall.v1.PendingCall.state:type_name -> sidecall.v1.Pending
+	16, // 4: sidecall.v1.PendingCall.result:type_name -> sidecall.v1.ExecuteToolResponse
+	14, // 5: sidecall.v1.ListConversationsResponse.conversations:type_name -> sidecall.v1.ConversationSummary
+	17, // 6: sidecall.v1.ConversationSummary.started_at:type_name -> google.protobuf.Timestamp
+	17, // 7: sidecall.v1.ConversationSummary.updated_at:type_name -> google.protobuf.Timestamp
+	1,  // 8: sidecall.v1.ConversationService.StartPrompt:input_type -> sidecall.v1.StartPromptRequest
+	3,  // 9: sidecall.v1.ConversationService.EndPrompt:input_type -> sidecall.v1.EndPromptRequest
+	5,  // 10: sidecall.v1.ConversationService.AppendMessages:input_type -> sidecall.v1.AppendMessagesRequest
+	7,  // 11: sidecall.v1.ConversationService.LoadConversation:input_type -> sidecall.v1.LoadConversationRequest
+	9,  // 12: sidecall.v1.ConversationService.ResumeConversation:input_type -> sidecall.v1.ResumeConversationRequest
+	12, // 13: sidecall.v1.ConversationService.ListConversations:input_type -> sidecall.v1.ListConversationsRequest
+	2,  // 14: sidecall.v1.ConversationService.StartPrompt:output_type -> sidecall.v1.StartPromptResponse
+	4,  // 15: sidecall.v1.ConversationService.EndPrompt:output_type -> sidecall.v1.EndPromptResponse
+	6,  // 16: sidecall.v1.ConversationService.AppendMessages:output_type -> sidecall.v1.AppendMessagesResponse
+	8,  // 17: sidecall.v1.ConversationService.LoadConversation:output_type -> sidecall.v1.LoadConversationResponse
+	10, // 18: sidecall.v1.ConversationService.ResumeConversation:output_type -> sidecall.v1.ResumeConversationResponse
+	13, // 19: sidecall.v1.ConversationService.ListConversations:output_type -> sidecall.v1.ListConversationsResponse
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_conversation_service_proto_init() }
@@ -316,13 +1220,14 @@ func file_sidecall_v1_conversation_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_conversation_service_proto_rawDesc), len(file_sidecall_v1_conversation_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   4,
+			NumEnums:      1,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_sidecall_v1_conversation_service_proto_goTypes,
 		DependencyIndexes: file_sidecall_v1_conversation_service_proto_depIdxs,
+		EnumInfos:         file_sidecall_v1_conversation_service_proto_enumTypes,
 		MessageInfos:      file_sidecall_v1_conversation_service_proto_msgTypes,
 	}.Build()
 	File_sidecall_v1_conversation_service_proto = out.File

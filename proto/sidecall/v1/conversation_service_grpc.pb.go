@@ -19,8 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ConversationService_StartPrompt_FullMethodName = "/sidecall.v1.ConversationService/StartPrompt"
-	ConversationService_EndPrompt_FullMethodName   = "/sidecall.v1.ConversationService/EndPrompt"
+	ConversationService_StartPrompt_FullMethodName        = "/sidecall.v1.ConversationService/StartPrompt"
+	ConversationService_EndPrompt_FullMethodName          = "/sidecall.v1.ConversationService/EndPrompt"
+	ConversationService_AppendMessages_FullMethodName     = "/sidecall.v1.ConversationService/AppendMessages"
+	ConversationService_LoadConversation_FullMethodName   = "/sidecall.v1.ConversationService/LoadConversation"
+	ConversationService_ResumeConversation_FullMethodName = "/sidecall.v1.ConversationService/ResumeConversation"
+	ConversationService_ListConversations_FullMethodName  = "/sidecall.v1.ConversationService/ListConversations"
 )
 
 // ConversationServiceClient is the client API for ConversationService service.
@@ -28,13 +32,23 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ConversationService is where a loop says when a prompt of the user begins and
-// ends. A loop that never does is served as well: the first call of a prompt begins
-// it, and it ends when nothing has been called in it for half an hour.
+// ends, and where it keeps the messages of a conversation, so that another process
+// can go on with it. A loop that does neither is served as well: the first call of a
+// prompt begins it, and it ends when nothing has been called in it for half an hour.
 //
 //	INVALID_ARGUMENT    an id is missing that the setting identity.require asks
 //	                    for, both are, one is longer than 256 bytes or no UTF-8,
-//	                    or there is no such profile
-//	UNAVAILABLE         the sidecar is draining, or gone
+//	                    there is no such profile, or the messages are none that the
+//	                    provider would take; the message names the field
+//	NOT_FOUND           there is no such conversation, or its time is over
+//	ABORTED             expected_version is not the version of the conversation,
+//	                    which the message tells, and the trailing metadata
+//	                    sidecall-conversation-version
+//	RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
+//	                    conversations allow
+//	DATA_LOSS           what is stored of the conversation cannot be what was
+//	                    written
+//	UNAVAILABLE         the sidecar is draining, or gone, or its store is
 type ConversationServiceClient interface {
 	// StartPrompt begins a prompt and tells what may be used in it. A prompt in which
 	// no tool is called is then counted too.
@@ -43,6 +57,23 @@ type ConversationServiceClient interface {
 	// asked: it should be the one that made the calls. Sent again it changes nothing.
 	// What is counted of the budget stays: a call with the same ids goes on with it.
 	EndPrompt(ctx context.Context, in *EndPromptRequest, opts ...grpc.CallOption) (*EndPromptResponse, error)
+	// AppendMessages adds messages to the end of a conversation, all or none, and
+	// begins it where there is none. They are kept byte for byte. A message is refused
+	// that would make the array one that the provider does not take: a result for a
+	// call that is not open, anything but results while calls are. Sent again, because
+	// its answer was lost, it changes nothing and gets the same answer.
+	AppendMessages(ctx context.Context, in *AppendMessagesRequest, opts ...grpc.CallOption) (*AppendMessagesResponse, error)
+	// LoadConversation returns the messages of a conversation, as many of them as fit
+	// into one response.
+	LoadConversation(ctx context.Context, in *LoadConversationRequest, opts ...grpc.CallOption) (*LoadConversationResponse, error)
+	// ResumeConversation returns what LoadConversation does, and what became of each
+	// call that the messages have no result of. It runs nothing. A loop that goes on
+	// sends the pending calls again, with the same ids: what is done is replayed, what
+	// has not run is run, once. Or it appends answers_json.
+	ResumeConversation(ctx context.Context, in *ResumeConversationRequest, opts ...grpc.CallOption) (*ResumeConversationResponse, error)
+	// ListConversations lists the conversations of the caller's tenant, in no
+	// particular order. One that is appended to meanwhile may be on two pages.
+	ListConversations(ctx context.Context, in *ListConversationsRequest, opts ...grpc.CallOption) (*ListConversationsResponse, error)
 }
 
 type conversationServiceClient struct {
@@ -73,18 +104,68 @@ func (c *conversationServiceClient) EndPrompt(ctx context.Context, in *EndPrompt
 	return out, nil
 }
 
+func (c *conversationServiceClient) AppendMessages(ctx context.Context, in *AppendMessagesRequest, opts ...grpc.CallOption) (*AppendMessagesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AppendMessagesResponse)
+	err := c.cc.Invoke(ctx, ConversationService_AppendMessages_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *conversationServiceClient) LoadConversation(ctx context.Context, in *LoadConversationRequest, opts ...grpc.CallOption) (*LoadConversationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LoadConversationResponse)
+	err := c.cc.Invoke(ctx, ConversationService_LoadConversation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *conversationServiceClient) ResumeConversation(ctx context.Context, in *ResumeConversationRequest, opts ...grpc.CallOption) (*ResumeConversationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeConversationResponse)
+	err := c.cc.Invoke(ctx, ConversationService_ResumeConversation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *conversationServiceClient) ListConversations(ctx context.Context, in *ListConversationsRequest, opts ...grpc.CallOption) (*ListConversationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConversationsResponse)
+	err := c.cc.Invoke(ctx, ConversationService_ListConversations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ConversationServiceServer is the server API for ConversationService service.
 // All implementations must embed UnimplementedConversationServiceServer
 // for forward compatibility.
 //
 // ConversationService is where a loop says when a prompt of the user begins and
-// ends. A loop that never does is served as well: the first call of a prompt begins
-// it, and it ends when nothing has been called in it for half an hour.
+// ends, and where it keeps the messages of a conversation, so that another process
+// can go on with it. A loop that does neither is served as well: the first call of a
+// prompt begins it, and it ends when nothing has been called in it for half an hour.
 //
 //	INVALID_ARGUMENT    an id is missing that the setting identity.require asks
 //	                    for, both are, one is longer than 256 bytes or no UTF-8,
-//	                    or there is no such profile
-//	UNAVAILABLE         the sidecar is draining, or gone
+//	                    there is no such profile, or the messages are none that the
+//	                    provider would take; the message names the field
+//	NOT_FOUND           there is no such conversation, or its time is over
+//	ABORTED             expected_version is not the version of the conversation,
+//	                    which the message tells, and the trailing metadata
+//	                    sidecall-conversation-version
+//	RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
+//	                    conversations allow
+//	DATA_LOSS           what is stored of the conversation cannot be what was
+//	                    written
+//	UNAVAILABLE         the sidecar is draining, or gone, or its store is
 type ConversationServiceServer interface {
 	// StartPrompt begins a prompt and tells what may be used in it. A prompt in which
 	// no tool is called is then counted too.
@@ -93,6 +174,23 @@ type ConversationServiceServer interface {
 	// asked: it should be the one that made the calls. Sent again it changes nothing.
 	// What is counted of the budget stays: a call with the same ids goes on with it.
 	EndPrompt(context.Context, *EndPromptRequest) (*EndPromptResponse, error)
+	// AppendMessages adds messages to the end of a conversation, all or none, and
+	// begins it where there is none. They are kept byte for byte. A message is refused
+	// that would make the array one that the provider does not take: a result for a
+	// call that is not open, anything but results while calls are. Sent again, because
+	// its answer was lost, it changes nothing and gets the same answer.
+	AppendMessages(context.Context, *AppendMessagesRequest) (*AppendMessagesResponse, error)
+	// LoadConversation returns the messages of a conversation, as many of them as fit
+	// into one response.
+	LoadConversation(context.Context, *LoadConversationRequest) (*LoadConversationResponse, error)
+	// ResumeConversation returns what LoadConversation does, and what became of each
+	// call that the messages have no result of. It runs nothing. A loop that goes on
+	// sends the pending calls again, with the same ids: what is done is replayed, what
+	// has not run is run, once. Or it appends answers_json.
+	ResumeConversation(context.Context, *ResumeConversationRequest) (*ResumeConversationResponse, error)
+	// ListConversations lists the conversations of the caller's tenant, in no
+	// particular order. One that is appended to meanwhile may be on two pages.
+	ListConversations(context.Context, *ListConversationsRequest) (*ListConversationsResponse, error)
 	mustEmbedUnimplementedConversationServiceServer()
 }
 
@@ -108,6 +206,18 @@ func (UnimplementedConversationServiceServer) StartPrompt(context.Context, *Star
 }
 func (UnimplementedConversationServiceServer) EndPrompt(context.Context, *EndPromptRequest) (*EndPromptResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndPrompt not implemented")
+}
+func (UnimplementedConversationServiceServer) AppendMessages(context.Context, *AppendMessagesRequest) (*AppendMessagesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AppendMessages not implemented")
+}
+func (UnimplementedConversationServiceServer) LoadConversation(context.Context, *LoadConversationRequest) (*LoadConversationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LoadConversation not implemented")
+}
+func (UnimplementedConversationServiceServer) ResumeConversation(context.Context, *ResumeConversationRequest) (*ResumeConversationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeConversation not implemented")
+}
+func (UnimplementedConversationServiceServer) ListConversations(context.Context, *ListConversationsRequest) (*ListConversationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConversations not implemented")
 }
 func (UnimplementedConversationServiceServer) mustEmbedUnimplementedConversationServiceServer() {}
 func (UnimplementedConversationServiceServer) testEmbeddedByValue()                             {}
@@ -166,6 +276,78 @@ func _ConversationService_EndPrompt_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConversationService_AppendMessages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AppendMessagesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConversationServiceServer).AppendMessages(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConversationService_AppendMessages_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConversationServiceServer).AppendMessages(ctx, req.(*AppendMessagesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConversationService_LoadConversation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LoadConversationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConversationServiceServer).LoadConversation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConversationService_LoadConversation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConversationServiceServer).LoadConversation(ctx, req.(*LoadConversationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConversationService_ResumeConversation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeConversationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConversationServiceServer).ResumeConversation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConversationService_ResumeConversation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConversationServiceServer).ResumeConversation(ctx, req.(*ResumeConversationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConversationService_ListConversations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConversationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConversationServiceServer).ListConversations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConversationService_ListConversations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConversationServiceServer).ListConversations(ctx, req.(*ListConversationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ConversationService_ServiceDesc is the grpc.ServiceDesc for ConversationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -180,6 +362,22 @@ var ConversationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndPrompt",
 			Handler:    _ConversationService_EndPrompt_Handler,
+		},
+		{
+			MethodName: "AppendMessages",
+			Handler:    _ConversationService_AppendMessages_Handler,
+		},
+		{
+			MethodName: "LoadConversation",
+			Handler:    _ConversationService_LoadConversation_Handler,
+		},
+		{
+			MethodName: "ResumeConversation",
+			Handler:    _ConversationService_ResumeConversation_Handler,
+		},
+		{
+			MethodName: "ListConversations",
+			Handler:    _ConversationService_ListConversations_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -336,7 +336,9 @@ type ExecuteToolRequest struct {
 	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// The name of the tool, as the model gave it. Required.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// The arguments as a JSON object, as the model gave them. Empty means {}.
+	// The arguments as a JSON object, as the model gave them. Empty means {}. Any of
+	// them may stand for a part of an output of the conversation:
+	// {"$output_ref": "out_…", "path": "$.items[0].id"}; see docs/references.md.
 	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// The conversation that the call belongs to. Part of the call's identity, and
 	// required unless the setting identity.require says otherwise: ids such as

@@ -1,8 +1,9 @@
 // What a program may write: this has to compile under --strict.
 import {
-  LaunchFailed, Sidecall, status, ToolMessages, WrongField,
-  type Call, type ExecuteToolResponse, type Loop, type Recovery, type ServiceError, type Tool, type ToolError,
+  Failure, LaunchFailed, Reply, Sidecall, status, ToolMessages, WorkerRefused, WrongField,
+  type Call, type Context, type Conversation, type ExecuteToolResponse, type Loop, type Recovery, type ServiceError, type Tool, type ToolError, type Work,
 } from '@sidecall/client'
+import { z } from 'zod'
 
 // As the providers' SDKs have them, as far as it matters here.
 type MessageParam = { role: 'user' | 'assistant'; content: string | ContentBlockParam[] }
@@ -47,6 +48,14 @@ export async function others(sidecall: Sidecall, completion: Completion, respons
   console.log(chat, items, known, name, same)
 }
 
+export async function kept(sidecall: Sidecall, message: AnthropicSays): Promise<void> {
+  const conversation: Conversation = await sidecall.conversation('c', 'anthropic', { rpcTimeout: 1000 })
+  await conversation.append([message, '{"role":"user","content":"Go on."}'], { turnId: message.id })
+  const answers: ToolMessages = await conversation.resume({ promptId: 'p', signal: AbortSignal.timeout(1000) })
+  const loop = await sidecall.runLoop(() => message, [], { keep: conversation, maxTurns: 5 })
+  console.log(answers.results, loop.exitReason, conversation.texts[0]?.length, conversation.pending[0]?.state === 'PENDING_DONE')
+}
+
 export async function results(sidecall: Sidecall): Promise<void> {
   const call: Call = { toolUseId: 'toolu_1', toolName: 'get_order', argumentsJson: '{}' }
   const [result] = await sidecall.executeTools([call], { conversationId: 'c', timeout: { seconds: 5 } }, { rpcTimeout: 1000 })
@@ -62,4 +71,20 @@ export function handled(error: unknown): string {
   if (error instanceof WrongField) return error.field
   if (error instanceof LaunchFailed) return error.message
   return (error as ServiceError).code === status.UNAVAILABLE ? 'away' : 'unknown'
+}
+
+export async function own(sidecall: Sidecall): Promise<Work> {
+  const input = z.object({ cents: z.int(), how: z.enum(['cash', 'card']).default('cash') })
+  sidecall.tool({ name: 'pay', effect: 'keyed', input }, async ({ cents, how }, { idempotencyKey, signal, deadline }) => {
+    signal.throwIfAborted()
+    const left: number | undefined = deadline
+    return new Reply(`${how.toUpperCase()} ${idempotencyKey}`, { structured: { cents: cents.toFixed(), left } })
+  })
+  sidecall.tool({ name: 'look', input: { type: 'object', properties: { at: { type: 'string' } } } }, ({ at }) => (typeof at === 'string' ? at : null))
+  sidecall.tool({ name: 'now' }, (_, context: Context) => (context.progress('now'), Date.now()))
+  sidecall.tool({ name: 'fail' }, () => { throw new Failure('not now', { notRun: true }) })
+  const work = await sidecall.work({ name: 'desk', maxInFlight: 4 })
+  const name: string | undefined = work.names.get('pay')
+  await work.ended.catch((error: unknown) => error instanceof WorkerRefused && error.code === status.NOT_FOUND && name)
+  return work
 }

@@ -1,5 +1,6 @@
 // What a program may not write: each line that says so has to be an error under --strict.
 import { Sidecall, type ExecuteToolResponse } from '@sidecall/client'
+import { z } from 'zod'
 
 declare const sidecall: Sidecall
 declare const result: ExecuteToolResponse
@@ -14,6 +15,9 @@ sidecall.executeTool({ toolUseId: '1', toolName: 't' }, {}, { timeout: 5 }) // w
 sidecall.runLoop(() => message, []) // wrong
 sidecall.runLoop(() => message, [], { promptId: 'p' }) // wrong
 sidecall.runLoop(() => message, [], { conversationId: 'c', turnId: 1 }) // wrong
+sidecall.runLoop(() => message, [], { keep: 'c' }) // wrong
+sidecall.conversation('c', 'gemini') // wrong
+sidecall.conversation('c', 'openai').then((kept) => kept.resume({ turnId: 1 })) // wrong
 sidecall.tools('gemini') // wrong
 Sidecall.launch(7) // wrong
 Sidecall.launch({}, { binry: 'x' }) // wrong
@@ -21,3 +25,7 @@ console.log(result.error.code) // wrong
 console.log(result.outcome === 'OK') // wrong
 console.log(result.is_error) // wrong
 export const answers: Promise<{ role: 'tool' }[]> = sidecall.runTools(message, {}) // wrong
+sidecall.tool({ name: 't', effect: 'none' }, () => 1) // wrong
+sidecall.tool({ description: 'D.' }, () => 1) // wrong
+sidecall.tool({ name: 't', input: z.object({ a: z.string() }) }, ({ b }) => b) // wrong
+sidecall.work({ places: 3 }) // wrong

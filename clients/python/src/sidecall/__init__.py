@@ -12,6 +12,16 @@ Or without one, calls and their results:
     results = s.execute_tools(
         [Call(c.id, c.name, c.arguments) for c in calls], conversation_id=conversation, turn_id=turn)
 
+Functions of this program are tools too, when the sidecar has a worker backend:
+
+    @s.tool(effect="keyed")
+    def refund(order_id: str, cents: int, context: sidecall.Context) -> str:
+        "Refund an order."
+        return bank.refund(context.idempotency_key, order_id, cents)
+
+    with s.work():
+        ...
+
 AsyncSidecall is the same for asyncio.
 
 A tool that fails raises nothing: the result says so (``is_error``, ``error``
@@ -27,31 +37,57 @@ from __future__ import annotations
 from sidecall._aio import AsyncSidecall
 from sidecall._channel import DEFAULT_TARGET, MAX_RESPONSE_BYTES
 from sidecall._client import Sidecall
-from sidecall._errors import BrokenAnswer, LaunchFailed, SidecallError, UnsafeSocket, WrongField, WrongMessage
+from sidecall._context import Context, Failure, Reply
+from sidecall._conversation import AsyncConversation, Conversation
+from sidecall._errors import (
+    BrokenAnswer,
+    LaunchFailed,
+    SidecallError,
+    StaleConversation,
+    UnsafeSocket,
+    WorkerRefused,
+    WrongField,
+    WrongMessage,
+    WrongTool,
+)
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call
 from sidecall._session import Loop
+from sidecall._work import AsyncWork, Work
+from sidecall._worker import Effect, Worker
 from sidecall.v1 import tool_service_pb2 as pb
 
 __all__ = [
     "DEFAULT_TARGET",
     "MAX_RESPONSE_BYTES",
+    "AsyncConversation",
     "AsyncSidecall",
+    "AsyncWork",
     "BrokenAnswer",
     "Call",
+    "Context",
+    "Conversation",
+    "Effect",
+    "Failure",
     "Format",
     "LaunchFailed",
     "Loop",
     "Message",
+    "Reply",
     "Result",
     "Sidecall",
     "SidecallError",
+    "StaleConversation",
     "Tool",
     "ToolError",
     "ToolMessages",
     "UnsafeSocket",
+    "Work",
+    "Worker",
+    "WorkerRefused",
     "WrongField",
     "WrongMessage",
+    "WrongTool",
     "pb",
 ]
 

@@ -14,10 +14,15 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from sidecall import _channel, _session
+from sidecall import _channel, _session, _trace, _worker
+from sidecall._conversation import AsyncConversation
+from sidecall._errors import SidecallError
 from sidecall._launch import Launched, launch
+from sidecall._line import AwaitedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
+from sidecall._work import AsyncWork, Career
+from sidecall._worker import Worker
 from sidecall.v1 import tool_service_pb2 as pb
 
 T = TypeVar("T")
@@ -48,6 +53,10 @@ class AsyncSidecall:
         #: The generated stubs, as those of Sidecall; their methods are awaited.
         self.stub, self.conversations = _channel.stubs(self._channel)
         self._launched: Launched | None = None
+        #: As those of Sidecall.
+        self.worker = Worker()
+        self.tool = self.worker.tool
+        self._works: list[AsyncWork] = []
 
     @classmethod
     def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> AsyncSidecall:
@@ -117,9 +126,10 @@ class AsyncSidecall:
     async def run_loop(
         self,
         ask: Callable[[list[Message]], Awaitable[Any] | Any],
-        messages: Sequence[Any],
+        messages: Sequence[Any] = (),
         *,
-        conversation_id: str | int,
+        conversation_id: str | int | None = None,
+        keep: AsyncConversation | None = None,
         prompt_id: str | int | None = None,
         profile: str | None = None,
         max_turns: int = _session.MAX_TURNS,
@@ -131,10 +141,23 @@ class AsyncSidecall:
         return await self._run(
             _session.run_loop(
                 ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
-                max_turns=max_turns, on_escalation=on_escalation, **fields,
+                max_turns=max_turns, on_escalation=on_escalation, keep=keep, **fields,
             ),
             rpc_timeout,
         )  # fmt: skip
+
+    async def conversation(
+        self,
+        id: str | int,
+        provider: Format,
+        *,
+        compact_after_turns: int = 0,
+        compact_to_tokens: int = 0,
+        rpc_timeout: float | timedelta | None = None,
+    ) -> AsyncConversation:
+        """As Sidecall.conversation."""
+        leaves = {"compact_after_turns": compact_after_turns, "compact_to_tokens": compact_to_tokens}
+        return await self._run(AsyncConversation(self, id, provider, **leaves)._load(), rpc_timeout)
 
     async def tools(
         self, format: Format = "anthropic", *, profile: str = "", rpc_timeout: float | timedelta | None = None
@@ -174,18 +197,39 @@ class AsyncSidecall:
     async def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
         stub = self.conversations if rpc.service == "conversations" else self.stub
         method = getattr(stub, rpc.method)
+        span = _trace.metadata()
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
             try:
-                return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait)
+                return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=span)
             except grpc.RpcError as e:
-                pause = next(again, None) if _channel.is_away(e) else None
+                if not _channel.is_away(e):
+                    raise
+                if (ended := await self._has_ended()) is not None:
+                    raise ended from e  # there is never to be another
+                pause = next(again, None)
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
 
+    def work(self, worker: Worker | None = None, **settings: Any) -> AsyncWork:
+        """As Sidecall.work, in this event loop: ``async with s.work():``, or
+        ``await s.work().run()``. Functions that are not async have a thread each."""
+        named = _worker.with_settings(worker or self.worker, settings)
+        work = AsyncWork(lambda: Career(named, self._line, self._patience, self._has_ended))
+        self._works = [*(w for w in self._works if not w.has_ended()), work]
+        return work
+
+    def _line(self) -> AwaitedLine:
+        return AwaitedLine(_channel.worker_stub(self._channel))
+
+    async def _has_ended(self) -> SidecallError | None:
+        return None if self._launched is None else await asyncio.to_thread(self._launched.ended)
+
     async def close(self) -> None:
         """As Sidecall.close."""
+        for work in self._works:
+            await work.stop()
         await self._channel.close(None)
         if self._launched is not None:
             await asyncio.to_thread(self._launched.stop)

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from sidecall._errors import UnsafeSocket
-from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc
+from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc, worker_service_pb2_grpc
 
 #: Where a sidecar listens when its config does not say.
 DEFAULT_TARGET = "tcp://127.0.0.1:8470"
@@ -43,6 +43,11 @@ def stubs(channel: Any) -> tuple[Any, Any]:
     tools = tool_service_pb2_grpc.ToolServiceStub(channel)  # type: ignore[no-untyped-call]
     conversations = conversation_service_pb2_grpc.ConversationServiceStub(channel)  # type: ignore[no-untyped-call]
     return tools, conversations
+
+
+def worker_stub(channel: Any) -> Any:
+    """The stub of the service of workers."""
+    return worker_service_pb2_grpc.WorkerServiceStub(channel)  # type: ignore[no-untyped-call]
 
 
 def is_away(error: BaseException) -> bool:

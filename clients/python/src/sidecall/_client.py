@@ -11,10 +11,15 @@ from typing import Any, TypeVar
 
 import grpc
 
-from sidecall import _channel, _session
+from sidecall import _channel, _session, _trace, _worker
+from sidecall._conversation import Conversation
+from sidecall._errors import SidecallError
 from sidecall._launch import Launched, launch
+from sidecall._line import ThreadedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
+from sidecall._work import Career, Work
+from sidecall._worker import Worker
 from sidecall.v1 import tool_service_pb2 as pb
 
 T = TypeVar("T")
@@ -51,6 +56,11 @@ class Sidecall:
         #: conversation_id of its call). Of conversations: StartPrompt and EndPrompt.
         self.stub, self.conversations = _channel.stubs(self._channel)
         self._launched: Launched | None = None
+        #: The functions of this program that work serves.
+        self.worker = Worker()
+        #: Makes a function one of them: see Worker.tool.
+        self.tool = self.worker.tool
+        self._works: list[Work] = []
 
     @classmethod
     def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> Sidecall:
@@ -151,9 +161,10 @@ class Sidecall:
     def run_loop(
         self,
         ask: Callable[[list[Message]], Any],
-        messages: Sequence[Any],
+        messages: Sequence[Any] = (),
         *,
-        conversation_id: str | int,
+        conversation_id: str | int | None = None,
+        keep: Conversation | None = None,
         prompt_id: str | int | None = None,
         profile: str | None = None,
         max_turns: int = _session.MAX_TURNS,
@@ -166,14 +177,39 @@ class Sidecall:
         far and returns the provider's answer: client.messages.create(...),
         client.chat.completions.create(...) or client.responses.create(...). Where a
         person has to be asked before the model goes on, ``on_escalation`` is given
-        what the tools answered, and says whether it may; without it the loop ends."""
+        what the tools answered, and says whether it may; without it the loop ends.
+
+        ``keep`` is the conversation that the sidecar keeps of it, message by message;
+        then ``conversation_id`` is not needed. The calls in it that have no result
+        are made first, with the ids that they had; ``messages`` come behind what is
+        kept. So a loop that was killed anywhere goes on when it is run without any."""
         return self._run(
             _session.run_loop(
                 ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
-                max_turns=max_turns, on_escalation=on_escalation, **fields,
+                max_turns=max_turns, on_escalation=on_escalation, keep=keep, **fields,
             ),
             rpc_timeout,
         )  # fmt: skip
+
+    def conversation(
+        self,
+        id: str | int,
+        provider: Format,
+        *,
+        compact_after_turns: int = 0,
+        compact_to_tokens: int = 0,
+        rpc_timeout: float | timedelta | None = None,
+    ) -> Conversation:
+        """Loads a conversation that the sidecar keeps; one that is not there yet has no
+        messages. ``provider`` is whose array it is: anthropic, openai (Chat
+        Completions) or openai-responses. rpc_timeout bounds each page of it.
+
+        Results that are older than the last ``compact_after_turns`` turns are left out of
+        what is loaded, and the oldest ones until it has about ``compact_to_tokens``
+        tokens; 0 is no bound. Each becomes a line with its output_ref, by which
+        read_output returns it; what the sidecar keeps stays whole."""
+        leaves = {"compact_after_turns": compact_after_turns, "compact_to_tokens": compact_to_tokens}
+        return self._run(Conversation(self, id, provider, **leaves)._load(), rpc_timeout)
 
     def tools(
         self, format: Format = "anthropic", *, profile: str = "", rpc_timeout: float | timedelta | None = None
@@ -210,19 +246,47 @@ class Sidecall:
     def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
         stub = self.conversations if rpc.service == "conversations" else self.stub
         method = getattr(stub, rpc.method)
+        span = _trace.metadata()
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
             try:
-                return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait)
+                return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=span)
             except grpc.RpcError as e:
-                pause = next(again, None) if _channel.is_away(e) else None
+                if not _channel.is_away(e):
+                    raise
+                if self._launched is not None and (ended := self._launched.ended()) is not None:
+                    raise ended from e  # there is never to be another
+                pause = next(again, None)
                 if pause is None:
                     raise
             time.sleep(pause)
 
+    def work(self, worker: Worker | None = None, **settings: Any) -> Work:
+        """Serves the functions of a worker as tools, those of this client's own when
+        none is named: over the connection by which calls are made, in a thread.
+
+            with s.work(name="checkout"):
+                ...                             # they are tools here
+            s.work(name="checkout").run()       # for a program that is nothing else
+
+        ``settings`` are fields of Worker. The work ends with the client."""
+        career = Career(_worker.with_settings(worker or self.worker, settings), self._line, self._patience, self._has_ended)
+        work = Work(career)
+        self._works = [*(w for w in self._works if not w.has_ended()), work]
+        return work
+
+    def _line(self) -> ThreadedLine:
+        return ThreadedLine(_channel.worker_stub(self._channel))
+
+    async def _has_ended(self) -> SidecallError | None:
+        return None if self._launched is None else self._launched.ended()
+
     def close(self) -> None:
         """Closes the connection. The sidecar finishes and records what it has
-        begun; one that was launched ends then."""
+        begun; one that was launched ends then. Functions that serve calls may finish
+        first."""
+        for work in self._works:
+            work.stop()
         self._channel.close()
         if self._launched is not None:
             self._launched.stop()

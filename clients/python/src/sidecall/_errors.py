@@ -3,6 +3,8 @@ result, for the model."""
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SidecallError(Exception):
     """Everything that this package raises by itself. ``grpc.RpcError`` comes
@@ -28,9 +30,32 @@ class BrokenAnswer(SidecallError):
     sidecar of this contract."""
 
 
+class StaleConversation(SidecallError):
+    """Somebody else has appended to the conversation, and nothing was appended now.
+    ``version`` is how many messages it has; resume loads them."""
+
+    def __init__(self, why: str, version: int) -> None:
+        super().__init__(why)
+        self.version = version
+
+
 class LaunchFailed(SidecallError):
-    """The sidecar's program cannot be found or started, or it ended at once."""
+    """The sidecar's program cannot be found or started, or it has ended."""
 
 
 class UnsafeSocket(SidecallError):
     """A unix socket that other users of the machine may open, or may have made."""
+
+
+class WrongTool(SidecallError, TypeError):
+    """A function that cannot be a tool as it stands: its types give no schema, its
+    name is taken, there is no such effect. Nothing of it is registered."""
+
+
+class WorkerRefused(SidecallError):
+    """The sidecar does not take a worker's functions, and says why; none of them is
+    registered then. ``code`` is the grpc.StatusCode."""
+
+    def __init__(self, why: str, code: Any = None) -> None:
+        super().__init__(why)
+        self.code = code

@@ -10,6 +10,7 @@ import logging
 import os
 import platform
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -73,13 +74,20 @@ class Launched:
                     return
                 except grpc.FutureTimeoutError:
                     pass
-                code = self._process.poll()
-                if code is not None:
-                    self._reader.join(timeout=5)
-                    raise LaunchFailed(f"the sidecar ended with exit code {code}:\n{self._said()}")
+                if (ended := self.ended()) is not None:
+                    raise ended
             raise LaunchFailed(f"the sidecar does not answer after {START:.0f} s:\n{self._said()}")
         finally:
             ready.cancel()
+
+    def ended(self) -> LaunchFailed | None:
+        """How it ended, and what it said at last; None while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        self._reader.join(timeout=5)  # a process of its own may hold its log open
+        how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        return LaunchFailed(f"the sidecar ended with {how}:\n{self._said()}")
 
     def _said(self) -> str:
         return "\n".join(self._last) or "it said nothing"

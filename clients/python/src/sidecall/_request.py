@@ -86,7 +86,7 @@ def request(call: Any, fields: Mapping[str, Any], at: str = "") -> pb.ExecuteToo
     within = at and at + "."
     shared = {name: _FIELDS[name](value, name) for name, value in fields.items() if _known(name) and value is not None}
     return pb.ExecuteToolRequest(
-        tool_use_id=_id(call.tool_use_id, within + "tool_use_id"),
+        tool_use_id=identity(call.tool_use_id, within + "tool_use_id"),
         tool_name=_name(call.tool_name, within + "tool_name"),
         arguments_json=_arguments(call.arguments, within + "arguments"),
         **shared,
@@ -103,7 +103,7 @@ def _known(name: str) -> bool:
     raise WrongField(name, "there is no such field" + meant)
 
 
-def _id(value: Any, at: str) -> str:
+def identity(value: Any, at: str) -> str:
     """Turns are counted, so an integer is an id too."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -119,6 +119,16 @@ def _name(value: Any, at: str) -> str:
     return _LONE.sub("\ufffd", value)
 
 
+def json_text(value: Any, at: str) -> str:
+    """A value as JSON; a str is one already."""
+    if not isinstance(value, str):
+        try:
+            value = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as e:
+            raise WrongField(at, f"want what JSON can hold: {e}") from e
+    return _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", value)
+
+
 def _arguments(value: Any, at: str) -> str:
     if value is None:
         return ""
@@ -129,7 +139,7 @@ def _arguments(value: Any, at: str) -> str:
             raise WrongField(at, f"want what JSON can hold: {e}") from e
     if not isinstance(value, str):
         raise WrongField(at, f"want a JSON text or a mapping, got {_shown(value)}")
-    return _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", value)
+    return json_text(value, at)
 
 
 def _duration(value: Any, at: str) -> Duration:
@@ -175,9 +185,9 @@ def _labels(value: Any, at: str) -> dict[str, str]:
 #: The fields that all calls of a turn share, each with what makes of a value what
 #: is sent.
 _FIELDS: dict[str, Callable[[Any, str], Any]] = {
-    "conversation_id": _id,
-    "turn_id": _id,
-    "prompt_id": _id,
+    "conversation_id": identity,
+    "turn_id": identity,
+    "prompt_id": identity,
     "profile": text,
     "validate_only": _bool,
     "timeout": _duration,

@@ -8,16 +8,19 @@ import contextlib
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
 from sidecall import _messages
-from sidecall._errors import BrokenAnswer
+from sidecall._errors import BrokenAnswer, WrongField
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, listed, request, text
 from sidecall.v1 import conversation_service_pb2 as conversations
 from sidecall.v1 import tool_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecall._conversation import Kept
 
 #: The most calls that one batch may have.
 MAX_BATCH = 128
@@ -54,6 +57,11 @@ Steps = Generator["Rpc | Do", Any, T]
 def execute(calls: Any, fields: Mapping[str, Any], insist: bool) -> Steps[list[pb.ExecuteToolResponse]]:
     """Runs the calls of one turn, and checks that there is one result for each."""
     sent = [request(c, fields, f"calls[{i}]") for i, c in enumerate(listed(calls))]
+    return (yield from send(sent, insist))
+
+
+def send(sent: Sequence[pb.ExecuteToolRequest], insist: bool) -> Steps[list[pb.ExecuteToolResponse]]:
+    """Sends calls in batches."""
     results: list[pb.ExecuteToolResponse] = []
     for first in range(0, len(sent), MAX_BATCH):
         batch = sent[first : first + MAX_BATCH]
@@ -139,20 +147,27 @@ def run_loop(
     ask: Callable[[list[Message]], Any],
     messages: Sequence[Any],
     *,
-    conversation_id: str | int,
+    conversation_id: str | int | None,
     prompt_id: str | int | None,
     profile: str | None,
     max_turns: int,
     on_escalation: Callable[[ToolMessages], Any] | None,
+    keep: Kept | None = None,
     **fields: Any,
 ) -> Steps[Loop]:
     """Asks the model and runs its tools until it is done, or the sidecar says stop."""
+    conversation_id = _name_of(conversation_id, keep)
     prompt = str(prompt_id) if prompt_id is not None else uuid.uuid4().hex
-    loop = Loop([_messages.plain(m) for m in messages], "error", None, prompt)
+    shared = {**fields, "conversation_id": conversation_id, "prompt_id": prompt, "profile": profile}
+    if keep is None:
+        loop = Loop([_messages.plain(m) for m in messages], "error", None, prompt)
+    else:
+        loop = Loop((yield from keep._begin(messages, shared)), "error", None, prompt)
+        if not messages and keep._has_ended():
+            loop.exit_reason = "end_turn"
+            return loop
     try:
-        yield from _turns(loop, ask, max_turns, on_escalation, {
-            **fields, "conversation_id": conversation_id, "prompt_id": prompt, "profile": profile,
-        })  # fmt: skip
+        yield from _turns(loop, ask, max_turns, on_escalation, keep=keep, fields=shared)
         return loop
     except BaseException as e:
         loop.exit_reason = "error" if isinstance(e, Exception) else "cancelled"
@@ -166,11 +181,23 @@ def run_loop(
             yield Rpc("conversations", "EndPrompt", ended, wait=2)
 
 
+def _name_of(conversation_id: str | int | None, keep: Kept | None) -> str | int:
+    if keep is None:
+        if conversation_id is None:
+            raise WrongField("conversation_id", "a loop needs one, or a conversation to keep")
+        return conversation_id
+    if conversation_id is not None and str(conversation_id) != keep.id:
+        raise WrongField("conversation_id", f"the conversation to keep is {keep.id!r}, and this is {conversation_id!r}")
+    return keep.id
+
+
 def _turns(
     loop: Loop,
     ask: Callable[[list[Message]], Any],
     max_turns: int,
     on_escalation: Callable[[ToolMessages], Any] | None,
+    *,
+    keep: Kept | None,
     fields: Mapping[str, Any],
 ) -> Steps[None]:
     told_to_wrap_up = False
@@ -182,12 +209,18 @@ def _turns(
         # A message without an id is known by its place among all: some providers start their
         # ids of calls again in every turn, and a loop that goes on later comes to the same.
         place = turn.id or f"{loop.prompt_id}/{len(loop.messages)}"
-        loop.messages += turn.messages
+        # Calls that are not run have their answers with them: whoever goes on would run them.
+        cut = _messages.answers(turn, _messages.not_run(turn)) if turn.cut else None
+        # The others are kept before anything is run: whoever goes on finds what became of them.
+        yield from _add(loop, [*turn.messages, *(cut or ())], keep, place, cut is None and bool(turn.calls))
         if not turn.calls:
             loop.exit_reason = _REASONS.get(turn.reason, "end_turn")
             return
-        appended = yield from _run_turn(turn, {**fields, "turn_id": place, "tokens_used": loop.tokens or None})
-        loop.messages += appended
+        if cut is None:
+            appended = yield from _run_turn(turn, {**fields, "turn_id": place, "tokens_used": loop.tokens or None})
+            yield from _add(loop, appended, keep)
+        else:
+            appended = cut
         loop.results = appended.results
         if appended.stop:
             loop.exit_reason = "loop_detected"
@@ -203,6 +236,11 @@ def _turns(
             return
         told_to_wrap_up = told_to_wrap_up or spent
     loop.exit_reason = "max_turns"
+
+
+def _add(loop: Loop, messages: Sequence[Message], keep: Kept | None, turn: str = "", is_open: bool = False) -> Steps[None]:
+    """Takes in messages, once they are kept."""
+    loop.messages += messages if keep is None else (yield from keep._append(messages, turn, is_open))
 
 
 def one(call: Call, fields: Mapping[str, Any]) -> Steps[pb.ExecuteToolResponse]:

@@ -8,5 +8,5 @@
 
 Each offers the sidecar's tools to the framework, as its own kind of tool, and sends
 the calls of the model through the sidecar under the ids that the framework has for
-them. Nothing of a framework is imported before its module is.
+them. Functions of the agent's own go there too, when it is given them. Nothing of a framework is imported before its module is.
 """

@@ -19,7 +19,7 @@ class Awaited(AsyncSidecall):
         self._patience = client._patience
         self.stub = _Stub(client.stub)
         self.conversations = _Stub(client.conversations)
-        self._launched = None
+        self._launched = client._launched
 
 
 class _Stub:
@@ -29,8 +29,8 @@ class _Stub:
     def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
         begin = getattr(self._stub, method).future
 
-        async def call(request: Any, timeout: float | None = None) -> Any:
-            rpc: Any = begin(request, timeout=timeout)
+        async def call(request: Any, **options: Any) -> Any:
+            rpc: Any = begin(request, **options)
             loop = asyncio.get_running_loop()
             over = asyncio.Event()
 

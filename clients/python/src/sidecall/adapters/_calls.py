@@ -4,9 +4,7 @@ A framework runs each tool call of a turn by itself. Those that its tasks make b
 the event loop comes to rest belong together: they are sent as one ExecuteTools, so
 that a tool marked sequential keeps its order, and all of them count as one turn.
 
-This is also where a function of the framework's own would become a tool: once it is
-registered, `tools` lists it, and each adapter sends its calls here as those of the
-others.
+Calls of functions of the framework's own come here too: see _own.
 """
 
 from __future__ import annotations
@@ -28,9 +26,10 @@ from sidecall._request import Call, request
 from sidecall.adapters._awaited import Awaited
 from sidecall.v1 import tool_service_pb2 as pb
 
-#: How often the event loop goes round before a batch is sent. A framework starts the
-#: calls of a turn together, but each has a few steps of its own before its tool.
-ROUNDS = 8
+#: How often the event loop goes round without a new call before a batch is sent, and how
+#: often at most. A framework starts the calls of a turn together, but each has some steps
+#: of its own before its tool: one that is traced has more of them than the others.
+QUIET_ROUNDS, MOST_ROUNDS = 32, 512
 
 Fields = Mapping[str, Any]
 
@@ -74,8 +73,13 @@ class Calls:
         return await batch.result(call)
 
     async def _send(self, key: Any, batch: _Batch, fields: Fields) -> dict[int, pb.ExecuteToolResponse]:
-        for _ in range(ROUNDS):
+        quiet = 0
+        for _ in range(MOST_ROUNDS):
+            there = len(batch.calls)
             await asyncio.sleep(0)
+            quiet = quiet + 1 if len(batch.calls) == there else 0
+            if quiet == QUIET_ROUNDS:
+                break
         self._close(key, batch)
         calls = dict(batch.calls)
         results = await self._awaited._run(_session.execute(list(calls.values()), fields, insist=True), None)

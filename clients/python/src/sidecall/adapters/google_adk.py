@@ -16,33 +16,57 @@ the invocation ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
+from sidecall._context import Failure
 from sidecall._request import Call
+from sidecall._worker import Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
+from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
 
 
 class SidecallToolset(BaseToolset):
     """The sidecar's tools, which are asked for once in each invocation. Calls that ADK
-    makes at once are one request. ``fields`` are those of execute_tools."""
+    makes at once are one request. ``functions`` of the agent's own run through the sidecar
+    too, which needs a worker backend for that: ``effects`` are theirs by their names
+    (unsaid, a call must not be repeated), ``worker`` has settings of the worker that they
+    are. ``fields`` are those of execute_tools."""
 
-    def __init__(self, client: Sidecall | AsyncSidecall, *, profile: str | None = None, **fields: Any) -> None:
+    def __init__(
+        self,
+        client: Sidecall | AsyncSidecall,
+        *,
+        profile: str | None = None,
+        functions: Sequence[BaseTool | Callable[..., Any]] = (),
+        effects: Mapping[str, Effect] | None = None,
+        worker: Worker | None = None,
+        **fields: Any,
+    ) -> None:
         super().__init__()
         self._calls = Calls(client, {"profile": profile, **fields})
+        self._own = Own(client, self._calls, effects, worker, (_AsksAPerson,))
+        own = [f if isinstance(f, BaseTool) else FunctionTool(f) for f in functions]
+        self._own.declare([Declared(tool.name, tool.description, _parameters(tool)) for tool in own])
+        self._own.check_effects()
+        self._functions = [_OwnTool(self._own, tool) for tool in own]
 
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
-        return [_SidecallTool(self._calls, tool) for tool in await self._calls.tools_async()]
+        if self._functions:
+            await self._own.start_async()
+        found = [tool for tool in await self._calls.tools_async() if tool.name not in self._own.names()]
+        return [*(_SidecallTool(self._calls, tool) for tool in found), *self._functions]
 
 
 class SidecallPlugin(BasePlugin):
@@ -77,13 +101,65 @@ class _SidecallTool(BaseTool):
         return await _run(self._calls, self.name, args, tool_context)
 
 
+class _OwnTool(BaseTool):
+    """A function of the agent's own."""
+
+    def __init__(self, own: Own, tool: BaseTool) -> None:
+        super().__init__(name=tool.name, description=tool.description, is_long_running=tool.is_long_running)
+        self._own = own
+        self._tool = tool
+
+    def _get_declaration(self) -> types.FunctionDeclaration | None:
+        return self._tool._get_declaration()
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        async def body() -> Any:
+            returned = await self._tool.run_async(args=args, tool_context=tool_context)
+            if tool_context.function_call_id in tool_context.actions.requested_tool_confirmations:
+                raise _AsksAPerson(returned)
+            if isinstance(returned, dict) and isinstance(returned.get("error"), str):
+                raise Failure(returned["error"])
+            return returned
+
+        call, ids = _call(self.name, args, tool_context)
+        try:
+            return _answer(await self._own.run_async(call, ids, body), tool_context)
+        except _AsksAPerson as asks:
+            return asks.returned
+
+
+class _AsksAPerson(Exception):
+    """ADK comes with the same call again when a person has confirmed it."""
+
+    def __init__(self, returned: Any) -> None:
+        super().__init__()
+        self.returned = returned
+
+
+def _parameters(tool: BaseTool) -> Mapping[str, Any]:
+    """The schema of what a model gives a tool."""
+    declared = tool._get_declaration()
+    found: Any = declared.parameters_json_schema if declared is not None else None
+    if found is None and declared is not None and declared.parameters is not None:
+        found = declared.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"type": "object", "properties": {}, **(found or {})}
+
+
 async def _run(calls: Calls, name: str, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    call, ids = _call(name, arguments, context)
+    return _answer(await calls.run_async(call, ids), context)
+
+
+def _call(name: str, arguments: Mapping[str, Any], context: ToolContext) -> tuple[Call, dict[str, Any]]:
     id = context.function_call_id or ""
-    result = await calls.run_async(Call(id, name, arguments), {
+    return Call(id, name, arguments), {
         "conversation_id": identity(context.session.id, "give the session an id"),
         "turn_id": _turn(context, id),
         "prompt_id": context.invocation_id,
-    })  # fmt: skip
+    }
+
+
+def _answer(result: pb.ExecuteToolResponse, context: ToolContext) -> dict[str, Any]:
     if result.stop:
         context._invocation_context.end_invocation = True
     return {"error" if result.is_error else "result": text(result)}

@@ -15,6 +15,8 @@ interrupt, a crash or a fork runs nothing twice: each call is answered from its 
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,17 +26,23 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as as_tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
+from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
 from sidecall._messages import _PICTURES, cut_short, pictures_of
 from sidecall._request import Call
+from sidecall._worker import Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
+from sidecall.adapters._own import Body, Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: Gives the id of the conversation from the config of a run.
@@ -42,8 +50,9 @@ Conversation = str | Callable[[RunnableConfig], str]
 
 
 class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
-    """Gives an agent the sidecar's tools and runs their calls through it. Functions
-    of the agent's own stay what they are.
+    """Gives an agent the sidecar's tools and runs their calls through it. ``functions``
+    of the agent's own are given to it too, and run through the sidecar, which needs a
+    worker backend for that; other tools of the agent stay what they are.
 
     It also answers what LangChain drops: calls of tools that do not exist, and calls
     whose arguments are no JSON, so that the model learns what to correct. When the
@@ -56,15 +65,28 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         conversation_id: Conversation | None = None,
         profile: str | None = None,
         listed: Sequence[pb.Tool] | None = None,
+        functions: Sequence[BaseTool | Callable[..., Any]] = (),
+        effects: Mapping[str, Effect] | None = None,
+        worker: Worker | None = None,
         **fields: Any,
     ) -> None:
         """``conversation_id`` stands for the thread_id in graphs that have none.
-        ``listed`` are the sidecar's tools, which are asked for now when they are not
+        ``effects`` are those of functions by their names: unsaid, a call must not be
+        repeated; ``worker`` has settings of the worker that they are. In a graph of your
+        own, ToolNode(middleware.tools, wrap_tool_call=middleware.wrap_tool_call,
+        awrap_tool_call=middleware.awrap_tool_call) runs them. ``listed`` are the sidecar's tools, which are asked for now when they are not
         given: with an AsyncSidecall, await client.list_tools() for them. ``fields``
         are those of execute_tools."""
         super().__init__()
         self._door = _Door(client, conversation_id, {"profile": profile, **fields})
-        self.tools = [_tool(self._door, tool) for tool in (self._door.calls.tools() if listed is None else listed)]
+        own = [f if isinstance(f, BaseTool) else as_tool(f) for f in functions]
+        self._own = Own(client, self._door.calls, effects, worker, (GraphBubbleUp,))
+        self._own.declare([Declared(tool.name, tool.description, _parameters(tool)) for tool in own])
+        self._own.check_effects()
+        if own and listed is None:
+            self._own.start()
+        found = self._door.calls.tools() if listed is None else listed
+        self.tools = [*(_tool(self._door, tool) for tool in found if tool.name not in self._own.names()), *own]
         self._names = {tool.name for tool in self.tools}
 
     def wrap_tool_call(
@@ -72,7 +94,10 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
     ) -> ToolMessage | Command[Any]:
         if not self._is_ours(request):
             return handler(request)
-        return self._door.run(_Asked.of(request))
+        if request.tool_call["name"] not in self._own:
+            return self._door.run(_Asked.of(request))
+        ran = _Ran(request, handler)
+        return ran.answer(self._door.run(_Asked.of(request), ran.run, self._own))
 
     async def awrap_tool_call(
         self,
@@ -81,7 +106,10 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
     ) -> ToolMessage | Command[Any]:
         if not self._is_ours(request):
             return await handler(request)
-        return await self._door.run_async(_Asked.of(request))
+        if request.tool_call["name"] not in self._own:
+            return await self._door.run_async(_Asked.of(request))
+        ran = _Ran(request, handler)
+        return ran.answer(await self._door.run_async(_Asked.of(request), ran.run_async, self._own))
 
     def _is_ours(self, request: ToolCallRequest) -> bool:
         """Whether the sidecar runs it. A name that nobody knows is for it to explain."""
@@ -157,15 +185,21 @@ class _Door:
         self.calls = Calls(client, fields)
         self._conversation = conversation_id
 
-    def run(self, asked: _Asked) -> ToolMessage:
+    def run(self, asked: _Asked, body: Body | None = None, own: Own | None = None) -> ToolMessage:
         turn = asked.turn()
         call, ids = self._call(asked, turn)
-        return _message(asked, _cut(call, turn) or self.calls.run([call], ids)[0])
+        result = _cut(call, turn)
+        if result is None:
+            result = self.calls.run([call], ids)[0] if own is None or body is None else own.run(call, ids, body)
+        return _message(asked, result)
 
-    async def run_async(self, asked: _Asked) -> ToolMessage:
+    async def run_async(self, asked: _Asked, body: Body | None = None, own: Own | None = None) -> ToolMessage:
         turn = asked.turn()
         call, ids = self._call(asked, turn)
-        return _message(asked, _cut(call, turn) or await self.calls.run_async(call, ids))
+        result = _cut(call, turn)
+        if result is None:
+            result = await (self.calls.run_async(call, ids) if own is None or body is None else own.run_async(call, ids, body))
+        return _message(asked, result)
 
     def _call(self, asked: _Asked, turn: AIMessage | None) -> tuple[Call, dict[str, Any]]:
         if asked.id is None:
@@ -180,6 +214,64 @@ class _Door:
             "turn_id": (turn.id or turn.response_metadata.get("id")) if turn else None,
             "prompt_id": asked.prompt(),
         }
+
+
+class _Ran:
+    """A call of a function of the agent's own, and what its tool returned, which may
+    be more than a record can hold."""
+
+    def __init__(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> None:
+        self._request = request
+        self._handler = handler
+        self._returned: ToolMessage | Command[Any] | None = None
+
+    def run(self) -> Any:
+        return self._said(self._handler(self._request))
+
+    async def run_async(self) -> Any:
+        return self._said(await self._handler(self._request))
+
+    def _said(self, returned: ToolMessage | Command[Any]) -> Any:
+        """What the model is told of it."""
+        self._returned = returned
+        if isinstance(returned, Command):
+            told = [m for m in _messages(returned.update) if isinstance(m, ToolMessage)]
+            return Reply("\n\n".join(m.text for m in told) or "Done.")
+        pictures = _pictures(returned)
+        # Blocks of other kinds are for the model as they are.
+        known = {"text", "image"} if pictures else {"text"}
+        strange = [b for b in returned.content if not isinstance(b, str) and b.get("type") not in known]
+        words = json.dumps(returned.content, ensure_ascii=False) if strange else returned.text
+        if returned.status == "error":
+            raise Failure(words)
+        return Reply(words, blocks=[] if strange else pictures)
+
+    def answer(self, message: ToolMessage) -> ToolMessage | Command[Any]:
+        """The sidecar's answer, with what the tool has for the program when it has run
+        just now."""
+        if message.artifact["sidecall"].get("replayed") or message.status == "error":
+            return message
+        if isinstance(self._returned, Command):
+            return self._returned
+        kept = self._returned.artifact if self._returned is not None else None
+        if kept is not None:
+            message.artifact = {**(kept if isinstance(kept, dict) else {"artifact": kept}), **message.artifact}
+        return message
+
+
+def _pictures(message: ToolMessage) -> list[pb.ContentBlock]:
+    found = []
+    for block in message.content:
+        if isinstance(block, dict) and block.get("type") == "image" and isinstance(block.get("base64"), str):
+            data = base64.b64decode(block["base64"])
+            found.append(pb.ContentBlock(type="image", data=data, mime_type=block.get("mime_type", "")))
+    return found
+
+
+def _parameters(tool: BaseTool) -> Mapping[str, Any]:
+    """The schema of what a model gives a tool."""
+    parameters: Mapping[str, Any] = convert_to_openai_tool(tool)["function"]["parameters"]
+    return parameters
 
 
 #: The name under which a ToolNode gives a tool what is around its call. A model cannot

@@ -16,20 +16,24 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCall, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, ImageBlock, MessageRole, TextBlock
-from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
+from llama_index.core.tools import AsyncBaseTool, FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.workflow import Context, step
+from workflows.runtime.types.results import WaitingForEvent
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
+from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
 from sidecall._messages import _PICTURES
 from sidecall._request import Call
+from sidecall._worker import Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
+from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: An id, or what gives it for a run.
@@ -42,13 +46,26 @@ async def tools(
     conversation_id: Id | None = None,
     prompt_id: Id | None = None,
     profile: str | None = None,
+    functions: Sequence[AsyncBaseTool | Callable[..., Any]] = (),
+    effects: Mapping[str, Effect] | None = None,
+    worker: Worker | None = None,
     **fields: Any,
 ) -> list[AsyncBaseTool]:
-    """The sidecar's tools, for the agents of this module. ``conversation_id`` stands for
+    """The sidecar's tools, for the agents of this module, and ``functions`` of the agent's
+    own, which run through the sidecar then: it needs a worker backend for that. ``effects``
+    are those of functions by their names: unsaid, a call must not be repeated; ``worker``
+    has settings of the worker that they are. ``conversation_id`` stands for
     the session_id of the memory; ``prompt_id`` says what the budget counts by, if not by
     runs. ``fields`` are those of execute_tools."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
-    return [_SidecallTool(door, tool) for tool in await door.calls.tools_async()]
+    own = [f if isinstance(f, AsyncBaseTool) else FunctionTool.from_defaults(f) for f in functions]
+    door.own = Own(client, door.calls, effects, worker, (WaitingForEvent,))
+    door.own.declare([Declared(tool.metadata.get_name(), tool.metadata.description, _parameters(tool)) for tool in own])
+    door.own.check_effects()
+    if own:
+        await door.own.start_async()
+    found = [tool for tool in await door.calls.tools_async() if tool.name not in door.own.names()]
+    return [*(_SidecallTool(door, _Metadata(tool)) for tool in found), *(_SidecallTool(door, tool.metadata, tool) for tool in own)]
 
 
 class SidecallFunctionAgent(FunctionAgent):
@@ -58,7 +75,7 @@ class SidecallFunctionAgent(FunctionAgent):
     @step
     async def call_tool(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
         door = _door(await self.get_tools(ev.tool_name), ev.tool_name)
-        return await (door.run(ctx, ev) if door else super().call_tool(ctx, ev))
+        return await (door.run(ctx, ev, self._call_tool) if door else super().call_tool(ctx, ev))
 
 
 class SidecallAgentWorkflow(AgentWorkflow):
@@ -68,27 +85,37 @@ class SidecallAgentWorkflow(AgentWorkflow):
     async def call_tool(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
         agent = await ctx.store.get("current_agent_name")
         door = _door(await self.get_tools(agent, ev.tool_name), ev.tool_name)
-        return await (door.run(ctx, ev) if door else super().call_tool(ctx, ev))
+        return await (door.run(ctx, ev, self._call_tool) if door else super().call_tool(ctx, ev))
 
 
 class _Door:
     """Where LlamaIndex's calls become the sidecar's."""
 
+    own: Own
+
     def __init__(self, calls: Calls, conversation_id: Id | None, prompt_id: Id | None) -> None:
         self.calls = calls
+        self.functions: dict[str, AsyncBaseTool] = {}
         self._conversation = conversation_id
         self._prompt = prompt_id
 
-    async def run(self, ctx: Context, ev: ToolCall) -> ToolCallResult:
+    async def run(self, ctx: Context, ev: ToolCall, as_is: Callable[..., Awaitable[ToolOutput]]) -> ToolCallResult:
+        """Runs a call; ``as_is`` is LlamaIndex's way to run a function."""
         call = ToolCall(tool_name=ev.tool_name, tool_kwargs=ev.tool_kwargs, tool_id=ev.tool_id)
         ctx.write_event_to_stream(call)
-        result = await self.calls.run_async(Call(ev.tool_id, ev.tool_name, ev.tool_kwargs), await self._ids(ctx))
+        asked, ids = Call(ev.tool_id, ev.tool_name, ev.tool_kwargs), await self._ids(ctx)
+        function = self.functions.get(ev.tool_name)
+
+        async def body() -> Any:
+            return _said(await as_is(ctx, function, ev.tool_kwargs))
+
+        result = await (self.calls.run_async(asked, ids) if function is None else self.own.run_async(asked, ids, body))
         answer = ToolCallResult(
             tool_name=ev.tool_name,
             tool_kwargs=ev.tool_kwargs,
             tool_id=ev.tool_id,
             tool_output=_output(ev, result),
-            return_direct=result.stop,
+            return_direct=result.stop or (function is not None and function.metadata.return_direct),
         )
         ctx.write_event_to_stream(answer)
         return answer
@@ -125,9 +152,11 @@ class _Metadata(ToolMetadata):
 
 
 class _SidecallTool(AsyncBaseTool):
-    def __init__(self, door: _Door, tool: pb.Tool) -> None:
+    def __init__(self, door: _Door, metadata: ToolMetadata, function: AsyncBaseTool | None = None) -> None:
         self.door = door
-        self._metadata = _Metadata(tool)
+        self._metadata = metadata
+        if function is not None:
+            door.functions[metadata.get_name()] = function
 
     @property
     def metadata(self) -> ToolMetadata:
@@ -138,6 +167,22 @@ class _SidecallTool(AsyncBaseTool):
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
         return self.call()
+
+
+def _parameters(tool: AsyncBaseTool) -> Mapping[str, Any]:
+    """The schema of what a model gives a function, which the sidecar checks strictly."""
+    return {"additionalProperties": False, **tool.metadata.get_parameters_dict()}
+
+
+def _said(output: ToolOutput) -> Any:
+    """What a function has returned, as the sidecar takes it."""
+    if output.is_error:
+        raise output.exception if output.exception is not None else Failure(output.content)
+    pictures = [block for block in output.blocks if isinstance(block, ImageBlock) and block.image]
+    blocks = [
+        pb.ContentBlock(type="image", data=p.resolve_image().read(), mime_type=p.image_mimetype or "image/png") for p in pictures
+    ]
+    return Reply(output.content, blocks=blocks)
 
 
 def _door(tools: Sequence[Any], name: str) -> _Door | None:

@@ -10,7 +10,10 @@ how long the run's input is (prompt), and how many answers of the model came sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents import (
@@ -26,9 +29,12 @@ from agents.tool_context import ToolContext
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
+from sidecall._context import Reply
 from sidecall._messages import _PICTURES, pictures_of
 from sidecall._request import Call
+from sidecall._worker import Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
+from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: An id, or what gives it for a call.
@@ -44,14 +50,26 @@ async def tools(
     conversation_id: Id | None = None,
     prompt_id: Id | None = None,
     profile: str | None = None,
+    functions: Sequence[FunctionTool] = (),
+    effects: Mapping[str, Effect] | None = None,
+    worker: Worker | None = None,
     **fields: Any,
 ) -> list[Tool]:
-    """The sidecar's tools, for an Agent. ``conversation_id`` stands for the group_id of
+    """The sidecar's tools, for an Agent, and ``functions`` of its own, which run through
+    the sidecar then: it needs a worker backend for that. ``effects`` are those of functions
+    by their names: unsaid, a call must not be repeated; ``worker`` has settings of the
+    worker that they are. ``conversation_id`` stands for the group_id of
     runs that have none; ``prompt_id`` says what the budget counts by, where runs are not
     given the history. ``fields`` are those of execute_tools. Calls that the SDK makes at
     once are one request."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
-    return [door.tool(tool) for tool in await door.calls.tools_async()]
+    own = Own(client, door.calls, effects, worker)
+    own.declare([Declared(f.name, f.description, f.params_json_schema) for f in functions])
+    own.check_effects()
+    if functions:
+        await own.start_async()
+    found = [door.tool(tool) for tool in await door.calls.tools_async() if tool.name not in own.names()]
+    return [*found, *(door.own(own, function) for function in functions)]
 
 
 def stop_when_told(context: RunContextWrapper[Any], results: Sequence[FunctionToolResult]) -> ToolsToFinalOutputResult:
@@ -83,8 +101,22 @@ class _Door:
             params_json_schema=schema(tool),
             on_invoke_tool=invoke,
             strict_json_schema=False,  # schemas of tools are not written for a strict mode
-            custom_data_extractor=lambda about: {_STOP: True} if getattr(about.output, "stop", False) else None,
+            custom_data_extractor=_custom_data,
         )
+
+    def own(self, own: Own, function: FunctionTool) -> FunctionTool:
+        """A function of the agent's own, run through the sidecar."""
+        # The sidecar is told of a failure, which the SDK would make a text of.
+        bare = replace(function, _failure_error_function=None, _use_default_failure_error_function=False)
+
+        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+            async def body() -> Any:
+                return _said(await bare.on_invoke_tool(context, arguments))
+
+            call = Call(context.tool_call_id, function.name, arguments)
+            return _output(await own.run_async(call, self._ids(context), body))
+
+        return replace(function, on_invoke_tool=invoke, custom_data_extractor=_custom_data)
 
     def _ids(self, context: ToolContext[Any]) -> dict[str, Any]:
         conversation = _of(self._conversation, context)
@@ -103,6 +135,28 @@ class _Refusal(str):
     """A text that says stop to the program."""
 
     stop = True
+
+
+def _custom_data(about: Any) -> dict[str, Any] | None:
+    return {_STOP: True} if getattr(about.output, "stop", False) else None
+
+
+def _said(returned: Any) -> Any:
+    """What a function has returned, as the sidecar takes it: what the SDK shows to the
+    model as text is text."""
+    parts = returned if isinstance(returned, list) else [returned]
+    words, pictures = [], []
+    for part in parts:
+        if isinstance(part, ToolOutputText):
+            words.append(part.text)
+        elif isinstance(part, ToolOutputImage) and (found := _DATA.fullmatch(part.image_url or "")):
+            pictures.append(pb.ContentBlock(type="image", mime_type=found[1], data=base64.b64decode(found[2])))
+        else:
+            return str(returned)
+    return Reply("\n\n".join(words), blocks=pictures)
+
+
+_DATA = re.compile("data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def _of(id: Id | None, context: ToolContext[Any]) -> str | None:

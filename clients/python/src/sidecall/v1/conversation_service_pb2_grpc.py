@@ -27,13 +27,23 @@ if _version_not_supported:
 
 class ConversationServiceStub:
     """ConversationService is where a loop says when a prompt of the user begins and
-    ends. A loop that never does is served as well: the first call of a prompt begins
-    it, and it ends when nothing has been called in it for half an hour.
+    ends, and where it keeps the messages of a conversation, so that another process
+    can go on with it. A loop that does neither is served as well: the first call of a
+    prompt begins it, and it ends when nothing has been called in it for half an hour.
 
     INVALID_ARGUMENT    an id is missing that the setting identity.require asks
     for, both are, one is longer than 256 bytes or no UTF-8,
-    or there is no such profile
-    UNAVAILABLE         the sidecar is draining, or gone
+    there is no such profile, or the messages are none that the
+    provider would take; the message names the field
+    NOT_FOUND           there is no such conversation, or its time is over
+    ABORTED             expected_version is not the version of the conversation,
+    which the message tells, and the trailing metadata
+    sidecall-conversation-version
+    RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
+    conversations allow
+    DATA_LOSS           what is stored of the conversation cannot be what was
+    written
+    UNAVAILABLE         the sidecar is draining, or gone, or its store is
     """
 
     def __init__(self, channel):
@@ -52,17 +62,47 @@ class ConversationServiceStub:
                 request_serializer=sidecall_dot_v1_dot_conversation__service__pb2.EndPromptRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.EndPromptResponse.FromString,
                 _registered_method=True)
+        self.AppendMessages = channel.unary_unary(
+                '/sidecall.v1.ConversationService/AppendMessages',
+                request_serializer=sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesResponse.FromString,
+                _registered_method=True)
+        self.LoadConversation = channel.unary_unary(
+                '/sidecall.v1.ConversationService/LoadConversation',
+                request_serializer=sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationResponse.FromString,
+                _registered_method=True)
+        self.ResumeConversation = channel.unary_unary(
+                '/sidecall.v1.ConversationService/ResumeConversation',
+                request_serializer=sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationResponse.FromString,
+                _registered_method=True)
+        self.ListConversations = channel.unary_unary(
+                '/sidecall.v1.ConversationService/ListConversations',
+                request_serializer=sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsResponse.FromString,
+                _registered_method=True)
 
 
 class ConversationServiceServicer:
     """ConversationService is where a loop says when a prompt of the user begins and
-    ends. A loop that never does is served as well: the first call of a prompt begins
-    it, and it ends when nothing has been called in it for half an hour.
+    ends, and where it keeps the messages of a conversation, so that another process
+    can go on with it. A loop that does neither is served as well: the first call of a
+    prompt begins it, and it ends when nothing has been called in it for half an hour.
 
     INVALID_ARGUMENT    an id is missing that the setting identity.require asks
     for, both are, one is longer than 256 bytes or no UTF-8,
-    or there is no such profile
-    UNAVAILABLE         the sidecar is draining, or gone
+    there is no such profile, or the messages are none that the
+    provider would take; the message names the field
+    NOT_FOUND           there is no such conversation, or its time is over
+    ABORTED             expected_version is not the version of the conversation,
+    which the message tells, and the trailing metadata
+    sidecall-conversation-version
+    RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
+    conversations allow
+    DATA_LOSS           what is stored of the conversation cannot be what was
+    written
+    UNAVAILABLE         the sidecar is draining, or gone, or its store is
     """
 
     def StartPrompt(self, request, context):
@@ -82,6 +122,43 @@ class ConversationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AppendMessages(self, request, context):
+        """AppendMessages adds messages to the end of a conversation, all or none, and
+        begins it where there is none. They are kept byte for byte. A message is refused
+        that would make the array one that the provider does not take: a result for a
+        call that is not open, anything but results while calls are. Sent again, because
+        its answer was lost, it changes nothing and gets the same answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LoadConversation(self, request, context):
+        """LoadConversation returns the messages of a conversation, as many of them as fit
+        into one response.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeConversation(self, request, context):
+        """ResumeConversation returns what LoadConversation does, and what became of each
+        call that the messages have no result of. It runs nothing. A loop that goes on
+        sends the pending calls again, with the same ids: what is done is replayed, what
+        has not run is run, once. Or it appends answers_json.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListConversations(self, request, context):
+        """ListConversations lists the conversations of the caller's tenant, in no
+        particular order. One that is appended to meanwhile may be on two pages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConversationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +172,26 @@ def add_ConversationServiceServicer_to_server(servicer, server):
                     request_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.EndPromptRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_conversation__service__pb2.EndPromptResponse.SerializeToString,
             ),
+            'AppendMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendMessages,
+                    request_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesResponse.SerializeToString,
+            ),
+            'LoadConversation': grpc.unary_unary_rpc_method_handler(
+                    servicer.LoadConversation,
+                    request_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationResponse.SerializeToString,
+            ),
+            'ResumeConversation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeConversation,
+                    request_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationResponse.SerializeToString,
+            ),
+            'ListConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConversations,
+                    request_deserializer=sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'sidecall.v1.ConversationService', rpc_method_handlers)
@@ -105,13 +202,23 @@ def add_ConversationServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ConversationService:
     """ConversationService is where a loop says when a prompt of the user begins and
-    ends. A loop that never does is served as well: the first call of a prompt begins
-    it, and it ends when nothing has been called in it for half an hour.
+    ends, and where it keeps the messages of a conversation, so that another process
+    can go on with it. A loop that does neither is served as well: the first call of a
+    prompt begins it, and it ends when nothing has been called in it for half an hour.
 
     INVALID_ARGUMENT    an id is missing that the setting identity.require asks
     for, both are, one is longer than 256 bytes or no UTF-8,
-    or there is no such profile
-    UNAVAILABLE         the sidecar is draining, or gone
+    there is no such profile, or the messages are none that the
+    provider would take; the message names the field
+    NOT_FOUND           there is no such conversation, or its time is over
+    ABORTED             expected_version is not the version of the conversation,
+    which the message tells, and the trailing metadata
+    sidecall-conversation-version
+    RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
+    conversations allow
+    DATA_LOSS           what is stored of the conversation cannot be what was
+    written
+    UNAVAILABLE         the sidecar is draining, or gone, or its store is
     """
 
     @staticmethod
@@ -158,6 +265,114 @@ class ConversationService:
             '/sidecall.v1.ConversationService/EndPrompt',
             sidecall_dot_v1_dot_conversation__service__pb2.EndPromptRequest.SerializeToString,
             sidecall_dot_v1_dot_conversation__service__pb2.EndPromptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppendMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ConversationService/AppendMessages',
+            sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesRequest.SerializeToString,
+            sidecall_dot_v1_dot_conversation__service__pb2.AppendMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LoadConversation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ConversationService/LoadConversation',
+            sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationRequest.SerializeToString,
+            sidecall_dot_v1_dot_conversation__service__pb2.LoadConversationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeConversation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ConversationService/ResumeConversation',
+            sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationRequest.SerializeToString,
+            sidecall_dot_v1_dot_conversation__service__pb2.ResumeConversationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ConversationService/ListConversations',
+            sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsRequest.SerializeToString,
+            sidecall_dot_v1_dot_conversation__service__pb2.ListConversationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

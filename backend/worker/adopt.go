@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"maps"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// Adopt has another config count from now on: for who registers, and for the workers
+// that are there. One that was told something else of itself or of a tool is told
+// Goodbye. It registers again, and is told then how it is now; until it has, or was
+// refused, it goes on with its calls and with those that still come. A tool that cannot
+// be used any more is forgotten until it is registered again.
+func (b *Backend) Adopt(cfg Config, examine Examiner) {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	was, now := b.cfg(), cfg.withDefaults()
+	b.settings.Store(&now)
+	b.examine = examine
+	b.mu.Lock()
+	before := b.roster.known
+	b.mu.Unlock()
+	next := b.examinedAnew(before)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.roster.known = next
+	count := 0
+	for s := range b.roster.sessions {
+		if s.stays() && (was.Heartbeat != now.Heartbeat || was.MaxInFlight != now.MaxInFlight || s.toldOtherwise(before, next)) {
+			count++
+			s.part()
+		}
+	}
+	if count > 0 {
+		b.log.Info("workers are told to register again: the config says something else of them", "workers", count)
+	}
+}
+
+// examinedAnew is what becomes of the tools that are known. When not all of them can be
+// used, those are left out of which it is the fault.
+func (b *Backend) examinedAnew(tools map[string]*known) map[string]*known {
+	next := maps.Clone(tools)
+	if b.examined(next, discovered(next)) == nil {
+		return next
+	}
+	for name := range tools {
+		alone := map[string]*known{name: next[name]}
+		if err := b.examined(alone, discovered(alone)); err != nil {
+			b.log.Warn("a tool of workers cannot be used any more", "tool", name, "error", err)
+			delete(next, name)
+		}
+	}
+	if err := b.examined(next, discovered(next)); err != nil {
+		b.log.Warn("the tools of the workers cannot be used any more", "error", err)
+		clear(next)
+	}
+	if b.update != nil {
+		b.update(discovered(next), nil)
+		if b.Workers() == 0 {
+			b.update(nil, errNobody)
+		}
+	}
+	return next
+}
+
+// toldOtherwise reports whether a worker was told something else of one of its tools.
+func (s *session) toldOtherwise(before, now map[string]*known) bool {
+	for name := range s.tools {
+		if now[name] == nil || before[name] == nil || before[name].admitted != now[name].admitted {
+			return true
+		}
+	}
+	return false
+}
+
+// Refuse says why a registration does not even come to the backend. A worker that was
+// told Goodbye and cannot come again finishes what it has, and its stream ends; one that
+// may try again later goes on meanwhile.
+func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why error) {
+	if code := status.Code(why); code == codes.ResourceExhausted || code == codes.Unavailable {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.roster.relieve(tenant, register.GetWorker())
+}

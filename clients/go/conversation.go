@@ -1,0 +1,243 @@
+package sidecall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/provider"
+)
+
+// Conversation is one that the sidecar keeps, so that another process can go on with it.
+// It is for one goroutine. When two processes append to the same one, the second is told
+// by a status of codes.Aborted: it loads the conversation anew.
+type Conversation struct {
+	// ID names it, Format is the provider's that its messages are sent to.
+	ID     string
+	Format Format
+	// Messages are all of it so far, byte for byte as they were appended, but for results
+	// that Compact leaves out.
+	Messages []json.RawMessage
+
+	client *Client
+	// leaves is what is left out of Messages when they are loaded.
+	leaves Compaction
+	// pending are the calls in it that had no result when it was loaded.
+	pending []*sidecallv1.PendingCall
+	// unsure: there may be more in it than Messages, or calls without a result.
+	unsure bool
+}
+
+// Conversation loads a conversation; one that is not there yet has no messages. Until it
+// has been resumed, nothing but the results of its calls can be appended to it.
+func (c *Client) Conversation(ctx context.Context, id string, format Format) (*Conversation, error) {
+	v := &Conversation{ID: id, Format: format, client: c}
+	if err := v.load(ctx); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Compaction says which results of tools are left out of a conversation that is loaded:
+// each becomes one line with its output_ref, by which read_output returns it. Those of the
+// last turn stay, and so does all else, byte for byte.
+type Compaction struct {
+	// AfterTurns leaves out results that are older than the last so many turns; 0 is no
+	// bound.
+	AfterTurns int32
+	// ToTokens leaves out the oldest ones until there are about so many tokens; 0 is no
+	// bound.
+	ToTokens int64
+}
+
+// Compact loads the conversation anew with results left out, now and whenever it is
+// loaded again. What the sidecar keeps stays whole: the zero Compaction brings it back.
+func (v *Conversation) Compact(ctx context.Context, leave Compaction) error {
+	v.leaves = leave
+	return v.load(ctx)
+}
+
+// load fetches all of it. After an error it is as it was, or unsure.
+func (v *Conversation) load(ctx context.Context) error {
+	service := v.client.conversations()
+	resumed, err := insist(ctx, func() (*sidecallv1.ResumeConversationResponse, error) {
+		return service.ResumeConversation(ctx, &sidecallv1.ResumeConversationRequest{
+			ConversationId: v.ID, CompactAfterTurns: v.leaves.AfterTurns, CompactToTokens: v.leaves.ToTokens,
+		})
+	})
+	if err != nil && status.Code(err) != codes.NotFound {
+		return err
+	}
+	if got := Format(resumed.GetProvider()); err == nil && got != v.Format {
+		return fmt.Errorf("conversation %s is one of %s, not of %s", v.ID, got, v.Format)
+	}
+	v.Messages, v.pending, v.unsure = nil, resumed.GetPending(), true
+	v.add(resumed.GetMessagesJson())
+	for int64(len(v.Messages)) < resumed.GetVersion() {
+		page, err := insist(ctx, func() (*sidecallv1.LoadConversationResponse, error) {
+			return service.LoadConversation(ctx, &sidecallv1.LoadConversationRequest{
+				ConversationId: v.ID, FromVersion: int64(len(v.Messages)), CompactBefore: resumed.GetCompactedBefore(),
+			})
+		})
+		if err != nil {
+			return err
+		}
+		if len(page.GetMessagesJson()) == 0 {
+			return fmt.Errorf("%w: conversation %s has no message %d", ErrBroken, v.ID, len(v.Messages))
+		}
+		v.add(page.GetMessagesJson())
+	}
+	v.unsure = false
+	return nil
+}
+
+// forgotten is a call that may have run, and of which the sidecar has no record that
+// would keep it from running again.
+func forgotten(p *sidecallv1.PendingCall) bool {
+	return p.GetState() == sidecallv1.Pending_PENDING_UNKNOWN && !p.GetResult().GetRecorded()
+}
+
+func (v *Conversation) add(messages []string) {
+	for _, m := range messages {
+		v.Messages = append(v.Messages, json.RawMessage(m))
+	}
+}
+
+func (c *Client) conversations() sidecallv1.ConversationServiceClient {
+	return sidecallv1.NewConversationServiceClient(c.conn)
+}
+
+// Append keeps messages: values of a provider's SDK, JSON, or what marshals to it. turn
+// is the Turn of the calls in them, and may be empty where there are none. While the
+// sidecar is away it is asked again, for 30 s: what it has written then is not written
+// twice. Nothing of it is kept after an error but, perhaps, of Unavailable.
+func (v *Conversation) Append(ctx context.Context, turn string, messages ...any) error {
+	return v.append(ctx, turn, turn != "" || len(v.pending) > 0, messages...)
+}
+
+// append keeps messages; open says that afterwards there may be calls without a result.
+func (v *Conversation) append(ctx context.Context, turn string, open bool, messages ...any) error {
+	raw := make([]string, len(messages))
+	for i, m := range messages {
+		text, err := jsonOf(m)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		raw[i] = string(text)
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
+	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
+		return v.client.conversations().AppendMessages(ctx, &sidecallv1.AppendMessagesRequest{
+			ConversationId: v.ID, ExpectedVersion: int64(len(v.Messages)), Provider: string(v.Format), TurnId: turn, MessagesJson: raw,
+		})
+	})
+	if err == nil {
+		v.add(raw)
+		v.unsure = open
+	}
+	return err
+}
+
+// Resume makes the calls that have no result: with the ids that they had, so that what is
+// done is replayed and nothing runs twice; and appends what answers them. A call of so
+// long ago that its record may be forgotten is not made again. of has what
+// they share, but for ID, Tool, Arguments, Conversation and Turn. Its answer is empty
+// where every call has its result. After an error it loads what there is first.
+func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
+	if v.unsure {
+		if err := v.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(v.pending) == 0 {
+		return &Answer{}, nil
+	}
+	made, err := v.calls()
+	if err != nil {
+		return nil, err
+	}
+	answer := &Answer{Results: make([]*Result, len(v.pending))}
+	var calls []Call
+	var places []int // of their results
+	for i, p := range v.pending {
+		if forgotten(p) {
+			answer.Results[i] = p.GetResult()
+			continue
+		}
+		asked, ok := made[p.GetToolUseId()]
+		if !ok {
+			return nil, fmt.Errorf("%w: conversation %s has no call %q", ErrBroken, v.ID, p.GetToolUseId())
+		}
+		again := of
+		again.ID, again.Tool, again.Arguments = asked.ID, asked.Tool, asked.Arguments
+		again.Conversation, again.Turn = v.ID, p.GetTurnId()
+		calls, places = append(calls, again), append(places, i)
+	}
+	for batch := range slices.Chunk(calls, maxBatch) {
+		some, err := insist(ctx, func() ([]*Result, error) { return v.client.Calls(ctx, batch...) })
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range some {
+			answer.Results[places[0]], places = one, places[1:]
+		}
+	}
+	if answer.Messages, err = provider.Answers(v.Format, answer.Results); err != nil {
+		return nil, err
+	}
+	if err := v.append(ctx, "", false, anyOf(answer.Messages)...); err != nil {
+		return nil, err
+	}
+	v.pending = nil
+	return answer, nil
+}
+
+// ended reports that the model has said its last word: a message without calls.
+func (v *Conversation) ended() bool {
+	if len(v.Messages) == 0 {
+		return false
+	}
+	var last struct {
+		Role string `json:"role"`
+	}
+	return json.Unmarshal(v.Messages[len(v.Messages)-1], &last) == nil && last.Role == "assistant"
+}
+
+// calls are those of the messages, by their ids; of one that stands there twice the last.
+func (v *Conversation) calls() (map[string]Call, error) {
+	made := map[string]Call{}
+	for _, m := range v.Messages {
+		var message any = m
+		if v.Format == OpenAIResponses {
+			message = map[string]any{"object": "response", "output": []json.RawMessage{m}}
+		}
+		turn, err := Read(message)
+		if errors.Is(err, ErrNoMessage) {
+			continue // of somebody else
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, call := range turn.Calls {
+			made[call.ID] = call
+		}
+	}
+	return made, nil
+}
+
+func anyOf(messages []json.RawMessage) []any {
+	all := make([]any, len(messages))
+	for i, m := range messages {
+		all[i] = m
+	}
+	return all
+}

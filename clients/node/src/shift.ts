@@ -1,0 +1,146 @@
+/** The work on one stream: from the registration to its end. */
+import { status, type ClientDuplexStream, type ServiceError } from '@grpc/grpc-js'
+
+import { serving } from './current.js'
+import { Failure } from './errors.js'
+import type { WorkerCommand, WorkerInvoke, WorkerMessage, WorkerRegister, WorkerRegistered, WorkerResult, WorkerServiceStub } from './generated/messages.js'
+import { readable } from './request.js'
+import { failureOf, fit, resultOf, type Context, type Served } from './worker.js'
+
+/** How many messages may wait to be sent before progress is left out: a function may say more of it than a stream takes.
+ * Results are bounded by the places of a worker. */
+const CROWDED = 256
+
+/** The version of the protocol that is spoken here. */
+const PROTOCOL = 1
+
+/** What a worker says of itself. */
+export interface Self {
+  name: string
+  backend: string
+  maxInFlight: number
+  functions: ReadonlyMap<string, Served>
+}
+
+export class Shift {
+  /** Settles when another stream is to be opened. */
+  readonly goodbye: Promise<void>
+  /** Settles when the stream has ended, with why, when that was not well. */
+  readonly over: Promise<ServiceError | undefined>
+  /** Settles when the sidecar has taken the functions in, with the names that models call, by those of the functions. */
+  readonly registered: Promise<Map<string, string>>
+  isIn = false
+  readonly #self: Self
+  readonly #stream: ClientDuplexStream<Partial<WorkerMessage>, WorkerCommand>
+  readonly #calls = new Map<string, AbortController>()
+  #takeIn!: (names: Map<string, string>) => void
+  #bye!: () => void
+  #beating: NodeJS.Timeout | undefined
+  #most = 0
+  #left = false
+  #isOver = false
+
+  constructor(stub: WorkerServiceStub, self: Self) {
+    this.#self = self
+    this.goodbye = new Promise((resolve) => (this.#bye = resolve))
+    this.registered = new Promise((resolve) => (this.#takeIn = resolve))
+    this.#stream = stub.serve()
+    this.over = new Promise((resolve) => {
+      let why: ServiceError | undefined
+      this.#stream.on('data', (command: WorkerCommand) => this.#obey(command))
+      this.#stream.on('error', (error: ServiceError) => (why = error))
+      this.#stream.on('status', ({ code, details }: { code: number; details: string }) => {
+        clearInterval(this.#beating)
+        this.#isOver = true
+        this.#stream.end()
+        resolve(code === status.OK ? undefined : (why ?? (Object.assign(new Error(details), { code, details }) as ServiceError)))
+      })
+    })
+    const tools = [...self.functions.values()].map(({ declared }) => declared) as WorkerRegister['tools']
+    this.#say({ register: { worker: self.name, protocolVersion: PROTOCOL, maxInFlight: self.maxInFlight, tools, backend: self.backend } })
+  }
+
+  /** Takes no more calls; the stream ends with those that it has. */
+  leave(): void {
+    if (!this.#left) this.#say({ leave: {} })
+    this.#left = true
+  }
+
+  /** Ends the stream, and tells the functions. */
+  end(): void {
+    this.#stream.cancel()
+    for (const running of this.#calls.values()) running.abort(new Failure('the worker has ended'))
+  }
+
+  /** On a stream that has ended it goes nowhere. */
+  #say(message: Partial<WorkerMessage>): void {
+    if (!this.#isOver) this.#stream.write(message)
+  }
+
+  /** Does what the sidecar says, and nothing of what is not known here. */
+  #obey({ registered, invoke, cancel, goodbye }: WorkerCommand): void {
+    if (registered && !this.isIn) this.#register(registered)
+    if (invoke) this.#begin(invoke)
+    if (cancel) this.#calls.get(cancel.invocationId)?.abort(new Failure('the call was cancelled'))
+    if (goodbye) this.#bye()
+  }
+
+  #register({ heartbeatInterval, maxMessageBytes, tools }: WorkerRegistered): void {
+    this.isIn = true
+    this.#most = maxMessageBytes
+    const every = heartbeatInterval ? heartbeatInterval.seconds * 1000 + heartbeatInterval.nanos / 1e6 : 0
+    if (every > 0) this.#beating = setInterval(() => this.#say({ heartbeat: {} }), every / 2)
+    this.#takeIn(new Map(tools.filter((tool) => !tool.leftOut).map((tool) => [tool.name, tool.toolName])))
+  }
+
+  #begin(invoke: WorkerInvoke): void {
+    const one = this.#self.functions.get(invoke.tool)
+    if (one === undefined) {
+      this.#answer(invoke, failureOf(new Failure(`this worker has no function ${invoke.tool}`, { code: 'NOT_FOUND', notRun: true })))
+    } else if (this.#calls.size >= this.#self.maxInFlight) {
+      this.#answer(invoke, failureOf(new Failure('this worker has as many calls as it wants', { code: 'OVERLOADED', notRun: true })))
+    } else {
+      void this.#run(one, invoke)
+    }
+  }
+
+  /** Runs a call, whose place is taken until the function has ended. */
+  async #run(one: Served, invoke: WorkerInvoke): Promise<void> {
+    const running = new AbortController()
+    this.#calls.set(invoke.invocationId, running)
+    const left = invoke.deadline ? invoke.deadline.seconds * 1000 + invoke.deadline.nanos / 1e6 : undefined
+    const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), left)
+    let result: Partial<WorkerResult>
+    try {
+      const given = await argumentsFor(one, invoke)
+      const context = this.#context(invoke, running.signal, left)
+      result = resultOf(await serving(context, () => one.run(given, context)))
+    } catch (error) {
+      result = failureOf(error)
+    }
+    clearTimeout(timer)
+    this.#calls.delete(invoke.invocationId)
+    this.#answer(invoke, result)
+  }
+
+  #context({ tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, invocationId }: WorkerInvoke, signal: AbortSignal, left?: number): Context {
+    const progress = (note = '') => {
+      if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note)) } })
+    }
+    const deadline = left === undefined ? undefined : Date.now() + left
+    return { tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, deadline, signal, progress }
+  }
+
+  #answer({ invocationId }: WorkerInvoke, result: Partial<WorkerResult>): void {
+    this.#say({ result: { ...fit(result, this.#most), invocationId } as WorkerResult })
+  }
+}
+
+/** The arguments as the function takes them; what it cannot have is a failure before it has begun. */
+async function argumentsFor(one: Served, { argumentsJson }: WorkerInvoke): Promise<unknown> {
+  try {
+    return await one.arguments.read(JSON.parse(argumentsJson || '{}'))
+  } catch (error) {
+    throw new Failure(`the arguments cannot be read: ${(error as Error).message}`, { code: 'INVALID_ARGS', notRun: true })
+  }
+}

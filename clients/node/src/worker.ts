@@ -1,0 +1,171 @@
+/** Functions of this program that a sidecar calls as tools. */
+import { Failure, WrongField, WrongTool } from './errors.js'
+import type { ContentBlock, WorkerResult, WorkerTool } from './generated/messages.js'
+import { aFunction } from './launch.js'
+import { checked, flag, labels, milliseconds, object, readable, shown, text, type Checks } from './request.js'
+import { argumentsOf, type Arguments, type Given, type JsonSchema, type StandardSchema } from './schema.js'
+
+/** What repeating a call of a function does. keyed: nothing more, because the function sees to it by
+ * context.idempotencyKey. */
+export type ToolEffect = 'read_only' | 'idempotent' | 'keyed' | 'non_idempotent'
+
+const effects: readonly string[] = ['read_only', 'idempotent', 'keyed', 'non_idempotent']
+
+/** What models, and the sidecar, are told of a function. */
+export interface ToolSettings<S extends JsonSchema | StandardSchema = JsonSchema | StandardSchema> {
+  /** What models call: 1 to 64 of [A-Za-z0-9_-]. */
+  name: string
+  /** What it does, for the model. */
+  description?: string | undefined
+  /** The schema of its arguments: of zod (or another Standard Schema), or JSON Schema. Without it there are none. */
+  input?: S | undefined
+  /** JSON Schema of a result that is JSON. */
+  output?: JsonSchema | undefined
+  /** Unsaid, a call must not be repeated. */
+  effect?: ToolEffect | undefined
+  /** Free hints for whoever lists the tools. */
+  annotations?: Record<string, string> | undefined
+  /** Calls of one batch run one after the other. */
+  sequential?: boolean | undefined
+  /** Calls with the same arguments and outcome are expected. */
+  polling?: boolean | undefined
+  /** A call that throws has done nothing. */
+  failsCleanly?: boolean | undefined
+  /** The function undoes what it has begun when its signal aborts, and that is when its caller leaves. */
+  cancelWithCaller?: boolean | undefined
+  /** Milliseconds for one attempt without progress; unsaid, the sidecar's. */
+  attemptTimeout?: number | undefined
+  /** Milliseconds for the whole call; unsaid, the sidecar's. */
+  deadline?: number | undefined
+}
+
+/** The call that a function serves. */
+export interface Context {
+  /** The function's own name. */
+  readonly tool: string
+  readonly toolUseId: string
+  readonly conversationId: string
+  readonly turnId: string
+  /** The same for every attempt of a call, different for every call. */
+  readonly idempotencyKey: string
+  /** Counts from 1. */
+  readonly attempt: number
+  /** When the call's time is over, by Date.now(); undefined when there is no end. */
+  readonly deadline: number | undefined
+  /** W3C trace context of the attempt; may be empty. */
+  readonly traceparent: string
+  /** Aborts when nobody waits for the call any more. */
+  readonly signal: AbortSignal
+  /** Says that the call goes on: the time of its attempt begins anew. */
+  progress(note?: string): void
+}
+
+/** A result that says more than text. */
+export class Reply {
+  /**
+   * @param content Text for the model.
+   * @param more structured: what JSON can hold. blocks: images and the like.
+   */
+  constructor(readonly content: string, readonly more: { structured?: unknown; blocks?: readonly Partial<ContentBlock>[] } = {}) {}
+}
+
+/** A function that is served. */
+export interface Served {
+  declared: Partial<WorkerTool>
+  arguments: Arguments
+  run: (input: unknown, context: Context) => unknown
+}
+
+/** What a function is, for a schema. */
+export type ToolFunction<S> = (input: Given<S>, context: Context) => unknown
+
+const schemaOf = (value: unknown) => value
+const settingsFields: Checks = {
+  name: text, description: text, input: schemaOf, output: object, effect: effectOf, annotations: labels, sequential: flag,
+  polling: flag, failsCleanly: flag, cancelWithCaller: flag, attemptTimeout: milliseconds, deadline: milliseconds,
+}
+
+function effectOf(value: unknown, at: string): string {
+  if (!effects.includes(value as string)) throw new WrongField(at, `there is no effect ${shown(value)}; known are ${effects.join(', ')}`)
+  return `EFFECT_${String(value).toUpperCase()}`
+}
+
+/** A function as the sidecar is told of it; WrongTool says why it cannot be a tool. */
+export function served(settings: unknown, run: unknown): Served {
+  try {
+    const { name, input, output, effect, attemptTimeout, deadline, ...rest } =
+      checked(object(settings, 'settings'), settingsFields) as Record<string, unknown> & { attemptTimeout?: number; deadline?: number }
+    if (typeof name !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
+      throw new WrongTool(`a function cannot be a tool: name: want 1 to 64 of [A-Za-z0-9_-], got ${shown(name)}`)
+    }
+    const given = argumentsOf(input, name)
+    const declared = {
+      ...rest, name, inputSchemaJson: given.json, outputSchemaJson: output === undefined ? '' : JSON.stringify(output),
+      effect: (effect ?? 'EFFECT_NON_IDEMPOTENT') as WorkerTool['effect'], ...times({ attemptTimeout, deadline }),
+    }
+    return { declared, arguments: given, run: aFunction(run, 'function') as Served['run'] }
+  } catch (error) {
+    if (!(error instanceof WrongField)) throw error
+    const name = (settings as { name?: unknown } | undefined)?.name
+    throw new WrongTool(`the function ${typeof name === 'string' ? name : ''} cannot be a tool: ${error.message}`)
+  }
+}
+
+function times(given: Record<string, number | undefined>): object {
+  return Object.fromEntries(Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, duration(value)]])))
+}
+
+/** Milliseconds as the contract has them. */
+function duration(milliseconds: number): { seconds: number; nanos: number } {
+  const seconds = Math.floor(milliseconds / 1000)
+  return { seconds, nanos: Math.round((milliseconds - seconds * 1000) * 1e6) }
+}
+
+/** What a function returned, on the wire. */
+export function resultOf(value: unknown): Partial<WorkerResult> {
+  if (typeof value === 'string') return { content: readable(value) }
+  const reply = value instanceof Reply ? value : new Reply('', { structured: value })
+  const { structured, blocks = [] } = reply.more
+  return {
+    content: readable(reply.content),
+    structuredContentJson: structured === undefined || structured === null ? '' : json(structured),
+    blocks: blocks as ContentBlock[],
+  }
+}
+
+function json(value: unknown): string {
+  try {
+    const text = JSON.stringify(value) as string | undefined
+    if (text !== undefined) return text
+  } catch (error) {
+    throw new TypeError(`the function ran, but its result is not JSON: ${(error as Error).message.split('\n', 1)[0]}`)
+  }
+  throw new TypeError(`the function ran, but its result is not JSON: it is ${shown(value)}`)
+}
+
+/** What a function threw, on the wire. */
+export function failureOf(error: unknown): Partial<WorkerResult> {
+  if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true }
+  const { message, code, notRun, retryAfter } = error
+  return {
+    content: readable(message), isError: true, code, notRun, retryAfter: retryAfter === undefined ? null : duration(retryAfter),
+  }
+}
+
+/** Bytes of a message beside what it carries. */
+const WRAPPING = 1024
+
+/** Leaves out what is too much for one message, which would end the stream and all calls on it: blocks, then structured
+ * content, then the end of the text. */
+export function fit(result: Partial<WorkerResult>, most: number): Partial<WorkerResult> {
+  const { content = '', structuredContentJson = '', blocks = [] } = result
+  const sizes = [content, structuredContentJson, ...blocks.map((block) => JSON.stringify({ ...block, data: '' }))].map((part) => Buffer.byteLength(part))
+  const size = [...sizes, ...blocks.map((block) => block.data?.length ?? 0)].reduce((sum, part) => sum + part, 0)
+  if (most <= 0 || size + WRAPPING <= most) return result
+  const notice = `\n[The result of ${size} bytes is larger than a worker may send, ${most} bytes: parts of it are left out.]`
+  const room = Math.max(most - 2 * WRAPPING - notice.length, 0)
+  const text = Buffer.from(content || structuredContentJson).subarray(0, room)
+  // A character that is cut in two is left out.
+  const kept = new TextDecoder().decode(text, { stream: true })
+  return { ...result, content: kept + notice, structuredContentJson: '', blocks: [] }
+}

@@ -1,0 +1,51 @@
+// One conversation, as a sidecar keeps it.
+import grpc from '@grpc/grpc-js'
+
+const { ABORTED, INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE } = grpc.status
+
+export class Book {
+  texts = []
+  provider = ''
+  /** Messages in a page. */
+  page = 100
+  pending = []
+  /** Before which message results are left out, as it says. */
+  compactedBefore = 0
+  /** Answers of appends that nobody will hear. */
+  lost = 0
+  /** Appends that are to be refused. */
+  refused = 0
+
+  append({ expectedVersion: at, messagesJson, provider }) {
+    if (this.refused-- > 0) throw { code: INVALID_ARGUMENT, details: 'as the test wants it' }
+    const there = this.texts.slice(at, at + messagesJson.length)
+    if (at !== this.texts.length && there.join('\n') !== messagesJson.join('\n')) {
+      const metadata = new grpc.Metadata()
+      metadata.set('sidecall-conversation-version', String(this.texts.length))
+      throw { code: ABORTED, details: `expected_version is ${at}, and the conversation has ${this.texts.length} messages`, metadata }
+    }
+    this.texts.splice(at, messagesJson.length, ...messagesJson)
+    this.provider = provider
+    if (this.lost-- > 0) throw { code: UNAVAILABLE, details: 'the answer is lost' }
+    return { version: this.texts.length }
+  }
+
+  resume() {
+    if (this.texts.length === 0) throw { code: NOT_FOUND, details: 'there is none' }
+    return { ...this.pageFrom(0), pending: this.pending, compactedBefore: this.compactedBefore }
+  }
+
+  pageFrom(first) {
+    const end = first + this.page
+    const nextVersion = end < this.texts.length ? end : 0
+    return { version: this.texts.length, provider: this.provider, messagesJson: this.texts.slice(first, end), nextVersion }
+  }
+}
+
+/** A request, by what it is about. */
+export function about([rpc, request]) {
+  if (rpc === 'executeTools') return `calls ${request.calls.map((c) => `${c.turnId}/${c.toolUseId}`).join(' ')}`
+  if (rpc !== 'appendMessages') return rpc
+  const roles = request.messagesJson.map((text) => JSON.parse(text).role ?? JSON.parse(text).type)
+  return `append ${request.expectedVersion} ${roles.join('+')}${request.turnId && ` ${request.turnId}`}`
+}

@@ -1,0 +1,151 @@
+// What the tests of the adapters share: a sidecar with a desk that takes payments.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { currentCall, Failure, Sidecall, status } from '@sidecall/client'
+
+const object = (more = {}) => ({ type: 'object', additionalProperties: false, ...more })
+
+// Each payment is a line in a file: one more means that it was made once more.
+const PAY = 'given=$(cat); printf "%s\\n" "$given" | tee -a payments.jsonl'
+
+const config = (directory) => ({
+  admin: 'off',
+  store: { embedded: { path: path.join(directory, 'sidecall.db') } },
+  pins: { path: path.join(directory, 'sidecall.pins') },
+  backends: { desk: { exec: { dir: directory, env: ['PATH'] } } },
+  tools: {
+    pay: {
+      backend: 'desk', description: 'Pay.', effect: 'non_idempotent', exec: { argv: ['sh', '-c', PAY] },
+      input_schema: object({
+        required: ['cents'],
+        properties: { cents: { type: 'integer', minimum: 1 }, how: { type: 'string', enum: ['cash', 'card'] } },
+      }),
+    },
+    paid: {
+      backend: 'desk', description: 'What was paid.', effect: 'read_only', input_schema: object(),
+      exec: { argv: ['sh', '-c', 'cat payments.jsonl 2>/dev/null || true'] },
+    },
+    broken: {
+      backend: 'desk', description: 'Is broken.', effect: 'read_only', input_schema: object(),
+      exec: { argv: ['sh', '-c', 'echo the drawer is stuck >&2; exit 1'] },
+    },
+    // Says that it has begun, and is done when the test says so.
+    wait: {
+      backend: 'desk', description: 'Wait.', effect: 'read_only', input_schema: object(),
+      exec: { argv: ['sh', '-c', 'echo >>begun; cat gate'] },
+    },
+  },
+})
+
+/** A sidecar that takes functions of the program's own, and calls them otherwise. */
+export const OWN = { own: { worker: {}, prefix: 'my_' } }
+
+/** Starts one, which ends with the test. */
+export async function desk(t, backends = {}) {
+  const directory = mkdtempSync(path.join(tmpdir(), 'desk-'))
+  const asked = config(directory)
+  const sidecall = await Sidecall.launch({ ...asked, backends: { ...asked.backends, ...backends } })
+  t.after(async () => {
+    await sidecall.close()
+    rmSync(directory, { recursive: true })
+  })
+  const it = {
+    sidecall,
+    /** The calls of each request, and the results of each answer. */
+    batches: [],
+    answers: [],
+    /** How the requests ended that have no answer. */
+    errors: [],
+    cancelled: async () => {
+      while (it.errors.length === 0) await sleep(10)
+      assert.equal(it.errors[0].code, status.CANCELLED)
+    },
+    payments: () => (existsSync(path.join(directory, 'payments.jsonl')) ? lines(path.join(directory, 'payments.jsonl')).map((line) => JSON.parse(line)) : []),
+    /** From now on each request ends like this. */
+    breaks: () => {
+      sidecall.stub.executeTools = (request, metadata, options, answered) => {
+        setImmediate(() => answered(Object.assign(new Error('13 INTERNAL: broken'), { code: status.INTERNAL })))
+        return { cancel: () => {} }
+      }
+    },
+    /** Closes the gate that the tool wait waits at. */
+    shut: () => execFileSync('mkfifo', [path.join(directory, 'gate')]),
+    begun: async () => {
+      while (!existsSync(path.join(directory, 'begun'))) await sleep(10)
+    },
+    /** The keys of what functions of the program did. */
+    done: [],
+    /** What one of them does: the second time that it is tried. */
+    refund: (cents) => {
+      const { attempt, idempotencyKey } = currentCall()
+      if (attempt === 1) throw new Failure('not yet', { notRun: true })
+      it.done.push(idempotencyKey)
+      return `refunded ${cents} in attempt ${attempt}`
+    },
+    /** The turn REFUND, twice with the same messages: each call ran as the sidecar wants it, once, and the model was told. */
+    assertRefunded: async (provider) => {
+      await it.assertHeard(provider, it.answers.at(-1))
+      const told = texts((await provider.heard()).requests.at(-1)).join('\n')
+      assert.match(told, /refunded 5 in attempt 2/)
+      assert.match(told, /Hello Zoë/)
+      assert.deepEqual(it.codes(), ['ok', 'INVALID_ARGS', 'ok', 'ok', 'INVALID_ARGS', 'ok'])
+      assert.deepEqual(it.results().map((r) => r.replayed), [false, false, false, true, false, true])
+      assert.equal(it.done.length, 1)
+      // One request a turn, by the names that the sidecar has for them.
+      assert.deepEqual(it.batches.map((calls) => calls.map((c) => c.toolName)), Array(2).fill(['my_refund', 'my_refund', 'my_greet']))
+    },
+    /** All results so far, in the order of the answers. */
+    results: () => it.answers.flat(),
+    codes: () => it.results().map((r) => r.error?.code ?? 'ok'),
+    /** The model was told all of that, word for word, and the provider had no complaint. */
+    assertHeard: async (provider, results = it.results()) => {
+      const { requests, refusals } = await provider.heard()
+      assert.deepEqual(refusals, [])
+      const told = texts(requests.at(-1))
+      for (const result of results) {
+        for (const words of [result.content, result.recovery?.context ?? '', ...result.notices]) {
+          assert.ok(told.some((text) => text.includes(words)), `not told: ${words}\n${told.join('\n')}`)
+        }
+      }
+    },
+  }
+  const real = sidecall.stub.executeTools
+  sidecall.stub.executeTools = (request, metadata, options, answered) => {
+    it.batches.push(request.calls)
+    return real.call(sidecall.stub, request, metadata, options, (error, response) => {
+      if (error) it.errors.push(error)
+      else it.answers.push(response.results)
+      answered(error, response)
+    })
+  }
+  return it
+}
+
+/** All texts in a value, and in what is JSON in one of them: some providers' packages write {"error": "..."} around it. */
+function texts(value) {
+  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(texts)
+  if (typeof value !== 'string') return []
+  try {
+    return [value, ...texts(JSON.parse(value))]
+  } catch {
+    return [value]
+  }
+}
+
+const lines = (file) => readFileSync(file, 'utf8').split('\n').filter((line) => line !== '')
+
+export const PAY_BOTH = [{ calls: [['pay', { cents: 5 }], ['pay', { cents: 7 }]] }, { text: 'Paid.' }]
+
+export const REFUND = [{ calls: [['refund', { cents: 5 }], ['refund', { cents: '5' }], ['greet', { name: 'Zoë' }]] }, { text: 'Done.' }]
+
+/** Both are wrong; the provider's format allows what is no JSON. */
+export const WRONG = [{ calls: [['pay', { cents: '5' }], ['pay', { how: 'cahs', cents: 1 }], ['broken', {}]] }, { text: 'I see.' }]
+
+export const ROUND = [{ calls: [['pay', { cents: 0 }]] }]
+
+export const WAIT = [{ calls: [['wait', {}]] }, { text: 'Done.' }]

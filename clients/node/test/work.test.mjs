@@ -1,0 +1,287 @@
+// A worker at a sidecar that says what the test tells it to.
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, test } from 'node:test'
+
+import grpc from '@grpc/grpc-js'
+import { Failure, Reply, Sidecall, status, WorkerRefused, WrongField, WrongTool } from '@sidecall/client'
+import { z } from 'zod'
+
+import { WorkerService } from '../dist/esm/contract.js'
+
+/** Values that come, and those that wait for them. */
+class Queue {
+  #values = []
+  #waiting = []
+  put(value) {
+    const next = this.#waiting.shift()
+    if (next) next(value)
+    else this.#values.push(value)
+  }
+  take() {
+    return this.#values.length > 0 ? Promise.resolve(this.#values.shift()) : new Promise((resolve) => this.#waiting.push(resolve))
+  }
+}
+
+/** One stream, as the sidecar sees it. */
+class Stream {
+  heard = new Queue()
+  constructor(call) {
+    this.call = call
+    call.on('data', (message) => this.heard.put(message))
+    call.on('error', () => {})
+    call.on('cancelled', () => this.heard.put(null))
+    call.on('end', () => this.heard.put(null))
+  }
+  async next(kind) {
+    for (;;) {
+      const message = await this.heard.take()
+      assert.ok(message, `the stream has ended, and no ${kind} came`)
+      if (message[kind]) return message[kind]
+      assert.ok(message.heartbeat, `${JSON.stringify(message)} came in the place of ${kind}`)
+    }
+  }
+  async takeIn({ most = 0, beat = 60_000 } = {}) {
+    const register = await this.next('register')
+    const tools = register.tools.map(({ name }) => ({ name, toolName: `my_${name}` }))
+    const heartbeatInterval = { seconds: Math.floor(beat / 1000), nanos: (beat % 1000) * 1e6 }
+    this.call.write({ registered: { tools, maxMessageBytes: most, heartbeatInterval } })
+    return register
+  }
+  invoke(tool, input = {}, fields = {}) {
+    this.call.write({ invoke: { invocationId: 'i1', tool, argumentsJson: JSON.stringify(input), ...fields } })
+  }
+  ask(tool, input, fields) {
+    this.invoke(tool, input, fields)
+    return this.next('result')
+  }
+  end(code) {
+    if (code === undefined) this.call.end()
+    else this.call.emit('error', { code, details: 'as the test wants it' })
+  }
+}
+
+let server, streams, target, sidecall
+
+beforeEach(async () => {
+  streams = new Queue()
+  server = new grpc.Server()
+  server.addService(WorkerService.service, { serve: (call) => streams.put(new Stream(call)) })
+  const port = await new Promise((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, p) => (error ? reject(error) : resolve(p))))
+  target = `tcp://127.0.0.1:${port}`
+  sidecall = new Sidecall(target)
+})
+
+afterEach(async () => {
+  server.forceShutdown()
+  await sidecall.close()
+})
+
+/** Registers functions: the work, and the stream that it came by. */
+async function working(functions, settings = { name: 'w', grace: 50 }, how) {
+  for (const [name, run] of Object.entries(functions)) sidecall.tool({ name }, run)
+  const starting = sidecall.work(settings)
+  const stream = await streams.take()
+  const register = await stream.takeIn(how)
+  return { work: await starting, stream, register }
+}
+
+test('functions are registered and called', async () => {
+  sidecall.tool(
+    { name: 'pay', description: 'Pay.', effect: 'keyed', attemptTimeout: 2500, input: z.object({ cents: z.int().describe('In cents.'), how: z.enum(['cash', 'card']).default('cash') }) },
+    ({ cents, how }, { attempt, idempotencyKey }) => ({ cents: cents + attempt, how, key: idempotencyKey }))
+  const { work, stream, register } = await working({ greet: async () => 'Hello' }, { name: 'desk', backend: 'local', maxInFlight: 3 })
+  assert.deepEqual([register.worker, register.protocolVersion, register.maxInFlight, register.backend], ['desk', 1, 3, 'local'])
+  const [pay, greet] = register.tools
+  assert.deepEqual([pay.name, pay.description, pay.effect, pay.attemptTimeout], ['pay', 'Pay.', 'EFFECT_KEYED', { seconds: 2, nanos: 500_000_000 }])
+  assert.equal(greet.effect, 'EFFECT_NON_IDEMPOTENT')
+  const schema = JSON.parse(pay.inputSchemaJson)
+  assert.deepEqual([schema.required, schema.additionalProperties, schema.properties.cents.description], [['cents'], false, 'In cents.'])
+  assert.deepEqual([...work.names], [['pay', 'my_pay'], ['greet', 'my_greet']])
+  const paid = await stream.ask('pay', { cents: 5 }, { attempt: 2, idempotencyKey: 'key' })
+  assert.equal(paid.structuredContentJson, '{"cents":7,"how":"cash","key":"key"}')
+  assert.equal((await stream.ask('greet')).content, 'Hello')
+  const wrong = await stream.ask('pay', { cents: '5' })
+  assert.deepEqual([wrong.code, wrong.notRun], ['INVALID_ARGS', true])
+  assert.match(wrong.content, /cents: .*number/)
+  assert.deepEqual([(await stream.ask('other')).code], ['NOT_FOUND'])
+  work.leave()
+  await stream.next('leave')
+  stream.end()
+  await work.ended
+})
+
+test('what functions return and throw', async () => {
+  const cases = {
+    text: [() => 'a', { content: 'a' }],
+    nothing: [() => undefined, {}],
+    no: [() => false, { structuredContentJson: 'false' }],
+    list: [async () => [1, { b: null }], { structuredContentJson: '[1,{"b":null}]' }],
+    reply: [() => new Reply('a', { structured: { b: 1 } }), { content: 'a', structuredContentJson: '{"b":1}' }],
+    half: [() => 'a\ud800', { content: 'a\ufffd' }],
+    big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' }],
+    other: [() => () => 1, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
+    throws: [() => { throw new RangeError('no such order') }, { isError: true, content: 'RangeError: no such order' }],
+    fails: [async () => { throw new Failure('not now', { code: 'RATE_LIMITED', notRun: true, retryAfter: 2000 }) },
+      { isError: true, content: 'not now', code: 'RATE_LIMITED', notRun: true, retryAfter: { seconds: 2, nanos: 0 } }],
+  }
+  const { stream } = await working(Object.fromEntries(Object.entries(cases).map(([name, [run]]) => [name, run])))
+  const plain = { invocationId: 'i1', content: '', structuredContentJson: '', blocks: [], isError: false, notRun: false, code: '', retryAfter: null }
+  for (const [name, [, wanted]] of Object.entries(cases)) assert.deepEqual({ ...(await stream.ask(name)) }, { ...plain, ...wanted }, name)
+})
+
+test('a call is cancelled, and its time has an end', async () => {
+  const aborted = (_, { signal, progress }) => new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+    progress('begun')
+  })
+  const { stream } = await working({ aborted })
+  stream.invoke('aborted')
+  assert.equal((await stream.next('progress')).note, 'begun')
+  stream.call.write({ cancel: { invocationId: 'i1' } })
+  assert.equal((await stream.next('result')).content, 'the call was cancelled')
+  stream.call.write({ cancel: { invocationId: 'another' } })
+  stream.invoke('aborted', {}, { deadline: { seconds: 0, nanos: 1_000_000 } })
+  await stream.next('progress')
+  assert.equal((await stream.next('result')).content, 'the time of the call is over')
+})
+
+test('there are no more calls than places', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const { stream } = await working({ wait: () => gate }, { name: 'w', maxInFlight: 2 })
+  stream.invoke('wait', {}, { invocationId: 'a' })
+  stream.invoke('wait', {}, { invocationId: 'b' })
+  const refused = await stream.ask('wait', {}, { invocationId: 'c' })
+  assert.deepEqual([refused.invocationId, refused.code, refused.notRun], ['c', 'OVERLOADED', true])
+  open('done')
+  assert.deepEqual([(await stream.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
+  assert.equal((await stream.ask('wait')).content, 'done')
+})
+
+test('it says that it lives', async () => {
+  const { stream } = await working({ f: () => 'f' }, { name: 'w' }, { beat: 20 })
+  for (let i = 0; i < 3; i++) assert.ok((await stream.heard.take()).heartbeat)
+})
+
+test('it comes again', async () => {
+  let { stream } = await working({ f: () => 'f' })
+  for (const code of [status.UNAVAILABLE, status.RESOURCE_EXHAUSTED, undefined, status.INTERNAL]) {
+    stream.end(code)
+    stream = await streams.take()
+    await stream.takeIn()
+  }
+  assert.equal((await stream.ask('f')).content, 'f')
+})
+
+test('a sidecar that goes lets its calls end', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const { stream, work } = await working({ wait: () => gate })
+  stream.invoke('wait')
+  stream.call.write({ goodbye: {} })
+  const second = await streams.take()
+  await second.takeIn()
+  open('done')
+  assert.equal((await stream.next('result')).content, 'done')
+  assert.equal((await second.ask('wait')).content, 'done')
+  stream.end()
+  work.leave()
+  await second.next('leave')
+  second.end()
+  await work.ended
+})
+
+test('what it has is finished when it leaves, for its grace', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const { stream, work } = await working({ wait: () => gate, hang: () => new Promise(() => {}) }, { name: 'w', grace: 600_000 })
+  stream.invoke('wait')
+  work.leave()
+  await stream.next('leave')
+  open('done')
+  assert.equal((await stream.next('result')).content, 'done')
+  stream.end()
+  await work.ended
+  const again = sidecall.work({ name: 'w', grace: 1 })
+  const second = await streams.take()
+  await second.takeIn()
+  second.invoke('hang')
+  await (await again).stop()
+})
+
+test('what a sidecar refuses is said', async () => {
+  sidecall.tool({ name: 'f' }, () => 'f')
+  const starting = sidecall.work({ name: 'w' })
+  const stream = await streams.take()
+  await stream.next('register')
+  stream.end(status.ALREADY_EXISTS)
+  await assert.rejects(starting, (error) => error instanceof WorkerRefused && error.code === status.ALREADY_EXISTS &&
+    error.message === 'the sidecar refuses the worker w: as the test wants it')
+})
+
+test('one that is refused later says so too', async () => {
+  const { stream, work } = await working({ f: () => 'f' })
+  stream.end(status.UNAVAILABLE)
+  const second = await streams.take()
+  await second.next('register')
+  second.end(status.FAILED_PRECONDITION)
+  await assert.rejects(work.ended, WorkerRefused)
+})
+
+test('patience has an end', async () => {
+  const hasty = new Sidecall(target, { patience: 0 })
+  hasty.tool({ name: 'f' }, () => 'f')
+  for (const [code, error] of [[status.UNAVAILABLE, { code: status.UNAVAILABLE }], [status.RESOURCE_EXHAUSTED, WorkerRefused]]) {
+    const starting = hasty.work({ name: 'w' })
+    const rejected = assert.rejects(starting, error)
+    const stream = await streams.take()
+    stream.end(code)
+    await rejected
+  }
+  await hasty.close()
+})
+
+test('a result that is too large is cut', async () => {
+  const { stream } = await working({ text: () => 'ä'.repeat(10_000), json: () => ['a'.repeat(10_000)] }, { name: 'w' }, { most: 8000 })
+  for (const tool of ['text', 'json']) {
+    const { content, structuredContentJson } = await stream.ask(tool)
+    assert.ok(Buffer.byteLength(content) < 8000 && Buffer.byteLength(content) > 5000)
+    assert.match(content, /larger than a worker may send, 8000 bytes: parts of it are left out.]$/)
+    assert.ok(!content.includes('\ufffd') && structuredContentJson === '')
+  }
+})
+
+test('what cannot be a tool is said in one sentence, and is none', async () => {
+  const run = () => 'f'
+  for (const [settings, says, f = run] of [
+    [{ name: 'a b' }, /name: want 1 to 64 of \[A-Za-z0-9_-\], got "a b"/],
+    [{ name: 'f', effect: 'keyd' }, /the function f cannot be a tool: effect: there is no effect "keyd"; known are read_only/],
+    [{ name: 'f', efect: 'keyed' }, /efect: there is no such field. Did you mean effect\?/],
+    [{ name: 'f', input: 'object' }, /input: want a JSON Schema or a schema of zod, got "object"/],
+    [{ name: 'f', input: { type: 'string' } }, /input: want the schema of an object, got that of "string"/],
+    [{ name: 'f', input: z.object({ when: z.date() }) }, /input: Date cannot be represented in JSON Schema/],
+    [{ name: 'f', input: z.string() }, /want the schema of an object, got that of "string"/],
+    [{ name: 'f', input: { '~standard': { vendor: 'other', validate: run } } }, /this schema of other gives no JSON Schema/],
+    [{ name: 'f', deadline: 'soon' }, /deadline: want milliseconds, got "soon"/],
+    [{ name: 'f' }, /function: want a function, got nothing/, null],
+  ]) {
+    assert.throws(() => sidecall.tool(settings, f), (error) => error instanceof WrongTool && says.test(error.message) && !error.message.includes('\n'), String(says))
+  }
+  await assert.rejects(sidecall.work(), /the worker has no functions/)
+  assert.equal(sidecall.tool({ name: 'f' }, run), run)
+  assert.throws(() => sidecall.tool({ name: 'f' }, run), /the function f cannot be a tool: there is one of that name/)
+  for (const [settings, says] of [
+    [{ name: 'a b' }, /name: want 1 to 64 of \[A-Za-z0-9._-\], got "a b"/],
+    [{ maxInFlight: 0 }, /maxInFlight: want an integer of at least 1/],
+    [{ nam: 'a' }, /nam: there is no such field. Did you mean name\?/],
+  ]) await assert.rejects(sidecall.work(settings), (error) => error instanceof WrongField && says.test(error.message))
+})
+
+test('a schema of JSON', async () => {
+  const own = { type: 'object', properties: { a: { type: 'integer', minimum: 1 } } }
+  sidecall.tool({ name: 'f', input: own, output: { type: 'object' } }, (input) => input)
+  const { stream, register } = await working({})
+  assert.deepEqual([JSON.parse(register.tools[0].inputSchemaJson), register.tools[0].outputSchemaJson], [own, '{"type":"object"}'])
+  assert.equal((await stream.ask('f', { a: 2 })).structuredContentJson, '{"a":2}')
+})

@@ -1,0 +1,239 @@
+"""Conversations that the sidecar keeps, so that another process can go on with one.
+
+What both clients do with them is here as generators, as in _session; Conversation
+and AsyncConversation wait for it and await it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from sidecall import _messages, _session
+from sidecall._errors import BrokenAnswer, StaleConversation, WrongField, WrongMessage
+from sidecall._messages import FORMATS, Format, Message, ToolMessages
+from sidecall._request import Call, identity, json_text, request
+from sidecall.v1 import conversation_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from sidecall._aio import AsyncSidecall
+    from sidecall._client import Sidecall
+
+#: The trailing metadata that tells the version of a conversation to whom had another.
+_VERSION = "sidecall-conversation-version"
+
+#: What a conversation says of the calls in it.
+_ITS_OWN = ("conversation_id", "turn_id")
+
+K = TypeVar("K", bound="Kept")
+
+
+class Kept:
+    """A conversation as it was when this process saw it last. It is for one thread, or
+    task, at a time."""
+
+    def __init__(self, id: Any, provider: Format, compact_after_turns: int = 0, compact_to_tokens: int = 0) -> None:
+        if provider not in FORMATS:
+            raise WrongMessage(f"want a provider of {', '.join(FORMATS)}, got {provider!r}")
+        #: What names it.
+        self.id = identity(id, "conversation_id")
+        #: Whose array its messages are.
+        self.provider: Format = provider
+        #: The messages, each the JSON text that was appended, byte for byte but for
+        #: results that are left out.
+        self.texts: list[str] = []
+        #: The calls in it that had no result when it was loaded, and what had become
+        #: of each.
+        self.pending: Sequence[Any] = ()
+        # What is left out when it is loaded.
+        self._leaves: dict[str, Any] = {
+            "compact_after_turns": _bound(compact_after_turns, "compact_after_turns", 2**31),
+            "compact_to_tokens": _bound(compact_to_tokens, "compact_to_tokens", 2**63),
+        }
+        # There may be more in it than this process knows, or calls without a result.
+        self._unsure = False
+
+    @property
+    def version(self) -> int:
+        """How many messages it has."""
+        return len(self.texts)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as a provider's SDK takes them."""
+        return [json.loads(text) for text in self.texts]
+
+    def _load(self: K) -> _session.Steps[K]:
+        """Fetches all of it; one that is not there yet has no messages."""
+        try:
+            page = yield _rpc("ResumeConversation", pb.ResumeConversationRequest(conversation_id=self.id, **self._leaves))
+        except grpc.RpcError as e:
+            if e.code() != grpc.StatusCode.NOT_FOUND:
+                raise
+            self.texts, self.pending, self._unsure = [], (), False
+            return self
+        if page.provider != self.provider:
+            raise WrongField("provider", f"the conversation {self.id} is one of {page.provider}, not of {self.provider}")
+        version, pending, before = page.version, tuple(page.pending), page.compacted_before
+        texts = list(page.messages_json)
+        while len(texts) < version:
+            asked = pb.LoadConversationRequest(conversation_id=self.id, from_version=len(texts), compact_before=before)
+            page = yield _rpc("LoadConversation", asked)
+            if not page.messages_json:
+                raise BrokenAnswer(f"a page of the conversation {self.id} without messages, before its end")
+            texts += page.messages_json
+        # Who has appended meanwhile has made this one stale: the next append says so.
+        self.texts, self.pending, self._unsure = texts[:version], pending, False
+        return self
+
+    def _append(self, messages: Sequence[Any], turn: str = "", is_open: bool = False) -> _session.Steps[list[Message]]:
+        """Appends messages, and gives them back as a loop started anew would load them.
+        ``is_open`` says that afterwards there may be calls without a result."""
+        texts = [text_of(message, f"messages[{i}]") for i, message in enumerate(messages)]
+        if not texts:
+            return []
+        asked = pb.AppendMessagesRequest(
+            conversation_id=self.id, expected_version=self.version, provider=self.provider, turn_id=turn, messages_json=texts
+        )
+        # Whatever comes of it: what is not known to have been refused may have been kept.
+        self._unsure = True
+        try:
+            yield _rpc("AppendMessages", asked)
+        except grpc.RpcError as e:
+            raise _stale(e) or e from e
+        self.texts += texts
+        self._unsure = is_open
+        return [json.loads(text) for text in texts]
+
+    def _resume(self, fields: Mapping[str, Any]) -> _session.Steps[ToolMessages]:
+        """Makes the calls that have no result, with the ids that they had, and appends
+        what answers them. One that is forgotten is not made again."""
+        if self._unsure:
+            yield from self._load()
+        if not self.pending:
+            return ToolMessages()
+        made = self._calls()
+        sent = []
+        for p in self.pending:
+            if _is_forgotten(p):
+                continue
+            if p.tool_use_id not in made:
+                raise BrokenAnswer(f"the conversation {self.id} has no call {p.tool_use_id!r}")
+            sent.append(request(made[p.tool_use_id], {**fields, "conversation_id": self.id, "turn_id": p.turn_id}))
+        made_again = iter((yield from _session.send(sent, insist=True)) if sent else ())
+        results = [p.result if _is_forgotten(p) else next(made_again) for p in self.pending]
+        answered = _messages.answers(_messages.Turn(self.provider, (), "", "", "", 0, ()), results)
+        yield from self._append(answered)
+        self.pending = ()
+        return answered
+
+    def _begin(self, messages: Sequence[Any], fields: Mapping[str, Any]) -> _session.Steps[list[Message]]:
+        """What a loop begins with: all that is kept, with the calls answered, and the
+        messages that it is given behind it."""
+        yield from self._resume(fields)
+        yield from self._append(messages)
+        return self.messages
+
+    def _has_ended(self) -> bool:
+        """Whether the model has said its last word: a message without calls."""
+        last = json.loads(self.texts[-1]) if self.texts else None
+        return isinstance(last, Mapping) and last.get("role") == "assistant"
+
+    def _calls(self) -> dict[str, Call]:
+        """The calls in the messages, by their ids; of one that stands there twice the last."""
+        made: dict[str, Call] = {}
+        for message in self.messages:
+            item = {"object": "response", "output": [message]} if self.provider == "openai-responses" else message
+            try:
+                turn = _messages.read(item)
+            except WrongMessage:
+                continue  # of somebody else
+            made.update((str(call.tool_use_id), call) for call in turn.calls)
+        return made
+
+
+class Conversation(Kept):
+    """One that the sidecar keeps; Sidecall.conversation loads it. When two processes
+    append to the same one, the second is told by StaleConversation."""
+
+    def __init__(self, client: Sidecall, id: Any, provider: Format, **leaves: int) -> None:
+        super().__init__(id, provider, **leaves)
+        self._client = client
+
+    def append(self, *messages: Any, turn_id: str | int | None = None, rpc_timeout: float | timedelta | None = None) -> None:
+        """Keeps messages, all or none: objects of the provider's SDK, dicts, or JSON
+        texts. Each is written as JSON once, and is this text from then on. ``turn_id``
+        is that of the calls in them, which are made after this and not before.
+
+        While the sidecar is away, it is sent again, for the client's patience: what
+        was kept then is not kept twice. StaleConversation: somebody else has appended."""
+        self._client._run(self._append(messages, **_turn(self, turn_id)), rpc_timeout)
+
+    def resume(self, *, rpc_timeout: float | timedelta | None = None, **fields: Any) -> ToolMessages:
+        """Makes the calls that have no result, with the ids that they had: what is done
+        is replayed, and nothing runs twice. What answers them is appended and
+        returned; it is empty where every call has its result. ``fields`` are those of
+        execute_tools, without the ids of the conversation and of the turn. After an
+        error or a StaleConversation it loads what there is first."""
+        return self._client._run(self._resume(_shared(fields)), rpc_timeout)
+
+
+class AsyncConversation(Kept):
+    """Conversation for asyncio: AsyncSidecall.conversation loads it."""
+
+    def __init__(self, client: AsyncSidecall, id: Any, provider: Format, **leaves: int) -> None:
+        super().__init__(id, provider, **leaves)
+        self._client = client
+
+    async def append(self, *messages: Any, turn_id: str | int | None = None, rpc_timeout: float | timedelta | None = None) -> None:
+        """As Conversation.append."""
+        await self._client._run(self._append(messages, **_turn(self, turn_id)), rpc_timeout)
+
+    async def resume(self, *, rpc_timeout: float | timedelta | None = None, **fields: Any) -> ToolMessages:
+        """As Conversation.resume."""
+        return await self._client._run(self._resume(_shared(fields)), rpc_timeout)
+
+
+def text_of(message: Any, at: str) -> str:
+    """The JSON text of a message; a text is one already."""
+    return json_text(message if isinstance(message, str) else _messages.plain(message), at)
+
+
+def _rpc(method: str, asked: Any) -> _session.Rpc:
+    return _session.Rpc("conversations", method, asked, insist=True)
+
+
+def _bound(value: Any, name: str, below: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
+        raise WrongField(name, f"want 0, which is no bound, or more, got {value!r}")
+    return value
+
+
+def _is_forgotten(p: pb.PendingCall) -> bool:
+    """Whether a call may have run, without a record that keeps it from running again."""
+    return p.state == pb.PENDING_UNKNOWN and not p.result.recorded
+
+
+def _turn(kept: Kept, turn_id: Any) -> dict[str, Any]:
+    turn = "" if turn_id is None else identity(turn_id, "turn_id")
+    return {"turn": turn, "is_open": bool(turn or kept.pending)}
+
+
+def _shared(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    for own in _ITS_OWN:
+        if own in fields:
+            raise WrongField(own, "the conversation says that itself")
+    request(Call("", ""), fields)  # a wrong one is told before anything is asked
+    return fields
+
+
+def _stale(error: grpc.RpcError) -> StaleConversation | None:
+    """What an append was refused with, if that was its version."""
+    if error.code() != grpc.StatusCode.ABORTED:
+        return None
+    trailing: Any = error.trailing_metadata()
+    version = dict(trailing or ()).get(_VERSION)
+    return StaleConversation(str(error.details()), int(version)) if version else None

@@ -1,0 +1,185 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// Watch reads a config file again and again, and tells when there is something new to
+// be read: in the file, in one that a ${file:} of it leads to, or in a certificate of a
+// backend. It looks and keeps nothing open, so it does not matter how a file is
+// replaced: written over, renamed, or led to by another link, as a ConfigMap is.
+//
+// It is not safe for concurrent use.
+type Watch struct {
+	path string
+	env  Environment
+
+	// once: the config came through a pipe, from which nothing more comes.
+	once bool
+	// files were read beside path, sorted, and had is what all of them held.
+	files []string
+	had   digest
+	// seen is what all held at the last look that read them, and looked how they looked
+	// then. While they look like settled, they hold what they had.
+	seen            digest
+	looked, settled []look
+}
+
+// digest is a hash of the content of files.
+type digest [sha256.Size]byte
+
+// NewWatch returns a Watch over the file at path. It reads nothing yet.
+func NewWatch(path string) *Watch { return &Watch{path: path, env: System()} }
+
+// Load is Load of the file; Changed compares with what it has read, right or wrong.
+// When it is called again the file has to be a regular one.
+func (w *Watch) Load() (*Config, error) {
+	again := w.looked != nil
+	w.looked, w.settled = w.look(), nil
+	read := readBounded
+	if again {
+		read = ReadRegular
+	} else if info, err := os.Stat(w.path); err == nil {
+		w.once = !info.Mode().IsRegular()
+	}
+	data, err := read(w.path, MaxFileBytes)
+	if err != nil {
+		w.remember(contentOf(nil, err), nil)
+		return nil, Problems{{File: w.path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
+	}
+	files := &recorder{Environment: w.env, read: make(map[string]digest)}
+	c, problems := examine(&collector{file: w.path}, data, files)
+	if c != nil {
+		for _, path := range c.certificates() {
+			files.read[path] = contentOf(w.env.ReadFile(path))
+		}
+	}
+	w.remember(contentOf(data, nil), files.read)
+	if problems != nil {
+		return nil, problems
+	}
+	return c, nil
+}
+
+// Changed reports that Load would read something else than it last has. What is
+// different is said to be so when it has not changed from one look to the next: it may
+// have been half written.
+func (w *Watch) Changed() bool {
+	if w.once {
+		return false
+	}
+	now := w.look()
+	if slices.EqualFunc(now, w.settled, look.same) {
+		return false
+	}
+	before := w.looked
+	w.looked = now
+	is := w.digest()
+	last := w.seen
+	w.seen = is
+	switch {
+	case is != w.had:
+		return is == last
+	case slices.EqualFunc(now, before, look.same):
+		// Read twice, a look apart: whatever is written from now on looks different.
+		w.settled = now
+	}
+	return false
+}
+
+// remember keeps what was read.
+func (w *Watch) remember(file digest, others map[string]digest) {
+	w.files = slices.Sorted(maps.Keys(others))
+	w.had = together(file, w.files, func(path string) digest { return others[path] })
+	w.seen = w.had
+}
+
+// digest is what the files hold now.
+func (w *Watch) digest() digest {
+	return together(contentOf(ReadRegular(w.path, MaxFileBytes)), w.files, func(path string) digest {
+		return contentOf(w.env.ReadFile(path))
+	})
+}
+
+func together(file digest, paths []string, content func(path string) digest) digest {
+	var all bytes.Buffer
+	all.Write(file[:])
+	for _, path := range paths {
+		of := content(path)
+		all.WriteString(path + "\x00")
+		all.Write(of[:])
+	}
+	return sha256.Sum256(all.Bytes())
+}
+
+// contentOf is what was read of a file, or why it was not.
+func contentOf(data []byte, err error) digest {
+	if err != nil {
+		return sha256.Sum256([]byte("error: " + reason(err)))
+	}
+	return sha256.Sum256(append([]byte("content: "), data...))
+}
+
+// Digest is a hash of the content of files, or of why they cannot be read.
+func Digest(paths ...string) string {
+	all := together(digest{}, paths, func(path string) digest { return contentOf(ReadRegular(path, MaxFileBytes)) })
+	return string(all[:])
+}
+
+// certificates are the PEM files of the backends. Those of the store are read once, as
+// the store is opened once.
+func (c *Config) certificates() []string {
+	var files []string
+	for _, b := range c.Backends {
+		if b.HTTP != nil && b.HTTP.TLS != nil {
+			files = append(files, b.HTTP.TLS.Files()...)
+		}
+	}
+	return files
+}
+
+// recorder notes what is read.
+type recorder struct {
+	Environment
+
+	read map[string]digest
+}
+
+// ReadFile implements Environment.
+func (r *recorder) ReadFile(path string) ([]byte, error) {
+	data, err := r.Environment.ReadFile(path)
+	r.read[path] = contentOf(data, err)
+	return data, err
+}
+
+// look is what can be seen of a file without reading it.
+type look struct {
+	info fs.FileInfo // nil when there is none
+	size int64
+	time time.Time
+}
+
+func (w *Watch) look() []look {
+	looks := make([]look, 0, len(w.files)+1)
+	for _, path := range append([]string{w.path}, w.files...) {
+		var seen look
+		if info, err := os.Stat(path); err == nil {
+			seen = look{info, info.Size(), info.ModTime()}
+		}
+		looks = append(looks, seen)
+	}
+	return looks
+}
+
+func (l look) same(other look) bool {
+	if l.info == nil || other.info == nil {
+		return l.info == other.info
+	}
+	return os.SameFile(l.info, other.info) && l.size == other.size && l.time.Equal(other.time)
+}

@@ -1,0 +1,170 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/provider"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Compaction says which results are left out of a conversation that is loaded. The
+// zero value leaves none out.
+type Compaction struct {
+	// AfterTurns leaves out results of turns before the last so many; 0 is no bound.
+	AfterTurns int
+	// ToTokens leaves the oldest results out until the conversation has about so many
+	// tokens; 0 is no bound.
+	ToTokens int64
+}
+
+// Any reports whether anything may be left out.
+func (c Compaction) Any() bool { return c != Compaction{} }
+
+// minSaved is how many bytes a result has to be longer than what stands for it. Nothing
+// is left out twice: what stands for something is never so much longer than the next.
+const minSaved = 64
+
+// bytesPerToken is how many bytes of JSON a token has, roughly.
+const bytesPerToken = 4
+
+// turn is what the calls of one message of the model, and their results, take up: calls
+// with no result between them are of one turn.
+type turn struct {
+	start int64 // its first message
+	saved int64 // bytes that its results are longer than what stands for them
+}
+
+// CompactBefore returns before which message results are to be left out; 0 for none. The
+// results of the last turn, which the model may not have seen, never are. It reads the
+// whole conversation up to a version, so that it is asked once for all pages of it.
+func (b *Book) CompactBefore(ctx context.Context, key Key, head *Head, c Compaction) (int64, error) {
+	switch {
+	case c.AfterTurns < 0:
+		return 0, invalid("compact_after_turns", "is %d: expected 0, which is no bound, or more", c.AfterTurns)
+	case c.ToTokens < 0:
+		return 0, invalid("compact_to_tokens", "is %d: expected 0, which is no bound, or more", c.ToTokens)
+	case !c.Any():
+		return 0, nil
+	}
+	s := survey{key: key, tracker: tracker{format: head.Provider}}
+	for at := int64(0); at < head.Version; {
+		_, page, err := b.Load(ctx, key, at, MaxMessageBytes)
+		if err != nil {
+			return 0, err
+		}
+		page = page[:min(int64(len(page)), head.Version-at)]
+		for i := range page {
+			if err := s.read(at+int64(i), page[i].JSON); err != nil {
+				return 0, fmt.Errorf("%w: message %d: %w", ErrCorrupt, at+int64(i), err)
+			}
+		}
+		at += int64(len(page))
+	}
+	return s.before(c), nil
+}
+
+// survey finds out where the turns of a conversation begin, and how large they are.
+type survey struct {
+	tracker
+
+	key   Key
+	turns []turn
+	bytes int64
+	// answered: there was a result since the last call.
+	answered bool
+}
+
+func (s *survey) read(at int64, raw string) error {
+	s.at, s.field, s.called = at, "messages_json", false
+	if err := s.tracker.read(raw); err != nil {
+		return err
+	}
+	s.bytes += int64(len(raw))
+	if s.called && (s.answered || len(s.turns) == 0) {
+		s.turns, s.answered = append(s.turns, turn{start: at}), false
+	}
+	results, err := resultsIn(s.format, raw)
+	if err != nil || len(results) == 0 {
+		return err
+	}
+	s.answered = true
+	for _, r := range results {
+		if line := standIn(s.key.ID, at, r.id, raw[r.start:r.end]); len(s.turns) > 0 && line != "" {
+			s.turns[len(s.turns)-1].saved += int64(r.end - r.start - len(line))
+		}
+	}
+	return nil
+}
+
+// before is the message before which results are left out.
+func (s *survey) before(c Compaction) int64 {
+	if len(s.turns) == 0 {
+		return 0
+	}
+	first := 0 // turn whose results stay
+	if c.AfterTurns > 0 {
+		first = max(len(s.turns)-c.AfterTurns, 0)
+	}
+	left := s.bytes
+	for _, t := range s.turns[:first] {
+		left -= t.saved
+	}
+	for ; c.ToTokens > 0 && first < len(s.turns)-1 && left > min(c.ToTokens, 1<<50)*bytesPerToken; first++ {
+		left -= s.turns[first].saved
+	}
+	if first == 0 {
+		return 0
+	}
+	return s.turns[first].start
+}
+
+// Compact leaves results out of messages, which begin at a place of the conversation:
+// each result before a message that is longer than what stands for it becomes one line
+// with its output_ref. All else stays byte for byte. The same messages give the same.
+func Compact(key Key, format provider.Format, from, before int64, messages []Message) error {
+	for i := range messages {
+		at := from + int64(i)
+		if at >= before {
+			return nil
+		}
+		results, err := resultsIn(format, messages[i].JSON)
+		if err != nil {
+			return fmt.Errorf("%w: message %d: %w", ErrCorrupt, at, err)
+		}
+		messages[i].JSON = without(key, at, messages[i].JSON, results)
+	}
+	return nil
+}
+
+// without is a message without the contents of its results.
+func without(key Key, at int64, raw string, results []span) string {
+	var short []byte
+	kept := 0
+	for _, r := range results {
+		if line := standIn(key.ID, at, r.id, raw[r.start:r.end]); line != "" {
+			short = append(append(short, raw[kept:r.start]...), line...)
+			kept = r.end
+		}
+	}
+	if kept == 0 {
+		return raw
+	}
+	return string(append(short, raw[kept:]...))
+}
+
+// standIn is what stands for the content of a result, as JSON; empty where the result is
+// no longer than that.
+func standIn(conversation string, at int64, id, content string) string {
+	text := said(content)
+	line := fmt.Sprintf("[A result of %s, left out of this conversation to save room: read_output with output_ref %q returns it.]",
+		tool.Count(utf8.RuneCountInString(text), "character"), refOf(conversation, at, id, text))
+	quoted, err := jsontext.AppendQuote(nil, line)
+	if err != nil || len(quoted)+minSaved > len(content) {
+		return "" // never the first: an id is valid UTF-8, and stands there in base64
+	}
+	return string(quoted)
+}

@@ -1,0 +1,203 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+func transcriptKey(id string) conversation.Key { return conversation.Key{Tenant: "acme", ID: id} }
+
+// transcribed begins a conversation with all of its messages.
+func transcribed(t testing.TB, s *Store, id string, messages [][]byte, ttl time.Duration) {
+	t.Helper()
+	written, err := s.WriteConversation(context.Background(), conversation.Write{
+		Key: transcriptKey(id), Head: []byte("head of " + id), Messages: messages, TTL: ttl,
+	})
+	if err != nil || !written {
+		t.Fatalf("%s: written %v, %v", id, written, err)
+	}
+}
+
+// transcriptCounts are how many conversations the file has, and how many are to expire.
+func transcriptCounts(t testing.TB, s *Store) (there, expiring int) {
+	t.Helper()
+	count := func(b *bbolt.Bucket) (n int) {
+		c := b.Cursor()
+		for key, _ := c.First(); key != nil; key, _ = c.Next() {
+			n++
+		}
+		return n
+	}
+	if _, err := s.view(func(t *txn) error {
+		there, expiring = count(t.conversations), count(t.conversationExpiry)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return there, expiring
+}
+
+// A file that the second version has written is opened, read and written on.
+func TestAFileOfTheSecondVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sidecall.db")
+	unpack(t, "testdata/second.db.gz", path)
+	s := open(t, path, Options{})
+	check := func(when string) {
+		t.Helper()
+		if got := lookup(t, s, "done"); got.State != dedupe.Done || string(got.Result) != "paid" || len(got.Charges) != 1 {
+			t.Errorf("%s: done is %+v", when, got)
+		}
+		if got := lookup(t, s, "claimed"); got.State != dedupe.Unknown {
+			t.Errorf("%s: claimed is %v", when, got.State)
+		}
+		if got := sheets(t, s, "c"); got.Tally.Calls != 1 {
+			t.Errorf("%s: the tally is %+v", when, got.Tally)
+		}
+		if kept, err := s.Output(t.Context(), "acme", "ref"); err != nil || string(kept.Data) != "all of it" {
+			t.Errorf("%s: the output is %q, %v", when, kept.Data, err)
+		}
+	}
+	check("opened")
+	transcribed(t, s, "c", [][]byte{[]byte("hello")}, time.Hour)
+	s = reopen(t, s)
+	check("opened again")
+	if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 100); err != nil || len(got.Messages) != 1 || string(got.Messages[0]) != "hello" {
+		t.Errorf("opened again: the conversation is %+v, %v", got, err)
+	}
+}
+
+func TestExpiredConversationsLeaveTheFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		for i := range 2 * sweepIdle {
+			transcribed(t, s, fmt.Sprint(i), spoken(i%5), time.Hour)
+		}
+		transcribed(t, s, "longer", spoken(1), time.Hour)
+		time.Sleep(50 * time.Minute)
+		longer := conversation.Write{
+			Key: transcriptKey("longer"), Was: []byte("head of longer"), Head: []byte("head of longer, gone on with"),
+			After: 2, Messages: spoken(2), TTL: time.Hour,
+		}
+		if written, err := s.WriteConversation(t.Context(), longer); err != nil || !written {
+			t.Fatal(written, err)
+		}
+		time.Sleep(15 * time.Minute)
+		synctest.Wait()
+		if there, expiring := transcriptCounts(t, s); there != 1 || expiring != 1 {
+			t.Errorf("left: %d conversations, %d to expire; want only the longer one", there, expiring)
+		}
+		got, err := s.ReadConversation(t.Context(), longer.Key, 0, 1<<20)
+		if err != nil || !slices.EqualFunc(got.Messages, slices.Concat(spoken(1), spoken(2)), bytes.Equal) {
+			t.Errorf("the longer one is %+v, %v", got, err)
+		}
+		s = reopen(t, s) // it is whole
+		if _, err := s.ReadConversation(t.Context(), longer.Key, 0, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A conversation that has expired and is not swept yet begins anew, and what is to
+// expire is its new self.
+func TestAnExpiredConversationBeginsAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		transcribed(t, s, "c", spoken(3), time.Millisecond)
+		time.Sleep(2 * time.Millisecond) // the sweep comes once in a second
+		transcribed(t, s, "c", spoken(1), time.Hour)
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 1<<20)
+		if err != nil || !slices.EqualFunc(got.Messages, spoken(1), bytes.Equal) {
+			t.Errorf("it is %+v, %v", got, err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if there, expiring := transcriptCounts(t, s); there != 0 || expiring != 0 {
+			t.Errorf("left: %d conversations, %d to expire", there, expiring)
+		}
+	})
+}
+
+// A message of which a piece is gone or changed is not told, and the others are.
+func TestADamagedConversationIsNotServed(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(b *bbolt.Bucket) error{
+		"a piece is missing": func(b *bbolt.Bucket) error { return b.Delete(pieceKey(1, 0)) },
+		"a piece is changed": func(b *bbolt.Bucket) error { return b.Put(pieceKey(1, 0), []byte("something else")) },
+		"no head":            func(b *bbolt.Bucket) error { return b.Delete(conversationHeadKey) },
+	} {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		transcribed(t, s, "c", spoken(4), time.Hour)
+		transcribed(t, s, "other", spoken(2), time.Hour)
+		if err := s.db.Update(func(tx *bbolt.Tx) error {
+			return damage(tx.Bucket(conversationsBucket).Bucket(conversationKey(transcriptKey("c"))))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 1, 1<<20); !errors.Is(err, dedupe.ErrCorrupt) {
+			t.Errorf("%s: it is told %d messages, %v", name, len(got.Messages), err)
+		}
+		if got, err := s.ReadConversation(t.Context(), transcriptKey("other"), 0, 1<<20); err != nil || len(got.Messages) != 3 {
+			t.Errorf("%s: of the other one it is told %d messages, %v", name, len(got.Messages), err)
+		}
+		page, err := s.ListConversations(t.Context(), "acme", "", 10)
+		if err != nil || len(page.Found) != 2 || page.Found[0].ID != "c" || errors.Is(page.Found[0].Err, dedupe.ErrCorrupt) != (name == "no head") || page.Found[1].Err != nil {
+			t.Errorf("%s: listed are %+v, %v", name, page.Found, err)
+		}
+		path := s.path
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, Options{}); !errors.Is(err, dedupe.ErrCorrupt) {
+			t.Errorf("%s: opened again, it is found to be %v", name, err)
+		}
+	}
+}
+
+// A page of a listing has a bound, whatever has expired.
+func TestAListingPassesOverWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		for i := range 2 * listBatch {
+			transcribed(t, s, fmt.Sprintf("%05d", i), spoken(0), time.Millisecond)
+		}
+		transcribed(t, s, "later", spoken(0), time.Hour)
+		time.Sleep(2 * time.Millisecond)
+		var pages, found int
+		for from := ""; ; pages++ {
+			page, err := s.ListConversations(t.Context(), "acme", from, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range page.Found {
+				if found++; !strings.HasPrefix(l.ID, "later") {
+					t.Errorf("%q is listed", l.ID)
+				}
+			}
+			if from = page.Next; from == "" {
+				break
+			}
+		}
+		if pages < 2 || found != 1 {
+			t.Errorf("%d pages, %d found", pages+1, found)
+		}
+	})
+}

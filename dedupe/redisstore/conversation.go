@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+var _ conversation.Store = (*Store)(nil)
+
+// conversationKeys are the keys of a conversation: of its head, and of the list of its
+// messages, both in the slot of its calls.
+//
+//	sidecall:conversation/{tenant/conversation}
+//	sidecall:messages/{tenant/conversation}
+func conversationKeys(prefix string, k conversation.Key) []string {
+	braced := string(appendComponent(append(appendComponent([]byte{'{'}, k.Tenant), '/'), k.ID)) + "}"
+	return []string{prefix + "conversation/" + braced, prefix + "messages/" + braced}
+}
+
+// WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
+func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
+	args, weight := []any{w.Was, w.Head, w.After, w.TTL.Milliseconds()}, len(w.Head)
+	for _, m := range w.Messages {
+		args, weight = append(args, m), weight+len(m)
+	}
+	words := converseScript.call(conversationKeys(s.options.KeyPrefix, w.Key), args...)
+	err = s.run(ctx, converseScript, words, weight, func(reply any) (durable bool, err error) {
+		n, ok := reply.(int64)
+		if !ok {
+			return false, unexpected(reply)
+		}
+		written = n == 1
+		return !written, nil
+	})
+	return written && err == nil, err
+}
+
+// ReadConversation implements conversation.Store.
+func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
+	var stored conversation.Stored
+	words := transcriptScript.call(conversationKeys(s.options.KeyPrefix, key), from, most)
+	err := s.run(ctx, transcriptScript, words, 0, func(reply any) (durable bool, err error) {
+		stored, err = decodeStored(reply)
+		return true, err
+	})
+	return stored, err
+}
+
+func decodeStored(reply any) (conversation.Stored, error) {
+	parts, ok := reply.([]any)
+	if !ok {
+		return conversation.Stored{}, unexpected(reply)
+	}
+	var stored conversation.Stored
+	for i, part := range parts {
+		text, ok := part.(string)
+		switch {
+		case !ok:
+			return conversation.Stored{}, unexpected(part)
+		case i == 0:
+			stored.Head = []byte(text)
+		default:
+			stored.Messages = append(stored.Messages, []byte(text))
+		}
+	}
+	return stored, nil
+}
+
+// maxScans is how many parts of the keys one page of a listing looks through: most
+// are of records, and not of conversations.
+const maxScans = 20
+
+// headsAtOnce is how many heads are held at a time: each may be some hundred KiB, of
+// which a listing keeps little.
+const headsAtOnce = 32
+
+// ListConversations implements conversation.Store. It walks over the keys as
+// ListUnknown does.
+func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
+	prefix := s.options.KeyPrefix + "conversation/{" + string(appendComponent(nil, tenant)) + "/"
+	for range maxScans {
+		err := persist(ctx, func() error {
+			server, keys, next, err := s.scan(ctx, from, globEscaped(prefix)+"*", most)
+			if err != nil {
+				return err
+			}
+			page.Next = next
+			page.Found = nil
+			for some := range slices.Chunk(keys, headsAtOnce) {
+				found, err := s.heads(ctx, server, prefix, some)
+				if err != nil {
+					return err
+				}
+				page.Found = append(page.Found, found...)
+			}
+			slices.SortFunc(page.Found, func(a, b conversation.Listed) int { return strings.Compare(a.ID, b.ID) })
+			return nil
+		})
+		if err != nil {
+			return conversation.Page{}, err
+		}
+		if from = page.Next; from == "" || len(page.Found) > 0 {
+			break
+		}
+	}
+	return page, nil
+}
+
+// heads reads the heads of conversations.
+func (s *Store) heads(ctx context.Context, server redis.Cmdable, prefix string, keys []string) ([]conversation.Listed, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	heads := make([]*redis.StringCmd, len(keys))
+	// Its error is the first of the commands' own, which are looked at below.
+	_, _ = server.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			heads[i] = p.Get(ctx, key)
+		}
+		return nil
+	})
+	var found []conversation.Listed
+	for i, head := range heads {
+		text, err := head.Result()
+		if errors.Is(err, redis.Nil) {
+			continue // it has expired since
+		}
+		one := conversation.Listed{ID: strings.TrimSuffix(strings.TrimPrefix(keys[i], prefix), "}")}
+		if err = refused(keys[i], err); err != nil && !dedupe.IsCorrupt(err) {
+			return nil, err
+		}
+		if id, escape := url.PathUnescape(one.ID); escape == nil {
+			one.ID = id
+		} else if err == nil {
+			err = fmt.Errorf("%w: %q is no key of a conversation", dedupe.ErrCorrupt, keys[i])
+		}
+		if one.Err = err; err == nil {
+			one.Head = conversation.Brief([]byte(text))
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}

@@ -1,0 +1,2 @@
+-- Whose tally a note tells.
+local counted = ARGV[3] ~= ''

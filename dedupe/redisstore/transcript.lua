@@ -1,0 +1,24 @@
+-- Reads a conversation (Store.ReadConversation). KEYS: head, messages. ARGV: the message
+-- to begin with, and the most bytes of messages, of which the first may have more.
+-- Returns {head, each message}, or nothing.
+local head = redis.call('GET', KEYS[1])
+if not head then
+  return {}
+end
+local answer, from, room = {head}, tonumber(ARGV[1]), tonumber(ARGV[2])
+local some = 8
+while room > 0 do
+  local page = redis.call('LRANGE', KEYS[2], from, from + some - 1)
+  for _, message in ipairs(page) do
+    room = room - #message
+    if room < 0 and #answer > 1 then
+      return answer
+    end
+    answer[#answer + 1] = message
+  end
+  if #page < some then
+    return answer
+  end
+  from = from + some
+end
+return answer

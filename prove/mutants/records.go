@@ -1,0 +1,74 @@
+package mutants
+
+// The files of what a record, a connection or an answer says of a call.
+const (
+	callKnown    = "call/known.go"
+	callExecute  = "call/execute.go"
+	dedupeKnown  = "dedupe/dedupe.go"
+	connTrip     = "backend/conn/trip.go"
+	recordLua    = "dedupe/redisstore/record.lua"
+	resultFit    = "call/result/fit.go"
+	callIdentity = "call/identity.go"
+	serviceFront = "server/service.go"
+	ownWord      = "backend/ownword.go"
+	mcpForgotten = "backend/mcptool/forgotten.go"
+	mcpLines     = "backend/mcptool/lineconn.go"
+)
+
+var (
+	knownID         = test("./call", "TestAKnownIDIsAnsweredFromItsRecord")
+	knownInRedis    = test("./dedupe/redisstore", "TestAKnownIDIsAnsweredFromItsRecord")
+	rightToSend     = test("./backend/httptool", "TestTheRightToSendIsAskedWhenTheConnectionIsThere")
+	impossibleState = test("./dedupe/redisstore", "TestImpossibleRecords")
+	receivable      = test("./server", "TestAClientWithDefaultSettingsReceivesEveryResult")
+	madeUp          = test("./server", "TestWhatAModelMakesUpIsAResult")
+	nameless        = test("./server", "TestACallWithoutAnIDCostsOneResultOfABatch")
+	toolsWord       = test("./call", "TestTheToolsOwnWordThatItFailed")
+	exitCodes       = test("./backend/exectool", "TestExitCodes")
+	errorResults    = test("./backend/mcptool", "TestResultsThatAreFailures")
+	errorAnswers    = test("./backend/mcptool", "TestErrorsInPlaceOfAResult")
+	sessionGone     = test("./backend/mcptool", "TestOnlyTheTransportsWordsProveThatTheSessionIsGone")
+	unasked         = test("./backend/httptool", "TestAnAnswerThatComesLaterAnswersNothing")
+	strayAnswers    = test("./backend/mcptool", "TestAnAnswerUnderAStaleIDAnswersNothing")
+)
+
+// records: what has happened is told, and nothing is taken for a proof that is none.
+func records() []Mutant {
+	return []Mutant{
+		short(one("call: a call is refused without a look at its record", callKnown, "	if c.ValidateOnly {", "	if c.ValidateOnly || c.route != nil || c.route == nil {", knownID)),
+		one("call: a tool that cannot be found is refused without a look", callExecute,
+			"c.resolve(ctx); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.resolve(ctx); refused != nil {\n\t\treturn refused", knownID),
+		one("call: who finds no room is refused without a look", callExecute, "return e.unlessKnown(ctx, c, c.noRoom)", "return c.overloaded()", knownID),
+		one("call: invalid arguments are refused without a look", callExecute,
+			"c.validate(ctx); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.validate(ctx); refused != nil {\n\t\treturn refused", knownID),
+		one("call: a repetition in a batch is refused without a look", callExecute,
+			"c.repeats(); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.repeats(); refused != nil {\n\t\treturn refused", knownID),
+		one("call: what is known is told to whoever uses the id", callKnown, "	if !c.isOf(record) {", "	if false {", knownID),
+		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
+		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if record.State == Claimed && succeeds(", "if false && succeeds(", knownInRedis),
+
+		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
+		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
+
+		short(one("record.lua: a state that is not listed is taken for NOT_RUN", recordLua, "state < FIRST or state > LAST or ", "", impossibleState)),
+		one("record.lua: the seal is not looked at", recordLua, " and sealed == seal(string.sub(stored, 1, rest - 5), waited)", "", impossibleState),
+
+		one("fit.go: what does not fit is not kept", resultFit, `if l.ref == "" && l.res.GetRecorded() {`, `if l.ref != "" && l.res.GetRecorded() {`, receivable),
+		one("fit.go: nothing is left out", resultFit, "for f.total > cmp.Or(f.Most, MostBytes) && len(f.parts) > 0 {", "for f.total < cmp.Or(f.Most, 0) && len(f.parts) > 0 {", receivable),
+		one("call: an id that is too long is taken", callIdentity, "	if len(id.value) > maxIDBytes {", "	if false {", madeUp),
+		one("service.go: one call costs the batch", serviceFront, "		calls[i] = s.request(ctx, lease.Snapshot, one)\n",
+			"		if calls[i] = s.request(ctx, lease.Snapshot, one); calls[i].Nameless != nil {\n			return nil, invalid(calls[i].Nameless)\n		}\n", nameless),
+
+		one("ownword.go: the tool's own word is a proof, seen by calls", ownWord, "if !i.Effect.Repeatable() && ", "if false && ", toolsWord),
+		one("ownword.go: an exit code is a proof", ownWord, "if !i.Effect.Repeatable() && ", "if false && ", exitCodes),
+		one("ownword.go: isError is a proof", ownWord, "if !i.Effect.Repeatable() && ", "if false && ", errorResults),
+		one("ownword.go: an error in place of a result is a proof", ownWord, "if !i.Effect.Repeatable() && ", "if false && ", errorAnswers),
+		one("mcptool: any 404 says that the session is gone", mcpForgotten, "	if answers || !readable || !word || len(text) > longestWord {",
+			"	if a.status != http.StatusNotFound && (answers || !readable || !word || len(text) > longestWord) {", sessionGone),
+		// The reader of a kept connection may not have noticed what has come: the
+		// question to the kernel is what says so.
+		one("conn: an unasked answer answers the next call", connTrip, "	case t.kept && c.heard(t.received):\n", "	case false:\n", unasked),
+		one("mcptool: an answer under another id is taken", mcpLines, "	cp := c.pending[id]\n",
+			"	cp := c.pending[id]\n	for other, waits := range c.pending {\n		if cp == nil {\n			id, cp = other, waits\n		}\n	}\n", strayAnswers),
+	}
+}

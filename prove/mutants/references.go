@@ -1,0 +1,34 @@
+package mutants
+
+// The files of outputs by reference.
+const (
+	referenceFile   = "call/reference.go"
+	dereferenceFile = "call/dereference.go"
+	taintFile       = "call/taint.go"
+	resultKept      = "call/result/kept.go"
+	pickFile        = "output/pick.go"
+)
+
+// references: what stands for an output is the conversation's own, is told by nobody, and
+// is the same call later.
+func references() []Mutant {
+	const pkg = "./call"
+	return []Mutant{
+		one("references: another conversation's output is read", resultKept, "if !output.IsOf(ref, of) {", "if false {", test(pkg, "TestAReferenceToAnOutputOfOthers")),
+		short(one("references: a violation tells the value", referenceFile, "	for i := range violations {\n		r.hide", "	for i := range violations[:0] {\n		r.hide", test(pkg, "TestNoErrorTellsWhatAReferenceBrings"))),
+		one("references: a violation names members of the output", referenceFile, "v.Field = schema.Field(r.sent, path[:n]...)", "_ = n", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
+		one("references: corrected arguments tell the value", "call/suggest.go", "if c.refs != nil {", "if false {", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
+		one("references: a failure tells the value", "call/run.go", "if explain.Ours(failure) {", "if false {", test(pkg, "TestAFailureTellsOfTheReference")),
+		one("references: what was tried before tells the value", "call/recovery.go", "args := c.route.Schema.Redacted(c.written())", "args := c.route.Schema.Redacted(c.args)", test(pkg, "TestAFailureTellsOfTheReference")),
+		short(one("references: a call is what its references bring", "call/execute.go", "	if c.refs != nil {\n		c.print", "	if false {\n		c.print", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
+		one("references: a record of the value is one of the reference", "call/known.go", "return c.refs == nil && c.args", "return c.args", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput")),
+		one("references: a look asks with what is lost", "call/verify.go", "c.refs.lost() && c.route.Verification.Program.ReadsArgs() ||", "", test(pkg, "TestNoLookAsksWithAReference")),
+		one("references: nothing is tainted", dereferenceFile, "	c.bring()\n", "", test(pkg, "TestAReferenceTaints")),
+		one("references: a sensitive tool takes what is tainted", taintFile, "!c.taint.brings && ", "", test(pkg, "TestAReferenceTaints")),
+		one("references: a replay taints nothing", taintFile, "refers(c.Arguments) && c.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
+		one("references: any number of them", referenceFile, "len(f.all) > maxReferences", "false", test(pkg, "TestReferencesThatAreRefused")),
+		one("references: any number of bytes", dereferenceFile, "if refs.bytes += len(kept.Data); refs.bytes > maxReferred {", "if false {", test(pkg, "TestReferencesThatAreRefused")),
+		one("references: any number of values", dereferenceFile, "if r.values += n; err != nil || r.values > schema.MaxValues {", "_ = n\n\tif err != nil {", test(pkg, "TestReferencesThatAreRefused")),
+		one("references: the end of a text is not looked at", pickFile, "!errors.Is(err, io.EOF) {", "false && !errors.Is(err, io.EOF) {", test("./output", "TestAPathLeadsNowhere")),
+	}
+}

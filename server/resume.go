@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/dedupe"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/provider"
+)
+
+const (
+	// receivable is how much a client with default settings takes, in bytes, with room
+	// for what a transport adds.
+	receivable = 4<<20 - 64<<10
+	// resultBytes is how much the results of pending calls may have together, in bytes:
+	// the messages that tell of them have as much again, and up to as much more for what
+	// JSON adds. What is too much is left out, and read from where it is kept.
+	resultBytes = pageBytes / 6
+	// briefBytes is how large a result is, in bytes, where there are very many: of a
+	// larger one it is only told how it is got.
+	briefBytes = 512
+)
+
+// ResumeConversation returns a conversation with what became of its open calls.
+func (s *Conversations) ResumeConversation(ctx context.Context, req *sidecallv1.ResumeConversationRequest) (*sidecallv1.ResumeConversationResponse, error) {
+	key := conversationKey(ctx, req)
+	head, messages, err := s.Book.Load(ctx, key, 0, pageBytes)
+	if err != nil {
+		return nil, s.transcriptStatus(ctx, err)
+	}
+	before, err := s.compactBefore(ctx, key, &head, req)
+	if err == nil {
+		err = conversation.Compact(key, head.Provider, 0, before, messages)
+	}
+	if err != nil {
+		return nil, s.transcriptStatus(ctx, err)
+	}
+	res := &sidecallv1.ResumeConversationResponse{Version: head.Version, Provider: string(head.Provider), CompactedBefore: before}
+	if err := s.tell(ctx, key, &head, len(messages[0].JSON), res); err != nil {
+		return nil, err
+	}
+	res.MessagesJson, res.NextVersion = page(beside(res, messages), 0, head.Version)
+	return res, nil
+}
+
+// tell adds what became of the open calls to a response. first is how many bytes the
+// first message has, which is to have room beside it.
+func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *conversation.Head, first int, res *sidecallv1.ResumeConversationResponse) error {
+	asked, err := s.Book.Pending(ctx, key, head)
+	if err != nil {
+		return s.transcriptStatus(ctx, err)
+	}
+	made := make([]dedupe.Key, len(asked))
+	fitting := result.Fitting{Most: min(resultBytes, (receivable-first)/4)}
+	for i, one := range asked {
+		var pending *sidecallv1.PendingCall
+		if pending, made[i], err = s.pending(ctx, key, head, one); err != nil {
+			return statusOf(err)
+		}
+		fitting.Add(i, made[i], pending.GetResult())
+		res.Pending = append(res.Pending, pending)
+	}
+	if res.AnswersJson, err = answers(head.Provider, res.GetPending()); err != nil || proto.Size(res) <= pageBytes {
+		return err
+	}
+	for _, p := range res.GetPending() {
+		p.Result = brief(p.GetResult())
+	}
+	res.AnswersJson, err = answers(head.Provider, res.GetPending())
+	return err
+}
+
+// brief is what is told of a result where there is no room for so many of its size. As a
+// handle of it would take as much again, it is got as it would have been.
+func brief(res *sidecallv1.ExecuteToolResponse) *sidecallv1.ExecuteToolResponse {
+	if proto.Size(res) <= briefBytes+len(res.GetToolUseId()) {
+		return res
+	}
+	short := &sidecallv1.ExecuteToolResponse{
+		ToolUseId: res.GetToolUseId(), Outcome: res.GetOutcome(), IsError: res.GetIsError(), Recorded: res.GetRecorded(), Stop: res.GetStop(),
+		Content: "What became of this call does not fit into one response with so many others: sent again with the same ids, it is told in full.",
+	}
+	if res.GetIsError() {
+		short.Content = res.GetError().GetCode() + ": " + short.GetContent()
+		short.Error = &sidecallv1.ToolError{Code: res.GetError().GetCode()}
+	}
+	return short
+}
+
+// beside are the messages for which a response has room: the first of them, if a client
+// can receive it at all, and as many as make no more than a page.
+func beside(res *sidecallv1.ResumeConversationResponse, messages []conversation.Message) []conversation.Message {
+	size := proto.Size(res)
+	for i, m := range messages {
+		size += len(m.JSON) + 5 // with its tag and length
+		if size > pageBytes && (i > 0 || size > receivable) {
+			return messages[:i]
+		}
+	}
+	return messages
+}
+
+// pending is what became of one call, and its identity.
+func (s *Conversations) pending(ctx context.Context, key conversation.Key, head *conversation.Head, asked conversation.Asked) (*sidecallv1.PendingCall, dedupe.Key, error) {
+	made := call.Request{
+		Key:  dedupe.Key{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
+		Tool: asked.Tool, Arguments: asked.Arguments, Offered: s.Offered,
+	}
+	state, res, err := s.Executor.Pending(ctx, made, head.CalledAt)
+	if err != nil {
+		return nil, made.Key, err
+	}
+	return &sidecallv1.PendingCall{ToolUseId: asked.ID, ToolName: asked.Tool, TurnId: asked.Turn, State: state, Result: res}, made.Key, nil
+}
+
+// answers are the messages that tell of the pending calls.
+func answers(format provider.Format, pending []*sidecallv1.PendingCall) ([]string, error) {
+	results := make([]*sidecallv1.ExecuteToolResponse, len(pending))
+	for i, p := range pending {
+		results[i] = p.GetResult()
+	}
+	messages, err := provider.Answers(format, results)
+	if err != nil {
+		return nil, status.Errorf(codes.DataLoss, "the conversation cannot be answered: %v", err)
+	}
+	all := make([]string, len(messages))
+	for i, m := range messages {
+		all[i] = string(m)
+	}
+	return all, nil
+}

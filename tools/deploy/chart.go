@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"sigs.k8s.io/yaml"
+)
+
+// cases are values for which the chart is rendered, and what a value that makes no sense
+// has to be refused with.
+var cases = []struct{ name, values, refused string }{
+	{"as it comes", "", ""},
+	{"redis", `redis: {addrs: ["redis:6379"], passwordSecret: redis-password, waitReplicas: 1}
+secrets: {redis-password: one, shop-token: other}
+config:
+  backends: {shop: {http: {base_url: "http://shop:8080", allow_private: true, headers: {Authorization: "Bearer ${file:/etc/sidecall/secrets/shop-token}"}}}}
+  tools: {get_order: {backend: shop, description: Looks., http: {method: GET, path: "/orders/{id}"}, input_schema: {type: object, properties: {id: {type: string}}, required: [id], additionalProperties: false}}}
+`, ""},
+	{"a cluster, a Secret of its own", `redis: {addrs: ["a:6379", "b:6379"], cluster: true}
+existingSecret: mine
+`, ""},
+	{"another user, everything set", `transport: tcp
+restartOnConfigChange: true
+telemetry: {endpoint: "http://collector:4318"}
+agent: {enabled: true, image: "agent:1", command: [python, agent.py], args: [-v], env: [{name: A, value: b}], ports: [{containerPort: 80}], resources: {limits: {memory: 1Gi}}, terminationSeconds: 5}
+image: {repository: registry/sidecall, tag: v1}
+imagePullSecrets: [{name: pull}]
+podAnnotations: {a: b}
+podLabels: {a: b}
+nodeSelector: {a: b}
+tolerations: [{key: a, operator: Exists}]
+affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname}}]}}
+serviceAccountName: agent
+`, ""},
+	{"no tools yet", "config: {backends: null, tools: null}\n", ""},
+	{"without an agent", "agent: {enabled: false, image: none}\n", ""},
+	{"a key that the chart does not have", "redis: {adresses: [a]}\n", "additional"},
+	{"an address of its own", "config: {listen: [\"tcp://127.0.0.1:1\"]}\n", "config"},
+	{"a transport that there is not", "transport: smoke\n", "transport"},
+	{"no memory", "resources: {requests: null}\n", "requests"},
+}
+
+// chart lints the chart and checks what it makes of the cases.
+func chart(root string) (objects int, err error) {
+	dir := filepath.Join(root, "helm", "sidecall")
+	loaded, err := loader.LoadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, message := range lint.AllWithKubeVersion(dir, nil, "default", &chartutil.DefaultCapabilities.KubeVersion).Messages {
+		if message.Severity > support.InfoSev {
+			errs = append(errs, message)
+		}
+	}
+	for _, c := range cases {
+		values := map[string]any{}
+		err := yaml.UnmarshalStrict([]byte(c.values), &values)
+		release := chartutil.ReleaseOptions{Name: "agent", Namespace: "default", IsInstall: true}
+		var all chartutil.Values
+		if err == nil {
+			all, err = chartutil.ToRenderValues(loaded, values, release, chartutil.DefaultCapabilities)
+		}
+		var rendered map[string]string
+		if err == nil {
+			rendered, err = engine.Render(loaded, all)
+		}
+		switch {
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			errs = append(errs, fmt.Errorf("%s: want an error about %s, got %w", c.name, c.refused, errors.Join(err, errors.New("none"))))
+		case c.refused == "" && err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+		}
+		if c.refused != "" {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(rendered)) {
+			if strings.HasSuffix(name, ".yaml") {
+				n, err := decode(c.name+": "+name, []byte(rendered[name]))
+				objects += n
+				errs = append(errs, err)
+			}
+		}
+	}
+	return objects, errors.Join(errs...)
+}
