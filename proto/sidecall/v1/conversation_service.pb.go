@@ -325,7 +325,13 @@ type AppendMessagesRequest struct {
 	MessagesJson []string `protobuf:"bytes,4,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
 	// The turn_id with which the calls in these messages are made, if they have any;
 	// what became of them is looked up under it.
-	TurnId        string `protobuf:"bytes,5,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	TurnId string `protobuf:"bytes,5,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Made anew by the client for each append, at most 256 bytes: sent again with the
+	// same id, the append is answered as it was the first time, whatever has come after
+	// it. Without one it is not known again, and answered ABORTED.
+	AppendId string `protobuf:"bytes,6,opt,name=append_id,json=appendId,proto3" json:"append_id,omitempty"`
+	// The prompt that these messages belong to: whoever resumes goes on with it.
+	PromptId      string `protobuf:"bytes,7,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +397,20 @@ func (x *AppendMessagesRequest) GetMessagesJson() []string {
 func (x *AppendMessagesRequest) GetTurnId() string {
 	if x != nil {
 		return x.TurnId
+	}
+	return ""
+}
+
+func (x *AppendMessagesRequest) GetAppendId() string {
+	if x != nil {
+		return x.AppendId
+	}
+	return ""
+}
+
+func (x *AppendMessagesRequest) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
 	}
 	return ""
 }
@@ -684,8 +704,11 @@ type ResumeConversationResponse struct {
 	AnswersJson []string `protobuf:"bytes,6,rep,name=answers_json,json=answersJson,proto3" json:"answers_json,omitempty"`
 	// As in LoadConversationResponse.
 	CompactedBefore int64 `protobuf:"varint,7,opt,name=compacted_before,json=compactedBefore,proto3" json:"compacted_before,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The prompt_id of the last append. A loop that goes on with an unfinished turn makes
+	// its calls in that prompt, whose budget, taint and loop log go on with it.
+	PromptId      string `protobuf:"bytes,8,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResumeConversationResponse) Reset() {
@@ -765,6 +788,13 @@ func (x *ResumeConversationResponse) GetCompactedBefore() int64 {
 		return x.CompactedBefore
 	}
 	return 0
+}
+
+func (x *ResumeConversationResponse) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
 }
 
 // PendingCall is a call whose result is not in its conversation.
@@ -1075,13 +1105,15 @@ const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"exitReason\x12\x18\n" +
 	"\aprofile\x18\x04 \x01(\tR\aprofile\"@\n" +
 	"\x11EndPromptResponse\x12+\n" +
-	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget\"\xc5\x01\n" +
+	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget\"\xff\x01\n" +
 	"\x15AppendMessagesRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12)\n" +
 	"\x10expected_version\x18\x02 \x01(\x03R\x0fexpectedVersion\x12\x1a\n" +
 	"\bprovider\x18\x03 \x01(\tR\bprovider\x12#\n" +
 	"\rmessages_json\x18\x04 \x03(\tR\fmessagesJson\x12\x17\n" +
-	"\aturn_id\x18\x05 \x01(\tR\x06turnId\"2\n" +
+	"\aturn_id\x18\x05 \x01(\tR\x06turnId\x12\x1b\n" +
+	"\tappend_id\x18\x06 \x01(\tR\bappendId\x12\x1b\n" +
+	"\tprompt_id\x18\a \x01(\tR\bpromptId\"2\n" +
 	"\x16AppendMessagesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\"\xe8\x01\n" +
 	"\x17LoadConversationRequest\x12'\n" +
@@ -1099,7 +1131,7 @@ const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"\x19ResumeConversationRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12.\n" +
 	"\x13compact_after_turns\x18\x02 \x01(\x05R\x11compactAfterTurns\x12*\n" +
-	"\x11compact_to_tokens\x18\x03 \x01(\x03R\x0fcompactToTokens\"\x9c\x02\n" +
+	"\x11compact_to_tokens\x18\x03 \x01(\x03R\x0fcompactToTokens\"\xb9\x02\n" +
 	"\x1aResumeConversationResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12#\n" +
@@ -1107,7 +1139,8 @@ const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"\fnext_version\x18\x04 \x01(\x03R\vnextVersion\x122\n" +
 	"\apending\x18\x05 \x03(\v2\x18.sidecall.v1.PendingCallR\apending\x12!\n" +
 	"\fanswers_json\x18\x06 \x03(\tR\vanswersJson\x12)\n" +
-	"\x10compacted_before\x18\a \x01(\x03R\x0fcompactedBefore\"\xc9\x01\n" +
+	"\x10compacted_before\x18\a \x01(\x03R\x0fcompactedBefore\x12\x1b\n" +
+	"\tprompt_id\x18\b \x01(\tR\bpromptId\"\xc9\x01\n" +
 	"\vPendingCall\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12\x17\n" +

@@ -281,6 +281,8 @@ const (
 	ExecutionState_EXECUTION_STATE_NOT_RUN ExecutionState = 3
 	// It may or may not have run.
 	ExecutionState_EXECUTION_STATE_UNKNOWN ExecutionState = 4
+	// Its conversation has answered it instead: it does not run any more.
+	ExecutionState_EXECUTION_STATE_CLOSED ExecutionState = 5
 )
 
 // Enum value maps for ExecutionState.
@@ -291,6 +293,7 @@ var (
 		2: "EXECUTION_STATE_DONE",
 		3: "EXECUTION_STATE_NOT_RUN",
 		4: "EXECUTION_STATE_UNKNOWN",
+		5: "EXECUTION_STATE_CLOSED",
 	}
 	ExecutionState_value = map[string]int32{
 		"EXECUTION_STATE_UNSPECIFIED": 0,
@@ -298,6 +301,7 @@ var (
 		"EXECUTION_STATE_DONE":        2,
 		"EXECUTION_STATE_NOT_RUN":     3,
 		"EXECUTION_STATE_UNKNOWN":     4,
+		"EXECUTION_STATE_CLOSED":      5,
 	}
 )
 
@@ -2635,13 +2639,14 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x10EFFECT_READ_ONLY\x10\x01\x12\x15\n" +
 	"\x11EFFECT_IDEMPOTENT\x10\x02\x12\x10\n" +
 	"\fEFFECT_KEYED\x10\x03\x12\x19\n" +
-	"\x15EFFECT_NON_IDEMPOTENT\x10\x04*\xa2\x01\n" +
+	"\x15EFFECT_NON_IDEMPOTENT\x10\x04*\xbe\x01\n" +
 	"\x0eExecutionState\x12\x1f\n" +
 	"\x1bEXECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17EXECUTION_STATE_CLAIMED\x10\x01\x12\x18\n" +
 	"\x14EXECUTION_STATE_DONE\x10\x02\x12\x1b\n" +
 	"\x17EXECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n" +
-	"\x17EXECUTION_STATE_UNKNOWN\x10\x042\xf7\x03\n" +
+	"\x17EXECUTION_STATE_UNKNOWN\x10\x04\x12\x1a\n" +
+	"\x16EXECUTION_STATE_CLOSED\x10\x052\xf7\x03\n" +
 	"\vToolService\x12P\n" +
 	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n" +
 	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12J\n" +

@@ -59,18 +59,22 @@ class EndPromptResponse(_message.Message):
     def __init__(self, budget: _Optional[_Union[_tool_service_pb2.Budget, _Mapping]] = ...) -> None: ...
 
 class AppendMessagesRequest(_message.Message):
-    __slots__ = ("conversation_id", "expected_version", "provider", "messages_json", "turn_id")
+    __slots__ = ("conversation_id", "expected_version", "provider", "messages_json", "turn_id", "append_id", "prompt_id")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_JSON_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    APPEND_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     expected_version: int
     provider: str
     messages_json: _containers.RepeatedScalarFieldContainer[str]
     turn_id: str
-    def __init__(self, conversation_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., provider: _Optional[str] = ..., messages_json: _Optional[_Iterable[str]] = ..., turn_id: _Optional[str] = ...) -> None: ...
+    append_id: str
+    prompt_id: str
+    def __init__(self, conversation_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., provider: _Optional[str] = ..., messages_json: _Optional[_Iterable[str]] = ..., turn_id: _Optional[str] = ..., append_id: _Optional[str] = ..., prompt_id: _Optional[str] = ...) -> None: ...
 
 class AppendMessagesResponse(_message.Message):
     __slots__ = ("version",)
@@ -117,7 +121,7 @@ class ResumeConversationRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., compact_after_turns: _Optional[int] = ..., compact_to_tokens: _Optional[int] = ...) -> None: ...
 
 class ResumeConversationResponse(_message.Message):
-    __slots__ = ("version", "provider", "messages_json", "next_version", "pending", "answers_json", "compacted_before")
+    __slots__ = ("version", "provider", "messages_json", "next_version", "pending", "answers_json", "compacted_before", "prompt_id")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +129,7 @@ class ResumeConversationResponse(_message.Message):
     PENDING_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_JSON_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
     version: int
     provider: str
     messages_json: _containers.RepeatedScalarFieldContainer[str]
@@ -132,7 +137,8 @@ class ResumeConversationResponse(_message.Message):
     pending: _containers.RepeatedCompositeFieldContainer[PendingCall]
     answers_json: _containers.RepeatedScalarFieldContainer[str]
     compacted_before: int
-    def __init__(self, version: _Optional[int] = ..., provider: _Optional[str] = ..., messages_json: _Optional[_Iterable[str]] = ..., next_version: _Optional[int] = ..., pending: _Optional[_Iterable[_Union[PendingCall, _Mapping]]] = ..., answers_json: _Optional[_Iterable[str]] = ..., compacted_before: _Optional[int] = ...) -> None: ...
+    prompt_id: str
+    def __init__(self, version: _Optional[int] = ..., provider: _Optional[str] = ..., messages_json: _Optional[_Iterable[str]] = ..., next_version: _Optional[int] = ..., pending: _Optional[_Iterable[_Union[PendingCall, _Mapping]]] = ..., answers_json: _Optional[_Iterable[str]] = ..., compacted_before: _Optional[int] = ..., prompt_id: _Optional[str] = ...) -> None: ...
 
 class PendingCall(_message.Message):
     __slots__ = ("tool_use_id", "tool_name", "turn_id", "state", "result")

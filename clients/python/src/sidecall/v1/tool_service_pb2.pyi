@@ -51,6 +51,7 @@ class ExecutionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_STATE_DONE: _ClassVar[ExecutionState]
     EXECUTION_STATE_NOT_RUN: _ClassVar[ExecutionState]
     EXECUTION_STATE_UNKNOWN: _ClassVar[ExecutionState]
+    EXECUTION_STATE_CLOSED: _ClassVar[ExecutionState]
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_OK: Outcome
 OUTCOME_EMPTY: Outcome
@@ -77,6 +78,7 @@ EXECUTION_STATE_CLAIMED: ExecutionState
 EXECUTION_STATE_DONE: ExecutionState
 EXECUTION_STATE_NOT_RUN: ExecutionState
 EXECUTION_STATE_UNKNOWN: ExecutionState
+EXECUTION_STATE_CLOSED: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
     __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect")
