@@ -80,7 +80,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 	}
 	c.purse.learn(known.Tally)
 	c.book.read = known.Logs
-	if known.Record.State == dedupe.Absent || known.Record.State == dedupe.NotRun {
+	if known.Record.Refused() {
 		return known, c.unlessRepeatable(known.Record, c.turnedAway(refusal(known.Record.State)))
 	}
 	return known, nil
@@ -101,20 +101,19 @@ func (e *Executor) askAfter(ctx context.Context, c *call) (known dedupe.Known, l
 }
 
 // unlessRepeatable answers a call with a refusal for good, unless it is of what may
-// have run and may be repeated under this id alone. Once it is refused nobody repeats
-// it, so it may have happened, for whoever would start it anew under another id.
+// have run, and may not be started anew under another id. Once it is refused nobody
+// repeats it, so it may have happened, for whoever would.
 func (c *call) unlessRepeatable(record dedupe.Record, refused *response) *response {
-	if !onlyRepeatable(record) || tool.Code(refused.GetError().GetCode()).Class() == tool.Transient || !c.isOf(record) {
+	declared := c.declared(record)
+	switch fate := record.Fate(declared); {
+	case fate != dedupe.MayHaveRun && fate != dedupe.Repeatable,
+		record.Effect.Harmless() && declared.Harmless(),
+		tool.Code(refused.GetError().GetCode()).Class() == tool.Transient,
+		!c.isOf(record):
 		return refused
 	}
 	c.standIn(record.Effect)
 	return c.result().Refused(c.subject().Unrepeatable(refused.GetError().GetConstraint()), 0)
-}
-
-// onlyRepeatable reports that a record of what is free to be claimed again is of a call
-// that may have had its effect: under its id it is had once, and under another twice.
-func onlyRepeatable(record dedupe.Record) bool {
-	return record.Effect == tool.Keyed && (record.Attempts > 0 || record.Epoch > 1 || len(record.Result) == 0)
 }
 
 // whileLooking bounds the wait for what becomes of a call.
@@ -142,12 +141,12 @@ func (e *Executor) unlooked(c *call, refusal refusal) *response {
 func (c *call) known(known dedupe.Known) *response {
 	record := known.Record
 	c.standIn(record.Effect)
-	if !c.isOf(record) {
+	if record.State != dedupe.Closed && !c.isOf(record) {
 		return c.answer(dedupe.Admission{Verdict: dedupe.Mismatch, Record: record})
 	}
 	admission := dedupe.Admission{Record: record, Journaled: known.Journaled}
 	switch record.State {
-	case dedupe.Done:
+	case dedupe.Done, dedupe.Closed:
 		admission.Verdict = dedupe.Replay
 	case dedupe.Unknown:
 		admission.Verdict = dedupe.OutcomeUnknown

@@ -24,7 +24,7 @@ func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.E
 	if record.State == dedupe.Absent {
 		return nil, neverStarted(key)
 	}
-	execution := result.Execution(record)
+	execution := result.Execution(e.told(record))
 	if len(record.Result) > 0 {
 		execution.Result = &response{}
 		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
@@ -33,6 +33,15 @@ func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.E
 		result.Fit(key, execution.GetResult())
 	}
 	return execution, nil
+}
+
+// told is a record as it is told: of a tool that must not be repeated any more, attempts
+// that may have had its effect are of unknown outcome, as they are for who sends the call.
+func (e *Executor) told(record dedupe.Record) dedupe.Record {
+	if route, ok := e.Catalog.Snapshot().Lookup(record.Tool); ok && record.Fate(route.Tool.Effect) == dedupe.MayHaveRun {
+		record.State = dedupe.Unknown
+	}
+	return record
 }
 
 // Unknown describes a call of a listing of unknown ones.

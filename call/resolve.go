@@ -210,7 +210,7 @@ func notUnknown(key dedupe.Key, record dedupe.Record) error {
 			"the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result", id, record.Owner, record.LeaseUntil.UTC().Format(time.RFC3339))
 	case dedupe.NotRun:
 		return fault(NotNow, "the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
-	case dedupe.Done:
+	case dedupe.Done, dedupe.Closed:
 		return fault(NotNow,
 			"the call %s is %s already, since %s, and that is final: GetExecution has its result", id, record.State, record.FinishedAt.UTC().Format(time.RFC3339))
 	}

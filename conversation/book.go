@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -32,12 +31,10 @@ type Limits struct {
 	Bytes    int64
 }
 
-// Book keeps conversations in a store.
+// Book keeps conversations in a store. All its instants are by the store's clock.
 type Book struct {
 	Store  Store
 	Limits Limits
-	// Now is the clock; nil is the system's.
-	Now func() time.Time
 }
 
 // Append is what comes to a conversation.
@@ -49,20 +46,24 @@ type Append struct {
 	// Turn is the turn id of the calls in it.
 	Turn     string
 	Messages []string
+	// ID is made by the client: the same append sent again has the same. One without is
+	// not known again.
+	ID string
+	// Prompt is the prompt that it belongs to.
+	Prompt string
+	// Fence is asked when calls are answered; nil closes none.
+	Fence Fence
 }
 
-// Append adds messages and returns the version after them. Sent again, it returns the
-// same. The error is an *Invalid, a *Stale, a *Full, or the store's.
+// Append adds messages and returns the version after them. Sent again with its id, it
+// returns the same, whatever has come after it. The error is an *Invalid, a *Stale, a
+// *Full, a *Contradiction, or the store's.
 func (b *Book) Append(ctx context.Context, a Append) (version int64, err error) {
 	if err := a.validate(); err != nil {
 		return 0, err
 	}
 	for range maxRaces {
-		before, stored, err := b.head(ctx, a.Key)
-		if err != nil {
-			return 0, err
-		}
-		w, err := b.write(before, stored, &a)
+		w, err := b.write(ctx, &a)
 		if err != nil {
 			return 0, err
 		}
@@ -77,53 +78,68 @@ func (b *Book) Append(ctx context.Context, a Append) (version int64, err error) 
 	return 0, fmt.Errorf("%w: others append to it at the same time", ErrBusy)
 }
 
-// write is what an append writes. One whose answer was lost writes what is there
-// already, for it may not be where it has to be before it counts: on every replica.
-func (b *Book) write(before Head, stored []byte, a *Append) (Write, error) {
-	if before.Last == a.name() && before.Version > a.Expected {
-		return Write{Key: a.Key, Was: stored, Head: stored, After: before.Version, TTL: b.Limits.TTL}, nil
+// write is what an append writes. One that is written already writes the head that is
+// there: it may not be where it has to be before it counts, on every replica.
+func (b *Book) write(ctx context.Context, a *Append) (Write, error) {
+	stored, err := b.Store.ReadConversation(ctx, a.Key, a.Expected, 1)
+	if err != nil {
+		return Write{}, err
 	}
-	w, err := b.follow(before, a)
-	w.Was = stored
+	before, messages, err := decodeAll(stored, a.Expected)
+	if err != nil {
+		return Write{}, err
+	}
+	if len(messages) > 0 && a.ID != "" && messages[0].Append == a.name() {
+		return Write{Key: a.Key, Was: stored.Head, Head: stored.Head, After: before.Version, TTL: b.Limits.TTL}, nil
+	}
+	w, answers, err := b.follow(before, a, stored.Now)
+	if err == nil && len(answers) > 0 && a.Fence != nil {
+		w.Closings, err = a.Fence(ctx, answers)
+	}
+	w.Was = stored.Head
 	return w, err
 }
 
-// follow makes what an append writes after a head.
-func (b *Book) follow(before Head, a *Append) (Write, error) {
+// follow makes what an append writes after a head, and returns what it answers.
+func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers []Answer, err error) {
 	if before.Version != a.Expected {
-		return Write{}, &Stale{Expected: a.Expected, Version: before.Version}
+		return w, nil, &Stale{Expected: a.Expected, Version: before.Version}
 	}
 	if before.Version > 0 && before.Provider != a.Provider {
-		return Write{}, invalid("provider", "is %s, and the conversation is one of %s", tool.Quote(string(a.Provider)), before.Provider)
+		return w, nil, invalid("provider", "is %s, and the conversation is one of %s", tool.Quote(string(a.Provider)), before.Provider)
 	}
-	now := b.now()
 	after := Head{
 		Version: before.Version + int64(len(a.Messages)), Provider: a.Provider, Bytes: before.Bytes,
-		StartedAt: before.StartedAt, UpdatedAt: now, CalledAt: before.CalledAt, Last: a.name(),
+		StartedAt: before.StartedAt, UpdatedAt: now, CalledAt: before.CalledAt, Prompt: a.Prompt,
 	}
 	if before.Version == 0 {
 		after.StartedAt = now
 	}
-	w := Write{Key: a.Key, After: before.Version, TTL: b.Limits.TTL}
+	w = Write{Key: a.Key, After: before.Version, TTL: b.Limits.TTL}
 	follows := tracker{format: a.Provider, open: before.Open, turn: a.Turn}
+	name := a.name()
 	for i, raw := range a.Messages {
 		follows.at, follows.field = before.Version+int64(i), fmt.Sprintf("messages_json[%d]", i)
 		if err := follows.read(raw); err != nil {
-			return Write{}, err
+			return w, nil, err
 		}
+		said, err := answersIn(a.Provider, raw, follows.field, follows.answers)
+		if err != nil {
+			return w, nil, err
+		}
+		answers = append(answers, said...)
 		after.Bytes += int64(len(raw))
-		w.Messages = append(w.Messages, Message{JSON: raw, Turn: a.Turn}.encode(follows.at))
+		w.Messages = append(w.Messages, Message{JSON: raw, Turn: a.Turn, Append: name}.encode(follows.at))
 	}
 	after.Open = follows.open
 	if older := len(after.Open) > 0 && after.Open[0].At < before.Version; follows.called && !older {
 		after.CalledAt = now // of the oldest that is open: a later one makes it no younger
 	}
 	if err := b.room(&after); err != nil {
-		return Write{}, err
+		return w, nil, err
 	}
-	var err error
 	w.Head, err = after.encode()
-	return w, err
+	return w, answers, err
 }
 
 func (b *Book) room(after *Head) error {
@@ -139,30 +155,49 @@ func (b *Book) room(after *Head) error {
 // Load returns a conversation with its messages from one on, as many as have no more
 // than most bytes, and at least one. The error is ErrNone, an *Invalid, or the store's.
 func (b *Book) Load(ctx context.Context, key Key, from int64, most int) (Head, []Message, error) {
+	head, messages, _, err := b.LoadAt(ctx, key, from, most)
+	return head, messages, err
+}
+
+// LoadAt is Load, and tells when that was.
+func (b *Book) LoadAt(ctx context.Context, key Key, from int64, most int) (Head, []Message, time.Time, error) {
 	if err := key.validate(); err != nil {
-		return Head{}, nil, err
+		return Head{}, nil, time.Time{}, err
 	}
 	if from < 0 {
-		return Head{}, nil, invalid("from_version", "is %d: expected 0, or next_version of the page before", from)
+		return Head{}, nil, time.Time{}, invalid("from_version", "is %d: expected 0, or next_version of the page before", from)
 	}
 	stored, err := b.Store.ReadConversation(ctx, key, from, most)
 	if err != nil {
-		return Head{}, nil, err
+		return Head{}, nil, time.Time{}, err
 	}
 	if len(stored.Head) == 0 {
-		return Head{}, nil, ErrNone
+		return Head{}, nil, time.Time{}, ErrNone
 	}
-	head, err := decodeHead(stored.Head)
+	head, messages, err := decodeAll(stored, from)
+	switch {
+	case err != nil:
+	case from > head.Version:
+		err = invalid("from_version", "is %d, and the conversation has %d messages", from, head.Version)
+	case most > 0 && from < head.Version && len(messages) == 0 || from+int64(len(messages)) > head.Version:
+		err = fmt.Errorf("%w: it has %d messages, and from %d on there are %d", ErrCorrupt, head.Version, from, len(messages))
+	}
 	if err != nil {
+		return Head{}, nil, time.Time{}, err
+	}
+	return head, messages, stored.Now, nil
+}
+
+// decodeAll reads what is stored of a conversation, with its messages from one on; the
+// zero head where there is none.
+func decodeAll(stored Stored, from int64) (head Head, messages []Message, err error) {
+	if len(stored.Head) == 0 {
+		return Head{}, nil, nil
+	}
+	if head, err = decodeHead(stored.Head); err != nil {
 		return Head{}, nil, err
 	}
-	if from > head.Version {
-		return Head{}, nil, invalid("from_version", "is %d, and the conversation has %d messages", from, head.Version)
-	}
-	if most > 0 && from < head.Version && len(stored.Messages) == 0 || from+int64(len(stored.Messages)) > head.Version {
-		return Head{}, nil, fmt.Errorf("%w: it has %d messages, and from %d on there are %d", ErrCorrupt, head.Version, from, len(stored.Messages))
-	}
-	messages := make([]Message, len(stored.Messages))
+	messages = make([]Message, len(stored.Messages))
 	for i, m := range stored.Messages {
 		if messages[i], err = decodeMessage(from+int64(i), m); err != nil {
 			return Head{}, nil, err
@@ -195,23 +230,6 @@ func (b *Book) List(ctx context.Context, tenant, from string, most int) (found [
 	return found, page.Next, nil
 }
 
-// head reads the head of a conversation; the zero one where there is none.
-func (b *Book) head(ctx context.Context, key Key) (head Head, stored []byte, err error) {
-	read, err := b.Store.ReadConversation(ctx, key, 0, 0)
-	if err != nil || len(read.Head) == 0 {
-		return Head{}, nil, err
-	}
-	head, err = decodeHead(read.Head)
-	return head, read.Head, err
-}
-
-func (b *Book) now() time.Time {
-	if b.Now != nil {
-		return b.Now().UTC()
-	}
-	return time.Now().UTC()
-}
-
 func (k Key) validate() error { return unfit("conversation_id", k.ID, true) }
 
 // unfit says why a text can be no id.
@@ -231,8 +249,10 @@ func (a *Append) validate() error {
 	if err := a.Key.validate(); err != nil {
 		return err
 	}
-	if err := unfit("turn_id", a.Turn, false); err != nil {
-		return err
+	for field, id := range map[string]string{"turn_id": a.Turn, "append_id": a.ID, "prompt_id": a.Prompt} {
+		if err := unfit(field, id, false); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !slices.Contains(provider.Formats(), a.Provider):
@@ -256,12 +276,15 @@ func (a *Append) validate() error {
 	return nil
 }
 
-// name is what an append is known by.
-func (a *Append) name() Last {
+// name is what an append is known by; nothing where it has no id.
+func (a *Append) name() (n Name) {
+	if a.ID == "" {
+		return n
+	}
 	sum := sha256.New()
-	for _, part := range append([]string{string(a.Provider), a.Turn}, a.Messages...) {
+	for _, part := range append([]string{a.ID, string(a.Provider), a.Turn}, a.Messages...) {
 		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // a hash never fails
 		_, _ = sum.Write([]byte(part))                                          // as above
 	}
-	return Last{After: a.Expected, Sum: hex.EncodeToString(sum.Sum(nil))}
+	return Name(sum.Sum(nil))
 }

@@ -85,14 +85,21 @@ func TestMessagesComeBackByteForByte(t *testing.T) {
 func TestAnAppendIsSentAgain(t *testing.T) {
 	t.Parallel()
 	b := book(t)
+	first, second := follows(0, hello), follows(1, calling)
+	first.ID, second.ID = "one", "two"
 	for range 3 {
-		if v := appended(t, b, follows(0, hello)); v != 1 {
+		if v := appended(t, b, first); v != 1 {
 			t.Errorf("at version %d", v)
 		}
 	}
-	appended(t, b, follows(1, calling))
-	if v := appended(t, b, follows(1, calling)); v != 2 {
-		t.Errorf("at version %d", v)
+	appended(t, b, second)
+	for range 2 { // whatever came after it
+		if v := appended(t, b, second); v != 2 {
+			t.Errorf("at version %d", v)
+		}
+		if v := appended(t, b, first); v != 1 {
+			t.Errorf("the first, again: at version %d", v)
+		}
 	}
 	head, messages, err := b.Load(t.Context(), key, 0, 1<<20)
 	if err != nil || head.Version != 2 || len(messages) != 2 {
@@ -111,10 +118,23 @@ func TestAStaleVersionIsRefused(t *testing.T) {
 			t.Errorf("after %d: %v", a.Expected, err)
 		}
 	}
-	other := follows(0, hello)
-	other.Turn = "another" // is another append
-	if _, err := b.Append(t.Context(), other); err == nil {
-		t.Error("another append of the same message passes for the first")
+}
+
+// An append is its client's: the same text of another is another append, and so is
+// another text under the same id.
+func TestTwoWritersWithTheSameText(t *testing.T) {
+	t.Parallel()
+	b := book(t)
+	mine := follows(0, hello)
+	mine.ID = "mine"
+	appended(t, b, mine)
+	theirs, other, nameless := mine, mine, mine
+	theirs.ID, other.Turn, nameless.ID = "theirs", "another", ""
+	for what, a := range map[string]conversation.Append{"another id": theirs, "another turn": other, "no id": nameless} {
+		_, err := b.Append(t.Context(), a)
+		if _, stale := errors.AsType[*conversation.Stale](err); !stale {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
@@ -176,8 +196,8 @@ func TestPendingCalls(t *testing.T) {
 			t.Fatalf("%s: %+v %v", format, pending, err)
 		}
 		for i, want := range []conversation.Asked{
-			{Call: conversation.Call{ID: "a", Turn: "t1"}, Tool: "refund", Arguments: `{"order_id": "A-7"}`},
-			{Call: conversation.Call{ID: "b", Turn: "t1"}, Tool: "get_order", Arguments: `{}`},
+			{Call: conversation.Call{ID: "a", Turn: "t1", Tool: "refund"}, Arguments: `{"order_id": "A-7"}`},
+			{Call: conversation.Call{ID: "b", Turn: "t1", Tool: "get_order"}, Arguments: `{}`},
 		} {
 			if pending[i].At = 0; pending[i] != want {
 				t.Errorf("%s: %+v, want %+v", format, pending[i], want)

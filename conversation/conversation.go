@@ -29,7 +29,12 @@ type Message struct {
 	JSON string
 	// Turn is the turn id of the calls in it.
 	Turn string
+	// Append names the append that it came with; zero for one without an id.
+	Append Name
 }
+
+// Name names an append: what was appended, and the id that its client made for it.
+type Name [16]byte
 
 // Head is what is known of a conversation beside its messages.
 type Head struct {
@@ -38,7 +43,7 @@ type Head struct {
 	Provider provider.Format `json:"provider"`
 	// Bytes of its messages, as they were sent.
 	Bytes int64 `json:"bytes"`
-	// StartedAt and UpdatedAt are by the clock of the sidecar that was asked.
+	// StartedAt, UpdatedAt and CalledAt are by the store's clock.
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	// CalledAt is when the model made a call: no later than the oldest that is open.
@@ -47,8 +52,8 @@ type Head struct {
 	Open []Call `json:"open,omitempty"`
 	// Left is how many are open, in a listing that leaves them out.
 	Left int `json:"left,omitempty"`
-	// Last is the append that has made it what it is.
-	Last Last `json:"last"`
+	// Prompt is the prompt id of the last append.
+	Prompt string `json:"prompt,omitempty"`
 }
 
 // OpenCalls is how many calls have no result.
@@ -58,16 +63,10 @@ func (h *Head) OpenCalls() int { return max(len(h.Open), h.Left) }
 type Call struct {
 	ID   string `json:"id"`
 	Turn string `json:"turn,omitempty"`
+	// Tool is the name that was called.
+	Tool string `json:"tool,omitempty"`
 	// At is the message that it stands in, counted from 0.
 	At int64 `json:"at"`
-}
-
-// Last names an append, so that it is known again.
-type Last struct {
-	// After is the version that it followed.
-	After int64 `json:"after"`
-	// Sum is the SHA-256 of what was appended, in hexadecimal.
-	Sum string `json:"sum"`
 }
 
 // ErrBusy is wrapped by the error of an append that others came before, again and

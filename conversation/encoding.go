@@ -11,11 +11,13 @@ import (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A stored message is the CRC-32C of its place (8 bytes, big-endian) and of the rest
-// (4), the length of its turn id (2), that, and the JSON up to the end.
-const messageFixed = 4 + 2
+// (4), the name of its append (16), the length of its turn id (2), that, and the JSON up
+// to the end.
+const messageFixed = 4 + len(Name{}) + 2
 
 func (m Message) encode(at int64) []byte {
 	b := make([]byte, 4, messageFixed+len(m.Turn)+len(m.JSON))
+	b = append(b, m.Append[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(m.Turn)))
 	b = append(append(b, m.Turn...), m.JSON...)
 	binary.BigEndian.PutUint32(b, sumAt(at, b[4:]))
@@ -29,11 +31,11 @@ func decodeMessage(at int64, b []byte) (Message, error) {
 	if binary.BigEndian.Uint32(b) != sumAt(at, b[4:]) {
 		return Message{}, fmt.Errorf("%w: message %d fails its checksum", ErrCorrupt, at)
 	}
-	turn, rest := int(binary.BigEndian.Uint16(b[4:])), b[messageFixed:]
+	turn, rest := int(binary.BigEndian.Uint16(b[messageFixed-2:])), b[messageFixed:]
 	if turn > len(rest) {
 		return Message{}, fmt.Errorf("%w: message %d is cut short", ErrCorrupt, at)
 	}
-	return Message{Turn: string(rest[:turn]), JSON: string(rest[turn:])}, nil
+	return Message{Turn: string(rest[:turn]), JSON: string(rest[turn:]), Append: Name(b[4:])}, nil
 }
 
 func sumAt(at int64, b []byte) uint32 {

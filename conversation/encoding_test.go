@@ -11,7 +11,7 @@ import (
 // Any byte that is not as it was written is noticed, and so is another place.
 func TestAnyByteOfWhatIsStoredCounts(t *testing.T) {
 	t.Parallel()
-	m := Message{JSON: `{"role":"user"}`, Turn: "t1"}
+	m := Message{JSON: `{"role":"user"}`, Turn: "t1", Append: Name{1}}
 	stored := m.encode(7)
 	if got, err := decodeMessage(7, stored); err != nil || got != m {
 		t.Fatal(got, err)
@@ -19,7 +19,7 @@ func TestAnyByteOfWhatIsStoredCounts(t *testing.T) {
 	if _, err := decodeMessage(8, stored); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("at another place: %v", err)
 	}
-	h := Head{Version: 3, Provider: "openai", Bytes: 9, StartedAt: time.Unix(1, 0).UTC(), Open: []Call{{ID: "a", Turn: "t", At: 2}}, Last: Last{After: 1, Sum: "x"}}
+	h := Head{Version: 3, Provider: "openai", Bytes: 9, StartedAt: time.Unix(1, 0).UTC(), Open: []Call{{ID: "a", Turn: "t", At: 2}}, Prompt: "p"}
 	head, err := h.encode()
 	if err != nil {
 		t.Fatal(err)

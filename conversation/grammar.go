@@ -35,6 +35,8 @@ type tracker struct {
 	open   []Call
 	// called: a message had a call.
 	called bool
+	// answers are the calls that the last message has answered.
+	answers []Call
 	// at and turn are those of the message that is read, field is its name.
 	at    int64
 	turn  string
@@ -43,6 +45,7 @@ type tracker struct {
 
 // read reads one more message.
 func (t *tracker) read(raw string) error {
+	t.answers = nil
 	if text := strings.TrimLeft(raw, " \t\r\n"); !strings.HasPrefix(text, "{") {
 		return invalid(t.field, "is no JSON object")
 	}
@@ -229,7 +232,7 @@ func (t *tracker) call(id, name string) error {
 		return invalid(t.field, "has more than %d calls", maxOpen)
 	}
 	t.called = true
-	t.open = append(t.open, Call{ID: id, Turn: t.turn, At: t.at})
+	t.open = append(t.open, Call{ID: id, Turn: t.turn, Tool: name, At: t.at})
 	return nil
 }
 
@@ -239,6 +242,7 @@ func (t *tracker) answered(id, field string) error {
 	if i < 0 {
 		return invalid(t.field, "answers the %s %s, which is not open: it is none of the calls before it, or is answered already", field, tool.Quote(id))
 	}
+	t.answers = append(t.answers, t.open[i])
 	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/conversation"
@@ -99,33 +100,32 @@ func TestARefusalIsShort(t *testing.T) {
 // later call beside it makes it no younger.
 func TestTheOldestOpenCallIsDated(t *testing.T) {
 	t.Parallel()
-	b := book(t)
-	now := time.Now().UTC()
-	start := now
-	b.Now = func() time.Time { return now }
-	item := func(id string) string {
-		return `{"type":"function_call","call_id":"` + id + `","name":"x","arguments":"{}"}`
-	}
-	said := func(version int64, messages ...string) conversation.Head {
-		t.Helper()
-		a := follows(version, messages...)
-		a.Provider = provider.OpenAIResponses
-		appended(t, b, a)
-		head, _, err := b.Load(t.Context(), key, 0, 0)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := book(t)
+		item := func(id string) string {
+			return `{"type":"function_call","call_id":"` + id + `","name":"x","arguments":"{}"}`
 		}
-		return head
-	}
-	said(0, item("a"))
-	now = now.Add(25 * time.Minute)
-	if head := said(1, item("b")); !head.CalledAt.Equal(start) {
-		t.Errorf("with a call of then and one of now: %s after it", head.CalledAt.Sub(start))
-	}
-	now = now.Add(25 * time.Minute)
-	if head := said(2, `{"type":"function_call_output","call_id":"a","output":""}`, `{"type":"function_call_output","call_id":"b","output":""}`, item("c")); !head.CalledAt.Equal(now) {
-		t.Errorf("with one of now alone: %s before it", now.Sub(head.CalledAt))
-	}
+		said := func(version int64, messages ...string) (age time.Duration) {
+			t.Helper()
+			a := follows(version, messages...)
+			a.Provider = provider.OpenAIResponses
+			appended(t, b, a)
+			head, _, now, err := b.LoadAt(t.Context(), key, 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return now.Sub(head.CalledAt)
+		}
+		said(0, item("a"))
+		time.Sleep(25 * time.Minute)
+		if age := said(1, item("b")); age != 25*time.Minute {
+			t.Errorf("with a call of then and one of now: %s", age)
+		}
+		time.Sleep(25 * time.Minute)
+		if age := said(2, `{"type":"function_call_output","call_id":"a","output":""}`, `{"type":"function_call_output","call_id":"b","output":""}`, item("c")); age != 0 {
+			t.Errorf("with one of now alone: %s", age)
+		}
+	})
 }
 
 // What a listing is made of is small, however many calls with however long ids are open:

@@ -13,8 +13,8 @@ import (
 type Asked struct {
 	Call
 
-	// Tool and Arguments are the model's, untouched.
-	Tool, Arguments string
+	// Arguments are the model's, untouched.
+	Arguments string
 }
 
 // Pending returns the open calls of a conversation, in their order.
@@ -42,7 +42,7 @@ func (b *Book) Pending(ctx context.Context, key Key, head *Head) ([]Asked, error
 		if !found {
 			return nil, fmt.Errorf("%w: message %d has no call %s", ErrCorrupt, call.At, tool.Quote(call.ID))
 		}
-		all = append(all, Asked{Call: call, Tool: f.Name, Arguments: f.text()})
+		all = append(all, Asked{Call: call, Arguments: f.text()})
 	}
 	return all, nil
 }

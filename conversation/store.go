@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 // Write is a change of a conversation: its head, from one text to another, and the
@@ -16,6 +18,8 @@ type Write struct {
 	Messages [][]byte
 	// TTL is how long all of it is kept from now on.
 	TTL time.Duration
+	// Closings are the calls of the conversation that it closes, in the same step.
+	Closings []dedupe.Closing
 }
 
 // Stored is a conversation as it is kept.
@@ -24,6 +28,8 @@ type Stored struct {
 	Head []byte
 	// Messages are those from one on that was asked for, as many as there is room for.
 	Messages [][]byte
+	// Now is the store's time.
+	Now time.Time
 }
 
 // Listed is a conversation of a listing.
@@ -47,8 +53,9 @@ type Page struct {
 // written wrap the store's own word for that.
 type Store interface {
 	// WriteConversation replaces the head, when it is the one that the write is of,
-	// and appends the messages, in one step. It reports true also when head and
-	// messages are there already.
+	// appends the messages, and closes calls whose records are those that were seen, in
+	// one step: all of it or nothing. It reports true also when head and messages are
+	// there already.
 	WriteConversation(ctx context.Context, w Write) (written bool, err error)
 	// ReadConversation returns a conversation with its messages from one on: at least
 	// one, and as many as have no more than most bytes. Without any, for most of 0.

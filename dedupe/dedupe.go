@@ -7,6 +7,7 @@
 //	                   │                     └──────resolution──▶ NOT_RUN
 //	                   └─lease expired──▶ UNKNOWN, or CLAIMED by the observer
 //	                                      (epoch+1) when the effect may repeat
+//	absent, NOT_RUN ──answered in its conversation──▶ CLOSED (final)
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
 // The table is code in one place, Record.Admit, Settle, Renew, Restore and Observed:
@@ -75,16 +76,37 @@ func (d *Dedupe) Ousted() <-chan error {
 // caller must Leave.
 func (d *Dedupe) Join(key Key) *Ticket { return newTicket(&d.process, key) }
 
-// MayBeForgotten reports whether the record of a call that was made at an instant may
-// have outlived its retention: that there is none then says nothing. It errs on the
-// careful side, as the clocks of two sidecars differ.
-func (d *Dedupe) MayBeForgotten(madeAt time.Time) bool {
-	return time.Since(madeAt) > d.options.Retention-d.options.Retention/10
+// MayBeForgotten reports whether the record of a call of an age may have outlived its
+// retention: that there is none then says nothing. Ages are by the store's clock; it errs
+// on the careful side, as a store that fails over goes on with another one.
+func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
+	return age > d.options.Retention-d.options.Retention/10
 }
 
 // AtWork reports whether this process is admitting or running a call with this
 // key right now, also one whose claim it has lost. It does not touch the store.
 func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
+
+// See returns the record of a call for who is going to close it. What waits in the
+// journal is told as Known tells it, with journaled set: nothing is to be closed then.
+func (d *Dedupe) See(ctx context.Context, key Key) (seen Seen, journaled bool, err error) {
+	seen, err = d.store.See(ctx, key)
+	d.courier.heard(err)
+	if err != nil {
+		return Seen{}, false, err
+	}
+	if d.options.Journal != nil {
+		if entry, waits := d.options.Journal.Find(key); waits {
+			seen.Record = entry.Record()
+			return seen, true, nil
+		}
+	}
+	seen.Record, err = d.ofPredecessor(ctx, seen.Record)
+	return seen, false, err
+}
+
+// Retention is how long a record is remembered after its last change.
+func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
 // Lookup returns the record of a call; see Store.Lookup. While the store is away
 // it is told from the journal, when that knows what became of the call.

@@ -71,7 +71,8 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	DONE, within the window                             DuplicateEffect
 //	CLAIMED, lease running                              EffectInFlight
 //	UNKNOWN, within the window                          EffectUnknown
-//	CLAIMED, lease out, or NOT_RUN, and may have run    EffectUnknown
+//	CLAIMED, lease out, or NOT_RUN or CLOSED, and may   EffectUnknown
+//	have run
 //	everything else                                     may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
@@ -119,11 +120,11 @@ func (r Record) hinders(req *Request, now time.Time) Verdict {
 		if within(r.FinishedAt) {
 			return EffectUnknown
 		}
-	case NotRun:
+	case NotRun, Closed:
 		// Of what could be repeated under its own id this says only that it may run
 		// again. Under another id it would not be a repetition: the key that the
 		// upstream knows it by is another.
-		if r.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1) && !r.harmless(req) && within(r.FinishedAt) {
+		if r.MayHaveRun() && !r.harmless(req) && within(r.FinishedAt) {
 			return EffectUnknown
 		}
 	case Claimed:

@@ -133,7 +133,7 @@ func decodeCharges(b []byte) (charges []Charge, err error) {
 // error wraps ErrCorrupt.
 func (s *Stored) Verify() error {
 	switch {
-	case s.State < Claimed || s.State > Unknown:
+	case s.State < Claimed || s.State > Closed:
 		return fmt.Errorf("%w: a record is %v", ErrCorrupt, s.State)
 	case s.Effect > tool.Keyed:
 		return fmt.Errorf("%w: a record of a tool that is %v", ErrCorrupt, s.Effect)

@@ -22,6 +22,9 @@ const (
 	NotRun
 	// Unknown: it may or may not have run.
 	Unknown
+	// Closed: its conversation has answered it instead. It does not run any more; no
+	// way leads out.
+	Closed
 )
 
 var stateNames = [...]string{
@@ -30,9 +33,10 @@ var stateNames = [...]string{
 	Done:    "done",
 	NotRun:  "not_run",
 	Unknown: "unknown",
+	Closed:  "closed",
 }
 
-// String returns absent, claimed, done, not_run or unknown.
+// String returns absent, claimed, done, not_run, unknown or closed.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -60,4 +64,57 @@ type Record struct {
 	// Result is the response as it was settled, opaque here; nil when an
 	// observer, not the owner, moved the record.
 	Result []byte
+	// Lost: what Observed says of a claim whose lease is out. It is never stored.
+	Lost bool
+}
+
+// MayHaveRun reports that attempts at a call which is free to be claimed again, or was
+// closed, may have had its effect: only what must not be repeated is NotRun by proof.
+func (r Record) MayHaveRun() bool {
+	return r.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1 || r.Lost)
+}
+
+// Fate is what is known of a call. Whoever tells of one asks Record.Fate, so that all
+// say the same.
+type Fate uint8
+
+const (
+	// NeverRan: nothing has had an effect under its id.
+	NeverRan Fate = iota
+	// Running: an owner is at it.
+	Running
+	// Ran: it has a final result.
+	Ran
+	// MayHaveRun: nobody knows, and it must not be repeated.
+	MayHaveRun
+	// Repeatable: it may have run, and sent again under its id it is repeated safely.
+	Repeatable
+	// Answered: its conversation has answered it, and it does not run any more.
+	Answered
+)
+
+// Fate says what is known of the call of a record, as it was observed, by what its tool
+// is declared as now: the stricter of that and what it was when it ran decides.
+func (r Record) Fate(declared tool.Effect) Fate {
+	switch r.State {
+	case Absent:
+		return NeverRan
+	case Claimed:
+		return Running
+	case Done:
+		return Ran
+	case Unknown:
+		return MayHaveRun
+	case Closed:
+		return Answered
+	case NotRun:
+		switch {
+		case !r.MayHaveRun():
+			return NeverRan
+		case declared.Repeatable():
+			return Repeatable
+		}
+		return MayHaveRun
+	}
+	panic(impossible(r.State))
 }

@@ -14,7 +14,7 @@ import (
 //
 //	record                                  request          →
 //	absent                                  anyone           Won, CLAIMED, epoch 1
-//	any                                     other content    Mismatch
+//	any but CLOSED                          other content    Mismatch
 //	CLAIMED                                 its owner        Won, same epoch, lease from now
 //	CLAIMED, lease running                  another          InFlight
 //	CLAIMED, lease out, non_idempotent      another          OutcomeUnknown, UNKNOWN
@@ -24,11 +24,15 @@ import (
 //	NOT_RUN                                 another          Won, CLAIMED, epoch+1
 //	UNKNOWN                                 anyone           OutcomeUnknown
 //	DONE                                    anyone           Replay
+//	CLOSED                                  anyone           Replay, of the answer that it was closed with
 //
 // To a later incarnation of its owner's instance (incarnation.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
 		return r.claim(req, now), Won, true
+	}
+	if r.State == Closed { // of which only its conversation knows the content
+		return r, Replay, false
 	}
 	if r.Tool != req.Tool || r.Fingerprint != req.Fingerprint {
 		return r, Mismatch, false
@@ -42,7 +46,7 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 		return r.again(req, now)
 	case Claimed:
 		return r.contest(req, now)
-	case Absent: // answered above
+	case Absent, Closed: // answered above
 	}
 	panic(impossible(r.State))
 }
@@ -78,7 +82,7 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		// so nobody would hold the claim.
 		return r, InFlight, false
 	}
-	if r.Effect.Repeatable() && !req.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1) {
+	if r.Fate(req.Effect) == MayHaveRun {
 		// The tool was declared anew since. That of a call that could be repeated
 		// says only that it may run again: it was sent, or an earlier epoch of it
 		// may have been. As a call of what the tool is now, nobody knows; whoever
@@ -164,7 +168,7 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
 	case Unknown, NotRun:
 		return s.State == Done
-	case Absent, Done:
+	case Absent, Done, Closed:
 		return false
 	}
 	panic(impossible(r.State))
@@ -191,7 +195,7 @@ func (r Record) Observed(now time.Time) Record {
 	expired := r.LeaseUntil
 	r = r.lost(expired)
 	if r.Effect.Repeatable() {
-		r.State = NotRun
+		r.State, r.Lost = NotRun, true
 	}
 	return r
 }

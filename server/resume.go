@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -31,7 +32,7 @@ const (
 // ResumeConversation returns a conversation with what became of its open calls.
 func (s *Conversations) ResumeConversation(ctx context.Context, req *sidecallv1.ResumeConversationRequest) (*sidecallv1.ResumeConversationResponse, error) {
 	key := conversationKey(ctx, req)
-	head, messages, err := s.Book.Load(ctx, key, 0, pageBytes)
+	head, messages, now, err := s.Book.LoadAt(ctx, key, 0, pageBytes)
 	if err != nil {
 		return nil, s.transcriptStatus(ctx, err)
 	}
@@ -42,17 +43,17 @@ func (s *Conversations) ResumeConversation(ctx context.Context, req *sidecallv1.
 	if err != nil {
 		return nil, s.transcriptStatus(ctx, err)
 	}
-	res := &sidecallv1.ResumeConversationResponse{Version: head.Version, Provider: string(head.Provider), CompactedBefore: before}
-	if err := s.tell(ctx, key, &head, len(messages[0].JSON), res); err != nil {
+	res := &sidecallv1.ResumeConversationResponse{Version: head.Version, Provider: string(head.Provider), CompactedBefore: before, PromptId: head.Prompt}
+	if err := s.tell(ctx, key, &head, now.Sub(head.CalledAt), len(messages[0].JSON), res); err != nil {
 		return nil, err
 	}
 	res.MessagesJson, res.NextVersion = page(beside(res, messages), 0, head.Version)
 	return res, nil
 }
 
-// tell adds what became of the open calls to a response. first is how many bytes the
-// first message has, which is to have room beside it.
-func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *conversation.Head, first int, res *sidecallv1.ResumeConversationResponse) error {
+// tell adds what became of the open calls to a response. age is that of the oldest; first
+// is how many bytes the first message has, which is to have room beside it.
+func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *conversation.Head, age time.Duration, first int, res *sidecallv1.ResumeConversationResponse) error {
 	asked, err := s.Book.Pending(ctx, key, head)
 	if err != nil {
 		return s.transcriptStatus(ctx, err)
@@ -61,7 +62,7 @@ func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *co
 	fitting := result.Fitting{Most: min(resultBytes, (receivable-first)/4)}
 	for i, one := range asked {
 		var pending *sidecallv1.PendingCall
-		if pending, made[i], err = s.pending(ctx, key, head, one); err != nil {
+		if pending, made[i], err = s.pending(ctx, key, one, age); err != nil {
 			return statusOf(err)
 		}
 		fitting.Add(i, made[i], pending.GetResult())
@@ -108,12 +109,12 @@ func beside(res *sidecallv1.ResumeConversationResponse, messages []conversation.
 }
 
 // pending is what became of one call, and its identity.
-func (s *Conversations) pending(ctx context.Context, key conversation.Key, head *conversation.Head, asked conversation.Asked) (*sidecallv1.PendingCall, dedupe.Key, error) {
+func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked conversation.Asked, age time.Duration) (*sidecallv1.PendingCall, dedupe.Key, error) {
 	made := call.Request{
 		Key:  dedupe.Key{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
 		Tool: asked.Tool, Arguments: asked.Arguments, Offered: s.Offered,
 	}
-	state, res, err := s.Executor.Pending(ctx, made, head.CalledAt)
+	state, res, err := s.Executor.Pending(ctx, made, age)
 	if err != nil {
 		return nil, made.Key, err
 	}

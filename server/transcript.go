@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -34,7 +35,8 @@ const (
 func (s *Conversations) AppendMessages(ctx context.Context, req *sidecallv1.AppendMessagesRequest) (*sidecallv1.AppendMessagesResponse, error) {
 	version, err := s.Book.Append(ctx, conversation.Append{
 		Key: conversationKey(ctx, req), Expected: req.GetExpectedVersion(), Provider: provider.Format(req.GetProvider()),
-		Turn: req.GetTurnId(), Messages: req.GetMessagesJson(),
+		Turn: req.GetTurnId(), Messages: req.GetMessagesJson(), ID: req.GetAppendId(), Prompt: req.GetPromptId(),
+		Fence: s.Executor.Fence(tenant(ctx), req.GetConversationId()),
 	})
 	if err != nil {
 		return nil, s.transcriptStatus(ctx, err)
@@ -133,6 +135,12 @@ func (s *Conversations) transcriptStatus(ctx context.Context, err error) error {
 	}
 	if invalid, ok := errors.AsType[*conversation.Invalid](err); ok {
 		return status.Error(codes.InvalidArgument, invalid.Error())
+	}
+	if said, ok := errors.AsType[*conversation.Contradiction](err); ok {
+		return status.Error(codes.FailedPrecondition, said.Error())
+	}
+	if fault, ok := errors.AsType[*call.Fault](err); ok {
+		return statusOf(fault)
 	}
 	if full, ok := errors.AsType[*conversation.Full](err); ok {
 		return status.Error(codes.ResourceExhausted, full.Error())

@@ -102,7 +102,6 @@ func TestAConversationIsResumed(t *testing.T) {
 		c.Call(calltest.Request("running", "wait"))
 	}()
 	<-running
-	defer func() { close(end); <-ended }()
 
 	res, err := c.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"})
 	if err != nil {
@@ -135,7 +134,22 @@ func TestAConversationIsResumed(t *testing.T) {
 	if calls := c.State("new"); calls != 0 {
 		t.Errorf("a call was run: %v", calls)
 	}
-	if v := c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", ExpectedVersion: 2, MessagesJson: res.GetAnswersJson()}); v != 3 {
+	answers := &sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", ExpectedVersion: 2, MessagesJson: res.GetAnswersJson()}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := c.conversations.AppendMessages(t.Context(), answers)
+		refused <- err
+	}()
+	close(end)
+	<-ended
+	if err := <-refused; status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a call that is running is answered: %v", err)
+	}
+	if res, err = c.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"}); err != nil {
+		t.Fatal(err)
+	}
+	answers.MessagesJson = res.GetAnswersJson()
+	if v := c.append(answers); v != 3 {
 		t.Errorf("answered at version %d", v)
 	}
 	res, err = c.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"})
@@ -158,18 +172,33 @@ func mustJSON(t *testing.T, text string) string {
 // A call whose record may be forgotten is not said to have run nothing.
 func TestACallOfLongAgoMayHaveRun(t *testing.T) {
 	t.Parallel()
-	c := newConversing(t, map[string]*calltest.Backend{"pay": calltest.Answers("paid")})
-	c.book.Now = func() time.Time { return time.Now().Add(-23 * time.Hour) } // of 24
-	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: []string{asking("a", "pay", "b", "no_such_tool")}})
+	c := newConversing(t, map[string]*calltest.Backend{"pay": calltest.Answers("paid"), "pay_keyed": calltest.Answers("paid")})
+	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: []string{asking("a", "pay", "b", "no_such_tool", "c", "pay_keyed")}})
+	c.book.Store = later{c.book.Store, 23 * time.Hour} // of 24
 	res, err := c.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"})
-	if err != nil || len(res.GetPending()) != 2 {
+	if err != nil || len(res.GetPending()) != 3 {
 		t.Fatal(res, err)
 	}
 	for _, p := range res.GetPending() {
-		if p.GetState() != sidecallv1.Pending_PENDING_UNKNOWN || p.GetResult().GetError().GetCode() != "OUTCOME_UNKNOWN" || p.GetResult().GetRecorded() {
+		// What may be repeated under its id is to be sent again.
+		again := p.GetToolName() == "pay_keyed"
+		if p.GetState() != sidecallv1.Pending_PENDING_UNKNOWN || p.GetResult().GetError().GetCode() != "OUTCOME_UNKNOWN" || p.GetResult().GetRecorded() != again {
 			t.Errorf("%v", p)
 		}
 	}
+}
+
+// later is a store by whose clock it is later.
+type later struct {
+	conversation.Store
+
+	by time.Duration
+}
+
+func (l later) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
+	stored, err := l.Store.ReadConversation(ctx, key, from, most)
+	stored.Now = stored.Now.Add(l.by)
+	return stored, err
 }
 
 // A keyed call whose attempts were lost may have had its effect: repeated under its id it

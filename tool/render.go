@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,6 +28,26 @@ func RenderError(first Error, more []Error) string {
 	}
 	b.WriteString("]}")
 	return b.String()
+}
+
+// ErrorCode reads the code of an error that RenderError has written, at the beginning of a
+// text; false for any other text.
+func ErrorCode(text string) (code Code, ok bool) {
+	if !strings.HasPrefix(text, `{"code":`) {
+		return "", false
+	}
+	var e struct {
+		Code                              Code
+		Field, Constraint, Received, Hint *string
+		More                              json.RawMessage
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&e) != nil || e.Field == nil || e.Constraint == nil || e.Received == nil || e.Hint == nil {
+		return "", false
+	}
+	_, ok = codes[e.Code]
+	return e.Code, ok
 }
 
 // writeError writes the object without its closing brace.

@@ -42,6 +42,42 @@ func (s *Subject) Unrepeatable(why string) tool.Error {
 	}
 }
 
+// Lost answers a call whose program ended, and of which attempts may have had their effect
+// without an answer.
+func (s *Subject) Lost(repeatable bool) tool.Error {
+	return s.lost("attempts at this call were lost, and the program that made it ended", repeatable)
+}
+
+// Forgotten answers a call of which there is no record, and may have been one.
+func (s *Subject) Forgotten(repeatable bool) tool.Error {
+	return s.lost("the model made this call so long ago that its record, if there was one, is forgotten", repeatable)
+}
+
+func (s *Subject) lost(why string, repeatable bool) tool.Error {
+	e := tool.Error{Code: tool.CodeOutcomeUnknown, Constraint: why, Received: tool.Quote(s.About.ID), Hint: s.howToKnow()}
+	if !repeatable {
+		return e
+	}
+	e.Constraint += ": it may have run; sent again under its id it is repeated safely"
+	if s.Route.Tool.Effect.Harmless() {
+		e.Hint = fmt.Sprintf("%s may or may not have happened. To repeat it does no harm: call it again if it is still wanted.", s.Route.Tool.Name)
+	}
+	return e
+}
+
+// Answered answers a call that its conversation has answered before it ran. mayHaveRun
+// tells of attempts before that.
+func (s *Subject) Answered(mayHaveRun bool) tool.Error {
+	e := tool.Error{
+		Code: tool.CodeCancelled, Constraint: "its conversation has answered this call already", Received: tool.Quote(s.About.ID),
+		Hint: "Nothing was run under this id, and nothing will be. Go on from the conversation; if the call is still wanted, make it again with a new id.",
+	}
+	if mayHaveRun {
+		e.Code, e.Hint = tool.CodeOutcomeUnknown, s.howToKnow()+" It is not run again under this id. Go on from the conversation."
+	}
+	return e
+}
+
 // CorruptRecord says what is wrong with a record that cannot be what was written.
 const CorruptRecord = "the record of this call is corrupt: nobody can tell from it what became of the call"
 

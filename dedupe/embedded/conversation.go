@@ -99,6 +99,9 @@ func (o *converseOp) weight() int {
 	for _, m := range o.write.Messages {
 		n += len(m)
 	}
+	for _, c := range o.write.Closings {
+		n += dedupe.StoredBytes + len(c.Result)
+	}
 	return n
 }
 
@@ -112,6 +115,24 @@ func (o *converseOp) apply(t *txn) error {
 	}
 	if !bytes.Equal(head.text, o.write.Was) || head.messages != o.write.After {
 		return nil
+	}
+	closed := make([]entry, len(o.write.Closings))
+	for i, c := range o.write.Closings {
+		if closed[i], err = t.find(encodeKey(c.Key)); err != nil {
+			return err
+		}
+		if !bytes.Equal(closed[i].stored(), c.Seen.Stored) {
+			return nil
+		}
+	}
+	for i, c := range o.write.Closings {
+		next, err := c.Close()
+		if err != nil {
+			return err
+		}
+		if err := t.put(closed[i], next, c.Retention); err != nil {
+			return err
+		}
 	}
 	o.written = true
 	t.writes++
@@ -170,11 +191,12 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 }
 
 func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
+	stored := conversation.Stored{Now: t.now}
 	b, head, err := t.conversation(key)
 	if err != nil || b == nil {
-		return conversation.Stored{}, err
+		return stored, err
 	}
-	stored := conversation.Stored{Head: bytes.Clone(head.text)}
+	stored.Head = bytes.Clone(head.text)
 	for at, size := from, 0; most > 0 && at < head.messages; at++ {
 		message, err := readMessage(key, b, at)
 		if err != nil {

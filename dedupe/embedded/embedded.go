@@ -172,18 +172,24 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Re
 
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
-	var found dedupe.Record
+	seen, err := s.See(ctx, key)
+	return seen.Record, err
+}
+
+// See implements dedupe.Store.
+func (s *Store) See(ctx context.Context, key dedupe.Key) (dedupe.Seen, error) {
+	var found dedupe.Seen
 	encoded := encodeKey(key)
 	err := s.read(ctx, func(t *txn) error {
 		e, err := t.find(encoded)
 		if err == nil {
 			err = t.loadResult(&e)
 		}
-		found = e.Observed(t.now)
+		found = dedupe.Seen{Record: e.Observed(t.now), Stored: e.stored(), Now: t.now}
 		return err
 	})
 	if err != nil { // the committer may still be looking
-		return dedupe.Record{}, err
+		return dedupe.Seen{}, err
 	}
 	return found, nil
 }

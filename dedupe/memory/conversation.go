@@ -28,6 +28,15 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	if !bytes.Equal(before.head, w.Was) {
 		return false, nil
 	}
+	closed := make([]dedupe.Record, len(w.Closings))
+	for i, c := range w.Closings {
+		if closed[i], err = c.Close(); err != nil {
+			return false, err
+		}
+		if current := s.find(c.Key, now); !bytes.Equal(current.stored(), c.Seen.Stored) {
+			return false, nil
+		}
+	}
 	held, known := s.transcripts[w.Key] // what has expired is held until it is swept
 	after := transcript{head: w.Head, messages: before.messages, bytes: before.bytes, expires: now.Add(w.TTL)}
 	after.bytes += int64(len(w.Head) - len(before.head))
@@ -37,6 +46,8 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	switch {
 	case !known && len(s.transcripts) >= s.options.MaxRecords:
 		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts))
+	case len(s.records)+len(w.Closings) > s.options.MaxRecords:
+		return false, fmt.Errorf("%w: it holds %d calls", dedupe.ErrFull, len(s.records))
 	case s.transcriptBytes-held.bytes+after.bytes > s.options.MaxConversationBytes:
 		return false, fmt.Errorf("%w: its conversations have %d bytes, and at most %d are kept in memory",
 			dedupe.ErrFull, s.transcriptBytes, s.options.MaxConversationBytes)
@@ -47,6 +58,9 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	// Behind all that was read of it: a page stays as it was.
 	after.messages = append(after.messages, w.Messages...)
 	s.transcripts[w.Key] = after
+	for i, c := range w.Closings {
+		s.put(c.Key, closed[i], c.Retention, now)
+	}
 	return true, nil
 }
 
@@ -67,7 +81,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 	defer s.mu.Unlock()
 	t := s.transcript(key, now)
 	if most == 0 || from >= int64(len(t.messages)) {
-		return conversation.Stored{Head: t.head}, nil
+		return conversation.Stored{Head: t.head, Now: now}, nil
 	}
 	end, size := from, 0
 	for ; end < int64(len(t.messages)); end++ {
@@ -75,7 +89,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 			break
 		}
 	}
-	return conversation.Stored{Head: t.head, Messages: t.messages[from:end:end]}, nil
+	return conversation.Stored{Head: t.head, Messages: t.messages[from:end:end], Now: now}, nil
 }
 
 // ListConversations implements conversation.Store, in the order of the ids.

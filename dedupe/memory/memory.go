@@ -131,12 +131,27 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Re
 
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+	seen, err := s.See(ctx, key)
+	return seen.Record, err
+}
+
+// See implements dedupe.Store.
+func (s *Store) See(ctx context.Context, key dedupe.Key) (dedupe.Seen, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return dedupe.Record{}, err
+		return dedupe.Seen{}, err
 	}
 	defer s.mu.Unlock()
-	return s.find(key, now).Observed(now), nil
+	r := s.find(key, now)
+	return dedupe.Seen{Record: r.Observed(now), Stored: r.stored(), Now: now}, nil
+}
+
+// stored is the record as other stores keep it; nothing where there is none.
+func (r *record) stored() []byte {
+	if r.State == dedupe.Absent {
+		return nil
+	}
+	return (&dedupe.Stored{Record: r.Record, Retention: r.retention}).AppendSealed(nil)
 }
 
 // ListUnknown implements dedupe.Store, on one page.

@@ -19,7 +19,9 @@ if drawn and not tally(drawn, KEYS[#KEYS], early and early[#KEYS - 1]) then
 end
 local again = false
 if stored then
-  if name ~= tool or print ~= fingerprint then
+  if state == CLOSED then
+    return {REPLAY, stored, drawn and shown() or nil}
+  elseif name ~= tool or print ~= fingerprint then
     return {MISMATCH, stored, drawn and shown() or nil}
   elseif state == DONE then
     return {REPLAY, stored, drawn and shown() or nil}

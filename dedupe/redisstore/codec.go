@@ -130,9 +130,11 @@ func decodeNoted(n dedupe.Note, reply any) (noted dedupe.Noted, err error) {
 	if stored, ok := fields[1].(string); !ok || stored != "" {
 		found = fields[:2]
 	}
-	if noted.Record, err = decodeLookup(found); err != nil {
+	seen, err := decodeLookup(found)
+	if err != nil {
 		return dedupe.Noted{}, err
 	}
+	noted.Record = seen.Record
 	if noted.Tally, err = decodeTally(fields[2]); err != nil {
 		return dedupe.Noted{}, err
 	}
@@ -195,24 +197,26 @@ func decodeRestored(reply any) (record dedupe.Record, restored bool, err error) 
 }
 
 // decodeLookup reads the reply of lookup.lua.
-func decodeLookup(reply any) (dedupe.Record, error) {
+func decodeLookup(reply any) (dedupe.Seen, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) == 0 {
-		return dedupe.Record{}, unexpected(reply)
+		return dedupe.Seen{}, unexpected(reply)
 	}
 	now, ok := fields[0].(int64)
 	if !ok {
-		return dedupe.Record{}, unexpected(reply)
+		return dedupe.Seen{}, unexpected(reply)
 	}
+	seen := dedupe.Seen{Now: dedupe.Instant(now)}
 	if len(fields) == 1 || fields[1] == nil {
-		return dedupe.Record{}, nil
+		return seen, nil
 	}
 	stored, ok := fields[1].(string)
 	if !ok {
-		return dedupe.Record{}, unexpected(reply)
+		return dedupe.Seen{}, unexpected(reply)
 	}
 	record, err := decode(stored)
-	return record.Observed(dedupe.Instant(now)), err
+	seen.Record, seen.Stored = record.Observed(seen.Now), []byte(stored)
+	return seen, err
 }
 
 func unexpected(reply any) error {

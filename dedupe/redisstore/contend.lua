@@ -16,7 +16,7 @@ if contended then
         return nil, within and DUPLICATE_EFFECT, finished
       elseif state == UNKNOWN then
         return nil, within and EFFECT_UNKNOWN
-      elseif state == NOT_RUN then
+      elseif state == NOT_RUN or state == CLOSED then
         return nil, was ~= NON_IDEMPOTENT and (attempts > 0 or e > 1) and not harmless and within and EFFECT_UNKNOWN
       elseif now < lease and not succeeds(owner, holder) then
         return nil, EFFECT_IN_FLIGHT

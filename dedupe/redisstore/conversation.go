@@ -28,11 +28,21 @@ func conversationKeys(prefix string, k conversation.Key) []string {
 
 // WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
+	keys := conversationKeys(s.options.KeyPrefix, w.Key)
 	args, weight := []any{w.Was, w.Head, w.After, w.TTL.Milliseconds()}, len(w.Head)
+	for _, c := range w.Closings {
+		next, err := c.Close()
+		if err != nil {
+			return false, err
+		}
+		record := (&dedupe.Stored{Record: next, Retention: c.Retention}).AppendSealed(nil)
+		keys = append(keys, recordKey(s.options.KeyPrefix, c.Key))
+		args, weight = append(args, c.Seen.Stored, record, c.Retention.Milliseconds()), weight+len(record)
+	}
 	for _, m := range w.Messages {
 		args, weight = append(args, m), weight+len(m)
 	}
-	words := converseScript.call(conversationKeys(s.options.KeyPrefix, w.Key), args...)
+	words := converseScript.call(keys, args...)
 	err = s.run(ctx, converseScript, words, weight, func(reply any) (durable bool, err error) {
 		n, ok := reply.(int64)
 		if !ok {
@@ -57,11 +67,15 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 
 func decodeStored(reply any) (conversation.Stored, error) {
 	parts, ok := reply.([]any)
+	if !ok || len(parts) == 0 {
+		return conversation.Stored{}, unexpected(reply)
+	}
+	now, ok := parts[0].(int64)
 	if !ok {
 		return conversation.Stored{}, unexpected(reply)
 	}
-	var stored conversation.Stored
-	for i, part := range parts {
+	stored := conversation.Stored{Now: dedupe.Instant(now)}
+	for i, part := range parts[1:] {
 		text, ok := part.(string)
 		switch {
 		case !ok:

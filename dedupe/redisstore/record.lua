@@ -13,7 +13,7 @@
 -- takes with it, a text put together. So constants that one function needs stand in
 -- it, and what only some requests need is made for those (tally.lua, effect.lua).
 local WAITED_AT = 3
-local CLAIMED, DONE, NOT_RUN, UNKNOWN = 1, 2, 3, 4
+local CLAIMED, DONE, NOT_RUN, UNKNOWN, CLOSED = 1, 2, 3, 4, 5
 local NON_IDEMPOTENT = 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -29,7 +29,7 @@ end
 -- Returns what is wrong with a record, or nil and its fields.
 local function decode(stored)
   local VERSION, VERSION_3, VERSION_2 = 4, 3, 2
-  local FIRST, LAST, KEYED = 1, 4, 3 -- of the states, of the effects
+  local FIRST, LAST, KEYED = 1, 5, 3 -- of the states, of the effects
   local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
   local version = string.byte(stored)
   local whole, sealed, size, _

@@ -222,13 +222,18 @@ func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (record de
 
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
-	var record dedupe.Record
+	seen, err := s.See(ctx, key)
+	return seen.Record, err
+}
+
+// See implements dedupe.Store.
+func (s *Store) See(ctx context.Context, key dedupe.Key) (seen dedupe.Seen, err error) {
 	words := lookupScript.call([]string{recordKey(s.options.KeyPrefix, key)})
-	err := s.run(ctx, lookupScript, words, 0, func(reply any) (durable bool, err error) {
-		record, err = decodeLookup(reply)
+	err = s.run(ctx, lookupScript, words, 0, func(reply any) (durable bool, err error) {
+		seen, err = decodeLookup(reply)
 		return true, err
 	})
-	return record, err
+	return seen, err
 }
 
 // Note implements dedupe.Store.

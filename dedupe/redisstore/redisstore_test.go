@@ -247,7 +247,7 @@ func TestStrangeReplies(t *testing.T) {
 	}
 	for _, reply := range []any{nil, "x", []any{}, []any{"x"}, []any{int64(1), int64(2)}, []any{int64(1), "short"}} {
 		if r, err := decodeLookup(reply); err == nil {
-			t.Errorf("%q is read as %v", reply, r.State)
+			t.Errorf("%q is read as %v", reply, r.Record.State)
 		}
 	}
 	if _, err := decodeOutput("ref", "", time.Second); !errors.Is(err, dedupe.ErrCorrupt) {

@@ -71,6 +71,9 @@ func notRestored(s *suite) {
 			if f.expired {
 				s.await("the lease runs out", func() bool { return s.lookup(key(id)).State != dedupe.Claimed })
 			}
+			if f.closed {
+				want = s.close(id, effect, want, time.Now())
+			}
 			for _, owner := range []string{"alice", "carol"} {
 				got, ok := s.restore(restoration(id, owner, 1, effect))
 				if diff := sameRecord(want, got); ok || diff != "" {

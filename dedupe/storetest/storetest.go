@@ -90,6 +90,8 @@ var cases = []struct {
 	{"a conversation is appended to by one of many", conversationsRaced, true},
 	{"conversations are their tenant's own", conversationsApart, false},
 	{"conversations expire whole", conversationsExpire, true},
+	{"a call is closed if it is as it was seen", closedAsSeen, true},
+	{"a call is closed or run, and never both", closedOrRun, true},
 	{"what no store can accept is refused", invalid, false},
 	{"an ended context is heeded", endedContext, true},
 	{"a closed store says so", closed, true},

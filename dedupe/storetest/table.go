@@ -22,6 +22,7 @@ type from struct {
 	settled dedupe.State // Absent: left claimed
 	unsent  bool         // settled without an attempt
 	expired bool
+	closed  bool
 }
 
 var froms = []from{
@@ -32,6 +33,9 @@ var froms = []from{
 	{name: "not_run", claimed: true, settled: dedupe.NotRun},
 	{name: "not_run, unsent", claimed: true, settled: dedupe.NotRun, unsent: true},
 	{name: "unknown", claimed: true, settled: dedupe.Unknown},
+	{name: "absent, closed", closed: true},
+	{name: "expired, closed", claimed: true, expired: true, closed: true},
+	{name: "not_run, closed", claimed: true, settled: dedupe.NotRun, closed: true},
 }
 
 // action is something that is then done to it.
@@ -77,7 +81,26 @@ func actions() []action {
 			all = append(all, resolvedAs(state, epoch))
 		}
 	}
-	return append(all, settledWithAnotherResult())
+	return append(all, settledWithAnotherResult(), answered())
+}
+
+// answered is a call that its conversation answers, if it still can be.
+func answered() action {
+	return action{
+		name: "answered in its conversation",
+		do: func(s *suite, id string, _ tool.Effect) any {
+			seen := s.see(key(id))
+			return seen.Record.Refused() && s.answer(closing(id, seen))
+		},
+		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
+			c := closing(id, dedupe.Seen{Record: r.Observed(now), Now: now})
+			next, err := c.Close()
+			if err != nil {
+				return r, false
+			}
+			return next, true
+		},
+	}
 }
 
 func resolvedAs(state dedupe.State, epoch int64) action {
@@ -166,6 +189,11 @@ func everyRow(s *suite) {
 		return true
 	})
 	now := begun.Add(long / 2) // long leases run, short ones are over
+	for i := range trials {
+		if tr := &trials[i]; tr.from.closed {
+			tr.record = s.close(tr.id, tr.effect, tr.record, now)
+		}
+	}
 	for _, tr := range trials {
 		got := tr.action.do(s, tr.id, tr.effect)
 		next, want := tr.action.model(tr.record, tr.id, tr.effect, now)
@@ -176,6 +204,17 @@ func everyRow(s *suite) {
 			s.Errorf("%s: the record differs (-want +got):\n%s", tr.id, diff)
 		}
 	}
+}
+
+// close answers a call in its conversation, if it still can be, and returns what its
+// record should be.
+func (s *suite) close(id string, effect tool.Effect, record dedupe.Record, now time.Time) dedupe.Record {
+	s.Helper()
+	next, want := answered().model(record, id, effect, now)
+	if got := answered().do(s, id, effect); got != want {
+		s.Errorf("%s: closed %v, want %v", id, got, want)
+	}
+	return next
 }
 
 // bring brings a record of the store into a state, and returns what it should

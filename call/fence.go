@@ -1,0 +1,112 @@
+package call
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/call/result"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// maxClosingBytes bounds what a closed call keeps of its answer, in bytes: all that a
+// sidecar says of a call that was not run, and the beginning of what others say.
+const maxClosingBytes = 8 << 10
+
+// Fence decides the calls of a conversation that an append to it answers. What has not
+// run is closed, so that it never does; what is running is waited for; and of the rest
+// nothing is said that its record denies. What a program says in its own words is its
+// own: only the words of a sidecar are compared. The error of the fence may be a Fault.
+func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
+	return func(ctx context.Context, answers []conversation.Answer) ([]dedupe.Closing, error) {
+		lease := e.Catalog.Lease()
+		defer lease.Release()
+		var closings []dedupe.Closing
+		for _, answer := range answers {
+			key := dedupe.Key{Tenant: tenant, Conversation: conversationID, Turn: answer.Turn, ID: answer.ID}
+			closing, err := e.fence(ctx, lease.Snapshot, key, answer)
+			if err != nil {
+				return nil, err
+			}
+			if closing != nil {
+				closings = append(closings, *closing)
+			}
+		}
+		return closings, nil
+	}
+}
+
+// fence decides one call; nil for one that is not to be closed.
+func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
+	seen, journaled, err := e.Dedupe.See(ctx, key)
+	if err != nil && !dedupe.IsCorrupt(err) {
+		return nil, notLookedUp(ctx, err)
+	}
+	record := seen.Record
+	switch {
+	case record.State == dedupe.Claimed:
+		e.awaitEnd(ctx, key, record)
+		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
+	case record.State == dedupe.NotRun && journaled:
+		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
+	case !mayBeSaid(answer.Text, record) || err != nil && saysOtherwise(answer.Text):
+		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}
+	case err != nil || !record.Refused():
+		return nil, nil
+	}
+	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
+	defer c.leave()
+	encoded, err := proto.Marshal(c.closed(record, answer.Text))
+	if err != nil {
+		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
+	}
+	return &dedupe.Closing{Key: key, Seen: seen, Tool: answer.Tool, Result: encoded, Retention: e.Dedupe.Retention()}, nil
+}
+
+// awaitEnd waits for the end of a running call, as long as there is room to, so that who
+// resumes then is told of it.
+func (e *Executor) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.Record) {
+	leave, ok := e.Waiting.Acquire()
+	if !ok {
+		return
+	}
+	defer leave()
+	_, _ = e.Dedupe.Await(ctx, key, dedupe.Known{Record: running}) // whatever comes of it is asked anew
+}
+
+// mayBeSaid reports whether a conversation may say a text of a call: it is what the
+// record has, or says that nobody knows, or it is no sidecar's.
+func mayBeSaid(text string, record dedupe.Record) bool {
+	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
+		return true
+	}
+	recorded, err := result.Replay(record)
+	if err != nil {
+		return false
+	}
+	said, _ := tool.ErrorCode(text)
+	return string(said) == recorded.GetError().GetCode() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
+}
+
+// saysOtherwise reports a text that is a sidecar's error, and not one of those that are
+// true of a call whatever became of it.
+func saysOtherwise(text string) bool {
+	code, ours := tool.ErrorCode(text)
+	return ours && code != tool.CodeOutcomeUnknown && code != tool.CodeIDReused
+}
+
+// closed is what whoever sends a call is answered that its conversation has answered:
+// that answer, and to the program what it means.
+func (c *call) closed(record dedupe.Record, text string) *response {
+	c.standIn(tool.NonIdempotent)
+	res := c.result().Refused(c.subject().Answered(record.MayHaveRun()), 0)
+	if text != "" && len(text) <= maxClosingBytes {
+		res.Content = text
+	}
+	res.Recorded, res.Duration = true, nil
+	return res
+}

@@ -1,0 +1,65 @@
+package dedupe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// Seen is the record of a call as it was looked at, for who changes it if it is still
+// that one.
+type Seen struct {
+	// Record is as Store.Lookup returns it.
+	Record Record
+	// Stored is what the store holds, in its own layout; empty when that is nothing.
+	Stored []byte
+	// Now is the store's time.
+	Now time.Time
+}
+
+// Closing is a call that is answered by its conversation, so that it never runs.
+type Closing struct {
+	Key Key
+	// Seen is the record that is replaced. A store that holds another by then replaces
+	// nothing.
+	Seen Seen
+	// Tool is the name that the model called.
+	Tool string
+	// Result is what whoever sends the call later is answered.
+	Result []byte
+	// Retention is how long that is remembered.
+	Retention time.Duration
+}
+
+// closer owns the records of calls that were closed before anybody claimed them.
+const closer = "conversation"
+
+// Close returns the record as the closing leaves it. The error wraps ErrInvalid: no store
+// can take it.
+//
+//	ABSENT    CLOSED, epoch 1
+//	NOT_RUN   CLOSED, same owner, epoch and attempts: what may have run still may
+//	other     never: its conversation cannot decide it any more
+//
+// NOT_RUN is a claim too whose lease is out and whose effect may repeat: a late owner
+// settles nothing after it.
+func (c *Closing) Close() (Record, error) {
+	next := c.Seen.Record
+	if err := c.Key.validate(); err != nil {
+		return next, err
+	}
+	if !next.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {
+		return next, fmt.Errorf("%w: a call that is %v is closed with a tool name of %d bytes and %d of a result, for %v",
+			ErrInvalid, next.State, len(c.Tool), len(c.Result), c.Retention)
+	}
+	if next.State == Absent {
+		next = Record{Epoch: 1, Owner: closer, Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
+	}
+	if next.Lost { // there is at least the attempt that was lost
+		next.Attempts, next.Lost = max(next.Attempts, 1), false
+	}
+	next.State, next.FinishedAt, next.LeaseUntil = Closed, c.Seen.Now, time.Time{}
+	next.Charges, next.Result = nil, c.Result
+	return next, nil
+}
