@@ -13,9 +13,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// maxClosingBytes bounds what a closed call keeps of its answer, in bytes: all that a
-// sidecar says of a call that was not run, and the beginning of what others say.
-const maxClosingBytes = 8 << 10
+// maxClosingChars bounds what a closed call keeps of an answer in a program's own words.
+const maxClosingChars = 1_000
 
 // Fence decides the calls of a conversation that an append to it answers. What has not
 // run is closed, so that it never does; what is running is waited for; and of the rest
@@ -88,25 +87,26 @@ func mayBeSaid(text string, record dedupe.Record) bool {
 	if err != nil {
 		return false
 	}
-	said, _ := tool.ErrorCode(text)
-	return string(said) == recorded.GetError().GetCode() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
+	said, _ := tool.ParseError(text)
+	return string(said.Code) == recorded.GetError().GetCode() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
 }
 
 // saysOtherwise reports a text that is a sidecar's error, and not one of those that are
 // true of a call whatever became of it.
 func saysOtherwise(text string) bool {
-	code, ours := tool.ErrorCode(text)
-	return ours && code != tool.CodeOutcomeUnknown && code != tool.CodeIDReused
+	said, ours := tool.ParseError(text)
+	return ours && said.Code != tool.CodeOutcomeUnknown && said.Code != tool.CodeIDReused
 }
 
 // closed is what whoever sends a call is answered that its conversation has answered:
-// that answer, and to the program what it means.
+// that answer, when it is a sidecar's, and else that there is one, and which.
 func (c *call) closed(record dedupe.Record, text string) *response {
 	c.standIn(tool.NonIdempotent)
-	res := c.result().Refused(c.subject().Answered(record.MayHaveRun()), 0)
-	if text != "" && len(text) <= maxClosingBytes {
-		res.Content = text
+	answer, ours := tool.ParseError(text)
+	if !ours {
+		answer = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), record.MayHaveRun())
 	}
+	res := c.result().Refused(answer, 0)
 	res.Recorded, res.Duration = true, nil
 	return res
 }

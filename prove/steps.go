@@ -125,6 +125,8 @@ var steps = []step{
 			"loop killed at every point of its conversation, anthropic [redis]",
 			"loop killed at every point of its conversation, openai [redis]",
 			"loop killed at every point of its conversation, openai-responses [redis]",
+			"two loops on one conversation, at every interleaving [embedded]",
+			"two loops on one conversation, at every interleaving [redis]",
 		},
 	},
 	{

@@ -20,6 +20,7 @@ import (
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
@@ -37,7 +38,11 @@ type conversing struct {
 
 func newConversing(t *testing.T, backends map[string]*calltest.Backend) *conversing {
 	t.Helper()
-	store := memory.New(memory.Options{})
+	return newConversingOn(t, memory.New(memory.Options{}), backends)
+}
+
+func newConversingOn(t *testing.T, store dedupe.Store, backends map[string]*calltest.Backend) *conversing {
+	t.Helper()
 	c := &conversing{Sidecar: calltest.NewOn(t, store)}
 	var routes []*catalog.Route
 	for name, b := range backends {
@@ -48,7 +53,7 @@ func newConversing(t *testing.T, backends map[string]*calltest.Backend) *convers
 		routes = append(routes, calltest.NewRoute(t, name, effect, b))
 	}
 	c.Generation.Set(catalog.ConfigSource, routes)
-	c.book = &conversation.Book{Store: store, Limits: conversation.Limits{TTL: time.Hour, Messages: 10_000, Bytes: 64 << 20}}
+	c.book = &conversation.Book{Store: store.(conversation.Store), Limits: conversation.Limits{TTL: time.Hour, Messages: 10_000, Bytes: 64 << 20}}
 	c.With(func(p *call.Parts) { p.Book = c.book })
 	conn := dialTo(t, serve(t, NewGRPC(c.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Book: c.book}).Agents())).conn
 	c.conversations, c.tools = sidecallv1.NewConversationServiceClient(conn), sidecallv1.NewToolServiceClient(conn)

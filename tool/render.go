@@ -30,11 +30,11 @@ func RenderError(first Error, more []Error) string {
 	return b.String()
 }
 
-// ErrorCode reads the code of an error that RenderError has written, at the beginning of a
-// text; false for any other text.
-func ErrorCode(text string) (code Code, ok bool) {
+// ParseError reads an error that RenderError has written, at the beginning of a text;
+// false for any other text.
+func ParseError(text string) (Error, bool) {
 	if !strings.HasPrefix(text, `{"code":`) {
-		return "", false
+		return Error{}, false
 	}
 	var e struct {
 		Code                              Code
@@ -44,10 +44,10 @@ func ErrorCode(text string) (code Code, ok bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if decoder.Decode(&e) != nil || e.Field == nil || e.Constraint == nil || e.Received == nil || e.Hint == nil {
-		return "", false
+		return Error{}, false
 	}
-	_, ok = codes[e.Code]
-	return e.Code, ok
+	_, known := codes[e.Code]
+	return Error{Code: e.Code, Field: *e.Field, Constraint: *e.Constraint, Received: *e.Received, Hint: *e.Hint}, known
 }
 
 // writeError writes the object without its closing brace.

@@ -65,11 +65,11 @@ func (s *Subject) lost(why string, repeatable bool) tool.Error {
 	return e
 }
 
-// Answered answers a call that its conversation has answered before it ran. mayHaveRun
-// tells of attempts before that.
-func (s *Subject) Answered(mayHaveRun bool) tool.Error {
+// Answered answers a call that its conversation has answered before it ran, with a text.
+// mayHaveRun tells of attempts before that.
+func (s *Subject) Answered(text string, mayHaveRun bool) tool.Error {
 	e := tool.Error{
-		Code: tool.CodeCancelled, Constraint: "its conversation has answered this call already", Received: tool.Quote(s.About.ID),
+		Code: tool.CodeCancelled, Constraint: "its conversation has answered this call already", Received: text,
 		Hint: "Nothing was run under this id, and nothing will be. Go on from the conversation; if the call is still wanted, make it again with a new id.",
 	}
 	if mayHaveRun {
