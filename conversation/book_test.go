@@ -129,8 +129,11 @@ func TestTwoWritersWithTheSameText(t *testing.T) {
 	mine.ID = "mine"
 	appended(t, b, mine)
 	theirs, other, nameless := mine, mine, mine
+	bare := mine
+	bare.Key.ID, bare.ID = "of appends without ids", ""
+	appended(t, b, bare)
 	theirs.ID, other.Turn, nameless.ID = "theirs", "another", ""
-	for what, a := range map[string]conversation.Append{"another id": theirs, "another turn": other, "no id": nameless} {
+	for what, a := range map[string]conversation.Append{"another id": theirs, "another turn": other, "no id": nameless, "no id, both": bare} {
 		_, err := b.Append(t.Context(), a)
 		if _, stale := errors.AsType[*conversation.Stale](err); !stale {
 			t.Errorf("%s: %v", what, err)

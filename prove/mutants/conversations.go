@@ -1,11 +1,21 @@
 package mutants
 
+import "regexp"
+
 // The files of conversations.
 const (
 	conversationBook    = "conversation/book.go"
 	conversationGrammar = "conversation/grammar.go"
 	conversationRecords = "dedupe/dedupe.go"
 	compactFile         = "conversation/compact.go"
+	fenceFile           = "call/fence.go"
+	converseLua         = "dedupe/redisstore/converse.lua"
+)
+
+var (
+	closed           = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/a_call_is_closed`)
+	redisClosings    = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_call_is_closed", closed}
+	embeddedClosings = Suite{"./dedupe/embedded", "^TestConformance$/^a_call_is_closed", closed}
 )
 
 // conversations: one of many appends, and no call is forgotten.
@@ -14,7 +24,11 @@ func conversations() []Mutant {
 	return []Mutant{
 		one("conversation: any version is followed", conversationBook, "before.Version != a.Expected {", "before.Version < a.Expected {", test(pkg, "TestAStaleVersionIsRefused")),
 		one("conversation: an append sent again is another one", conversationBook,
-			"before.Last == a.name() &&", "false &&", test(pkg, "TestAnAppendIsSentAgain")),
+			"len(messages) > 0 && a.ID", "false && a.ID", test(pkg, "TestAnAppendIsSentAgain")),
+		one("conversation: an append without an id is known again", conversationBook,
+			"&& a.ID != \"\" &&", "&&", test(pkg, "TestTwoWritersWithTheSameText")),
+		one("conversation: the same text is the same append", conversationBook,
+			"[]string{a.ID, string(a.Provider), a.Turn}", "[]string{string(a.Provider), a.Turn}", test(pkg, "TestTwoWritersWithTheSameText")),
 		one("conversation: a later call makes the oldest younger", conversationBook,
 			"follows.called && !older", "follows.called && (older || !older)", test(pkg, "TestTheOldestOpenCallIsDated")),
 		one("conversation: anything follows an open call", conversationGrammar,
@@ -27,6 +41,12 @@ func conversations() []Mutant {
 		one("compact: a short result grows", compactFile, "len(quoted)+minSaved > len(content)", "false", test(pkg, "TestACompactedConversation")),
 		one("compact: a result is another conversation's", "conversation/ref.go", "r.id == id && sumOf(key.ID, text) == sum", "r.id == id && sum != text", test(pkg, "TestAResultThatWasLeftOutIsItsConversations")),
 		one("conversation: a call without a record has not run, however long ago", conversationRecords,
-			"time.Since(madeAt) > d.options.Retention-d.options.Retention/10", "time.Since(madeAt) < 0", test("./server", "TestACallOfLongAgoMayHaveRun")),
+			"age > d.options.Retention-d.options.Retention/10", "age < 0", test("./server", "TestACallOfLongAgoMayHaveRun")),
+		short(one("fence: what is answered is not closed", fenceFile, "if closing != nil {", "if closing != nil && key.ID == \"\" {", test("./server", "TestACallThatItsConversationHasAnsweredNeverRuns"))),
+		one("fence: what has run is answered otherwise", fenceFile, "case !mayBeSaid(answer.Text, record) ||", "case false ||", test("./server", "TestACallThatHasRunIsNotAnsweredOtherwise")),
+		one("fence: what runs is answered", fenceFile, "case record.State == dedupe.Claimed:", "case false:", test("./server", "TestARunningCallIsWaitedFor")),
+		one("fence: what may have run has not", "dedupe/record.go", "return r.Effect.Repeatable() && (r.Attempts > 0", "return false && (r.Attempts > 0", test("./server", "TestWhatMayHaveRunIsToldAsThatByAll")),
+		one("converse.lua: a call is closed whatever has become of it", converseLua, "if (redis.call('GET', KEYS[i]) or '') ~= ARGV[3 * i - 4] then", "if false then", redisClosings),
+		one("embedded: a call is closed whatever has become of it", "dedupe/embedded/conversation.go", "if !bytes.Equal(closed[i].stored(), c.Seen.Stored) {", "if false {", embeddedClosings),
 	}
 }

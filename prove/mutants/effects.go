@@ -30,8 +30,8 @@ func effects() []Mutant {
 	return []Mutant{
 		short(one("effect.go: what is done counts for nothing", effectKeys, "		if within(r.FinishedAt) {\n			return DuplicateEffect", "		if false && within(r.FinishedAt) {\n			return DuplicateEffect", memoryEffects)),
 		one("effect.go: what nobody knows counts for nothing", effectKeys, "	case Unknown:\n		if within(r.FinishedAt) {", "	case Unknown:\n		if false && within(r.FinishedAt) {", memoryEffects),
-		one("effect.go: a keyed call that may have run counts for nothing", effectKeys, "		if r.Effect.Repeatable() && (r.Attempts", "		if false && (r.Attempts", memoryEffects),
-		one("effect.go: a call that was never sent counts", effectKeys, "(r.Attempts > 0 || r.Epoch > 1) && !r.harmless(req)", "!r.harmless(req)", memoryEffects),
+		one("effect.go: a keyed call that may have run counts for nothing", effectKeys, "if r.MayHaveRun() && !r", "if false && !r", memoryEffects),
+		one("effect.go: a call that was never sent counts", effectKeys, "r.MayHaveRun() && !r", "r.Effect.Repeatable() && !r", memoryEffects),
 		one("effect.go: a running call counts for nothing", effectKeys, "return EffectInFlight", "return 0", memoryEffects),
 		one("effect.go: a claim whose lease is out counts for nothing", effectKeys, "if !r.harmless(req) && within(r.LeaseUntil) {", "if false && within(r.LeaseUntil) {", memoryEffects),
 		one("effect.go: an incarnation that is gone is waited for", effectKeys, " && !succeeds(req.Owner, r.Owner) {\n			return EffectInFlight", " {\n			return EffectInFlight", memoryEffects),

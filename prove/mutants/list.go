@@ -23,7 +23,7 @@ func machine() []Mutant {
 		{Name: "state.go: DONE is overwritten", Suite: memoryHistories, Edits: []Edit{
 			{stateMachine, "if r.State == s.State {", "if r.State == s.State && r.State != Done {"},
 			{stateMachine, "case Unknown, NotRun:", "case Unknown, NotRun, Done:"},
-			{stateMachine, "case Absent, Done:\n\t\treturn false", "case Absent:\n\t\treturn false"},
+			{stateMachine, "case Absent, Done, Closed:\n\t\treturn false", "case Absent, Closed:\n\t\treturn false"},
 		}},
 		one("state.go: another result for DONE is confirmed", stateMachine,
 			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
@@ -43,7 +43,7 @@ func machine() []Mutant {
 		one("state.go: a claim is not its owner's own", stateMachine, "case r.Owner == req.Owner:", "case false:", memoryHistories),
 		one("state.go: a late request claims what its owner gave back", stateMachine, "if r.Owner == req.Owner {", "if false {", memoryHistories),
 		one("state.go: what may have run runs again as non_idempotent", stateMachine,
-			"if r.Effect.Repeatable() && !req.Effect.Repeatable() &&", "if false &&", memoryHistories),
+			"if r.Fate(req.Effect) == MayHaveRun {", "if false {", memoryHistories),
 		one("state.go: other arguments are not noticed", stateMachine,
 			"if r.Tool != req.Tool || r.Fingerprint != req.Fingerprint {", "if false {", memoryHistories),
 		one("state.go: renew asks for no owner", stateMachine,
@@ -94,7 +94,7 @@ func scripts() []Mutant {
 		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
 		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
 		one("codec.go: an expired claim is told as running", lookupCodec,
-			"return record.Observed(dedupe.Instant(now)), err", "_ = now\n\treturn record, err", redisHistories),
+			"seen.Record, seen.Stored = record.Observed(seen.Now), []byte(stored)", "seen.Record, seen.Stored = record, []byte(stored)", redisHistories),
 	}
 }
 

@@ -43,7 +43,7 @@ func records() []Mutant {
 			"c.validate(ctx); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.validate(ctx); refused != nil {\n\t\treturn refused", knownID),
 		one("call: a repetition in a batch is refused without a look", callExecute,
 			"c.repeats(); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.repeats(); refused != nil {\n\t\treturn refused", knownID),
-		one("call: what is known is told to whoever uses the id", callKnown, "	if !c.isOf(record) {", "	if false {", knownID),
+		one("call: what is known is told to whoever uses the id", callKnown, "!c.isOf(record) {\n\t\treturn c.answer(", "false {\n\t\treturn c.answer(", knownID),
 		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
 		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if record.State == Claimed && succeeds(", "if false && succeeds(", knownInRedis),
 
