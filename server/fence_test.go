@@ -250,7 +250,7 @@ func TestARunningCallIsWaitedFor(t *testing.T) {
 	if err := <-answered; status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "running") {
 		t.Errorf("%v", err)
 	}
-	if got := c.resume().GetPending()[0]; got.GetState() != sidecallv1.Pending_PENDING_DONE {
+	if got := c.resume().GetPending(); len(got) != 1 || got[0].GetState() != sidecallv1.Pending_PENDING_DONE {
 		t.Errorf("%v", got)
 	}
 }

@@ -255,7 +255,9 @@ func (o *overlap) end(ctx context.Context) {
 }
 
 func (o *overlap) check(n int, messages []string) {
-	i := slices.IndexFunc(messages, func(m string) bool { return strings.Contains(m, "call_output") && strings.Contains(m, `"`+o.call(n)+`"`) })
+	i := slices.IndexFunc(messages, func(m string) bool {
+		return strings.Contains(m, "call_output") && strings.Contains(m, `"`+o.call(n)+`"`)
+	})
 	if i < 0 {
 		if slices.ContainsFunc(messages, func(m string) bool { return strings.Contains(m, `"call_id":"`+o.call(n)+`"`) }) {
 			o.violated("%s: the call %d has no answer: %s", o.id, n, messages)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -92,8 +93,10 @@ func (c *Client) choose() Operation {
 		return c.renew(key, c.anyOwner(), c.anyEpoch())
 	case n < 92:
 		return c.resolve(key)
-	case n < 95:
+	case n < 94:
 		return c.restore(key)
+	case n < 96:
+		return c.close(key)
 	default:
 		return Operation{Kind: Lookup, Key: key}
 	}
@@ -211,6 +214,34 @@ func (c *Client) restore(key int) Operation {
 	}
 }
 
+// close answers a call, in words that nobody else uses.
+func (c *Client) close(key int) Operation {
+	c.owners++
+	return Operation{Kind: Close, Key: key, Result: c.owner(c.Phase, c.Number, c.owners) + " answers", Retention: c.Retention}
+}
+
+// answer looks at a call and closes it, if it still can be.
+func (o *Operation) answer(ctx context.Context, store dedupe.Store, key dedupe.Key) (closed bool, err error) {
+	transcripts, ok := store.(conversation.Store)
+	if !ok {
+		return false, nil // a store of a test, which has none
+	}
+	seen, err := store.See(ctx, key)
+	if err != nil || !seen.Record.Refused() {
+		return false, err
+	}
+	o.Started = instant(seen.Now)
+	k := conversation.Key{Tenant: key.Tenant, ID: key.Conversation}
+	before, err := transcripts.ReadConversation(ctx, k, 0, 0)
+	if err != nil {
+		return false, err
+	}
+	return transcripts.WriteConversation(ctx, conversation.Write{
+		Key: k, Was: before.Head, Head: []byte(o.Result), TTL: time.Hour,
+		Closings: []dedupe.Closing{{Key: key, Seen: seen, Tool: toolOf(0), Result: []byte(o.Result), Retention: o.Retention}},
+	})
+}
+
 // anyOwner guesses somebody's token.
 func (c *Client) anyOwner() string {
 	return c.owner(c.random.IntN(c.Phase+1), c.random.IntN(c.Clients), 1+c.random.IntN(3))
@@ -317,6 +348,8 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 			},
 		})
 		o.Record = told(r)
+	case Close:
+		o.OK, err = o.answer(ctx, store, key)
 	case Reopen, end:
 		panic("an operation that no client makes")
 	default:
@@ -340,6 +373,7 @@ func (c *Client) learn(op Operation) {
 		if op.Owner == c.claim[op.Key].Owner && op.OK == (op.Kind == Settle) {
 			c.holds[op.Key] = false
 		}
+	case Close:
 	case Reopen, end: // no client's
 	}
 }
@@ -370,6 +404,7 @@ const (
 	SawReopened   = "reopened"
 	SawRestored   = "restorations"
 	SawThere      = "restorations refused"
+	SawClosed     = "closed calls"
 	SawSucceeded  = "decided under a predecessor's lease"
 )
 
@@ -377,7 +412,7 @@ const (
 var Needed = []string{
 	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
-	SawRestored, SawThere, SawSucceeded,
+	SawRestored, SawThere, SawSucceeded, SawClosed,
 }
 
 // Missing returns what of the names was never seen.
@@ -413,6 +448,10 @@ func (c Coverage) Note(op *Operation, p Plan) {
 		c[SawRestored]++
 	case op.Kind == Restore:
 		c[SawThere]++
+	case op.Kind == Close:
+		if op.OK {
+			c[SawClosed]++
+		}
 	case op.Kind == Renew && op.OK:
 		c[SawRenewed]++
 	case op.Kind == Renew:

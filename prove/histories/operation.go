@@ -25,11 +25,12 @@ const (
 	Renew
 	Lookup
 	Restore
+	Close // a call that its conversation answers
 	Reopen
 	end // of the history
 )
 
-var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Restore: "restore", Reopen: "reopen", end: "end"}
+var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Restore: "restore", Close: "close", Reopen: "reopen", end: "end"}
 
 // Operation is one request to a store and what was heard of it.
 type Operation struct {
@@ -53,7 +54,8 @@ type Operation struct {
 	Resolves bool
 	Attempts int
 	Result   string
-	// Started is when a claim that is restored was made, as the store has told it.
+	// Started is when a claim that is restored was made, or a call that is closed was looked
+	// at, as the store has told it.
 	Started int64
 	// Lease and Retention are those of the request.
 	Lease, Retention time.Duration
@@ -62,7 +64,7 @@ type Operation struct {
 	// for Error.
 	Heard   bool
 	Verdict dedupe.Verdict // of an Admit
-	OK      bool           // of a Settle: Settled; of a Renew: renewed; of a Restore: restored
+	OK      bool           // of a Settle: Settled; of a Renew: renewed; of a Restore: restored; of a Close: closed
 	Record  Record         // of an Admit, a Lookup or a Restore
 	Error   string
 	// Broken is an error that the store must never answer here.
@@ -136,17 +138,19 @@ func (o *Operation) String() string {
 		fmt.Fprintf(&b, "renew %s@%d lease=%v", o.Owner, o.Epoch, o.Lease)
 	case Restore:
 		fmt.Fprintf(&b, "restore %s@%d %v lease=%v", o.Owner, o.Epoch, o.Effect, o.Lease)
+	case Close:
+		fmt.Fprintf(&b, "close %q", o.Result)
 	case Lookup, Reopen, end:
 		b.WriteString(kindNames[o.Kind])
 	default:
 		fmt.Fprintf(&b, "kind(%d)", uint8(o.Kind))
 	}
 	b.WriteString(" → ")
-	b.WriteString(o.answer())
+	b.WriteString(o.heard())
 	return b.String()
 }
 
-func (o *Operation) answer() string {
+func (o *Operation) heard() string {
 	switch {
 	case !o.Heard:
 		return "? " + o.Error

@@ -27,7 +27,7 @@ func (o outcome) heard(op timed) (state, bool) {
 	next, now, same := o.next, o.now, true
 	switch {
 	case !op.Heard || op.Kind == Reopen:
-	case op.Kind == Settle || op.Kind == Renew:
+	case op.Kind == Settle || op.Kind == Renew || op.Kind == Close:
 		same = op.OK == o.ok
 	case op.Kind == Restore && op.OK != o.ok:
 		same = false

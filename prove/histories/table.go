@@ -20,6 +20,8 @@ func (s state) respond(op *Operation, now span) []outcome {
 		return s.lookup(now)
 	case Restore:
 		return s.restore(op, now)
+	case Close:
+		return s.close(op, now)
 	case Reopen:
 		return s.reopen(now)
 	case end:
@@ -34,6 +36,8 @@ func (s state) admit(op *Operation, now span) []outcome {
 	switch {
 	case s.kind == dedupe.Absent:
 		return []outcome{s.claimed(op, now)}
+	case s.kind == dedupe.Closed:
+		return stays(dedupe.Replay)
 	case s.content != op.Content:
 		return stays(dedupe.Mismatch)
 	case s.kind == dedupe.Done:
@@ -141,7 +145,7 @@ func (s state) leaves(op *Operation) bool {
 	case s.kind == dedupe.Claimed:
 		return op.To != dedupe.Unknown || s.effect == tool.NonIdempotent
 	default:
-		return s.kind != dedupe.Done && op.To == dedupe.Done
+		return s.kind != dedupe.Done && s.kind != dedupe.Closed && op.To == dedupe.Done
 	}
 }
 
@@ -189,6 +193,39 @@ func (s state) lookup(now span) (all []outcome) {
 		all = append(all, outcome{next: out, told: &seen, now: late})
 	}
 	return all
+}
+
+// noContent is that of a call of which nobody has asked for anything: see contentOf.
+const noContent = 255
+
+// close: a conversation answers the call. That it is refused says nothing: another append
+// may have come before it.
+func (s state) close(op *Operation, now span) []outcome {
+	all := []outcome{{next: s, now: now}}
+	next, looked := s, exactly(op.Started)
+	if op.Started == 0 { // whoever looked is dead
+		looked = span{0, now.to}
+	}
+	switch s.kind {
+	case dedupe.Closed:
+		if s.result == op.Result { // sent before
+			all = append(all, outcome{next: s, ok: true, now: now})
+		}
+		return all
+	case dedupe.Absent:
+		next = state{epoch: 1, owner: "conversation", content: noContent, started: looked, clock: s.clock}
+	case dedupe.NotRun:
+	case dedupe.Claimed:
+		late, end := now.notBefore(s.lease)
+		if s.effect == tool.NonIdempotent || late.empty() || end.empty() {
+			return all
+		}
+		now, next.attempts = late, 1
+	default:
+		return all
+	}
+	next.kind, next.result, next.lease, next.finished = dedupe.Closed, op.Result, span{}, looked
+	return append(all, outcome{next: next, ok: true, now: now, changes: true, retention: op.Retention})
 }
 
 // reopen: whoever held a claim is gone.
