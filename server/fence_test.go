@@ -22,20 +22,27 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// onStores runs a test on the stores that need no server.
-func onStores(t *testing.T, test func(t *testing.T, store dedupe.Store)) {
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		test(t, memory.New(memory.Options{}))
-	})
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
+// stores are those on which what a conversation says is tested; the end-to-end tests add
+// Redis.
+var stores = map[string]func(t *testing.T) dedupe.Store{
+	"memory": func(*testing.T) dedupe.Store { return memory.New(memory.Options{}) },
+	"embedded": func(t *testing.T) dedupe.Store {
 		store, err := embedded.Open(filepath.Join(t.TempDir(), "sidecall.db"), embedded.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, store)
-	})
+		return store
+	},
+}
+
+func onStores(t *testing.T, test func(t *testing.T, store dedupe.Store)) {
+	t.Helper()
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
 }
 
 // asked appends a user's message and the calls of the model.

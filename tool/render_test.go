@@ -56,3 +56,23 @@ func TestRenderErrorEscapes(t *testing.T) {
 		t.Errorf("got %q, want %q", decoded.Hint, want)
 	}
 }
+
+// What a sidecar has said of a call is read again, whatever stands behind it, and nothing
+// else is taken for it.
+func TestParseError(t *testing.T) {
+	text := tool.RenderError(low, []tool.Error{low})
+	for _, said := range []string{text, text + "\n\nand more", tool.RenderError(low, nil)} {
+		if got, ok := tool.ParseError(said); !ok || got != low {
+			t.Errorf("%s: %+v %v", said, got, ok)
+		}
+	}
+	for _, other := range []string{
+		"", "paid", "{}", " " + text, text[:len(text)-2], `{"code":"NONE","field":"","constraint":"","received":"","hint":""}`,
+		`{"code":"CANCELLED","field":"","constraint":"","received":""}`, `{"code":"CANCELLED","field":"","constraint":"","received":"","hint":"","x":1}`,
+		`{"code":1,"field":"","constraint":"","received":"","hint":""}`,
+	} {
+		if got, ok := tool.ParseError(other); ok {
+			t.Errorf("%s: %+v", other, got)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+//go:build e2e
+
+package server
+
+import (
+	"testing"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/testkit/redisserver"
+)
+
+func TestMain(m *testing.M) {
+	stores["redis"] = func(t *testing.T) dedupe.Store {
+		store, err := redisstore.New(redisstore.Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	m.Run()
+}
