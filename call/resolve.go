@@ -181,6 +181,10 @@ func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, 
 		return nil, dedupe.Record{}, fault(NotNow,
 			"a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
 	}
+	if record.State == dedupe.NotRun && e.told(record).State == dedupe.Unknown {
+		return nil, dedupe.Record{}, fault(NotNow,
+			"the call %s may have run, when its tool could be repeated: send it again with its id, which runs nothing, and resolve it then", tool.Quote(key.ID))
+	}
 	if err := notUnknown(key, record); err != nil {
 		return nil, dedupe.Record{}, err
 	}

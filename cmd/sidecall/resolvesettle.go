@@ -54,6 +54,9 @@ func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
 	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
 		return fmt.Errorf("the call %s is done already, since %s, and that is final: send it again to get its result",
 			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
+	case sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED:
+		return fmt.Errorf("the call %s is closed, since %s, and that is final: its conversation has answered it, and it does not run",
+			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
 	default:
 		return fmt.Errorf("the call %s is in a state that this command does not know: %s", id, e.GetState())
 	}
