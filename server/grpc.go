@@ -64,13 +64,11 @@ type GRPC struct {
 	codec    encoding.CodecV2
 	intake   *intake
 	readers  chan struct{}
-	// registering has a place for each worker that has not said yet who it is.
-	registering chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders), registering: make(chan struct{}, maxRegistering)}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()
