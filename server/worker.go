@@ -70,7 +70,7 @@ func (w *workerService) Serve(stream WorkerStream) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.workers.Serve(tenant(ctx), w.offered, register, stream)
+	return w.workers.Serve(tenantOf(w.offered), w.offered, register, stream)
 }
 
 // introduction is the registration of a worker, or why there is none.

@@ -70,8 +70,10 @@ type outgoing struct {
 	invoke  *invocation
 }
 
+// takes reports whether the worker is given calls of a tool. One of the tenant without a
+// name, who may have every profile, serves all tenants; any other serves its own.
 func (s *session) takes(tenant, target string) bool {
-	return !s.leaving && s.tenant == tenant && s.tools[target]
+	return !s.leaving && (s.tenant == "" || s.tenant == tenant) && s.tools[target]
 }
 
 func (s *session) free() bool { return !s.leaving && len(s.busy) < s.most }
