@@ -141,7 +141,7 @@ func TestListenersThatOfferTheSame(t *testing.T) {
 		t.Errorf("the second: %v, %s", res, second.messages())
 	}
 	for _, tenant := range []string{"all,narrow", ""} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), tenantHeader, tenant)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "sidecall-tenant", tenant)
 		if res, err := third.conversations.LoadConversation(ctx, &sidecallv1.LoadConversationRequest{ConversationId: "c"}); status.Code(err) != codes.NotFound {
 			t.Errorf("an agent that names the tenant %q loads %v, %v", tenant, res, err)
 		}
@@ -157,7 +157,7 @@ func TestOperatorsNameATenant(t *testing.T) {
 	}
 	agents("narrow").append(asksUser)
 	as := func(tenant string) context.Context {
-		return metadata.AppendToOutgoingContext(t.Context(), tenantHeader, tenant)
+		return metadata.AppendToOutgoingContext(t.Context(), "sidecall-tenant", tenant)
 	}
 	listed := func(ctx context.Context) (tenants string) {
 		t.Helper()
