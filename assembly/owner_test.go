@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +16,12 @@ import (
 // mcpAt is a backend of a config.
 func mcpAt(name string, o *office, more string) string {
 	return fmt.Sprintf("%s: {%s mcp: {url: %q, allow_private: true}}", name, more, o.url)
+}
+
+// pins is where a config of the test writes them.
+func pins(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("pins: {path: %q}\n", filepath.Join(t.TempDir(), "pins"))
 }
 
 // owned says that a tool is a backend's, and that another's is told of.
@@ -34,7 +41,7 @@ func (h *hall) owned(name, by, not string) {
 // that of another server: what they are called with goes where it went.
 func TestAServerThatComesLaterTakesNoTool(t *testing.T) {
 	late, there := newOffice(t, false, "add", "echo", "late"), newOffice(t, true, "echo", "more")
-	h := opened(t, fmt.Sprintf("backends: {local: {worker: {}}, %s, %s}\n", mcpAt("aaa", late, ""), mcpAt("there", there, "include: [echo], pin: true,"))).stops()
+	h := opened(t, fmt.Sprintf("backends: {local: {worker: {}}, %s, %s}\n", mcpAt("aaa", late, ""), mcpAt("there", there, "include: [echo], pin: true,"))+pins(t)).stops()
 	w, _ := h.hired(adder())
 	harness.WaitFor(t, "the other server", func() bool { _, ok := h.parts.catalog.Snapshot().Lookup("echo"); return ok })
 	late.open()
@@ -51,7 +58,7 @@ func TestAServerThatComesLaterTakesNoTool(t *testing.T) {
 // A name that the config gives to a server is not served by another one meanwhile.
 func TestAToolThatTheConfigMentionsWaitsForItsServer(t *testing.T) {
 	early, its := newOffice(t, true, "echo", "early"), newOffice(t, false, "echo")
-	h := opened(t, fmt.Sprintf("backends: {%s, %s}\n", mcpAt("aaa", early, ""), mcpAt("its", its, "include: [echo], pin: true,"))).stops()
+	h := opened(t, fmt.Sprintf("backends: {%s, %s}\n", mcpAt("aaa", early, ""), mcpAt("its", its, "include: [echo], pin: true,"))+pins(t)).stops()
 	harness.WaitFor(t, "the other server", func() bool { _, ok := h.parts.catalog.Snapshot().Lookup("early"); return ok })
 	if res := <-h.asks("1", "echo", `{}`); res.GetError().GetCode() != "DEPENDENCY_UNAVAILABLE" {
 		t.Errorf("before its server is there: %v", res)
