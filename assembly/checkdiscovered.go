@@ -26,6 +26,7 @@ type answer struct {
 // asked it tells what was heard of it. It reports whether the tools of all are known.
 func ask(ctx context.Context, g *generation, heard hearsay, found *problems) (all bool) {
 	g.tools.Set(catalog.ConfigSource, g.declared)
+	g.discovery.expect(g.hosts)
 	answers := askAll(ctx, g.hosts)
 	all = len(g.workers()) == 0
 	for _, name := range slices.Sorted(maps.Keys(answers)) {

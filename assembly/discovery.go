@@ -37,7 +37,7 @@ type discovery struct {
 func (d *discovery) expect(hosts map[string]*host) {
 	for name, h := range hosts {
 		if _, ok := h.Backend.(backend.Discoverer); ok {
-			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Optional: !h.config.Awaited()})
+			d.tools.Expect(name, catalog.Undiscovered{Prefix: h.config.Prefix, Mentioned: h.config.Mentioned(), Optional: !h.config.Awaited()})
 			if h.config.Worker != nil {
 				d.tools.SetDown(name, "no worker has come yet")
 			}
@@ -61,8 +61,12 @@ func (d *discovery) start(hosts map[string]*host, complete func()) {
 	}
 }
 
-// takeOver hears from now on what the other backends say, too.
-func (d *discovery) takeOver() {
+// takeOver hears from now on what the other backends say, too. They keep the names that
+// they have in the generation before, which is nil for the first.
+func (d *discovery) takeOver(before *generation) {
+	if before != nil {
+		d.tools.Inherit(before.tools)
+	}
 	d.inForce.Store(true)
 	for _, h := range d.others {
 		h.tellInstead(d.listener(h))

@@ -92,8 +92,9 @@ func (g *generation) serve(brought *catalog.Route) {
 // once, when the generation is in force and all of them have that are not optional.
 func (g *generation) discover(complete func()) { g.discovery.start(g.hosts, complete) }
 
-// takeOver puts the generation in force: whatever its backends say, it hears.
-func (g *generation) takeOver() {
+// takeOver puts the generation in force: whatever its backends say, it hears. before is
+// the one that was, nil for the first.
+func (g *generation) takeOver(before *generation) {
 	for _, h := range g.hosts {
 		h.veil.Store(h.secrets)
 		if !h.config.Discovers() {
@@ -103,7 +104,7 @@ func (g *generation) takeOver() {
 			})
 		}
 	}
-	g.discovery.takeOver()
+	g.discovery.takeOver(before)
 }
 
 // missing is a backend that nobody has asked for its tools before and that has to be

@@ -71,7 +71,7 @@ func (s *succession) take(ctx context.Context, cfg *config.Config, waiting func(
 	}
 	s.parts.warn(cfg)
 	s.parts.warnOf(next.warnings)
-	next.takeOver()
+	next.takeOver(before)
 	s.parts.generation.Store(next)
 	s.parts.catalog.Swap(next.tools)
 	s.parts.config = cfg

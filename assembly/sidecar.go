@@ -83,7 +83,7 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 	// Before anybody is answered: who can call is told that what needs no discovery is ready.
 	first := s.parts.generation.Load()
 	first.discover(s.ready)
-	first.takeOver()
+	first.takeOver(nil)
 	s.fronts.serve(opened)
 	// What the start needed beyond what is kept (the text of the config, the
 	// compilers' garbage) goes back to the system.

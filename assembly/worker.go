@@ -68,15 +68,14 @@ func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []wor
 	if h.secrets != nil {
 		cleaner.Secrets = h.secrets
 	}
-	there := d.tools.Snapshot()
 	for _, f := range found {
 		as, offered := d.config.Discovered(h.name, f.Name, claimedEffect(f))
 		if !offered {
 			admitted = append(admitted, worker.Admitted{Name: h.config.Prefix + f.Name, Effect: f.Effect, LeftOut: true})
 			continue
 		}
-		if route, taken := there.Lookup(as.Name); taken && route.Tool.Backend != h.name {
-			return nil, &worker.TakenError{Name: as.Name, By: ownerOf(route)}
+		if taken := d.tools.Taken(as.Name, h.name); taken != nil {
+			return nil, &worker.TakenError{Name: as.Name, By: ownerOf(taken)}
 		}
 		if _, err := discoveredRoute(trial, f, as, d.config, &cleaner, patterns); err != nil {
 			return nil, err
@@ -86,12 +85,15 @@ func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []wor
 	return admitted, nil
 }
 
-// ownerOf says whose a tool is.
-func ownerOf(route *catalog.Route) string {
-	if route.Tool.Backend == catalog.BuiltIn {
+// ownerOf says whose a name is.
+func ownerOf(taken *catalog.Collision) string {
+	switch {
+	case taken.Kept == catalog.BuiltIn:
 		return "Sidecall itself"
+	case taken.Prefix != "":
+		return "the backend " + taken.Kept + ", whose prefix it has"
 	}
-	return "the backend " + route.Tool.Backend
+	return "the backend " + taken.Kept
 }
 
 // workers are the worker backends of a generation, by name.

@@ -332,6 +332,18 @@ func TestAWorkersToolThatIsPinned(t *testing.T) {
 	}
 }
 
+// A worker that hangs up and registers another definition at once is taken in, every
+// time.
+func TestAWorkerThatRegistersAnewAtOnce(t *testing.T) {
+	h := opened(t, "backends: {local: {worker: {}}}").stops()
+	for n := range 30 {
+		register := adder()
+		register.Tools[0].Description = fmt.Sprint("Adds, version ", n)
+		w, _ := h.hired(register)
+		w.end()
+	}
+}
+
 // Where there is no worker backend, workers are told so.
 func TestNoPlaceForWorkers(t *testing.T) {
 	h := opened(t, "backends: {sh: {exec: {}}}").stops()

@@ -50,7 +50,7 @@ func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 		return unreadable(listed)
 	}
 	described := &sidecallv1.UnknownExecution{
-		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
+		Tenant: listed.Key.Tenant, ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
 		Execution: result.Execution(listed.Record), Fingerprint: hex.EncodeToString(listed.Record.Fingerprint[:6]), // enough to tell two calls apart
 	}
 	if route, ok := e.Catalog.Snapshot().Lookup(listed.Record.Tool); ok {
@@ -67,7 +67,7 @@ func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 // too, and its error says what is wrong with the record, and which it is.
 func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	return &sidecallv1.UnknownExecution{
-		ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
+		Tenant: listed.Key.Tenant, ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
 		Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN},
 		Error: result.Error(tool.Error{
 			Code: tool.CodeOutcomeUnknown, Constraint: explain.CorruptRecord, Received: output.Clean([]byte(listed.Err.Error())),

@@ -24,34 +24,6 @@ func generation(routes ...*catalog.Route) *catalog.Generation {
 	return g
 }
 
-// Of two tools of one name the outcome does not depend on which backend was
-// faster, and the config file wins.
-func TestANameIsTakenOnce(t *testing.T) {
-	want := catalog.Collision{Name: "search", Kept: "alpha", Dropped: "beta"}
-	for _, order := range [][]string{{"alpha", "beta"}, {"beta", "alpha"}} {
-		g := generation()
-		var last []catalog.Collision
-		for _, backend := range order {
-			last = g.Set(backend, []*catalog.Route{route(backend, "search"), route(backend, "only_"+backend)})
-		}
-		s := g.Snapshot()
-		if kept, ok := s.Lookup("search"); !ok || kept.Tool.Backend != "alpha" {
-			t.Errorf("%v: kept %v", order, kept)
-		}
-		if !slices.Equal(last, []catalog.Collision{want}) || !slices.Equal(s.Collisions(), last) {
-			t.Errorf("%v: collisions %v", order, last)
-		}
-		if names := s.Names(); !slices.Equal(names, []string{"only_alpha", "only_beta", "search"}) {
-			t.Errorf("%v: names %v", order, names)
-		}
-	}
-	g := generation(route("shop", "search"))
-	g.Set("alpha", []*catalog.Route{route("alpha", "search")})
-	if kept, _ := g.Snapshot().Lookup("search"); kept.Tool.Backend != "shop" {
-		t.Errorf("the config file lost to %s", kept.Tool.Backend)
-	}
-}
-
 // Tools of a backend that is down stay: they fail by themselves, with the right
 // error.
 func TestABackendThatIsDownKeepsItsTools(t *testing.T) {

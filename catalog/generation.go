@@ -3,13 +3,13 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
 )
 
-// ConfigSource names the tools of the config file. It sorts before every
-// backend name, so that a tool of the config file wins over a discovered one.
+// ConfigSource names the tools of the config file.
 const ConfigSource = ""
 
 // Generation is what one config made. Readers take a snapshot without a lock;
@@ -22,6 +22,7 @@ type Generation struct {
 	mu       sync.Mutex // serialises writers
 	advice   Advice
 	sources  map[string]source
+	owned    map[string]string // the source that has a name
 	snapshot atomic.Pointer[Snapshot]
 
 	// leases counts those that are out; from retired on it is below zero by
@@ -35,15 +36,40 @@ const retired = math.MinInt64 / 2
 
 // NewGeneration returns a generation without tools.
 func NewGeneration(profiles Profiles, limits Limits) *Generation {
-	g := &Generation{profiles: profiles, limits: limits, sources: make(map[string]source), idle: make(chan struct{})}
-	g.snapshot.Store(newSnapshot(profiles, limits, nil))
+	g := &Generation{profiles: profiles, limits: limits, sources: make(map[string]source), owned: make(map[string]string), idle: make(chan struct{})}
+	g.snapshot.Store(newSnapshot(profiles, limits, nil, nil))
 	return g
 }
 
 // Set replaces the tools of one source. The tools that now are not registered
-// because their name is taken are returned.
+// because their name is another's are returned.
 func (g *Generation) Set(name string, routes []*Route) []Collision {
-	return g.update(name, func(s *source) { *s = source{routes: routes} })
+	return g.update(name, func(s *source) { *s = source{announced: s.announced, routes: routes} })
+}
+
+// Taken tells who has a name that a backend would like to have; nil when it may.
+func (g *Generation) Taken(name, backend string) *Collision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	by := newOwners(g.sources, g.owned)
+	owner := by.of(name, backend)
+	if owner == backend {
+		return nil
+	}
+	c := by.collision(name, owner, backend)
+	return &c
+}
+
+// Inherit gives the names that a generation's sources have to those of this one. Of a
+// source that has not been heard of here yet, they are kept until it is.
+func (g *Generation) Inherit(before *Generation) {
+	before.mu.Lock()
+	owned := maps.Clone(before.owned)
+	before.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.owned = owned
+	g.snapshot.Store(g.compose())
 }
 
 // SetDown records that a source cannot be reached. Its tools stay registered:
@@ -65,7 +91,7 @@ func (g *Generation) update(name string, change func(*source)) []Collision {
 
 // compose puts together what can be called now.
 func (g *Generation) compose() *Snapshot {
-	s := newSnapshot(g.profiles, g.limits, g.sources)
+	s := newSnapshot(g.profiles, g.limits, g.sources, g.owned)
 	s.Advice = g.advice
 	return s
 }

@@ -46,45 +46,37 @@ type Snapshot struct {
 	undiscovered map[string]Undiscovered
 }
 
-// Collision is a tool that is not registered because its name is taken.
-type Collision struct {
-	Name string
-	// Kept and Dropped name the backends that both have such a tool.
-	Kept, Dropped string
-}
-
-func (c Collision) String() string {
-	return fmt.Sprintf("tool %q of backend %q is not registered: backend %q has a tool of that name; set a prefix on one of them",
-		c.Name, c.Dropped, c.Kept)
-}
-
 // source is what one origin (the config file, one discovering backend) has
 // registered.
 type source struct {
-	routes []*Route
-	down   string // why the backend cannot be reached; empty when it can
+	// announced is what the config says of it.
+	announced Undiscovered
+	routes    []*Route
+	down      string // why the backend cannot be reached; empty when it can
 	// expected is what is known of tools that are still to come; nil from when they
 	// have been seen.
 	expected *Undiscovered
 }
 
-// newSnapshot puts the sources together. Of two tools with the same name the one
-// whose source sorts first is kept, so the outcome does not depend on which
-// backend was faster.
-func newSnapshot(profiles Profiles, limits Limits, sources map[string]source) *Snapshot {
+// newSnapshot puts the sources together. owned says whose the names are, and tells then
+// whose they are now.
+func newSnapshot(profiles Profiles, limits Limits, sources map[string]source, owned map[string]string) *Snapshot {
 	s := &Snapshot{Profiles: profiles, Limits: limits, routes: make(map[string]*Route), down: make(map[string]string)}
-	for _, name := range slices.Sorted(maps.Keys(sources)) {
+	by := newOwners(sources, maps.Clone(owned))
+	maps.DeleteFunc(owned, func(_, of string) bool { return sources[of].expected == nil })
+	for _, name := range by.sorted {
 		from := sources[name]
 		if from.down != "" {
 			s.down[name] = from.down
 		}
 		s.expect(name, from)
 		for _, route := range from.routes {
-			if kept, taken := s.routes[route.Tool.Name]; taken {
-				s.collisions = append(s.collisions, Collision{route.Tool.Name, kept.Tool.Backend, route.Tool.Backend})
+			owner := by.of(route.Tool.Name, name)
+			if _, twice := s.routes[route.Tool.Name]; owner != name || twice {
+				s.collisions = append(s.collisions, by.collision(route.Tool.Name, owner, route.Tool.Backend))
 				continue
 			}
-			s.routes[route.Tool.Name] = route
+			s.routes[route.Tool.Name], owned[route.Tool.Name] = route, name
 			s.untrusted = s.untrusted || route.Tool.Policy.Untrusted && route.Tool.Backend != BuiltIn
 		}
 	}
@@ -203,6 +195,8 @@ func (a *Advice) Of(route *Route) *Recovery {
 type Undiscovered struct {
 	// Prefix of the names that its tools will have; empty when they may have any.
 	Prefix string
+	// Mentioned are the names that the config says something of.
+	Mentioned []string
 	// Optional: nobody waits for it.
 	Optional bool
 	// Why it has found none: empty while it is the first time that it looks.

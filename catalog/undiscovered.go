@@ -19,7 +19,7 @@ func (u Undiscovered) Why() string {
 
 // Expect announces a source whose tools follow.
 func (g *Generation) Expect(name string, u Undiscovered) {
-	g.update(name, func(s *source) { s.expected = &u })
+	g.update(name, func(s *source) { s.announced, s.expected = u, &u })
 }
 
 // Undiscovered returns the sources whose tools are not known yet.

@@ -23,7 +23,7 @@ type Backend struct {
 
 	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
 
-	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools." format:"prefix"`
+	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools. No tool of another backend is called so." format:"prefix"`
 	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
 	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
 	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed on an mcp backend: no idempotency key reaches an MCP server." keys:"nonempty"`

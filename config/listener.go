@@ -11,7 +11,7 @@ import (
 // mapping that says which profiles it offers.
 type Listener struct {
 	Address  Text     `yaml:"address" doc:"unix:///path (mode 0600) or tcp://host:port on loopback." required:"true" format:"listen"`
-	Profiles []string `yaml:"profiles" doc:"The profiles that requests here may name; one that names none gets the first. Without this key: all, and default_profile." format:"name"`
+	Profiles []string `yaml:"profiles" doc:"The profiles that requests here may name; one that names none gets the first. Without this key: all, and default_profile. Listeners with the same set of profiles are a tenant, which reaches only what came through them; its name is that set, so another set is another tenant." format:"name"`
 }
 
 // listenerKeys is a Listener that is written as a mapping.

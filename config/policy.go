@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -225,6 +226,17 @@ func (b Backend) Unmatched(names []string) []Entry {
 		}
 	}
 	return out
+}
+
+// Mentioned are the names, as models see them, of the tools of a backend of which the
+// file says something by name: that it has them, or how they are called.
+func (b Backend) Mentioned() []string {
+	names := slices.Concat(b.Include, slices.Collect(maps.Keys(b.Effects)), slices.Collect(maps.Keys(b.Tools)))
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "*?") })
+	for i, name := range names {
+		names[i] = fitName(b.Prefix + name)
+	}
+	return names
 }
 
 // fitName turns any name into one that every provider accepts: other

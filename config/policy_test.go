@@ -216,6 +216,18 @@ func TestDiscoveredNamesFit(t *testing.T) {
 	}
 }
 
+func TestNamesThatTheFileMentions(t *testing.T) {
+	b := Backend{
+		Prefix: "f_", Include: []string{"read", "list_*", "wh?t"}, Exclude: []string{"gone"},
+		Effects: map[string]tool.Effect{"*": tool.Keyed, "wri.te": tool.Keyed}, Tools: map[string]Override{"move": {}},
+	}
+	got := b.Mentioned()
+	slices.Sort(got)
+	if want := []string{"f_move", "f_read", "f_wri_te"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestProfiles(t *testing.T) {
 	c := shop(t, `profiles: {interactive: {max_tool_calls: 5}, research: {}, code: {}, batch: {tools: ["get_*", f_?]}}`)
 	for _, tt := range []struct {

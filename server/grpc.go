@@ -64,13 +64,11 @@ type GRPC struct {
 	codec    encoding.CodecV2
 	intake   *intake
 	readers  chan struct{}
-	// registering has a place for each worker that has not said yet who it is.
-	registering chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders), registering: make(chan struct{}, maxRegistering)}
+	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders)}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()
@@ -84,9 +82,13 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 
 // Agents returns a server of agents: ToolService, ConversationService, WorkerService
 // where there are Workers, grpc.health.v1 and server reflection. offered are the profiles that they may name,
-// as in Service.
+// as in Service; who offers some is a tenant.
 func (g *GRPC) Agents(offered ...string) *grpc.Server {
-	server := g.server(grpc.UnknownServiceHandler(g.elsewhere))
+	options := []grpc.ServerOption{grpc.UnknownServiceHandler(g.elsewhere)}
+	if name := tenantOf(offered); name != "" {
+		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
+	}
+	server := g.server(options...)
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
 	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
 	g.forWorkers(server, offered)
@@ -94,10 +96,10 @@ func (g *GRPC) Agents(offered ...string) *grpc.Server {
 }
 
 // Operators returns the server of those who look after the sidecar:
-// OperatorService, and what agents have. It names each by its user, so it is to
-// serve a unix socket.
+// OperatorService, and what agents have, of the tenant that they name. It names each by
+// its user, so it is to serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
-	server := g.server(grpc.Creds(peerCredentials{}))
+	server := g.server(grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
 	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, readers: g.readers})
 	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
 	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})

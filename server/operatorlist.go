@@ -26,7 +26,8 @@ const (
 	maxStorePages = 16
 )
 
-// ListUnknown lists the calls of which nobody knows whether they ran.
+// ListUnknown lists the calls of which nobody knows whether they ran: those of all
+// tenants, where none is named.
 func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownRequest) (*sidecallv1.ListUnknownResponse, error) {
 	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
 	if size < 1 || size > maxPageSize {
@@ -36,7 +37,7 @@ func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownR
 	if err != nil {
 		return nil, err
 	}
-	l := listing{executor: o.Executor, tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
+	l := listing{executor: o.Executor, all: !namesTenant(ctx), tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
 	for range maxStorePages {
 		more, err := l.fill(ctx)
 		if err != nil {
@@ -59,6 +60,7 @@ func listStatus(ctx context.Context, err error) error {
 // listing is one page of a listing in the making.
 type listing struct {
 	executor    *call.Executor
+	all         bool // tenants; else the one
 	tenant      string
 	room, bytes int
 	found       []*sidecallv1.UnknownExecution
@@ -79,18 +81,19 @@ type pageToken struct {
 	Over bool `json:"-"`
 }
 
-// pageKey is the key of a call of the caller's tenant.
+// pageKey is the key of a call.
 type pageKey struct {
+	Tenant       string `json:"n,omitempty"`
 	Conversation string `json:"c,omitempty"`
 	Turn         string `json:"t,omitempty"`
 	ID           string `json:"i"`
 }
 
-func pageKeyOf(k dedupe.Key) *pageKey { return &pageKey{k.Conversation, k.Turn, k.ID} }
+func pageKeyOf(k dedupe.Key) *pageKey { return &pageKey{k.Tenant, k.Conversation, k.Turn, k.ID} }
 
 // compare orders the calls of a page of the store.
 func (p *pageKey) compare(q *pageKey) int {
-	return cmp.Or(cmp.Compare(p.Conversation, q.Conversation), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
+	return cmp.Or(cmp.Compare(p.Tenant, q.Tenant), cmp.Compare(p.Conversation, q.Conversation), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
 }
 
 func (p pageToken) String() string {
@@ -120,7 +123,7 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return c.Key.Tenant != l.tenant })
+	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return !l.all && c.Key.Tenant != l.tenant })
 	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return pageKeyOf(a.Key).compare(pageKeyOf(b.Key)) })
 	if l.at.After != nil && l.at.Next == page.Next {
 		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return pageKeyOf(c.Key).compare(l.at.After) <= 0 })

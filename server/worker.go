@@ -28,10 +28,6 @@ type Workers interface {
 // ErrNoWorkers is the status of a worker's stream where no worker backend is configured.
 var ErrNoWorkers = status.Error(codes.Unimplemented, "no worker backend is configured: add one, as in backends: {local: {worker: {}}}")
 
-// maxRegistering bounds how many workers register at a time: each may send as much as a
-// request may have, and has no bound of its backend yet.
-const maxRegistering = 8
-
 // workerService is the WorkerService of a sidecar: it reads who comes, and hands the
 // stream on.
 type workerService struct {
@@ -41,8 +37,8 @@ type workerService struct {
 	offered []string
 	drain   *Drain
 	logger  *slog.Logger
-	// registering has a place for each that has not said yet who it is.
-	registering chan struct{}
+	// intake receives the registrations.
+	intake *intake
 }
 
 // forWorkers lets workers come to a server, where there are any.
@@ -51,7 +47,7 @@ func (g *GRPC) forWorkers(server *grpc.Server, offered []string) {
 		return
 	}
 	sidecallv1.RegisterWorkerServiceServer(server, &workerService{
-		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, registering: g.registering,
+		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, intake: g.intake,
 	})
 }
 
@@ -74,45 +70,56 @@ func (w *workerService) Serve(stream WorkerStream) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.workers.Serve(tenant(ctx), w.offered, register, stream)
+	return w.workers.Serve(tenantOf(w.offered), w.offered, register, stream)
 }
 
-// introduction is the first message of a worker, or why there is none.
+// introduction is the registration of a worker, or why there is none.
 type introduction struct {
-	message *sidecallv1.WorkerMessage
-	err     error
+	register *sidecallv1.WorkerRegister
+	err      error
 }
 
-// first reads the registration. One that connects and says nothing does not hold its
-// place for ever; the reading ends with the stream, which ends when its handler returns.
+// first reads the registration. One that connects and says nothing holds no place, and
+// is sent away; the reading ends with the stream, which ends when its handler returns.
 func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
 	patience := time.NewTimer(receivePatience)
 	defer patience.Stop()
-	late := status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
-	select {
-	case w.registering <- struct{}{}:
-		defer func() { <-w.registering }()
-	case <-patience.C:
-		return nil, late
-	case <-stream.Context().Done():
-		return nil, status.FromContextError(stream.Context().Err()).Err()
-	}
 	came := make(chan introduction, 1)
 	go func() {
-		message, err := stream.Recv()
-		came <- introduction{message, err}
+		register, err := w.receive(stream)
+		came <- introduction{register, err}
 	}()
 	select {
 	case first := <-came:
-		register := first.message.GetRegister()
-		switch {
-		case first.err != nil:
-			return nil, first.err
-		case register == nil:
-			return nil, status.Error(codes.InvalidArgument, "the first message of a worker is its registration (register)")
-		}
-		return register, nil
+		return first.register, first.err
+	case <-stream.Context().Done():
+		return nil, status.FromContextError(stream.Context().Err()).Err()
 	case <-patience.C:
-		return nil, late
+		return nil, status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
 	}
+}
+
+// receive reads the first message as requests are read: a large one only when there is
+// room for it.
+func (w *workerService) receive(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
+	wire, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(wireStream)
+	if !ok || w.intake.bytes == nil {
+		return registration(stream.Recv())
+	}
+	data, load, err := w.intake.receive(stream.Context(), wire)
+	if err != nil {
+		return nil, err
+	}
+	defer load.Release()
+	message := &sidecallv1.WorkerMessage{}
+	return registration(message, w.intake.decode(data, message))
+}
+
+// registration is what a first message is to be.
+func registration(message *sidecallv1.WorkerMessage, err error) (*sidecallv1.WorkerRegister, error) {
+	register := message.GetRegister()
+	if err == nil && register == nil {
+		err = status.Error(codes.InvalidArgument, "the first message of a worker is its registration (register)")
+	}
+	return register, err
 }

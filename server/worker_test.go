@@ -3,16 +3,21 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/calltest"
 )
 
 // mute is the stream of a worker that says nothing, or what first holds.
@@ -42,36 +47,71 @@ func (t takes) Serve(tenant string, _ []string, register *sidecallv1.WorkerRegis
 }
 
 func frontOf(workers Workers) *workerService {
-	return &workerService{workers: workers, drain: NewDrain(), logger: slog.New(slog.DiscardHandler), registering: make(chan struct{}, maxRegistering)}
+	return &workerService{workers: workers, drain: NewDrain(), logger: slog.New(slog.DiscardHandler), intake: newIntake(nil, 4<<20, newTextCodec())}
 }
 
 // Workers that connect and say nothing are sent away, and keep nobody else out.
-func TestWorkersThatDoNotRegisterGiveTheirPlacesUp(t *testing.T) {
+func TestWorkersThatDoNotRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
 		front := frontOf(takes(func(string, *sidecallv1.WorkerRegister) error { return nil }))
 		stream := mute{ctx: t.Context(), ended: make(chan struct{})}
 		defer close(stream.ended) // as gRPC does when the handler has returned
 		var refused sync.WaitGroup
-		for range 3 * maxRegistering {
+		for range 300 {
 			refused.Go(func() {
 				if err := front.Serve(stream); status.Code(err) != codes.DeadlineExceeded {
 					t.Errorf("%v", err)
 				}
 			})
 		}
-		refused.Wait()
-		if len(front.registering) != 0 {
-			t.Errorf("%d places are held by nobody", len(front.registering))
+		synctest.Wait()
+		register := &sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Register{Register: &sidecallv1.WorkerRegister{Worker: "w"}}}
+		if err := front.Serve(mute{ctx: t.Context(), first: register}); err != nil || time.Since(began) > 0 {
+			t.Errorf("beside them: %v after %s", err, time.Since(began))
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range maxRegistering {
-			front.registering <- struct{}{}
-		}
-		if err := front.Serve(mute{ctx: gone}); status.Code(err) != codes.Canceled {
+		if err := front.Serve(mute{ctx: gone, ended: stream.ended}); status.Code(err) != codes.Canceled {
 			t.Errorf("one that has gone: %v", err)
 		}
+		refused.Wait()
 	})
+}
+
+// A registration is read as a request is: what is large only when there is room for it,
+// and what is small waits for nobody.
+func TestALargeRegistrationNeedsRoom(t *testing.T) {
+	s := calltest.New(t)
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1 << 20) })
+	var others limit.Load
+	others.Of(s.Bytes)
+	others.Take(1 << 19)
+	came := make(chan string, 1)
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes, Workers: takes(func(_ string, r *sidecallv1.WorkerRegister) error {
+		came <- r.GetWorker()
+		return nil
+	})})
+	for name, large := range map[string]int{"small": 0, "large": smallRequest, "larger": 1 << 20} {
+		stream, err := sidecallv1.NewWorkerServiceClient(client.conn).Serve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		register := &sidecallv1.WorkerRegister{Worker: name, Tools: []*sidecallv1.WorkerTool{{Description: strings.Repeat("x", large)}}}
+		_ = stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Register{Register: register}}) // what is wrong with it says Recv
+		switch _, err = stream.Recv(); {
+		case name == "larger":
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "OVERLOADED") {
+				t.Errorf("one for which there is no room: %v", err)
+			}
+		case !errors.Is(err, io.EOF) || <-came != name:
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	others.Release()
+	if held := s.Bytes.Held(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
 }
 
 // What a worker says first is who it is; a bug in what follows is not the process's

@@ -335,7 +335,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A worker serves the calls of its own tenant.
+// A worker serves the calls of its own tenant; one of the tenant without a name, who has
+// every profile, those of all.
 func TestTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, Config{}, nil)
@@ -347,5 +348,11 @@ func TestTenants(t *testing.T) {
 		done := r.call(t.Context(), call)
 		p.answer(p.invoked().GetInvocationId(), "its own")
 		(<-done).text(t, "its own")
+		p.leave()
+		<-p.served
+		all := r.hire(registration("agent", "add")).alive()
+		done = r.call(t.Context(), call)
+		all.answer(all.invoked().GetInvocationId(), "another's")
+		(<-done).text(t, "another's")
 	})
 }

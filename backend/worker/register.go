@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,12 +55,63 @@ func (b *Backend) begun(ctx context.Context) error {
 	}
 }
 
-// register takes a worker in, with all its tools or not at all.
+// register takes a worker in, with all its tools or not at all. Where it declares a tool
+// otherwise than a worker that serves it, it waits until that one has ended or is proven
+// to live: who hangs up and comes again is often here before its end is.
 func (b *Backend) register(tenant string, register *sidecallv1.WorkerRegister, stream Stream) (*session, error) {
 	tools, err := b.declaration(register)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(stream.Context(), (missedHeartbeats+2)*b.cfg().Heartbeat)
+	defer cancel()
+	for {
+		s, err := b.take(tenant, register, tools, stream)
+		conflict, ok := errors.AsType[*conflict](err)
+		if !ok {
+			return s, err
+		}
+		if err := b.outlast(ctx, conflict); err != nil {
+			if err := stream.Context().Err(); err != nil {
+				return nil, status.FromContextError(err).Err()
+			}
+			return nil, err
+		}
+	}
+}
+
+// maxOutlasting bounds the registrations that wait for the end of others.
+const maxOutlasting = 16
+
+// outlast waits until the worker that stands in the way has ended. The error is lasting
+// only where that one lives.
+func (b *Backend) outlast(ctx context.Context, c *conflict) error {
+	defer b.outlasting.Add(-1)
+	if b.outlasting.Add(1) <= maxOutlasting {
+		switch lives, err := c.with.proven(ctx); {
+		case lives:
+			return status.Error(codes.FailedPrecondition, c.Error())
+		case err == nil || errors.Is(err, errParting):
+			return err
+		}
+	}
+	return status.Error(codes.Unavailable, c.Error()+"; whether that one lives is not known yet: try again")
+}
+
+// conflict is a tool that a worker declares otherwise than one that serves it.
+type conflict struct {
+	with       *session
+	tool, what string
+}
+
+func (c *conflict) Error() string {
+	return fmt.Sprintf("tool %s: its %s is another one than that of the worker %s, which serves it: all workers of a tool declare the same; end the others first, or call it otherwise",
+		c.tool, c.what, c.with.name)
+}
+
+// take takes a worker in if nothing stands in the way now; else the error may be a
+// *conflict.
+func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, stream Stream) (*session, error) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
 	if b.update == nil {
@@ -100,9 +152,8 @@ func (b *Backend) with(worker string, tools []*declared) (map[string]*known, new
 		was := next[d.Name]
 		if was != nil {
 			if what := d.differs(&was.declared); what != "" {
-				if by := b.roster.server(d.Name); by != "" {
-					return nil, news{}, status.Errorf(codes.FailedPrecondition, "tool %s: its %s is another one than that of the worker %s, which serves it: all workers of a tool declare the same; end the others first, or call it otherwise",
-						d.Name, what, by)
+				if by := b.roster.server(d.Name); by != nil {
+					return nil, news{}, &conflict{by, d.Name, what}
 				}
 				was = nil
 			}
@@ -126,7 +177,7 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 		has[d.Name] = true
 	}
 	for name, k := range from {
-		if k.owner == worker && !has[name] && b.roster.server(name) == "" {
+		if k.owner == worker && !has[name] && b.roster.server(name) == nil {
 			some = true
 			delete(from, name)
 		}
@@ -134,14 +185,14 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 	return some
 }
 
-// server names a worker that serves a tool; empty when there is none.
-func (r *roster) server(target string) string {
+// server is a worker that serves a tool; nil when there is none.
+func (r *roster) server(target string) *session {
 	for s := range r.sessions {
 		if s.stays() && s.tools[target] {
-			return s.name
+			return s
 		}
 	}
-	return ""
+	return nil
 }
 
 // discovered are the tools by name.

@@ -154,6 +154,97 @@ func TestWorkersOfATool(t *testing.T) {
 	}
 }
 
+// otherwise is a registration of a tool with another effect.
+func otherwise(worker, name string) *sidecallv1.WorkerRegister {
+	return with(registration(worker, name), func(r *sidecallv1.WorkerRegister) { r.Tools[0].Effect = sidecallv1.Effect_EFFECT_KEYED })
+}
+
+// A worker that hangs up and comes again with another definition may be there before its
+// end is. It waits for that, and is taken in.
+func TestAWorkerThatComesBeforeItsEnd(t *testing.T) {
+	for name, end := range map[string]func(first *peer){
+		"it hangs up":                        func(first *peer) { first.cancel() },
+		"it closes the stream":               func(first *peer) { close(first.closed) },
+		"it leaves":                          func(first *peer) { first.leave() },
+		"what it said before comes after":    func(first *peer) { first.beat(); first.beat(); first.cancel() },
+		"it says nothing any more":           func(*peer) {},
+		"it was heard once and then no more": func(first *peer) { first.beat() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, Config{}, nil)
+				first := r.hire(registration("agent", "add"))
+				second := r.join(otherwise("agent", "add"))
+				if !second.idle() {
+					t.Fatal("it did not wait")
+				}
+				end(first)
+				if second.next().GetRegistered() == nil {
+					t.Error("it is not registered")
+				}
+				if last := r.lists[len(r.lists)-1]; len(last) != 1 || last[0].Effect != tool.Keyed {
+					t.Errorf("there are %v", last)
+				}
+			})
+		})
+	}
+}
+
+// One that lives is not waited for any longer than it takes to know; whether it lives is
+// not known for ever.
+func TestAWorkerInTheWayOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		first := r.hire(registration("agent", "add")).alive()
+		began := time.Now()
+		if err := <-r.join(otherwise("agent", "add")).served; status.Code(err) != codes.FailedPrecondition || time.Since(began) > 2*defaultHeartbeat {
+			t.Errorf("one that lives: %v after %s", err, time.Since(began))
+		}
+		gone := r.join(otherwise("agent", "add"))
+		gone.idle()
+		gone.cancel()
+		if err := <-gone.served; status.Code(err) != codes.Canceled {
+			t.Errorf("one that does not wait: %v", err)
+		}
+		first.cancel()
+		<-first.served
+		r.hire(registration("agent", "add")) // which says nothing
+		waits := r.join(otherwise("agent", "add"))
+		waits.idle()
+		time.Sleep(3*defaultHeartbeat - time.Second)
+		r.hire(registration("agent", "add")) // and another one
+		if err := <-waits.served; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "try again") {
+			t.Errorf("one of which nothing is known: %v", err)
+		}
+	})
+}
+
+// So many wait at a time and no more, and none of them any longer than the backend is
+// there.
+func TestWorkersThatWaitForOthersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		r.hire(registration("agent", "add"))
+		waiting := make([]*peer, maxOutlasting)
+		for i := range waiting {
+			waiting[i] = r.join(otherwise("agent", "add"))
+		}
+		synctest.Wait()
+		if err := <-r.join(otherwise("agent", "add")).served; status.Code(err) != codes.Unavailable {
+			t.Errorf("one more: %v", err)
+		}
+		r.End()
+		for _, p := range waiting {
+			if err := <-p.served; status.Code(err) != codes.Unavailable {
+				t.Errorf("at the end: %v", err)
+			}
+		}
+		if n := r.outlasting.Load(); n != 0 {
+			t.Errorf("%d wait still", n)
+		}
+	})
+}
+
 // A tool that its workers do not have any more is forgotten, when nobody serves it.
 func TestToolsThatAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

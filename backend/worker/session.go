@@ -40,9 +40,9 @@ type session struct {
 	most         int // calls at a time
 	heartbeat    time.Duration
 
-	// heard: something came since the last look. sends counts those that have ended,
-	// and is odd while one is under way.
-	heard atomic.Bool
+	// heard counts the messages that came. sends counts those that have ended, and is odd
+	// while one is under way.
+	heard atomic.Uint64
 	sends atomic.Uint64
 
 	// below mu
@@ -70,8 +70,10 @@ type outgoing struct {
 	invoke  *invocation
 }
 
+// takes reports whether the worker is given calls of a tool. One of the tenant without a
+// name, who may have every profile, serves all tenants; any other serves its own.
 func (s *session) takes(tenant, target string) bool {
-	return !s.leaving && s.tenant == tenant && s.tools[target]
+	return !s.leaving && (s.tenant == "" || s.tenant == tenant) && s.tools[target]
 }
 
 func (s *session) free() bool { return !s.leaving && len(s.busy) < s.most }
@@ -147,7 +149,7 @@ func (s *session) guarded(run func()) func() {
 func (s *session) watch() {
 	look := time.NewTicker(s.heartbeat)
 	defer look.Stop()
-	silent, stuck, sends := 0, 0, uint64(0)
+	silent, stuck, heard, sends := 0, 0, uint64(0), uint64(0)
 	for {
 		select {
 		case <-s.ended:
@@ -158,8 +160,8 @@ func (s *session) watch() {
 			s.stop(status.FromContextError(s.stream.Context().Err()).Err())
 		case <-look.C:
 			silent, stuck = silent+1, stuck+1
-			if s.heard.Swap(false) {
-				silent = 0
+			if now := s.heard.Load(); now != heard {
+				silent, heard = 0, now
 			}
 			if now := s.sends.Load(); now%2 == 0 || now != sends {
 				stuck, sends = 0, now
@@ -172,12 +174,38 @@ func (s *session) watch() {
 	}
 }
 
+// looks is how often in a heartbeat a session is looked at that stands in the way.
+const looks = 4
+
+// proven waits until the session has ended, or is proven to live: something came from
+// its worker that was not under way when the waiting began. It reports whether it lives.
+func (s *session) proven(ctx context.Context) (lives bool, err error) {
+	look := time.NewTicker(s.heartbeat / looks)
+	defer look.Stop()
+	for began, heard := false, uint64(0); ; began = true {
+		select {
+		case <-s.ended:
+			return false, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-s.backend.ending.Done():
+			return false, errParting
+		case <-look.C:
+		}
+		now := s.heard.Load()
+		if began && now != heard {
+			return true, nil
+		}
+		heard = now
+	}
+}
+
 // read takes what the worker says.
 func (s *session) read() {
 	for {
 		message, err := s.stream.Recv()
 		if err == nil {
-			s.heard.Store(true)
+			s.heard.Add(1)
 			err = s.take(message)
 		}
 		switch {

@@ -154,6 +154,8 @@ type Backend struct {
 	// parting: nobody registers any more. closed: and Close has begun.
 	parting, closed bool
 
+	// outlasting counts the registrations that wait for the end of other workers.
+	outlasting atomic.Int64
 	// late is Config.Late.
 	late *atomic.Int64
 	// ending ends the streams.

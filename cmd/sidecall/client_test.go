@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -31,10 +32,23 @@ type fakeSidecar struct {
 	// request says.
 	becomes  sidecallv1.ExecutionState
 	resolved atomic.Int32
+	// tenant is the one that every request has to name; empty where none has to.
+	tenant string
 }
 
-func (f *fakeSidecar) GetExecution(context.Context, *sidecallv1.GetExecutionRequest) (*sidecallv1.Execution, error) {
-	return f.record, nil
+func (f *fakeSidecar) GetExecution(ctx context.Context, _ *sidecallv1.GetExecutionRequest) (*sidecallv1.Execution, error) {
+	return f.record, f.ofItsTenant(ctx)
+}
+
+func (f *fakeSidecar) ofItsTenant(ctx context.Context) error {
+	if named := metadata.ValueFromIncomingContext(ctx, "sidecall-tenant"); strings.Join(named, " ") != f.tenant {
+		return status.Errorf(codes.NotFound, "no record of the tenant %q", named)
+	}
+	return nil
+}
+
+func (f *fakeSidecar) ListUnknown(ctx context.Context, _ *sidecallv1.ListUnknownRequest) (*sidecallv1.ListUnknownResponse, error) {
+	return &sidecallv1.ListUnknownResponse{Executions: []*sidecallv1.UnknownExecution{{ToolUseId: "order-1", Tenant: f.tenant, Execution: f.record}}}, f.ofItsTenant(ctx)
 }
 
 func (f *fakeSidecar) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
@@ -46,6 +60,9 @@ func (f *fakeSidecar) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteTo
 
 func (f *fakeSidecar) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
 	f.resolved.Add(1)
+	if err := f.ofItsTenant(ctx); err != nil {
+		return nil, err
+	}
 	if f.dies != nil {
 		f.dies()
 		<-ctx.Done()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/metadata"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
 )
@@ -57,6 +58,9 @@ func newResolve() *cobra.Command {
 			if r.addr, err = r.at.address(); err != nil {
 				return fail(exitUsage, err)
 			}
+			if cmd.Flags().Changed("tenant") {
+				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", r.tenant))
+			}
 			return withConnection(r.addr, func(client *sidecall.Client) error {
 				r.client = client
 				return r.run()
@@ -68,6 +72,7 @@ func newResolve() *cobra.Command {
 	flags.StringVar(&r.id, "id", "", "tool_use_id of the call to settle")
 	flags.StringVar(&r.conversation, "conversation", "", "its conversation_id")
 	flags.StringVar(&r.turn, "turn", "", "its turn_id")
+	flags.StringVar(&r.tenant, "tenant", "", "whose call it is, or whose calls to list: the profiles of a listener that has its own, as in reader,writer")
 	flags.StringVar(&r.as, "as", "", "what became of it: done or not_run")
 	flags.StringVar(&r.reason, "reason", "", "how you know, at most 500 characters")
 	flags.StringVar(&r.content, "content", "", "with --as done: what the model is told besides; @FILE reads a file")

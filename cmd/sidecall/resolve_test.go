@@ -76,6 +76,22 @@ func TestWhatWasSeenUnknownIsSettled(t *testing.T) {
 	}
 }
 
+// Whose call it is stands in the list, and is named where it is settled.
+func TestACallOfATenantIsSettled(t *testing.T) {
+	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1}, tenant: "reader,writer"}
+	addr, _ := fake.serve(t)
+	at := []string{"resolve", "--addr", addr, "--tenant", "reader,writer"}
+	if got := command(t, at...); got.code != 0 || !strings.Contains(got.out, "TENANT") || !strings.Contains(got.out, "reader,writer") {
+		t.Errorf("the list: %+v", got)
+	}
+	if got := command(t, append(at, "--id", "order-1", "--as", "done", "--reason", "looked", "--yes")...); got.code != 0 || !strings.Contains(got.out, "order-1 is done") {
+		t.Errorf("settled: %+v", got)
+	}
+	if got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", "done", "--reason", "looked", "--yes"); got.code != exitFailed {
+		t.Errorf("without its tenant: %+v", got)
+	}
+}
+
 // What a sidecar answers that this command does not know is not taken for done.
 func TestAResolutionToAStateThatIsNotKnown(t *testing.T) {
 	fake := &fakeSidecar{

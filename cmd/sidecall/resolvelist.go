@@ -60,7 +60,7 @@ func (r *resolving) sum(listed int, more bool) {
 		if more {
 			count = "the first " + count + ", and more"
 		}
-		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --as done|not_run --reason TEXT\n", count)
+		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT\n", count)
 	}
 }
 
@@ -83,7 +83,7 @@ func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	if !t.headed {
 		t.headed = true
-		fmt.Fprintln(w, "AGE\tTOOL\tCONVERSATION\tTURN\tID\tATTEMPTS\tTO VERIFY")
+		fmt.Fprintln(w, "AGE\tTOOL\tTENANT\tCONVERSATION\tTURN\tID\tATTEMPTS\tTO VERIFY")
 	}
 	for _, call := range calls {
 		e := call.GetExecution()
@@ -91,8 +91,8 @@ func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
 		if e.GetEpoch() > 0 {
 			since, name = age(e.GetFinishedAt().AsTime()), printable(e.GetToolName())
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", since, name,
-			printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()), e.GetAttempts(), howToVerify(call))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", since, name,
+			printable(call.GetTenant()), printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()), e.GetAttempts(), howToVerify(call))
 	}
 	return w.Flush()
 }

@@ -20,7 +20,7 @@ type resolving struct {
 	limit  int
 
 	id, conversation, turn string
-	as                     string
+	tenant, as             string
 	reason, content, by    string
 	isError, verify, yes   bool
 	args                   string

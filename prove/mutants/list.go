@@ -3,7 +3,7 @@ package mutants
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers(), conversations(), reloads(), records(), outboxes(), references()} {
+	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all

@@ -208,7 +208,9 @@ type UnknownExecution struct {
 	Verifiable bool `protobuf:"varint,7,opt,name=verifiable,proto3" json:"verifiable,omitempty"`
 	// What was recorded when the answer was lost; unset when the sidecar that ran
 	// the call recorded nothing.
-	Error         *ToolError `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	Error *ToolError `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// Whose call it is: what the metadata sidecall-tenant names.
+	Tenant        string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +299,13 @@ func (x *UnknownExecution) GetError() *ToolError {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *UnknownExecution) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type ResolveExecutionRequest struct {
@@ -654,7 +663,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2\x1d.sidecall.v1.UnknownExecutionR\n" +
 	"executions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbb\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x02\n" +
 	"\x10UnknownExecution\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -666,7 +675,8 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
 	"verifiable\x18\a \x01(\bR\n" +
 	"verifiable\x12,\n" +
-	"\x05error\x18\b \x01(\v2\x16.sidecall.v1.ToolErrorR\x05error\"\xb2\x02\n" +
+	"\x05error\x18\b \x01(\v2\x16.sidecall.v1.ToolErrorR\x05error\x12\x16\n" +
+	"\x06tenant\x18\t \x01(\tR\x06tenant\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +

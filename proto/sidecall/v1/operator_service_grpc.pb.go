@@ -35,6 +35,11 @@ const (
 // there. Who may open that socket may resolve, and is named in the record by the
 // user that the operating system says it is.
 //
+// Whose records a request is about says its metadata sidecall-tenant, here and with
+// the services of agents on this socket. Without it they are those of the listeners
+// that offer every profile, which are the tenant without a name; ListUnknown then
+// lists those of all tenants.
+//
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
@@ -105,6 +110,11 @@ func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyE
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve, and is named in the record by the
 // user that the operating system says it is.
+//
+// Whose records a request is about says its metadata sidecall-tenant, here and with
+// the services of agents on this socket. Without it they are those of the listeners
+// that offer every profile, which are the tenant without a name; ListUnknown then
+// lists those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call

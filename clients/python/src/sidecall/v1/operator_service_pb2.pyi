@@ -41,7 +41,7 @@ class ListUnknownResponse(_message.Message):
     def __init__(self, executions: _Optional[_Iterable[_Union[UnknownExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UnknownExecution(_message.Message):
-    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "execution", "fingerprint", "verify_with", "verifiable", "error")
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "execution", "fingerprint", "verify_with", "verifiable", "error", "tenant")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class UnknownExecution(_message.Message):
     VERIFY_WITH_FIELD_NUMBER: _ClassVar[int]
     VERIFIABLE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     turn_id: str
     tool_use_id: str
@@ -58,7 +59,8 @@ class UnknownExecution(_message.Message):
     verify_with: str
     verifiable: bool
     error: _tool_service_pb2.ToolError
-    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., error: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ...) -> None: ...
+    tenant: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., error: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")

@@ -33,6 +33,11 @@ class OperatorServiceStub:
     there. Who may open that socket may resolve, and is named in the record by the
     user that the operating system says it is.
 
+    Whose records a request is about says its metadata sidecall-tenant, here and with
+    the services of agents on this socket. Without it they are those of the listeners
+    that offer every profile, which are the tenant without a name; ListUnknown then
+    lists those of all tenants.
+
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
@@ -73,6 +78,11 @@ class OperatorServiceServicer:
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
     user that the operating system says it is.
+
+    Whose records a request is about says its metadata sidecall-tenant, here and with
+    the services of agents on this socket. Without it they are those of the listeners
+    that offer every profile, which are the tenant without a name; ListUnknown then
+    lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call
@@ -143,6 +153,11 @@ class OperatorService:
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
     user that the operating system says it is.
+
+    Whose records a request is about says its metadata sidecall-tenant, here and with
+    the services of agents on this socket. Without it they are those of the listeners
+    that offer every profile, which are the tenant without a name; ListUnknown then
+    lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call

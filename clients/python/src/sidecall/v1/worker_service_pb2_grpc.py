@@ -35,14 +35,16 @@ class WorkerServiceStub:
     OK                  the worker has left, or the sidecar has said Goodbye
     INVALID_ARGUMENT    the registration, or another message, is not a possible
     one; the message names the tool and what is wrong with it
-    ALREADY_EXISTS      a name is that of a tool of another backend
+    ALREADY_EXISTS      a name is that of a tool of another backend, or is under its
+    prefix
     NOT_FOUND           there is no worker backend of that name
     PERMISSION_DENIED   no profile of the address may call a tool of that name
     FAILED_PRECONDITION another protocol version; or another worker serves a tool
-    of that name with another definition
+    of that name with another definition, and lives
     RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
     DEADLINE_EXCEEDED   the worker did not register, or was silent for too long
-    UNAVAILABLE         the sidecar is draining: try again until there is another
+    UNAVAILABLE         the sidecar is draining, or it is not known yet whether a
+    worker in the way lives: try again until one takes it
     UNIMPLEMENTED       no worker backend is configured
 
     Of a stream that ends with another status than OK before Registered came,
@@ -74,14 +76,16 @@ class WorkerServiceServicer:
     OK                  the worker has left, or the sidecar has said Goodbye
     INVALID_ARGUMENT    the registration, or another message, is not a possible
     one; the message names the tool and what is wrong with it
-    ALREADY_EXISTS      a name is that of a tool of another backend
+    ALREADY_EXISTS      a name is that of a tool of another backend, or is under its
+    prefix
     NOT_FOUND           there is no worker backend of that name
     PERMISSION_DENIED   no profile of the address may call a tool of that name
     FAILED_PRECONDITION another protocol version; or another worker serves a tool
-    of that name with another definition
+    of that name with another definition, and lives
     RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
     DEADLINE_EXCEEDED   the worker did not register, or was silent for too long
-    UNAVAILABLE         the sidecar is draining: try again until there is another
+    UNAVAILABLE         the sidecar is draining, or it is not known yet whether a
+    worker in the way lives: try again until one takes it
     UNIMPLEMENTED       no worker backend is configured
 
     Of a stream that ends with another status than OK before Registered came,
@@ -127,14 +131,16 @@ class WorkerService:
     OK                  the worker has left, or the sidecar has said Goodbye
     INVALID_ARGUMENT    the registration, or another message, is not a possible
     one; the message names the tool and what is wrong with it
-    ALREADY_EXISTS      a name is that of a tool of another backend
+    ALREADY_EXISTS      a name is that of a tool of another backend, or is under its
+    prefix
     NOT_FOUND           there is no worker backend of that name
     PERMISSION_DENIED   no profile of the address may call a tool of that name
     FAILED_PRECONDITION another protocol version; or another worker serves a tool
-    of that name with another definition
+    of that name with another definition, and lives
     RESOURCE_EXHAUSTED  there are as many workers, or tools, as the config allows
     DEADLINE_EXCEEDED   the worker did not register, or was silent for too long
-    UNAVAILABLE         the sidecar is draining: try again until there is another
+    UNAVAILABLE         the sidecar is draining, or it is not known yet whether a
+    worker in the way lives: try again until one takes it
     UNIMPLEMENTED       no worker backend is configured
 
     Of a stream that ends with another status than OK before Registered came,
