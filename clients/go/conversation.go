@@ -151,7 +151,7 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
 		return v.client.conversations().AppendMessages(ctx, request)
 	})
-	switch status.Code(err) { //nolint:exhaustive // the others are passed on
+	switch status.Code(err) {
 	case codes.OK:
 		v.add(raw)
 		v.unsure = open
