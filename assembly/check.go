@@ -33,7 +33,7 @@ func Check(ctx context.Context, cfg *config.Config, known config.Problems, optio
 		if ask(ctx, g, heard, found) {
 			file = cfg.WarningsAmong(g.tools.Snapshot().Names())
 			found.warnings = slices.DeleteFunc(found.warnings, func(p config.Problem) bool {
-				return p.Rule == config.RuleEffectUnsaid && below(p.Path, "backends")
+				return p.Rule == config.RuleEffectUnsaid && config.Below(p.Path, "backends")
 			})
 		}
 	}

@@ -140,6 +140,14 @@ func TestEveryRule(t *testing.T) {
 			{`backends: {a: {http: {base_url: "https://a.example.com", tls: {insecure_skip_verify: true}}}}`, "1:86: backends.a.http.tls.insecure_skip_verify"},
 			{`store: {redis: {addrs: ["127.0.0.1:1"], tls: {insecure_skip_verify: true}}}`, "1:69: store.redis.tls.insecure_skip_verify"},
 		},
+		config.RuleCleartext: {
+			{`store: {redis: {addrs: ["127.0.0.1:1", "redis:6379"], password: "${env:TOKEN}"}}`, "1:40: store.redis.addrs[1]"},
+			{`store: {redis: {addrs: ["10.0.0.1:1"], master_name: m, sentinel_password: "${env:TOKEN}"}}`, "1:25: store.redis.addrs[0]"},
+			{`store: {redis: {addrs: ["redis:6379"], password: "${env:TOKEN}", tls: {enabled: false}}}`, "1:25: store.redis.addrs[0]"},
+			{`store: {redis: {addrs: ["redis:6379"], password: "${env:TOKEN}", tls: {enabled: true}}}`, ""},
+			{`store: {redis: {addrs: ["localhost:6379", "[::1]:1", "127.0.0.2:1"], password: "${env:TOKEN}"}}`, ""},
+			{`store: {redis: {addrs: ["redis:6379"]}}`, ""},
+		},
 		config.RuleLiteralSecret: {
 			{`backends: {a: {http: {base_url: "https://a.example.com", headers: {Authorization: Bearer x, Accept: a}, proxy: "http://u:p@p.example.com"}}}`, "1:83: backends.a.http.headers.Authorization|1:112: backends.a.http.proxy"},
 			{`backends: {a: {mcp: {url: "https://a.example.com/mcp?api_key=1", headers: {X-Api-Key: x}}}, b: {mcp: {command: [ls], env: {A_TOKEN: x, LANG: C}}}}`, "1:27: backends.a.mcp.url|1:87: backends.a.mcp.headers.X-Api-Key|1:133: backends.b.mcp.env.A_TOKEN"},

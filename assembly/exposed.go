@@ -166,7 +166,7 @@ func (e *exposure) place(path string, even fs.FileMode, at config.Problem) {
 func (e *exposure) tell(at config.Problem, message string) {
 	if !e.told[message] {
 		e.told[message] = true
-		at.Message, at.Rule = message, config.RuleExposed
+		at.Message, at.Rule = e.config.MaskAt(at.Path, message), config.RuleExposed
 		e.found = append(e.found, at)
 	}
 }

@@ -90,7 +90,7 @@ func (f *follower) begin() (overtake func()) {
 		case err == nil:
 			f.outcome.took()
 		case !errors.Is(err, errOvertaken):
-			f.refused(err)
+			f.refused(maskError(cfg, err))
 		}
 	}()
 	return func() {

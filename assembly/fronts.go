@@ -53,7 +53,7 @@ func newFronts(p *parts, operator string) *fronts {
 			f.agents[offer] = servers.Agents(l.Profiles...)
 		}
 	}
-	f.pages = &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain}
+	f.pages = &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain, Mask: p.config.Mask}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
 	f.admin = &http.Server{Handler: server.OnlyHosts(f.pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return f

@@ -33,6 +33,7 @@ type generation struct {
 // wrong, by position.
 func newGeneration(cfg *config.Config, around surroundings) (*generation, error) {
 	found := &problems{config: cfg}
+	around.logger = masking(around.logger, cfg, cfg.Mask)
 	g := draw(cfg, around, found)
 	config.SortProblems(found.warnings) // a start says the first of them only
 	g.warnings = found.warnings

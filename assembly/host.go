@@ -32,6 +32,8 @@ type host struct {
 	// secrets takes what must not be shown out of what the backend says and
 	// returns; nil when there is nothing.
 	secrets *redact.Set
+	// mask has references in the place of what they stand for in what is said of it.
+	mask mask
 }
 
 // surroundings are what a generation has of the process around it.
@@ -54,7 +56,8 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 		return nil, fmt.Errorf("nothing here can build a backend of the kind %q", declared.Kind())
 	}
 	hidden := secrets{known: around.secrets, literal: secretsOf(of.entrusted(declared)).literal}.set()
-	h := &host{name: name, config: declared, secrets: hidden}
+	h := &host{name: name, config: declared, secrets: hidden, mask: maskAt(cfg, "backends."+name)}
+	around.logger = masking(around.logger, cfg, h.mask)
 	at := siteOf(declared, of, cfg, around)
 	if before := around.before.host(name); before != nil && before.site.same(at) {
 		h.stayAt(before, of)

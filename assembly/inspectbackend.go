@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -94,9 +95,29 @@ func inspectStore(cfg *config.Config, found *problems) {
 			found.add(config.RuleLiteralSecret, literalSecret, "store", "redis", key)
 		}
 	}
+	if i := slices.IndexFunc(r.Addrs, isRemote); i >= 0 && !r.TLS.On() && (r.Password.Reveal() != "" || r.SentinelPassword.Reveal() != "") {
+		found.add(config.RuleCleartext, "the password, and the records of calls, go to another machine as they are: write tls, or use a Redis on this one", "store", "redis", "addrs", fmt.Sprint(i))
+	}
 	if r.TLS.On() && r.TLS.InsecureSkipVerify {
 		found.add(config.RuleTLSUnverified, unverified, "store", "redis", "tls", "insecure_skip_verify")
 	}
+}
+
+// isRemote reports a host:port that is not evidently on this machine.
+func isRemote(address config.Text) bool {
+	host, _, err := net.SplitHostPort(address.Reveal())
+	addr, ok := literalAddress(host)
+	return err == nil && !(ok && addr.IsLoopback())
+}
+
+// literalAddress is the address that a host is without asking anybody.
+func literalAddress(host string) (netip.Addr, bool) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return netip.IPv6Loopback(), true
+	}
+	addr, err := netip.ParseAddr(host)
+	return addr.Unmap(), err == nil
 }
 
 // inspectSockets looks for the directories of the sockets, which nobody makes.
@@ -132,13 +153,9 @@ func inspectURL(text config.Text, allowPrivate bool, found *problems, at []strin
 			found.add(config.RuleLiteralSecret, literalSecret, at...)
 		}
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	addr, err := netip.ParseAddr(host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		addr, err = netip.IPv6Loopback(), nil
-	}
+	addr, ok := literalAddress(u.Hostname())
 	switch {
-	case err != nil || backend.CheckAddress(addr, allowPrivate) == nil:
+	case !ok || backend.CheckAddress(addr, allowPrivate) == nil:
 	case backend.CheckAddress(addr, true) == nil:
 		found.add(config.RulePrivateAddress, "this address is private: every call is refused without allow_private: true", at...)
 	default:

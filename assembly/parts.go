@@ -43,6 +43,7 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	if p.telemetry, err = telemetry.Start(ctx, options.Version, options.Log); err != nil {
 		return err
 	}
+	p.telemetry.Logger = masking(p.telemetry.Logger, p.config, p.config.Mask)
 	p.bytes = heldBytes(p.config, p.telemetry.Logger, memlimit.FromCgroup)
 	p.warn(p.config)
 	first, err := newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version, late: &p.late})

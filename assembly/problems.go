@@ -29,7 +29,7 @@ func (p *problems) addAtKey(rule config.Rule, message string, path ...string) {
 }
 
 func (p *problems) note(rule config.Rule, message string, at config.Problem) {
-	at.Message, at.Rule = message, rule
+	at.Message, at.Rule = p.config.MaskAt(at.Path, message), rule
 	switch {
 	case rule.Severity() != config.Wrong:
 		p.warnings = append(p.warnings, at)
@@ -44,18 +44,12 @@ func follows(p, cause config.Problem) bool {
 	switch cause.Rule { //nolint:exhaustive // of other rules nothing follows
 	case config.RuleValue:
 		above := p.Path[:max(0, strings.LastIndexAny(p.Path, ".["))]
-		return cause.Path == above || below(cause.Path, p.Path)
+		return cause.Path == above || config.Below(cause.Path, p.Path)
 	case config.RuleReference, config.RuleConflict:
-		return below(cause.Path, p.Path)
+		return config.Below(cause.Path, p.Path)
 	default:
 		return false
 	}
-}
-
-// below reports whether a path is another, or leads to something in it.
-func below(path, of string) bool {
-	rest, ok := strings.CutPrefix(path, of)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // addEach records each thing that an error says, at the place that it names

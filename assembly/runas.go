@@ -1,6 +1,8 @@
 package assembly
 
 import (
+	"fmt"
+
 	"github.com/sidecall/sidecall/backend/process"
 	"github.com/sidecall/sidecall/config"
 )
@@ -13,6 +15,9 @@ func userOf(runAs config.Text) (*process.User, error) {
 		return nil, nil
 	}
 	user, err := process.LookUpUser(text)
+	if err != nil && len(runAs.References()) > 0 {
+		err = fmt.Errorf("what %s stands for names no user of this machine, or no group", runAs) // the words of err have a part of it
+	}
 	if err == nil {
 		err = user.Permitted()
 	}

@@ -40,7 +40,7 @@ func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, 
 	life, endLife := context.WithCancel(context.Background())
 	s := &Sidecar{began: time.Now(), parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := s.start(ctx, options); err != nil {
-		return nil, errors.Join(err, s.Stop(ctx))
+		return nil, maskError(cfg, errors.Join(err, s.Stop(ctx)))
 	}
 	return s, nil
 }

@@ -63,7 +63,7 @@ func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []wor
 		}
 	}()
 	quiet := slog.New(slog.DiscardHandler)
-	trial := &host{built: h.built, premises: newPremises(site{}, quiet, nil), name: h.name, config: h.config, secrets: h.secrets, guards: newGuards(h.name, h.config, quiet)}
+	trial := &host{built: h.built, premises: newPremises(site{}, quiet, nil), name: h.name, config: h.config, secrets: h.secrets, mask: h.mask, guards: newGuards(h.name, h.config, quiet)}
 	patterns, cleaner := &allowance{maxBackendPatterns}, definition.Cleaner{}
 	if h.secrets != nil {
 		cleaner.Secrets = h.secrets

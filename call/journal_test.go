@@ -110,7 +110,7 @@ func TestTheStoreIsAwayAtSettle(t *testing.T) {
 	if !again.GetReplayed() || again.GetRecorded() || again.GetContent() != first.GetContent() {
 		t.Errorf("the duplicate got %v", again)
 	}
-	admin := &server.Admin{Metrics: http.NotFoundHandler(), Dedupe: s.Dedupe, Catalog: s.Catalog, Drain: server.NewDrain()}
+	admin := &server.Admin{Metrics: http.NotFoundHandler(), Dedupe: s.Dedupe, Catalog: s.Catalog, Drain: server.NewDrain(), Mask: strings.Clone}
 	if code, body := readyNow(t, admin); code != http.StatusServiceUnavailable || body.Journal == nil ||
 		body.Journal.Detail != "1 settlement waits in the journal" {
 		t.Errorf("/readyz = %d %+v", code, body)

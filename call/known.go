@@ -28,6 +28,9 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *r
 	if c.loop.guard != nil {
 		c.turnAway(refusal(dedupe.Absent))
 	}
+	if c.taint.says {
+		c.enterTaint()
+	}
 	c.leave()
 	c.foresee(refusal)
 	refusal = e.advised(c, refusal)
@@ -128,6 +131,9 @@ func (c *call) whileLooking(ctx context.Context) (context.Context, context.Cance
 // without any effect can be refused what may have been done under its id.
 func (e *Executor) unlooked(c *call, refusal refusal) *response {
 	if c.route != nil && c.effect() == tool.ReadOnly {
+		if c.taint.says { // which the store could not be told
+			e.unwritten.add(c.prompt())
+		}
 		return refusal(dedupe.NotRun)
 	}
 	c.standIn(tool.NonIdempotent)

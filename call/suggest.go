@@ -3,14 +3,20 @@ package call
 import (
 	"context"
 
+	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
 // invalid answers arguments that break the schema, with what to send instead where
-// that is certain.
+// that is certain. The words of a schema that an untrusted tool declares itself are its
+// output: bounded as that is, and they enter the prompt.
 func (c *call) invalid(ctx context.Context, violations []tool.Error) *response {
+	if c.args != nil && c.subject().ForeignSchema() {
+		violations = explain.ForeignWords(violations, c.outputLimit())
+		c.taint.says = c.taint.enters
+	}
 	res := c.result().Invalid(violations)
 	if c.refs != nil { // it would tell what they stand for
 		return res

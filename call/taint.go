@@ -22,6 +22,8 @@ type taint struct {
 	enters bool
 	// brings: its arguments have what may be untrusted output.
 	brings bool
+	// says: what the call is refused with has words of the tool.
+	says bool
 	// quotes: the response has untrusted output out of a record.
 	quotes bool
 	// refuses: the call is refused when such output has entered; place is where the

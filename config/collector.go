@@ -17,6 +17,8 @@ type collector struct {
 	most     int
 	found    []Problem
 	warnings []Problem
+	// given is what references stand for, which no message shows.
+	given []given
 }
 
 // add notes a problem with a value.
@@ -55,6 +57,9 @@ func (c *collector) sorted(list []Problem) Problems {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
 	most := cmp.Or(c.most, MaxProblems)
+	for i, p := range list[:min(len(list), most)] {
+		list[i].Message = maskedAt(c.given, p.Path, p.Message)
+	}
 	if more := len(list) - most; more > 0 {
 		list = append(list[:most:most], Problem{File: c.file, Message: fmt.Sprintf("and %d more", more), Rule: list[most].Rule})
 	}

@@ -62,6 +62,7 @@ type Config struct {
 	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none, where the listener has no profiles of its own." default:"interactive" format:"name"`
 
 	warnings Problems
+	given    []given
 	source   *source
 }
 
@@ -120,7 +121,7 @@ func (c *Config) Warnings() []Problem { return c.warnings }
 // WarningsAmong is Warnings, without bound, once it is known which tools there
 // are: tools holds the names of all, those of the file too. It may tell errors.
 func (c *Config) WarningsAmong(tools []string) []Problem {
-	found := &collector{file: c.source.file, most: maxCollected}
+	found := &collector{file: c.source.file, most: maxCollected, given: c.given}
 	c.check(found, append([]string{}, tools...))
 	return append(found.problems(), found.warned()...)
 }

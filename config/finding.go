@@ -44,6 +44,7 @@ const (
 	RuleDirectory          Rule = "directory"
 	RulePrivateAddress     Rule = "private-address"
 	RuleTLSUnverified      Rule = "tls-unverified"
+	RuleCleartext          Rule = "cleartext"
 	RuleLiteralSecret      Rule = "literal-secret"
 	RuleExposed            Rule = "exposed"
 	RuleWorkerAddress      Rule = "worker-address"
@@ -94,6 +95,7 @@ var rules = []RuleInfo{
 	{RuleDirectory, Doubtful, "A working directory, or the directory of the store or of a socket, that is not there on this machine."},
 	{RulePrivateAddress, Doubtful, "A literal private address without `allow_private`, or a link-local one: every call is refused."},
 	{RuleTLSUnverified, Doubtful, "`insecure_skip_verify`: anybody can be the other side."},
+	{RuleCleartext, Doubtful, "A password of a Redis that is not on this machine, without `tls`: whoever is on the way reads it, and the records of calls."},
 	{RuleLiteralSecret, Doubtful, "A password, token or key that is written in the file; `${env:NAME}` and `${file:/path}` keep it out."},
 	{RuleExposed, Doubtful, "The config, a file of secrets or keys, the store, the journal, a program, or a directory above one of them, that other users may write, or read where it holds secrets; a socket in a directory where others may put one of theirs."},
 	{RuleWorkerAddress, Doubtful, "A worker backend beside a tcp address: every user of the machine may register tools there, and be sent the calls of tools that others have registered."},

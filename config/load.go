@@ -54,6 +54,7 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	c := &Config{source: &source{file: found.file, root: tree}}
 	d := &decoder{env: env, found: found}
 	d.document(tree, c)
+	c.given = found.given
 	c.check(found, nil)
 	c.warnings = found.warned()
 	return c, found.problems()

@@ -39,6 +39,12 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
+// Below reports whether the path of a Problem is another, or leads to something in it.
+func Below(path, of string) bool {
+	rest, ok := strings.CutPrefix(path, of)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // Problems is everything wrong with a config file, by position.
 type Problems []Problem
 

@@ -44,6 +44,9 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 		d.found.find(RuleReference, s.at(), "%s", err.Error())
 		return nil
 	}
+	for _, ref := range r.references() {
+		d.found.given = append(d.found.given, given{s.path.String(), ref.Name, NewSecret(ref.Value)})
+	}
 	if r.value == "" && f.required {
 		d.found.add(s.at(), "expected a string that is not empty%s", r.origin())
 		return nil

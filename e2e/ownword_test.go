@@ -44,6 +44,9 @@ func gateway(t *testing.T, effects *atomic.Int64) (url string) {
 		"lost_go": func() (*mcp.CallToolResult, error) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown tool "lost_go"`}
 		},
+		"lost_method": func() (*mcp.CallToolResult, error) {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
+		},
 		"picky": func() (*mcp.CallToolResult, error) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the second item is sold out"}
 		},
@@ -63,7 +66,7 @@ func failed(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// TestAToolFailsAfterItsEffect: an exit code, an isError or a −32602 does not say how
+// TestAToolFailsAfterItsEffect: an exit code, an isError or a JSON-RPC error does not say how
 // far a tool had come, also where it says that there is no such tool. Unless its
 // operator vouches for it the outcome is unknown, is never run again, and nobody is
 // told that it would fail in the same way.
@@ -83,7 +86,7 @@ func TestAToolFailsAfterItsEffect(t *testing.T) {
 			{fetch, args(t, "name", "page.gz", "data", site.URL, "outputType", "resource"), "exceeds max", fetched.Load},
 		}
 		for name, said := range map[string]string{
-			"lost_python": "Unknown tool", "lost_typescript": "not found", "lost_go": "unknown tool", "picky": "sold out",
+			"lost_python": "Unknown tool", "lost_typescript": "not found", "lost_go": "unknown tool", "lost_method": "not found", "picky": "sold out",
 		} {
 			cases = append(cases, failing{name, `{}`, said, relayed.Load})
 		}
@@ -107,7 +110,7 @@ func failingTools(t *testing.T, ledger, url string) string {
 		tools[prefix+"script"] = map[string]any{"backend": "sh", "fails_cleanly": cleanly, "exec": map[string]any{"argv": script}}
 		backends[prefix+"every"] = with(stdio(t)(server, err), "prefix", prefix, "tools", map[string]any{fetch: vouched})
 		own := map[string]any{}
-		for _, name := range []string{"lost_python", "lost_typescript", "lost_go", "picky"} {
+		for _, name := range []string{"lost_python", "lost_typescript", "lost_go", "lost_method", "picky"} {
 			own[name] = vouched
 		}
 		backends[prefix+"gateway"] = map[string]any{
@@ -146,6 +149,52 @@ func (tt failing) fails(t *testing.T, s *harness.Sidecar) {
 			t.Errorf("%s had %d effects", call.GetToolName(), n)
 		}
 	}
+}
+
+// task is an answer that names work which goes on.
+type task struct{ *mcp.CallToolResult }
+
+func (task) MarshalJSON() ([]byte, error) {
+	return []byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":60000}`), nil
+}
+
+// TestATaskIsNoResult: the work goes on after the answer, so the outcome is unknown.
+func TestATaskIsNoResult(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, store string) {
+		var begun atomic.Int64
+		server := mcp.NewServer(&mcp.Implementation{Name: "later", Version: "1"}, nil)
+		server.AddTool(&mcp.Tool{Name: "later", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				begun.Add(1)
+				return new(mcp.CallToolResult), nil
+			})
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				res, err := next(ctx, method, req)
+				if r, ok := res.(*mcp.CallToolResult); ok {
+					return task{r}, err
+				}
+				return res, err
+			}
+		})
+		site := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+		t.Cleanup(site.Close)
+		s := harness.Start(t, store+inYAML(t, map[string]any{"backends": map[string]any{
+			"b": map[string]any{"mcp": map[string]any{"url": site.URL, "allow_private": true}},
+		}}))
+		harness.WaitFor(t, "later", func() bool { return serves(t, s, "later") })
+		for range 2 {
+			res := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: "toolu_1", ToolName: "later"})
+			if code(res) != "OUTCOME_UNKNOWN" || begun.Load() != 1 {
+				t.Errorf("begun %d times: %v", begun.Load(), res)
+			}
+		}
+		record, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ToolUseId: "toolu_1"})
+		if err != nil || record.GetState() != sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
+			t.Errorf("recorded as %v, %v", record.GetState(), err)
+		}
+	})
 }
 
 // lines counts those of a file.

@@ -157,7 +157,7 @@ func TestServeRefusesAddressesItCannotHave(t *testing.T) {
 	}{
 		"port in use": {"tcp://" + taken.Addr().String(), 3, []string{taken.Addr().String(), "the port is in use", "choose another port"}},
 		"missing directory": {
-			"unix:///no/such/directory/s.sock", 3, []string{"/no/such/directory does not exist", "create it"},
+			"unix:///no/such/directory/s.sock", 3, []string{"/no/such/directory/s.sock: its directory does not exist", "create it"},
 		},
 		"a file that is no socket": {"unix://" + file, 3, []string{file, "is no socket", "choose another path"}},
 		"not loopback":             {"tcp://0.0.0.0:0", 2, []string{"sidecall.yaml:1:", "listen[1]", "other machines"}},

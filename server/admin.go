@@ -26,6 +26,8 @@ type Admin struct {
 	// Config says why the last config was refused, and what it waits for; empty when it
 	// is in force. nil says nothing.
 	Config func() (refused, waiting string)
+	// Mask takes what must not be shown out of an error of the store.
+	Mask func(text string) string
 }
 
 // Handler returns the routes.
@@ -79,7 +81,7 @@ func (a *Admin) ready(w http.ResponseWriter, req *http.Request) {
 		body.ConfigRefused, body.ConfigWaiting = a.Config()
 	}
 	if err := a.Dedupe.Ping(ctx); err != nil {
-		body.Store = err.Error()
+		body.Store = a.Mask(err.Error())
 	}
 	code := http.StatusOK
 	switch {

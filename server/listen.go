@@ -42,7 +42,7 @@ func listenTCP(address string) (net.Listener, error) {
 func listenUnix(path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("listen on unix://%s: the directory %s does not exist: create it, or choose another path", path, dir)
+		return nil, fmt.Errorf("listen on unix://%s: its directory does not exist: create it, or choose another path", path)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -130,11 +130,19 @@ func unreadable(evidence tool.Evidence, constraint string, err error) *tool.Fail
 	}
 }
 
+// otherResult is an answer in place of the result. Of the type task it names work
+// that has only begun; of another one nobody knows what it says.
+func otherResult(kind any) *tool.Failure {
+	f := unreadable(tool.Ambiguous, fmt.Sprintf(
+		"the tool was started, and the answer of its server is of the type %q, which does not say how it ended", clip(fmt.Sprint(kind))), nil)
+	f.ErrorType = "result_type"
+	return f
+}
+
 // inputRequired is a tool that wants to ask the user something in mid-call.
 func inputRequired() *tool.Failure {
 	return &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
-		Evidence:    tool.Definite,
 		Constraint:  "the tool asks for input that nobody here can give",
 		ErrorType:   "input_required",
 		CallerFault: true,
@@ -151,7 +159,6 @@ func inputRequired() *tool.Failure {
 func toolFailure(reply backend.Reply, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
-		Evidence:    tool.Definite,
 		Message:     clip(string(reply.Text)),
 		Constraint:  "the tool answers with an error",
 		ErrorType:   "tool_error",
@@ -175,14 +182,12 @@ func unknownTool(message string) bool {
 		strings.HasPrefix(m, "tool ") && strings.HasSuffix(m, " not found")
 }
 
-// rpcFailure is a JSON-RPC error in place of a result. The codes for requests of
-// which not even the method was understood are answers, whatever the tool. Every
-// other one, -32602 (which handlers send too), -32603 and the server's own, may
-// come from a handler that failed half way.
+// rpcFailure is a JSON-RPC error in place of a result. Any of its codes may come
+// from a handler that failed half way, or from a server behind a gateway: the SDKs
+// pass on what a handler returns, -32601 too.
 func rpcFailure(e *jsonrpc.Error, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
-		Evidence:    tool.Definite,
 		Message:     clip(e.Message),
 		Constraint:  fmt.Sprintf("the MCP server answers with the JSON-RPC error %d", e.Code),
 		ErrorType:   strconv.FormatInt(e.Code, 10),
@@ -194,17 +199,13 @@ func rpcFailure(e *jsonrpc.Error, call *backend.Invocation) *tool.Failure {
 		if unknownTool(e.Message) {
 			f.Code = tool.CodeUnknownTool
 		}
-		return call.OwnWord(f)
 	case jsonrpc.CodeMethodNotFound:
 		f.Code = tool.CodeUnknownTool
 	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
 	default:
 		f.CallerFault = false
-		if !call.Effect.Repeatable() {
-			f.Evidence = tool.Ambiguous
-		}
 	}
-	return f
+	return call.OwnWord(f)
 }
 
 // statusFailure is an HTTP error in place of an MCP answer.

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -66,12 +67,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		a = answer{err: a.err}
 	}
 	if a.outcome == unanswered && err == nil && ctx.Err() == nil {
-		// The answer came on a stream that answers nothing: it is read from
-		// what the SDK made of it.
-		a = answer{outcome: resulted}
-		if a.result, err = json.Marshal(result); err != nil {
-			a = answer{outcome: notMCP, err: err}
-		}
+		a = remade(result)
 	}
 	if a.outcome == unanswered {
 		failure := unansweredFailure(ctx, a, sent, err)
@@ -87,6 +83,20 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		notify(s.changed)
 	}
 	return reply, failure
+}
+
+// remade is an answer that came on a stream that answers nothing: it is read from
+// what the SDK made of it. The SDK leaves out what it does not know, so that nothing
+// is left of what may be a task.
+func remade(result *mcp.CallToolResult) answer {
+	if len(result.Content) == 0 && result.StructuredContent == nil && !result.IsError {
+		return answer{outcome: notMCP, err: errors.New("what came of the answer is empty")}
+	}
+	data, err := json.Marshal(result)
+	if err != nil {
+		return answer{outcome: notMCP, err: err}
+	}
+	return answer{outcome: resulted, result: data}
 }
 
 // acquire returns the session for one call; the caller must leave it.

@@ -23,8 +23,29 @@ type toolResult struct {
 	Content    []block         `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
-	ResultType string          `json:"resultType"`
-	cut        bool            // there were more blocks than are read
+	ResultType any             `json:"resultType"`
+	// Task is in the place of a result in the protocol of 2025-11-25, which has no
+	// types of results.
+	Task any  `json:"task"`
+	cut  bool // there were more blocks than are read
+}
+
+// The types of results that are known; none is resultComplete.
+const (
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
+)
+
+// kind is the type of a result. A task is work that goes on after its answer.
+func (r toolResult) kind() any {
+	switch {
+	case r.Task != nil:
+		return "task"
+	case r.ResultType == nil, r.ResultType == "":
+		return resultComplete
+	default:
+		return r.ResultType
+	}
 }
 
 // block is one content block of any type.
@@ -59,12 +80,13 @@ func parse(raw json.RawMessage) (toolResult, error) {
 		Structured json.RawMessage `json:"structuredContent"`
 		IsError    any             `json:"isError"`
 		ResultType any             `json:"resultType"`
+		Task       any             `json:"task"`
 	}
 	if err := json.Unmarshal(raw, &loose); err != nil {
 		return toolResult{}, err
 	}
 	var blocks []json.RawMessage
-	r = toolResult{Structured: loose.Structured}
+	r = toolResult{Structured: loose.Structured, ResultType: loose.ResultType, Task: loose.Task}
 	if len(loose.Content) > 0 && string(loose.Content) != "null" {
 		var err error
 		if blocks, r.cut, err = items(loose.Content, maxItems); err != nil {
@@ -72,7 +94,6 @@ func parse(raw json.RawMessage) (toolResult, error) {
 		}
 	}
 	r.IsError, _ = loose.IsError.(bool)
-	r.ResultType, _ = loose.ResultType.(string)
 	for _, item := range blocks {
 		var bl block
 		if json.Unmarshal(item, &bl) != nil {
@@ -199,9 +220,11 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 			return backend.Reply{}, unreadable(tool.Definite, "the tool ran, but its result is not in the shape that MCP demands", err)
 		}
 		reply := r.reply(call.MaxBytes)
-		switch {
-		case r.ResultType == "input_required":
-			return reply, inputRequired()
+		switch kind := r.kind(); {
+		case kind == resultInputRequired:
+			return reply, call.OwnWord(inputRequired())
+		case kind != resultComplete:
+			return backend.Reply{}, otherResult(kind)
 		case r.IsError:
 			return reply, toolFailure(reply, &call)
 		}

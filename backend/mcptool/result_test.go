@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -103,9 +104,10 @@ func TestResultsThatAreFailures(t *testing.T) {
 		"isError, no content":    {`{"isError":true}`, tool.CodeUnrecoverable, "tool_error"},
 		"isError and structured": {`{"isError":true,"structuredContent":{"reason":"x"}}`, tool.CodeUnrecoverable, "tool_error"},
 	} {
-		// What the tool says of itself, also that it is not there, proves nothing to a
-		// call that must not be repeated, unless its operator vouches for it.
-		ownWord := tt.errorType == "tool_error"
+		// What the tool says of itself, also that it is not there or that it asks for
+		// something, proves nothing to a call that must not be repeated, unless its
+		// operator vouches for it.
+		ownWord := tt.errorType != "invalid_output"
 		for evidence, call := range map[tool.Evidence]backend.Invocation{
 			tool.Definite: {Target: "x", FailsCleanly: true}, tool.Ambiguous: {Target: "x"},
 		} {
@@ -129,6 +131,34 @@ func TestResultsThatAreFailures(t *testing.T) {
 	}
 }
 
+// TestAResultOfAnotherTypeIsNoResult: the work may still go on, whatever the effect
+// of the tool, and whatever its operator says of its failures.
+func TestAResultOfAnotherTypeIsNoResult(t *testing.T) {
+	large := `"x":"` + strings.Repeat("x", largeAnswer) + `"`
+	for _, raw := range []string{
+		`{"resultType":"task","taskId":"t1","status":"working"}`,
+		`{"resultType":"task","content":[{"type":"text","text":"done"}]}`,
+		`{"resultType":"task","isError":true}`,
+		`{"resultType":"task",` + large + `}`,
+		`{"resultType":"of the future"}`,
+		`{"resultType":5}`,
+		`{"resultType":5,` + large + `}`,
+		`{"task":{"taskId":"t1","status":"working","ttl":null}}`,
+		`{"content":[],"task":{"taskId":"t1"}}`,
+		`{"content":[],"task":{"taskId":"t1"},` + large + `}`,
+	} {
+		for _, call := range []backend.Invocation{{}, {FailsCleanly: true}, {Effect: tool.Idempotent}} {
+			_, f := read(answer{outcome: resulted, result: []byte(raw)}, call)
+			wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, "result_type")
+		}
+	}
+	for _, raw := range []string{`{"resultType":"complete","content":[]}`, `{"resultType":""}`, `{"resultType":null,"task":null}`} {
+		if _, f := readResult(t, raw, 0); f != nil {
+			t.Errorf("%s: %v", raw, f)
+		}
+	}
+}
+
 func TestErrorsInPlaceOfAResult(t *testing.T) {
 	for _, tt := range []struct {
 		code     int64
@@ -144,10 +174,11 @@ func TestErrorsInPlaceOfAResult(t *testing.T) {
 		{-32602, `unknown tool "x"`, tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
 		{-32602, "Tool x not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
 		{-32602, "Tool x not found", tool.Idempotent, tool.CodeUnknownTool, tool.Definite, true},
-		{-32601, "Method not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Definite, true},
-		{-32600, "Invalid request", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Definite, true},
-		{-32700, "Parse error", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Definite, true},
+		{-32601, "Method not found", tool.NonIdempotent, tool.CodeUnknownTool, tool.Ambiguous, true},
+		{-32600, "Invalid request", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, true},
+		{-32700, "Parse error", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, true},
 		{-32603, "kaput", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, false},
+		{-32601, "Method not found", tool.Idempotent, tool.CodeUnknownTool, tool.Definite, true},
 		{-32603, "kaput", tool.ReadOnly, tool.CodeUnrecoverable, tool.Definite, false},
 		{-32603, "kaput", tool.Keyed, tool.CodeUnrecoverable, tool.Definite, false},
 		{-32001, "request timed out", tool.NonIdempotent, tool.CodeUnrecoverable, tool.Ambiguous, false},
@@ -177,7 +208,7 @@ func FuzzResult(f *testing.F) {
 	f.Add([]byte(`[]`), int64(5))
 	f.Fuzz(func(t *testing.T, raw []byte, limit int64) {
 		reply, failure := read(answer{outcome: resulted, result: raw}, backend.Invocation{MaxBytes: limit, FailsCleanly: true})
-		if failure != nil && failure.Evidence != tool.Definite {
+		if failure != nil && failure.Evidence != tool.Definite && failure.ErrorType != "result_type" {
 			t.Errorf("%s is %+v: the tool has answered", raw, failure)
 		}
 		if failure != nil && (!utf8.ValidString(failure.Message) || len(failure.Message) > maxMessage) {
@@ -200,4 +231,36 @@ func FuzzResult(f *testing.F) {
 			t.Errorf("%d bytes of text and %d of blocks, %d allowed", len(reply.Text), carried, limit)
 		}
 	})
+}
+
+// TestWhatMayStillRunIsNoSuccess asks a server of the SDK, over both transports.
+func TestWhatMayStillRunIsNoSuccess(t *testing.T) {
+	for name, config := range map[string]func(*testing.T) (Config, ledger){
+		"stdio": func(t *testing.T) (Config, ledger) {
+			l := newLedger(t)
+			return stdio(t, "plain", l), l
+		},
+		"http": func(t *testing.T) (Config, ledger) {
+			s := newSite(t, mcp.StreamableHTTPOptions{})
+			return s.config(t), s.ledger
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, l := config(t)
+			r := run(t, cfg)
+			r.up()
+			reply, f := r.call("later", `{}`)
+			wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, "result_type")
+			if len(reply.Text) > 0 || !strings.Contains(f.Constraint, `"task"`) {
+				t.Errorf("reply %q, %s", reply.Text, f.Constraint)
+			}
+			_, f = r.call("pay and lose", `{}`)
+			wantFailure(t, f, tool.CodeUnknownTool, tool.Ambiguous, "-32601")
+			_, f = r.callAs(tool.Idempotent, "pay and lose", `{}`)
+			wantFailure(t, f, tool.CodeUnknownTool, tool.Definite, "-32601")
+			if begun, paid := l.count("begun"), l.count("paid"); begun != 1 || paid != 2 {
+				t.Errorf("begun %d times, paid %d times", begun, paid)
+			}
+		})
+	}
 }

@@ -165,7 +165,7 @@ func text(s string) *mcp.CallToolResult {
 
 // newServer is a server whose tools do one odd thing each.
 func newServer(l ledger) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 5})
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 6})
 	type handler = func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error)
 	add := func(name string, h handler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: "the tool " + name, InputSchema: json.RawMessage(`{"type":"object"}`)}, h)
@@ -224,6 +224,15 @@ func newServer(l ledger) *mcp.Server {
 	add("picky", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "x must be even"}
 	})
+	add("pay and lose", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		l.write("paid")
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not found"}
+	})
+	add("later", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		l.write("begun")
+		return text("never said"), nil
+	})
+	s.AddReceivingMiddleware(tasks)
 	add("structured", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"z":9007199254740993,"a":1.50}`), Content: []mcp.Content{}}, nil
 	})
@@ -263,6 +272,24 @@ func newServer(l ledger) *mcp.Server {
 		return text("growing"), nil
 	})
 	return s
+}
+
+// tasks has the work of the tool called later go on after its answer.
+func tasks(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		res, err := next(ctx, method, req)
+		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params.Name == "later" && err == nil {
+			return created{new(mcp.CallToolResult)}, nil
+		}
+		return res, err
+	}
+}
+
+// created is the answer of the protocol's extension for tasks.
+type created struct{ *mcp.CallToolResult }
+
+func (created) MarshalJSON() ([]byte, error) {
+	return []byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":60000}`), nil
 }
 
 // update is one call of Run's update function.

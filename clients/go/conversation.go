@@ -1,12 +1,14 @@
 package sidecall
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,7 +18,7 @@ import (
 
 // Conversation is one that the sidecar keeps, so that another process can go on with it.
 // It is for one goroutine. When two processes append to the same one, the second is told
-// by a status of codes.Aborted: it loads the conversation anew.
+// by ErrStale: it resumes the conversation.
 type Conversation struct {
 	// ID names it, Format is the provider's that its messages are sent to.
 	ID     string
@@ -24,6 +26,9 @@ type Conversation struct {
 	// Messages are all of it so far, byte for byte as they were appended, but for results
 	// that Compact leaves out.
 	Messages []json.RawMessage
+	// Prompt is the one that the last messages belong to, and those that Append is given.
+	// Who appends a message of the user by hand sets another; a Loop does so by itself.
+	Prompt string
 
 	client *Client
 	// leaves is what is left out of Messages when they are loaded.
@@ -33,6 +38,10 @@ type Conversation struct {
 	// unsure: there may be more in it than Messages, or calls without a result.
 	unsure bool
 }
+
+// ErrStale is an append to what has changed: somebody else has appended, or has run a call
+// that the messages say was not run. Nothing of it is kept; Resume loads what there is.
+var ErrStale = errors.New("the conversation has changed")
 
 // Conversation loads a conversation; one that is not there yet has no messages. Until it
 // has been resumed, nothing but the results of its calls can be appended to it.
@@ -77,7 +86,7 @@ func (v *Conversation) load(ctx context.Context) error {
 	if got := Format(resumed.GetProvider()); err == nil && got != v.Format {
 		return fmt.Errorf("conversation %s is one of %s, not of %s", v.ID, got, v.Format)
 	}
-	v.Messages, v.pending, v.unsure = nil, resumed.GetPending(), true
+	v.Messages, v.pending, v.Prompt, v.unsure = nil, resumed.GetPending(), resumed.GetPromptId(), true
 	v.add(resumed.GetMessagesJson())
 	for int64(len(v.Messages)) < resumed.GetVersion() {
 		page, err := insist(ctx, func() (*sidecallv1.LoadConversationResponse, error) {
@@ -134,23 +143,31 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 	if len(raw) == 0 {
 		return nil
 	}
+	request := &sidecallv1.AppendMessagesRequest{
+		ConversationId: v.ID, ExpectedVersion: int64(len(v.Messages)), Provider: string(v.Format), TurnId: turn, MessagesJson: raw,
+		AppendId: uuid.NewString(), PromptId: v.Prompt,
+	}
 	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
 	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
-		return v.client.conversations().AppendMessages(ctx, &sidecallv1.AppendMessagesRequest{
-			ConversationId: v.ID, ExpectedVersion: int64(len(v.Messages)), Provider: string(v.Format), TurnId: turn, MessagesJson: raw,
-		})
+		return v.client.conversations().AppendMessages(ctx, request)
 	})
-	if err == nil {
+	switch status.Code(err) {
+	case codes.OK:
 		v.add(raw)
 		v.unsure = open
+		return nil
+	case codes.Aborted, codes.FailedPrecondition:
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	default:
+		return err
 	}
-	return err
 }
 
 // Resume makes the calls that have no result: with the ids that they had, so that what is
 // done is replayed and nothing runs twice; and appends what answers them. A call of so
 // long ago that its record may be forgotten is not made again. of has what
-// they share, but for ID, Tool, Arguments, Conversation and Turn. Its answer is empty
+// they share, but for ID, Tool, Arguments, Conversation and Turn; its Prompt counts where
+// the conversation has none, since calls stay in theirs. Its answer is empty
 // where every call has its result. After an error it loads what there is first.
 func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
 	if v.unsure {
@@ -165,6 +182,7 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.Prompt = cmp.Or(v.Prompt, of.Prompt)
 	answer := &Answer{Results: make([]*Result, len(v.pending))}
 	var calls []Call
 	var places []int // of their results
@@ -179,7 +197,7 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
 		}
 		again := of
 		again.ID, again.Tool, again.Arguments = asked.ID, asked.Tool, asked.Arguments
-		again.Conversation, again.Turn = v.ID, p.GetTurnId()
+		again.Conversation, again.Turn, again.Prompt = v.ID, p.GetTurnId(), v.Prompt
 		calls, places = append(calls, again), append(places, i)
 	}
 	for batch := range slices.Chunk(calls, maxBatch) {

@@ -3,6 +3,7 @@ package sidecall_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -22,6 +23,10 @@ type book struct {
 	sidecallv1.UnimplementedToolServiceServer
 	sidecallv1.UnimplementedConversationServiceServer
 	appends [][]string
+	sent    []*sidecallv1.AppendMessagesRequest
+	prompt  string // of the last append
+	// refuses appends, once each, with a status.
+	refuses []codes.Code
 	pending []*sidecallv1.PendingCall
 	asked   []*sidecallv1.ExecuteToolsRequest
 	fails   codes.Code
@@ -34,11 +39,17 @@ func (b *book) ResumeConversation(_ context.Context, r *sidecallv1.ResumeConvers
 		return nil, status.Error(codes.NotFound, "there is none")
 	}
 	all := slices.Concat(b.appends...)
-	return &sidecallv1.ResumeConversationResponse{Version: int64(len(all)), Provider: "anthropic", MessagesJson: all, Pending: b.pending}, nil
+	return &sidecallv1.ResumeConversationResponse{Version: int64(len(all)), Provider: "anthropic", MessagesJson: all, Pending: b.pending, PromptId: b.prompt}, nil
 }
 
 func (b *book) AppendMessages(_ context.Context, r *sidecallv1.AppendMessagesRequest) (*sidecallv1.AppendMessagesResponse, error) {
-	b.appends = append(b.appends, r.GetMessagesJson())
+	b.sent = append(b.sent, r)
+	if len(b.refuses) > 0 {
+		code := b.refuses[0]
+		b.refuses = b.refuses[1:]
+		return nil, status.Error(code, "resume the conversation")
+	}
+	b.appends, b.prompt = append(b.appends, r.GetMessagesJson()), r.GetPromptId()
 	return &sidecallv1.AppendMessagesResponse{Version: r.GetExpectedVersion() + int64(len(r.GetMessagesJson()))}, nil
 }
 
@@ -124,6 +135,93 @@ func TestALoopThatFailedInItsCallsGoesOnWithItsConversation(t *testing.T) {
 	}
 	if len(b.asked) != 1 || len(b.asked[0].GetCalls()) != 2 || b.asked[0].GetCalls()[1].GetTurnId() != "msg_1" {
 		t.Errorf("asked %v", b.asked)
+	}
+	for _, call := range b.asked[0].GetCalls() {
+		if call.GetPromptId() != ended.Prompt {
+			t.Errorf("a call in the prompt %q of %q", call.GetPromptId(), ended.Prompt)
+		}
+	}
+	if prompts := prompts(b); !slices.Equal(slices.Compact(prompts), []string{ended.Prompt}) {
+		t.Errorf("appends in %q, and it went on in %q", prompts, ended.Prompt)
+	}
+}
+
+// prompts are those of the appends.
+func prompts(b *book) (named []string) {
+	for _, r := range b.sent {
+		named = append(named, r.GetPromptId())
+	}
+	return named
+}
+
+// The calls of an unfinished turn stay in their prompt, by whomever they are made; a
+// message of the user begins another.
+func TestMessagesBeginAnotherPromptAndCallsStayInTheirs(t *testing.T) {
+	b := &book{}
+	client := keeping(t, b)
+	run := func(said string, prompt string, messages ...any) *sidecall.Ended {
+		t.Helper()
+		kept, err := client.Conversation(t.Context(), "c", sidecall.Anthropic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, err := sidecall.Loop{Ask: saying(said), Of: sidecall.Call{Prompt: prompt}, Keep: kept, MaxTurns: 1}.Run(t.Context(), client, messages...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	}
+	first := run(wants, "", hello)
+	b.appends, b.asked = b.appends[:len(b.appends)-1], nil // without the results
+	b.pending = []*sidecallv1.PendingCall{{ToolUseId: "a", TurnId: "msg_1"}, {ToolUseId: "b", TurnId: "msg_1"}}
+	second := run(done, "", hello)
+	if first.Prompt == "" || second.Prompt == first.Prompt || b.asked[0].GetCalls()[0].GetPromptId() != first.Prompt {
+		t.Errorf("the prompts are %q and %q; asked %v", first.Prompt, second.Prompt, b.asked)
+	}
+	b.pending = nil
+	named := run(done, "mine", hello)
+	if named.Prompt != "mine" {
+		t.Errorf("the prompt that was named is %q", named.Prompt)
+	}
+	want := []string{first.Prompt, first.Prompt, first.Prompt, first.Prompt, second.Prompt, second.Prompt, "mine", "mine"}
+	if got := prompts(b); !slices.Equal(got, want) {
+		t.Errorf("appends in %q, want %q", got, want)
+	}
+}
+
+// An append is known by its id when it is sent again; each has its own. What contradicts
+// the record of a call is stale, as what comes second is.
+func TestAppendsAreKnownByTheirIDs(t *testing.T) {
+	b := &book{refuses: []codes.Code{codes.Unavailable}}
+	client := keeping(t, b)
+	kept, err := client.Conversation(t.Context(), "c", sidecall.Anthropic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Append(t.Context(), "", hello); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.sent) != 2 || b.sent[0].GetAppendId() == "" || b.sent[0].GetAppendId() != b.sent[1].GetAppendId() {
+		t.Errorf("sent %v", b.sent)
+	}
+	for _, code := range []codes.Code{codes.Aborted, codes.FailedPrecondition} {
+		b.refuses = []codes.Code{code}
+		if err := kept.Append(t.Context(), "", hello); !errors.Is(err, sidecall.ErrStale) || status.Code(err) != code {
+			t.Errorf("%s: %v", code, err)
+		}
+		if _, err := kept.Resume(t.Context(), sidecall.Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := kept.Append(t.Context(), "", hello); err != nil || len(kept.Messages) != 2 {
+		t.Errorf("%v, %d messages", err, len(kept.Messages))
+	}
+	ids := map[string]bool{}
+	for _, r := range b.sent {
+		ids[r.GetAppendId()] = true
+	}
+	if len(ids) != 4 {
+		t.Errorf("%d ids of %d requests", len(ids), len(b.sent))
 	}
 }
 

@@ -31,8 +31,8 @@ func (c *Client) Instructions(ctx context.Context, profile string) (string, erro
 type Loop struct {
 	// Ask asks the model: it is given all messages so far, and returns what Read reads.
 	Ask func(ctx context.Context, messages []json.RawMessage) (message any, err error)
-	// Of is what all calls share. Its Prompt is made up when it is empty; its Turn does not
-	// count.
+	// Of is what all calls share. Its Prompt, when it is empty, is that of an unfinished
+	// conversation that goes on, else made up; its Turn does not count.
 	Of Call
 	// Keep is the conversation that the sidecar keeps of it, message by message; nil for
 	// none. The loop first makes the calls in it that have no result, with the ids that they
@@ -66,19 +66,16 @@ type Ended struct {
 // used up, or the sidecar says stop. The messages are of one provider, as JSON or what
 // marshals to it. With an error it returns how far it came.
 func (l Loop) Run(ctx context.Context, c *Client, messages ...any) (*Ended, error) {
-	ended := &Ended{Reason: "error", Prompt: l.Of.Prompt}
-	if ended.Prompt == "" {
-		ended.Prompt = uuid.NewString()
-	}
-	l.Of.Prompt = ended.Prompt
-	if err := l.begin(ctx, ended, messages); err != nil {
+	ended := &Ended{Reason: "error"}
+	err := l.begin(ctx, ended, messages)
+	if ended.Prompt = l.Of.Prompt; err != nil {
 		return ended, err
 	}
 	if l.Keep != nil && len(messages) == 0 && l.Keep.ended() {
 		ended.Reason = exitReason("")
 		return ended, nil
 	}
-	err := l.run(ctx, c, ended)
+	err = l.run(ctx, c, ended)
 	if err != nil && ctx.Err() != nil {
 		ended.Reason = "cancelled"
 	}
@@ -86,13 +83,20 @@ func (l Loop) Run(ctx context.Context, c *Client, messages ...any) (*Ended, erro
 	return ended, err
 }
 
-// begin brings together the messages that the loop begins with.
+// begin brings together the messages that the loop begins with, and the prompt that it is
+// in: what is unfinished goes on in its own, and the messages begin another.
 func (l *Loop) begin(ctx context.Context, ended *Ended, messages []any) error {
+	named := l.Of.Prompt != ""
+	l.Of.Prompt = cmp.Or(l.Of.Prompt, uuid.NewString())
 	if l.Keep != nil {
 		l.Of.Conversation = l.Keep.ID
 		if _, err := l.Keep.Resume(ctx, l.Of); err != nil {
 			return err
 		}
+		if named || len(messages) > 0 || l.Keep.Prompt == "" {
+			l.Keep.Prompt = l.Of.Prompt
+		}
+		l.Of.Prompt = l.Keep.Prompt
 		if err := l.Keep.append(ctx, "", false, messages...); err != nil {
 			return err
 		}

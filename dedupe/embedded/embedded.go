@@ -90,7 +90,7 @@ func Open(path string, options Options) (*Store, error) {
 func explainAbsent(path string, err error) error {
 	dir := filepath.Dir(path)
 	if _, absent := os.Stat(dir); errors.Is(absent, fs.ErrNotExist) {
-		return fmt.Errorf("the directory %s does not exist: create it, or choose another path", dir)
+		return errors.New("its directory does not exist: create it, or choose another path")
 	}
 	return err
 }

@@ -218,7 +218,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestADirectoryThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, err := Open(filepath.Join(dir, "store.db"), Options{}); err == nil || !strings.HasSuffix(err.Error(), "the directory "+dir+" does not exist: create it, or choose another path") {
+	if _, err := Open(filepath.Join(dir, "store.db"), Options{}); err == nil || !strings.HasSuffix(err.Error(), "its directory does not exist: create it, or choose another path") {
 		t.Errorf("got %v", err)
 	}
 }

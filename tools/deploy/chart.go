@@ -32,8 +32,8 @@ existingSecret: mine
 	{"another user, everything set", `transport: tcp
 restartOnConfigChange: true
 telemetry: {endpoint: "http://collector:4318"}
-agent: {enabled: true, image: "agent:1", command: [python, agent.py], args: [-v], env: [{name: A, value: b}], ports: [{containerPort: 80}], resources: {limits: {memory: 1Gi}}, terminationSeconds: 5}
-image: {repository: registry/sidecall, tag: v1}
+agent: {enabled: true, image: "agent:1.2.3", command: [python, agent.py], args: [-v], env: [{name: A, value: b}], ports: [{containerPort: 80}], resources: {limits: {memory: 1Gi}}, terminationSeconds: 5}
+image: {repository: registry/sidecall, digest: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
 imagePullSecrets: [{name: pull}]
 podAnnotations: {a: b}
 podLabels: {a: b}
@@ -47,6 +47,11 @@ serviceAccountName: agent
 	{"a key that the chart does not have", "redis: {adresses: [a]}\n", "additional"},
 	{"an address of its own", "config: {listen: [\"tcp://127.0.0.1:1\"]}\n", "config"},
 	{"a transport that there is not", "transport: smoke\n", "transport"},
+	{"rules of its own", `networkPolicy: {ingress: [{from: [{podSelector: {}}]}], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}
+image: {tag: v1.2.3}
+`, ""},
+	{"whatever image is the latest", "image: {tag: latest}\n", "tag"},
+	{"an agent that is the latest", "agent: {image: \"agent:latest\"}\n", "image"},
 	{"no memory", "resources: {requests: null}\n", "requests"},
 }
 
@@ -84,13 +89,16 @@ func chart(root string) (objects int, err error) {
 		if c.refused != "" {
 			continue
 		}
+		var made applied
 		for _, name := range slices.Sorted(maps.Keys(rendered)) {
 			if strings.HasSuffix(name, ".yaml") {
-				n, err := decode(c.name+": "+name, []byte(rendered[name]))
-				objects += n
-				errs = append(errs, err)
+				errs = append(errs, made.decode(c.name+": "+name, []byte(rendered[name])))
 			}
 		}
+		if err := made.guarded(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+		}
+		objects += made.count
 	}
 	return objects, errors.Join(errs...)
 }

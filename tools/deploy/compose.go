@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"sigs.k8s.io/yaml"
 )
 
+// password is what the Compose file is given as that of Redis.
+const password = "the-password-of-redis"
+
 // compose loads the Compose file as Compose does, and checks what it mounts.
 func compose(root string) (objects int, err error) {
 	dir := filepath.Join(root, "compose")
-	options, err := cli.NewProjectOptions([]string{filepath.Join(dir, "compose.yaml")}, cli.WithEnv([]string{"REDIS_PASSWORD=x"}))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(dir, "compose.yaml")}, cli.WithEnv([]string{"REDIS_PASSWORD=" + password}))
 	if err != nil {
 		return 0, err
 	}
@@ -33,6 +37,10 @@ func compose(root string) (objects int, err error) {
 		errs = append(errs, errors.New("the sidecar has not 40s to end"))
 	}
 	for _, s := range project.Services {
+		errs = append(errs, pinned(s.Image))
+		if said := fmt.Sprint(s.Command, s.Entrypoint, s.HealthCheck); strings.Contains(said, password) {
+			errs = append(errs, fmt.Errorf("%s has the password among its arguments", s.Name))
+		}
 		for _, volume := range s.Volumes {
 			if _, err := os.Stat(volume.Source); volume.Type == "bind" && err != nil {
 				errs = append(errs, err)

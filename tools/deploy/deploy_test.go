@@ -31,6 +31,11 @@ func TestMistakesAreFound(t *testing.T) {
 		"a template that is wrong":    {"helm/sidecall/templates/deployment.yaml", "terminationGracePeriodSeconds:", "terminationGracePeriod:", chart, "terminationGracePeriod"},
 		"a template without a limit":  {"helm/sidecall/templates/_sidecar.tpl", "name: GOMEMLIMIT", "name: GOGC", chart, "GOMEMLIMIT"},
 		"a key that Compose has not":  {"compose/compose.yaml", "mem_limit:", "memory_limit:", compose, "memory_limit"},
+		"an image that is the latest": {"kubernetes/agent-with-sidecall.yaml", "image: agent:1.0.0", "image: agent:latest", manifests, "agent:latest"},
+		"an image that moves":         {"compose/compose.yaml", "redis:7.4.6-alpine", "redis:7.4-alpine", compose, "redis:7.4-alpine"},
+		"a password that all can see": {"compose/compose.yaml", "\"$$REDISCLI_AUTH\"", "\"$REDIS_PASSWORD\"", compose, "password"},
+		"a policy of other pods":      {"kubernetes/agent-with-sidecall.yaml", "  podSelector:\n    matchLabels: {app.kubernetes.io/name: agent}", "  podSelector:\n    matchLabels: {app.kubernetes.io/name: other}", manifests, "no NetworkPolicy"},
+		"the way to the metadata":     {"helm/sidecall/templates/networkpolicy.yaml", ", except: [169.254.0.0/16]", "", chart, "metadata"},
 		"a pipeline without an end":   {"compose/collector.yaml", "exporters: [prometheus]", "exporters: [prom]", compose, "prom"},
 	} {
 		t.Run(name, func(t *testing.T) {

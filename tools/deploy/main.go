@@ -46,11 +46,10 @@ func main() {
 // manifests checks the plain manifests.
 func manifests(root string) (objects int, err error) {
 	files, err := filepath.Glob(filepath.Join(root, "kubernetes", "*.yaml"))
+	var all applied
 	for _, file := range files {
 		text, readErr := os.ReadFile(file)
-		n, wrong := decode(filepath.Base(file), text)
-		objects += n
-		err = errors.Join(err, readErr, wrong)
+		err = errors.Join(err, readErr, all.decode(filepath.Base(file), text))
 	}
-	return objects, err
+	return all.count, errors.Join(err, all.guarded())
 }

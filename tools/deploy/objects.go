@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -15,26 +20,73 @@ import (
 // separator is between the documents of a file.
 var separator = regexp.MustCompile(`(?m)^---\s*$`)
 
+// applied are the objects that are applied together.
+type applied struct {
+	count    int
+	pods     []labels.Set // of deployments
+	policies []networking.NetworkPolicy
+}
+
 // decode reads the objects of a file; an unknown key, or one twice, is an error.
-func decode(name string, text []byte) (objects int, err error) {
+func (a *applied) decode(name string, text []byte) error {
 	var errs []error
 	for i, document := range separator.Split(string(text), -1) {
 		if len(bytes.TrimSpace([]byte(withoutComments(document)))) == 0 {
 			continue
 		}
-		objects++
-		if err := object([]byte(document)); err != nil {
+		a.count++
+		if err := a.object([]byte(document)); err != nil {
 			errs = append(errs, fmt.Errorf("%s, document %d: %w", name, i+1, err))
 		}
 	}
-	return objects, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// guarded checks that every pod has a policy of where it may go, and who may reach it.
+func (a *applied) guarded() error {
+	for _, pod := range a.pods {
+		if !slices.ContainsFunc(a.policies, func(p networking.NetworkPolicy) bool {
+			selector, err := meta.LabelSelectorAsSelector(&p.Spec.PodSelector)
+			return err == nil && selector.Matches(pod) && len(p.Spec.PolicyTypes) == 2
+		}) {
+			return fmt.Errorf("no NetworkPolicy for both ways selects the pods with the labels %s", pod)
+		}
+	}
+	return nil
+}
+
+// policy checks that no rule lets a pod reach the addresses of its node, but for names.
+func policy(p *networking.NetworkPolicy) error {
+	for _, rule := range p.Spec.Egress {
+		if len(rule.To) == 0 && slices.ContainsFunc(rule.Ports, func(port networking.NetworkPolicyPort) bool { return port.Port.IntValue() != 53 }) ||
+			len(rule.To) == 0 && len(rule.Ports) == 0 {
+			return errors.New("a rule lets the pod go anywhere")
+		}
+		for _, to := range rule.To {
+			if to.IPBlock != nil && strings.HasSuffix(to.IPBlock.CIDR, "/0") && len(to.IPBlock.Except) == 0 {
+				return errors.New("a rule lets the pod reach the metadata of its node")
+			}
+		}
+	}
+	return nil
+}
+
+// version is the end of the name of an image that nobody moves by accident.
+var version = regexp.MustCompile(`(:v?[0-9]+\.[0-9]+\.[0-9]+([-+.][0-9A-Za-z.-]+)?|@sha256:[0-9a-f]{64})$`)
+
+// pinned checks that an image is named by its version or its digest.
+func pinned(image string) error {
+	if !version.MatchString(image) {
+		return fmt.Errorf("the image %s has neither a version of three numbers nor a digest", image)
+	}
+	return nil
 }
 
 var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
 func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
 
-func object(document []byte) error {
+func (a *applied) object(document []byte) error {
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(document, &head); err != nil {
 		return err
@@ -57,7 +109,15 @@ func object(document []byte) error {
 		if err := strict(document, &it); err != nil {
 			return err
 		}
+		a.pods = append(a.pods, it.Spec.Template.Labels)
 		return deployment(&it)
+	case "networking.k8s.io/v1 NetworkPolicy":
+		var it networking.NetworkPolicy
+		if err := strict(document, &it); err != nil {
+			return err
+		}
+		a.policies = append(a.policies, it)
+		return policy(&it)
 	default:
 		return fmt.Errorf("nothing here knows %s %s", head.APIVersion, head.Kind)
 	}

@@ -27,6 +27,9 @@ func deployment(d *apps.Deployment) error {
 	for key, value := range d.Spec.Selector.MatchLabels {
 		must(labels[key] == value, "the pod does not have the label %s: %s", key, value)
 	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		errs = append(errs, pinned(c.Image))
+	}
 	at := slices.IndexFunc(pod.InitContainers, func(c core.Container) bool { return c.Name == "sidecall" })
 	if at < 0 {
 		return errors.New("there is no init container sidecall")

@@ -1,4 +1,6 @@
 /** Conversations that the sidecar keeps, so that another process can go on with one. */
+import { randomUUID } from 'node:crypto'
+
 import { status, type ServiceError } from '@grpc/grpc-js'
 
 import { BrokenAnswer, StaleConversation, WrongField, WrongMessage } from './errors.js'
@@ -73,6 +75,11 @@ export class Conversation {
     return this.#kept.texts.length
   }
 
+  /** The prompt that the last messages belong to. */
+  get promptId(): string {
+    return this.#kept.promptId
+  }
+
   /** The calls in it that had no result when it was loaded, and what had become of each. */
   get pending(): readonly PendingCall[] {
     return this.#kept.pending
@@ -80,14 +87,17 @@ export class Conversation {
 
   /**
    * Keeps messages, all or none. While the sidecar is away, they are sent again, for the client's patience: what was kept
-   * then is not kept twice. StaleConversation: somebody else has appended.
+   * then is not kept twice. StaleConversation: somebody else has appended, or has run a call that the messages say was not
+   * run.
    * @param messages What the provider's SDK takes or gives, or JSON texts. Each is written as JSON once, and is this text
    *   from then on.
-   * @param options turnId is that of the calls in the messages, which are made after this and not before.
+   * @param options turnId is that of the calls in the messages, which are made after this and not before; promptId is the
+   *   prompt that they belong to, where a message of the user begins another.
    */
-  async append(messages: readonly unknown[], options: { turnId?: Id } & Wait = {}): Promise<void> {
-    const { turnId, ...wait } = checked(object(options, 'options'), { turnId: id, ...waitFields }) as { turnId?: string } & Wait
+  async append(messages: readonly unknown[], options: { turnId?: Id; promptId?: Id } & Wait = {}): Promise<void> {
+    const { turnId, promptId, ...wait } = checked(object(options, 'options'), { turnId: id, promptId: id, ...waitFields }) as Wait & Record<'turnId' | 'promptId', string | undefined>
     if (!Array.isArray(messages)) throw new WrongField('messages', `want an array of messages, got ${shown(messages)}`)
+    if (promptId !== undefined) this.#kept.promptId = promptId
     await this.#kept.append(messages, wait, turnId, !!turnId || this.pending.length > 0)
   }
 
@@ -95,7 +105,7 @@ export class Conversation {
    * Makes the calls that have no result, with the ids that they had: what is done is replayed, and nothing runs twice. What
    * answers them is appended and given back; it is empty where every call has its result. After an error or a
    * StaleConversation it loads what there is first.
-   * @param options
+   * @param options The prompt is the calls' own where they have one.
    */
   async resume(options: ResumeOptions = {}): Promise<ToolMessages> {
     const { rpcTimeout, signal, ...fields } = object(options, 'options') as ResumeOptions
@@ -112,6 +122,7 @@ export class Kept {
   readonly provider: Format
   texts: string[] = []
   pending: readonly PendingCall[] = []
+  promptId = ''
   readonly #keeper: Keeper
   /** What is left out when it is loaded. */
   readonly #leaves: Compaction
@@ -141,6 +152,7 @@ export class Kept {
     // Who has appended meanwhile has made this one stale: the next append says so.
     this.texts = texts.slice(0, first?.version)
     this.pending = first?.pending ?? []
+    this.promptId = first?.promptId ?? ''
     this.#unsure = false
   }
 
@@ -158,27 +170,31 @@ export class Kept {
   async append(messages: readonly unknown[], wait: Wait, turnId = '', isOpen = false): Promise<unknown[]> {
     const texts = messages.map((message, i) => textOf(message, `messages[${i}]`))
     if (texts.length === 0) return []
-    const request = { conversationId: this.id, expectedVersion: this.texts.length, provider: this.provider, turnId, messagesJson: texts }
+    const request = {
+      conversationId: this.id, expectedVersion: this.texts.length, provider: this.provider, turnId, messagesJson: texts,
+      appendId: randomUUID(), promptId: this.promptId,
+    }
     // Whatever comes of it: what is not known to have been refused may have been kept.
     this.#unsure = true
     await this.#keeper.ask('appendMessages', request, wait).catch((error: unknown) => {
-      throw stale(error) ?? error
+      throw stale(error, this.texts.length) ?? error
     })
     for (const text of texts) this.texts.push(text)
     this.#unsure = isOpen
     return texts.map((text) => JSON.parse(text) as unknown)
   }
 
-  /** Makes the calls that have no result, with the ids that they had, and appends what answers them. One that is forgotten
-   * is not made again. */
+  /** Makes the calls that have no result, with the ids that they had, in the prompt that they belong to, and appends what
+   * answers them. One that is forgotten is not made again. */
   async resume(fields: Fields, wait: Wait): Promise<ToolMessages> {
     if (this.#unsure) await this.load(wait)
     if (this.pending.length === 0) return new ToolMessages()
     const made = this.#calls()
+    this.promptId ||= fields.promptId ? String(fields.promptId) : ''
     const calls = this.pending.filter((p) => !isForgotten(p)).map(({ toolUseId, turnId }) => {
       const call = made.get(toolUseId)
       if (call === undefined) throw new BrokenAnswer(`the conversation ${this.id} has no call ${shown(toolUseId)}`)
-      return { ...call, conversationId: this.id, turnId }
+      return { ...call, conversationId: this.id, turnId, promptId: this.promptId }
     })
     const again = calls.length > 0 ? await this.#keeper.execute(calls, fields, wait) : []
     const results = this.pending.map((p) => (isForgotten(p) ? p.result! : again.shift()!))
@@ -188,9 +204,11 @@ export class Kept {
     return answered
   }
 
-  /** What a loop begins with: all that is kept, with the calls answered, and the messages that it is given behind it. */
-  async begin(messages: readonly unknown[], fields: Fields, wait: Wait): Promise<unknown[]> {
+  /** What a loop begins with: all that is kept, with the calls answered, and the messages that it is given behind it. These
+   * begin the prompt of fields; without them the one that is unfinished goes on, unless the caller has named another. */
+  async begin(messages: readonly unknown[], fields: Fields & { promptId: string }, isNamed: boolean, wait: Wait): Promise<unknown[]> {
     await this.resume(fields, wait)
+    if (isNamed || messages.length > 0 || this.promptId === '') this.promptId = fields.promptId
     await this.append(messages, wait)
     return this.texts.map((text) => JSON.parse(text) as unknown)
   }
@@ -237,10 +255,11 @@ function textOf(message: unknown, at: string): string {
   return text
 }
 
-/** What an append was refused with, if that was its version. */
-function stale(error: unknown): StaleConversation | undefined {
+/** What an append was refused with, if that was its version, or what it says of a call. */
+function stale(error: unknown, known: number): StaleConversation | undefined {
   const { code, details, metadata } = error as Partial<ServiceError>
-  const version = code === status.ABORTED ? metadata?.get(VERSION)[0] : undefined
+  const told = metadata?.get(VERSION)[0]
+  const version = code === status.ABORTED ? told : code === status.FAILED_PRECONDITION ? (told ?? known) : undefined
   return version === undefined ? undefined : new StaleConversation(details ?? '', Number(version))
 }
 

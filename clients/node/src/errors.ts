@@ -35,7 +35,8 @@ export class BrokenAnswer extends SidecallError {
   override name = 'BrokenAnswer'
 }
 
-/** Somebody else has appended to the conversation, and nothing was appended now. resume loads what there is. */
+/** Somebody else has appended to the conversation, or has run a call that the messages say was not run, and nothing was
+ * appended now. resume loads what there is, and makes what calls are left. */
 export class StaleConversation extends SidecallError {
   override name = 'StaleConversation'
   /** How many messages it has. */

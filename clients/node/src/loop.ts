@@ -84,6 +84,7 @@ function begun(ask: unknown, messages: unknown, options: unknown) {
     wait: checked({ rpcTimeout, signal }, waitFields) as Wait,
     most: maxTurns === undefined ? MAX_TURNS : integer(1)(maxTurns, 'maxTurns'),
     onEscalation,
+    isNamed: promptId !== undefined && promptId !== null,
     keep: keep && kept(keep),
   }
 }
@@ -98,8 +99,9 @@ type Begun = ReturnType<typeof begun>
 
 export async function runLoop<M, A>(sidecar: Sidecar, ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
   const it = begun(ask, messages, options)
+  const all = it.keep ? await it.keep.begin(messages, it.fields, it.isNamed, it.wait) : plain(messages)
+  if (it.keep) it.fields.promptId = it.keep.promptId
   const { promptId, ...shared } = it.fields as { promptId: string; conversationId?: string; profile?: string }
-  const all = it.keep ? await it.keep.begin(messages, it.fields, it.wait) : plain(messages)
   const loop: Loop<M, A> = {
     messages: all as M[], exitReason: 'max_turns', message: undefined as A, promptId, turns: 0, tokens: 0, results: [],
   }

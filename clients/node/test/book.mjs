@@ -1,7 +1,7 @@
 // One conversation, as a sidecar keeps it.
 import grpc from '@grpc/grpc-js'
 
-const { ABORTED, INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE } = grpc.status
+const { ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE } = grpc.status
 
 export class Book {
   texts = []
@@ -11,28 +11,37 @@ export class Book {
   pending = []
   /** Before which message results are left out, as it says. */
   compactedBefore = 0
+  /** Of the last append. */
+  prompt = ''
+  /** What appends were answered, by their ids. */
+  told = new Map()
+  /** Appends that say of a call what is not so. */
+  contradicted = 0
   /** Answers of appends that nobody will hear. */
   lost = 0
   /** Appends that are to be refused. */
   refused = 0
 
-  append({ expectedVersion: at, messagesJson, provider }) {
+  append({ expectedVersion: at, messagesJson, provider, appendId, promptId }) {
     if (this.refused-- > 0) throw { code: INVALID_ARGUMENT, details: 'as the test wants it' }
-    const there = this.texts.slice(at, at + messagesJson.length)
-    if (at !== this.texts.length && there.join('\n') !== messagesJson.join('\n')) {
+    if (this.told.has(appendId)) return { version: this.told.get(appendId) }
+    if (this.contradicted-- > 0) throw { code: FAILED_PRECONDITION, details: 'the call toolu_1 is running: resume the conversation' }
+    if (at !== this.texts.length) {
       const metadata = new grpc.Metadata()
       metadata.set('sidecall-conversation-version', String(this.texts.length))
       throw { code: ABORTED, details: `expected_version is ${at}, and the conversation has ${this.texts.length} messages`, metadata }
     }
-    this.texts.splice(at, messagesJson.length, ...messagesJson)
+    this.texts.push(...messagesJson)
     this.provider = provider
+    this.prompt = promptId
+    this.told.set(appendId, this.texts.length)
     if (this.lost-- > 0) throw { code: UNAVAILABLE, details: 'the answer is lost' }
     return { version: this.texts.length }
   }
 
   resume() {
     if (this.texts.length === 0) throw { code: NOT_FOUND, details: 'there is none' }
-    return { ...this.pageFrom(0), pending: this.pending, compactedBefore: this.compactedBefore }
+    return { ...this.pageFrom(0), pending: this.pending, compactedBefore: this.compactedBefore, promptId: this.prompt }
   }
 
   pageFrom(first) {

@@ -147,6 +147,7 @@ for (const format of FORMATS) {
 
   test(`${provider}: the calls without a result are made again`, async () => {
     await sidecall.runLoop(said(message), HELLO, { keep: await sidecall.conversation('c', provider), maxTurns: 1 })
+    book.prompt = '' // as of appends that name none
     const made = fake.calls().map((c) => [c.toolUseId, c.turnId, c.argumentsJson])
     const whole = [...book.texts]
     book.texts.splice(-answers.length) // the results
@@ -210,15 +211,51 @@ for (const format of FORMATS) {
       fake.result = (call) => ({ toolUseId: call.toolUseId, content: call.argumentsJson })
       book.pending = pending(format)
       fake.requests = []
+      const begun = book.prompt
       const keep = by === 'another' ? await sidecall.conversation('c', provider) : kept
       const loop = await sidecall.runLoop(said(done), [], { keep })
       assert.deepEqual([loop.exitReason, loop.turns], ['end_turn', 1])
       assert.deepEqual(sent().slice(0, 2), ['resumeConversation', calling(format)])
       assert.equal(fake.calls().length, 2)
       for (const call of fake.calls()) assert.equal(call.promptId, loop.promptId)
+      for (const append of fake.sent('appendMessages')) assert.equal(append.promptId, begun)
+      assert.equal(loop.promptId, begun)
     })
   }
 }
+
+test('messages begin another prompt, and calls stay in theirs', async () => {
+  const first = await sidecall.runLoop(said(ANTHROPIC), HELLO, { keep: await sidecall.conversation('c', 'anthropic'), maxTurns: 1 })
+  book.texts.pop() // the results
+  book.pending = pending(FORMATS[0])
+  fake.requests = []
+  const loop = await sidecall.runLoop(said(DONE), HELLO, { keep: await sidecall.conversation('c', 'anthropic') })
+  for (const call of fake.calls()) assert.equal(call.promptId, first.promptId)
+  const prompts = () => fake.sent('appendMessages').map((r) => r.promptId)
+  assert.deepEqual(prompts(), [first.promptId, loop.promptId, loop.promptId])
+  assert.notEqual(loop.promptId, first.promptId)
+  book.pending = []
+  fake.requests = []
+  const kept = await sidecall.conversation('c', 'anthropic')
+  assert.equal(kept.promptId, loop.promptId)
+  await kept.append(HELLO, { promptId: 7 })
+  assert.equal((await sidecall.runLoop(said(DONE), [], { keep: kept })).promptId, '7')
+  await kept.append(HELLO)
+  assert.equal((await sidecall.runLoop(said(DONE), [], { keep: kept, promptId: 'mine' })).promptId, 'mine')
+  assert.deepEqual(prompts(), ['7', '7', '7', 'mine'])
+})
+
+test('an append that contradicts what ran is stale', async () => {
+  const kept = await sidecall.conversation('c', 'openai')
+  await kept.append(HELLO)
+  book.contradicted = 1
+  await assert.rejects(kept.append(HELLO), (e) => e instanceof StaleConversation && e.version === 1 && /resume the conversation/.test(e.message))
+  await kept.resume()
+  assert.equal(sent().at(-1), 'resumeConversation')
+  await kept.append(HELLO)
+  assert.equal(kept.version, 2)
+  assert.equal(new Set(fake.sent('appendMessages').map((r) => r.appendId)).size, 3)
+})
 
 test('many calls are batches, and each has its turn', async () => {
   const numbers = Array.from({ length: 130 }, (_, i) => i)

@@ -30,6 +30,9 @@ class Book(Fake):
         self.page = 100  # messages in one
         self.pending: list[Any] = []
         self.compacted_before = 0
+        self.prompt = ""  # of the last append
+        self.told: dict[str, int] = {}  # what appends were answered, by their ids
+        self.contradicted = 0  # appends that say of a call what is not so
         self.lost = 0  # answers of appends that nobody will hear
         self.refused = 0  # appends that are to be refused
 
@@ -39,11 +42,17 @@ class Book(Fake):
             self.refused -= 1
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "as the test wants it")
         at, new = request.expected_version, list(request.messages_json)
-        if at != len(self.texts) and self.texts[at : at + len(new)] != new:
+        if request.append_id in self.told:
+            return conversations.AppendMessagesResponse(version=self.told[request.append_id])
+        if self.contradicted:
+            self.contradicted -= 1
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the call toolu_1 is running: resume the conversation")
+        if at != len(self.texts):
             context.set_trailing_metadata((("sidecall-conversation-version", str(len(self.texts))),))
             context.abort(grpc.StatusCode.ABORTED, f"expected_version is {at}, and the conversation has {len(self.texts)} messages")
-        self.texts[at:] = new
-        self.provider = request.provider
+        self.texts += new
+        self.provider, self.prompt = request.provider, request.prompt_id
+        self.told[request.append_id] = len(self.texts)
         if self.lost:
             self.lost -= 1
             context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
@@ -53,7 +62,9 @@ class Book(Fake):
         self._begin(request, context)
         if not self.texts:
             context.abort(grpc.StatusCode.NOT_FOUND, "there is none")
-        return conversations.ResumeConversationResponse(**self._page(0), pending=self.pending, compacted_before=self.compacted_before)
+        return conversations.ResumeConversationResponse(
+            **self._page(0), pending=self.pending, compacted_before=self.compacted_before, prompt_id=self.prompt
+        )
 
     def LoadConversation(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._begin(request, context)
@@ -65,6 +76,9 @@ class Book(Fake):
             "version": len(self.texts), "provider": self.provider, "messages_json": self.texts[first:end],
             "next_version": end if end < len(self.texts) else 0,
         }  # fmt: skip
+
+    def appends(self) -> list[Any]:
+        return [r for r in self.requests if isinstance(r, conversations.AppendMessagesRequest)]
 
     def sent(self) -> list[str]:
         """The requests, in their order, by what they are about."""
@@ -276,6 +290,7 @@ class ResumeTest(Both):
                 book.__init__()
                 with opened(run) as s:
                     s.run_loop(said(message), HELLO, keep=s.conversation("c", provider), max_turns=1)
+                    book.prompt = ""  # as of appends that name none
                     made = [(c.tool_use_id, c.turn_id, c.arguments_json) for c in book.calls()]
                     whole = list(book.texts)
                     del book.texts[-(2 if provider != "anthropic" else 1) :]  # the results
@@ -384,6 +399,7 @@ class KeptLoopTest(Both):
                     with self.assertRaises(ZeroDivisionError):
                         s.run_loop(lambda m, message=message, book=book: self.breaks(book, message), HELLO, keep=kept)
                     self.assertEqual(len(book.texts), 1)
+                    begun = book.prompt
                     # Killed in its calls, and gone on with by the same object and by another.
                     for again in (kept, None):
                         book.requests = []
@@ -399,8 +415,49 @@ class KeptLoopTest(Both):
                         self.assertEqual(book.sent()[1], "calls " + " ".join(f"{message['id']}/{id}" for id in IDS[provider]))
                         self.assertEqual(len(book.calls()), 2)
                         self.assertEqual({c.prompt_id for c in book.calls()}, {loop.prompt_id})
+                        self.assertEqual({r.prompt_id for r in book.appends()}, {begun})
+                        self.assertEqual(loop.prompt_id, begun)
                         book.texts, book.pending = book.texts[:1], []
                         kept = None
+
+        self.each(test)
+
+    def test_messages_begin_another_prompt_and_calls_stay_in_theirs(self) -> None:
+        def test(book: Book, run: Callable[..., Any]) -> None:
+            with opened(run) as s:
+                kept = s.conversation("c", "anthropic")
+                first = s.run_loop(said(ANTHROPIC), HELLO, keep=kept, max_turns=1)
+                del book.texts[-1:]  # the results
+                book.pending, book.requests = pending("anthropic", ANTHROPIC["id"]), []
+                loop = s.run_loop(said(DONE), HELLO, keep=s.conversation("c", "anthropic"))
+                self.assertEqual({c.prompt_id for c in book.calls()}, {first.prompt_id})
+                self.assertEqual([r.prompt_id for r in book.appends()], [first.prompt_id, loop.prompt_id, loop.prompt_id])
+                self.assertNotEqual(loop.prompt_id, first.prompt_id)
+                book.pending, book.requests = [], []
+                kept = s.conversation("c", "anthropic")
+                self.assertEqual(kept.prompt_id, loop.prompt_id)
+                kept.append(*HELLO, prompt_id=7)
+                self.assertEqual(s.run_loop(said(DONE), keep=kept).prompt_id, "7")
+                kept.append(*HELLO)
+                self.assertEqual(s.run_loop(said(DONE), keep=kept, prompt_id="mine").prompt_id, "mine")
+                self.assertEqual([r.prompt_id for r in book.appends()], ["7", "7", "7", "mine"])
+
+        self.each(test)
+
+    def test_an_append_that_contradicts_what_ran_is_stale(self) -> None:
+        def test(book: Book, run: Callable[..., Any]) -> None:
+            with opened(run) as s:
+                kept = s.conversation("c", "openai")
+                kept.append(*HELLO)
+                book.contradicted = 1
+                with self.assertRaisesRegex(StaleConversation, "resume the conversation") as raised:
+                    kept.append(*HELLO)
+                self.assertEqual((raised.exception.version, kept.version), (1, 1))
+                kept.resume()
+                self.assertEqual(book.sent()[-1], "ResumeConversation")
+                kept.append(*HELLO)
+                self.assertEqual(kept.version, 2)
+                self.assertEqual(len({r.append_id for r in book.appends()}), 3)
 
         self.each(test)
 

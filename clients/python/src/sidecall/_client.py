@@ -182,7 +182,8 @@ class Sidecall:
         ``keep`` is the conversation that the sidecar keeps of it, message by message;
         then ``conversation_id`` is not needed. The calls in it that have no result
         are made first, with the ids that they had; ``messages`` come behind what is
-        kept. So a loop that was killed anywhere goes on when it is run without any."""
+        kept. So a loop that was killed anywhere goes on when it is run without any, in
+        the prompt that it was in; messages begin another."""
         return self._run(
             _session.run_loop(
                 ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,

@@ -6,6 +6,7 @@ and AsyncConversation wait for it and await it."""
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +49,8 @@ class Kept:
         #: The calls in it that had no result when it was loaded, and what had become
         #: of each.
         self.pending: Sequence[Any] = ()
+        #: The prompt that the last messages belong to.
+        self.prompt_id = ""
         # What is left out when it is loaded.
         self._leaves: dict[str, Any] = {
             "compact_after_turns": _bound(compact_after_turns, "compact_after_turns", 2**31),
@@ -73,11 +76,11 @@ class Kept:
         except grpc.RpcError as e:
             if e.code() != grpc.StatusCode.NOT_FOUND:
                 raise
-            self.texts, self.pending, self._unsure = [], (), False
+            self.texts, self.pending, self.prompt_id, self._unsure = [], (), "", False
             return self
         if page.provider != self.provider:
             raise WrongField("provider", f"the conversation {self.id} is one of {page.provider}, not of {self.provider}")
-        version, pending, before = page.version, tuple(page.pending), page.compacted_before
+        version, pending, before, prompt = page.version, tuple(page.pending), page.compacted_before, page.prompt_id
         texts = list(page.messages_json)
         while len(texts) < version:
             asked = pb.LoadConversationRequest(conversation_id=self.id, from_version=len(texts), compact_before=before)
@@ -86,7 +89,7 @@ class Kept:
                 raise BrokenAnswer(f"a page of the conversation {self.id} without messages, before its end")
             texts += page.messages_json
         # Who has appended meanwhile has made this one stale: the next append says so.
-        self.texts, self.pending, self._unsure = texts[:version], pending, False
+        self.texts, self.pending, self.prompt_id, self._unsure = texts[:version], pending, prompt, False
         return self
 
     def _append(self, messages: Sequence[Any], turn: str = "", is_open: bool = False) -> _session.Steps[list[Message]]:
@@ -96,33 +99,38 @@ class Kept:
         if not texts:
             return []
         asked = pb.AppendMessagesRequest(
-            conversation_id=self.id, expected_version=self.version, provider=self.provider, turn_id=turn, messages_json=texts
-        )
+            conversation_id=self.id, expected_version=self.version, provider=self.provider, turn_id=turn, messages_json=texts,
+            append_id=uuid.uuid4().hex, prompt_id=self.prompt_id,
+        )  # fmt: skip
         # Whatever comes of it: what is not known to have been refused may have been kept.
         self._unsure = True
         try:
             yield _rpc("AppendMessages", asked)
         except grpc.RpcError as e:
-            raise _stale(e) or e from e
+            raise _stale(e, self.version) or e from e
         self.texts += texts
         self._unsure = is_open
         return [json.loads(text) for text in texts]
 
     def _resume(self, fields: Mapping[str, Any]) -> _session.Steps[ToolMessages]:
-        """Makes the calls that have no result, with the ids that they had, and appends
-        what answers them. One that is forgotten is not made again."""
+        """Makes the calls that have no result, with the ids that they had, in the prompt
+        that they belong to, and appends what answers them. One that is forgotten is not
+        made again."""
         if self._unsure:
             yield from self._load()
         if not self.pending:
             return ToolMessages()
         made = self._calls()
+        if not self.prompt_id and fields.get("prompt_id") is not None:
+            self.prompt_id = identity(fields["prompt_id"], "prompt_id")
+        own = {"conversation_id": self.id, "prompt_id": self.prompt_id}
         sent = []
         for p in self.pending:
             if _is_forgotten(p):
                 continue
             if p.tool_use_id not in made:
                 raise BrokenAnswer(f"the conversation {self.id} has no call {p.tool_use_id!r}")
-            sent.append(request(made[p.tool_use_id], {**fields, "conversation_id": self.id, "turn_id": p.turn_id}))
+            sent.append(request(made[p.tool_use_id], {**fields, **own, "turn_id": p.turn_id}))
         made_again = iter((yield from _session.send(sent, insist=True)) if sent else ())
         results = [p.result if _is_forgotten(p) else next(made_again) for p in self.pending]
         answered = _messages.answers(_messages.Turn(self.provider, (), "", "", "", 0, ()), results)
@@ -130,10 +138,13 @@ class Kept:
         self.pending = ()
         return answered
 
-    def _begin(self, messages: Sequence[Any], fields: Mapping[str, Any]) -> _session.Steps[list[Message]]:
+    def _begin(self, messages: Sequence[Any], fields: Mapping[str, Any], named: bool) -> _session.Steps[list[Message]]:
         """What a loop begins with: all that is kept, with the calls answered, and the
-        messages that it is given behind it."""
+        messages that it is given behind it. These begin the prompt of ``fields``; without
+        them the one that is unfinished goes on, unless the caller has ``named`` another."""
         yield from self._resume(fields)
+        if named or messages or not self.prompt_id:
+            self.prompt_id = str(fields["prompt_id"])
         yield from self._append(messages)
         return self.messages
 
@@ -163,20 +174,30 @@ class Conversation(Kept):
         super().__init__(id, provider, **leaves)
         self._client = client
 
-    def append(self, *messages: Any, turn_id: str | int | None = None, rpc_timeout: float | timedelta | None = None) -> None:
+    def append(
+        self,
+        *messages: Any,
+        turn_id: str | int | None = None,
+        prompt_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+    ) -> None:
         """Keeps messages, all or none: objects of the provider's SDK, dicts, or JSON
         texts. Each is written as JSON once, and is this text from then on. ``turn_id``
-        is that of the calls in them, which are made after this and not before.
+        is that of the calls in them, which are made after this and not before;
+        ``prompt_id`` the prompt that they belong to, where a message of the user begins
+        another.
 
         While the sidecar is away, it is sent again, for the client's patience: what
-        was kept then is not kept twice. StaleConversation: somebody else has appended."""
-        self._client._run(self._append(messages, **_turn(self, turn_id)), rpc_timeout)
+        was kept then is not kept twice. StaleConversation: somebody else has appended,
+        or has run a call that the messages say was not run."""
+        self._client._run(self._append(messages, **_named(self, turn_id, prompt_id)), rpc_timeout)
 
     def resume(self, *, rpc_timeout: float | timedelta | None = None, **fields: Any) -> ToolMessages:
         """Makes the calls that have no result, with the ids that they had: what is done
         is replayed, and nothing runs twice. What answers them is appended and
         returned; it is empty where every call has its result. ``fields`` are those of
-        execute_tools, without the ids of the conversation and of the turn. After an
+        execute_tools, without the ids of the conversation and of the turn; the prompt is
+        the calls' own where they have one. After an
         error or a StaleConversation it loads what there is first."""
         return self._client._run(self._resume(_shared(fields)), rpc_timeout)
 
@@ -188,9 +209,15 @@ class AsyncConversation(Kept):
         super().__init__(id, provider, **leaves)
         self._client = client
 
-    async def append(self, *messages: Any, turn_id: str | int | None = None, rpc_timeout: float | timedelta | None = None) -> None:
+    async def append(
+        self,
+        *messages: Any,
+        turn_id: str | int | None = None,
+        prompt_id: str | int | None = None,
+        rpc_timeout: float | timedelta | None = None,
+    ) -> None:
         """As Conversation.append."""
-        await self._client._run(self._append(messages, **_turn(self, turn_id)), rpc_timeout)
+        await self._client._run(self._append(messages, **_named(self, turn_id, prompt_id)), rpc_timeout)
 
     async def resume(self, *, rpc_timeout: float | timedelta | None = None, **fields: Any) -> ToolMessages:
         """As Conversation.resume."""
@@ -217,7 +244,9 @@ def _is_forgotten(p: pb.PendingCall) -> bool:
     return p.state == pb.PENDING_UNKNOWN and not p.result.recorded
 
 
-def _turn(kept: Kept, turn_id: Any) -> dict[str, Any]:
+def _named(kept: Kept, turn_id: Any, prompt_id: Any) -> dict[str, Any]:
+    if prompt_id is not None:
+        kept.prompt_id = identity(prompt_id, "prompt_id")
     turn = "" if turn_id is None else identity(turn_id, "turn_id")
     return {"turn": turn, "is_open": bool(turn or kept.pending)}
 
@@ -230,10 +259,13 @@ def _shared(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return fields
 
 
-def _stale(error: grpc.RpcError) -> StaleConversation | None:
-    """What an append was refused with, if that was its version."""
-    if error.code() != grpc.StatusCode.ABORTED:
-        return None
+def _stale(error: grpc.RpcError, known: int) -> StaleConversation | None:
+    """What an append was refused with, if that was its version, or what it says of a
+    call."""
     trailing: Any = error.trailing_metadata()
     version = dict(trailing or ()).get(_VERSION)
-    return StaleConversation(str(error.details()), int(version)) if version else None
+    if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
+        version = version or known
+    elif error.code() != grpc.StatusCode.ABORTED:
+        return None
+    return StaleConversation(str(error.details()), int(version)) if version is not None else None

@@ -31,8 +31,9 @@ class BrokenAnswer(SidecallError):
 
 
 class StaleConversation(SidecallError):
-    """Somebody else has appended to the conversation, and nothing was appended now.
-    ``version`` is how many messages it has; resume loads them."""
+    """Somebody else has appended to the conversation, or has run a call that the messages
+    say was not run, and nothing was appended now. ``version`` is how many messages it
+    has; resume loads them, and makes what calls are left."""
 
     def __init__(self, why: str, version: int) -> None:
         super().__init__(why)

@@ -162,7 +162,9 @@ def run_loop(
     if keep is None:
         loop = Loop([_messages.plain(m) for m in messages], "error", None, prompt)
     else:
-        loop = Loop((yield from keep._begin(messages, shared)), "error", None, prompt)
+        begun = yield from keep._begin(messages, shared, prompt_id is not None)
+        prompt = shared["prompt_id"] = keep.prompt_id
+        loop = Loop(begun, "error", None, prompt)
         if not messages and keep._has_ended():
             loop.exit_reason = "end_turn"
             return loop

@@ -58,7 +58,9 @@ pins: {path: /var/lib/sidecall/sidecall.pins}
 
 {{- define "sidecall.container" -}}
 - name: sidecall
-  image: {{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) | quote }}
+  {{- with .Values.image }}
+  image: {{ ternary (printf "%s@%s" .repository .digest) (printf "%s:%s" .repository (default $.Chart.AppVersion .tag)) (ne .digest "") | quote }}
+  {{- end }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   restartPolicy: Always
   args: [serve, --config, /etc/sidecall/config/sidecall.yaml]
