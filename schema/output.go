@@ -54,7 +54,7 @@ func (o *Output) Instructions() int { return o.checker.patterns.total() }
 // and the schema were made for that: the tool has run.
 func (o *Output) Validate(v any) string {
 	size := sizeOf(v)
-	if o.checker.explosive && tooMany(o.checker.root, v) || o.checker.heavy(v, size) {
+	if o.checker.work(o.checker.root, v, size) > maxWork {
 		return ""
 	}
 	if o.checker.cheap(size) {
@@ -80,7 +80,7 @@ func (o *Output) validate(v any) string {
 	if !errors.As(o.checker.root.Validate(v), &verdict) {
 		return ""
 	}
-	c := &collector{ix: o.ix, args: v, chosen: choices{}}
+	c := &collector{looks: o.checker.look(context.Background()), ix: o.ix, args: v, chosen: choices{}}
 	findings := c.findings(verdict, nil)
 	f := findings[0]
 	for _, other := range findings[1:] {
