@@ -86,6 +86,8 @@ type introduction struct {
 // first reads the registration. One that connects and says nothing does not hold its
 // place for ever; the reading ends with the stream, which ends when its handler returns.
 func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
+	on := arrivalOf(stream.Context())
+	on.rest() // its time is this one
 	patience := time.NewTimer(receivePatience)
 	defer patience.Stop()
 	late := status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
@@ -104,6 +106,7 @@ func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, 
 	}()
 	select {
 	case first := <-came:
+		on.end()
 		register := first.message.GetRegister()
 		switch {
 		case first.err != nil:
