@@ -38,6 +38,8 @@ type Book struct {
 	Limits Limits
 	// Now is the clock; nil is the system's.
 	Now func() time.Time
+
+	surveys surveys
 }
 
 // Append is what comes to a conversation.

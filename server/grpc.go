@@ -66,13 +66,19 @@ type GRPC struct {
 	readers  chan struct{}
 	// watching has a place for each stream of health and reflection.
 	watching chan struct{}
+	// loads has a place for each page of a conversation that is read.
+	loads chan struct{}
 	// registering has a place for each worker that has not said yet who it is.
 	registering chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders), registering: make(chan struct{}, maxRegistering), watching: make(chan struct{}, maxWatching)}
+	g := &GRPC{
+		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(),
+		readers: make(chan struct{}, output.MaxReaders), registering: make(chan struct{}, maxRegistering),
+		watching: make(chan struct{}, maxWatching), loads: make(chan struct{}, maxLoading),
+	}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()
@@ -119,7 +125,7 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 	options, drain, logger := g.options, g.drain, g.logger
 	return grpc.NewServer(append(append(watchSent(), more...),
 		grpc.ForceServerCodecV2(g.codec),
-		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
+		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, g.fewLoads, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
