@@ -129,7 +129,7 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
-		grpc.InTapHandle(g.intake.begin),
+		grpc.InTapHandle(g.intake.arriving.begin),
 		// gRPC would let a client on a fast link send megabytes on every stream
 		// before anybody wants them.
 		grpc.StaticStreamWindowSize(smallRequest),

@@ -119,7 +119,7 @@ func (s unreadStream) SendMsg(any) error {
 func TestAStreamWhoseAnswersAreNotReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake(limit.NewBytes(64<<20), 4<<20, newTextCodec())
-		ctx, err := in.begin(t.Context(), &tap.Info{})
+		ctx, err := in.arriving.begin(t.Context(), &tap.Info{})
 		if err != nil {
 			t.Fatal(err)
 		}

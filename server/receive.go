@@ -37,8 +37,8 @@ const (
 // of it is let in. Small ones wait for nobody.
 type intake struct {
 	bytes *limit.Bytes
-	// arriving is what the streams hold whose requests have not come yet.
-	arriving *limit.Bytes
+	// arriving are the streams whose requests have not come yet.
+	arriving *arrivals
 	most     int // bytes of one request
 	// slack is how much larger a request may be for gRPC's own refusal, in bytes.
 	slack int
@@ -53,9 +53,9 @@ type intake struct {
 
 func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
 	places := bytes.Max() / 2 / (requestWeight * int64(max(most, 1)))
-	in := &intake{bytes: bytes, most: most, slack: max(most/4, wellBeyond), codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
+	in := &intake{bytes: bytes, arriving: new(arrivals), most: most, slack: max(most/4, wellBeyond), codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
 	if bytes != nil {
-		in.arriving = limit.NewBytes(max(bytes.Max()/2, leastArriving))
+		in.arriving.most = max(bytes.Max()/2, leastArriving)
 	}
 	return in
 }
