@@ -13,8 +13,8 @@ import (
 // checkEffectKey checks the arguments by which calls of a tool are the same. One that
 // a call may leave out, or misspell, would make two effects of one.
 func checkEffectKey(route *catalog.Route, wrong complaint) {
-	if route.Schema == nil {
-		return // reported already
+	if route.Schema == nil || len(route.Tool.Policy.EffectKey.Args) == 0 {
+		return // reported already, or nothing that its schema would be compiled for
 	}
 	required := route.Schema.Required()
 	for i, name := range route.Tool.Policy.EffectKey.Args {

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,5 +35,32 @@ func TestPatternsOfDiscoveredToolsAreBounded(t *testing.T) {
 	}
 	if !plain || instructions > maxBackendPatterns || len(routes) < 20 {
 		t.Errorf("%d tools with %d instructions, the plain one among them: %v", len(routes), instructions, plain)
+	}
+}
+
+// A list of 2.4 MB of tools took 35 s: the schemas of each tool were compiled, in time
+// with the square of their properties, before anybody called one of them.
+func TestAListOfToolsIsReadWithoutCompilingIt(t *testing.T) {
+	g := generationOf(t, "backends:\n  files: {mcp: {command: [server]}}\n")
+	for _, properties := range []int{10, 4000} {
+		var names []string
+		for n := range properties {
+			names = append(names, fmt.Sprintf(`"%x":{}`, n))
+		}
+		schema := []byte(`{"type":"object","properties":{` + strings.Join(names, ",") + `}}`)
+		var found []backend.Discovered
+		for size := 0; size < 1<<20; size += 2 * len(schema) {
+			found = append(found, backend.Discovered{Name: fmt.Sprintf("t%d", len(found)), InputSchema: schema, OutputSchema: schema})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		routes, err := discoveredRoutes(g.hosts["files"], found, g.config, g.discovery.pins)
+		runtime.ReadMemStats(&after)
+		if err != nil || len(routes) != len(found) {
+			t.Fatalf("%d routes of %d tools: %v", len(routes), len(found), err)
+		}
+		if objects := after.Mallocs - before.Mallocs; objects > 3<<20 {
+			t.Errorf("%d properties each: a list of 1 MiB took %d allocations", properties, objects)
+		}
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// errNoReader is of a call whose time was over before its outputs were read.
-var errNoReader = errors.New("too many outputs are read at the same time")
-
 // dereference gets what the arguments of a call refer to: for each output one question
 // to the store, beside the two round trips of the call. A refusal is as those of its
 // schema: nothing has been sent, and what is known of the id is told before it.
@@ -37,9 +34,7 @@ func (e *Executor) dereference(ctx context.Context, c *call) *response {
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
-	r := reader{Executor: e, call: c}
-	defer r.close()
-	return r.resolve(ctx)
+	return (&reader{Executor: e, call: c}).resolve(ctx)
 }
 
 // reader gets the values of the references of a call.
@@ -47,8 +42,8 @@ type reader struct {
 	*Executor
 
 	call   *call
-	values int  // how many there are in what it has got
-	turn   bool // it has one of the places of those who read
+	bytes  int // of the outputs that it has read
+	values int // how many there are in what it has got
 }
 
 // resolve gets all values, or says of each reference why it has none.
@@ -86,6 +81,8 @@ func (r *reader) output(ctx context.Context, first int, values []any, wrong []*t
 	if failed != nil {
 		return failed
 	}
+	var of []int // the references that follow a path
+	var paths []output.Path
 	for i := first; i < len(refs); i++ {
 		ref := &refs[i]
 		switch {
@@ -93,20 +90,33 @@ func (r *reader) output(ctx context.Context, first int, values []any, wrong []*t
 		case refused != nil:
 			wrong[i] = new(*refused)
 			wrong[i].Field, wrong[i].Received = ref.words.Field, ref.words.Received
+		case kept.MediaType != "" && kept.MediaType != jsonType:
+			wrong[i] = new(ref.words.NoText(kept.MediaType))
+		case !kept.Complete:
+			wrong[i] = new(ref.words.Partial())
+		case ref.path == nil:
+			values[i], wrong[i] = r.text(ref, kept.Data)
 		default:
-			values[i], wrong[i] = r.value(ref, kept)
+			of, paths = append(of, i), append(paths, *ref.path)
 		}
+	}
+	for n, picked := range output.Pick(kept.Data, paths, maxReferred) {
+		values[of[n]], wrong[of[n]] = r.picked(&refs[of[n]], picked)
 	}
 	r.call.load.Empty() // what is still needed of it is bounded by itself
 	return nil
 }
 
-// read gets an output.
+// read gets an output. It is taken whole out of the store, for a part of it: there is
+// room for it before that, and the call reads only so much.
 func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, refused *tool.Error, failed *response) {
 	c := r.call
-	if !r.take(ctx) {
-		c.cause = errNoReader
-		return kept, nil, c.result().Refused(c.notStarted(ctx), 0)
+	most := c.snapshot.Limits.KeepOutputBytes
+	if r.bytes > 0 && int64(r.bytes)+most > max(maxRead, 2*most) {
+		return kept, new(ref.words.TooMuchRead(r.bytes)), nil
+	}
+	if !c.load.Take(most) {
+		return kept, nil, c.result().Refused(c.subject().Overloaded(bytesFull), explain.WhenOverloaded)
 	}
 	kept, err := r.outputs().Read(ctx, c.Key.Tenant, c.Key.Conversation, ref.handle)
 	switch {
@@ -120,62 +130,44 @@ func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, re
 	case err != nil:
 		c.cause = err
 		return kept, nil, c.result().Refused(c.subject().StoreDown(err), explain.WhenStoreDown)
-	case !c.load.Take(int64(len(kept.Data))):
-		return kept, nil, c.result().Refused(c.subject().Overloaded(bytesFull), explain.WhenOverloaded)
 	}
+	r.bytes += len(kept.Data)
 	return kept, nil, nil
 }
 
 // jsonType is the media type of structured results.
 const jsonType = "application/json"
 
-// value is what a reference stands for in an output.
-func (r *reader) value(ref *reference, kept output.Kept) (any, *tool.Error) {
-	refs := r.call.refs
-	switch {
-	case kept.MediaType != "" && kept.MediaType != jsonType:
-		return nil, new(ref.words.NoText(kept.MediaType))
-	case !kept.Complete:
-		return nil, new(ref.words.Partial())
-	case ref.path == nil:
-		if refs.bytes += len(kept.Data); refs.bytes > maxReferred {
-			return nil, new(ref.words.TooMuch(maxReferred))
-		}
-		return string(kept.Data), nil
+// text is an output as a text.
+func (r *reader) text(ref *reference, data []byte) (any, *tool.Error) {
+	if wrong := r.bring(ref, len(data)); wrong != nil {
+		return nil, wrong
 	}
-	text, err := output.Pick(kept.Data, *ref.path, maxReferred)
-	if err != nil {
-		return nil, new(ref.words.WrongPath(err))
+	return string(data), nil
+}
+
+// picked is a value that a path leads to.
+func (r *reader) picked(ref *reference, found output.Picked) (any, *tool.Error) {
+	if found.Err != nil {
+		return nil, new(ref.words.WrongPath(found.Err))
 	}
-	if refs.bytes += len(text); refs.bytes > maxReferred {
-		return nil, new(ref.words.TooMuch(maxReferred))
+	if wrong := r.bring(ref, len(found.Value)); wrong != nil {
+		return nil, wrong
 	}
-	value, n, err := schema.ParseValue(text)
+	value, n, err := schema.ParseValue(found.Value)
 	if r.values += n; err != nil || r.values > schema.MaxValues {
 		return nil, new(ref.words.TooManyValues(schema.MaxValues))
 	}
 	return value, nil
 }
 
+// bring counts what a reference brings.
+func (r *reader) bring(ref *reference, size int) *tool.Error {
+	if r.call.refs.bytes += size; r.call.refs.bytes > maxReferred {
+		return new(ref.words.TooMuch(maxReferred))
+	}
+	return nil
+}
+
 // outputs are what arguments may refer to.
 func (e *Executor) outputs() result.Outputs { return result.Outputs{Dedupe: e.Dedupe, Book: e.Book} }
-
-// take waits for a place among those who read: an output is taken whole out of the
-// store, for a part of it.
-func (r *reader) take(ctx context.Context) bool {
-	if r.turn {
-		return true
-	}
-	select {
-	case r.readers <- struct{}{}:
-		r.turn = true
-	case <-ctx.Done():
-	}
-	return r.turn
-}
-
-func (r *reader) close() {
-	if r.turn {
-		<-r.readers
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/limit"
-	"github.com/sidecall/sidecall/output"
 	"github.com/sidecall/sidecall/telemetry"
 )
 
@@ -50,13 +49,11 @@ type Executor struct {
 	verifier verify.Looker
 	// unwritten are the prompts with untrusted output of which the store does not know.
 	unwritten prompts
-	// readers are the places of those who read outputs that arguments refer to.
-	readers chan struct{}
 }
 
 // New returns an Executor of its parts, which stay their owners' own.
 func New(parts Parts) *Executor {
-	e := &Executor{Parts: parts, readers: make(chan struct{}, output.MaxReaders)}
+	e := &Executor{Parts: parts}
 	if e.Life == nil {
 		e.Life = context.Background()
 	}

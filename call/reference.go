@@ -31,6 +31,9 @@ const (
 	maxReferences = 16
 	// maxReferred is how many bytes its references may bring, in all.
 	maxReferred = 1 << 20
+	// maxRead is how many bytes of outputs are read for a call, or two outputs that are
+	// as long as one may be: references are short, and outputs are not.
+	maxRead = 4 << 20
 )
 
 // refers reports that arguments may refer to outputs: all that a call pays that does

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
@@ -25,10 +28,14 @@ type reading struct {
 	dedupe.Store
 
 	outputs atomic.Int32
+	hold    chan struct{} // keeps questions waiting; nil keeps none
 }
 
 func (r *reading) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	r.outputs.Add(1)
+	if r.hold != nil {
+		<-r.hold
+	}
 	return r.Store.Output(ctx, tenant, ref)
 }
 
@@ -62,6 +69,7 @@ func newReferring(t *testing.T, change ...func(*catalog.Route)) *referring {
 	}
 	r.Sidecar = calltest.NewOn(t, r.store,
 		calltest.NewRoute(t, "list", tool.ReadOnly, calltest.Answers(orderList)),
+		calltest.NewRoute(t, "long", tool.ReadOnly, calltest.Answers(`["`+strings.Repeat("x", 1<<20-100)+`",1]`)),
 		calltest.NewRoute(t, "short", tool.ReadOnly, calltest.Answers("short")),
 		calltest.NewRoute(t, "refund", tool.NonIdempotent, takes, append(change, schema)...),
 		calltest.NewRoute(t, "take", tool.ReadOnly, takes, loose))
@@ -117,6 +125,70 @@ func TestAReferenceCostsOneQuestion(t *testing.T) {
 	r.call("2", "take", `{"a":{"$output_ref":"REF","path":"$.items[0]"},"b":{"$output_ref":"REF","path":"$.items[1]"}}`)
 	if n := r.store.outputs.Load(); n != 1 {
 		t.Errorf("%d questions for two references to one output", n)
+	}
+}
+
+// 1.2 KB of references to 16 outputs of 10 MB kept one of four places, which all agents
+// shared, for half a second.
+func TestReferencesWaitForNoOthers(t *testing.T) {
+	t.Parallel()
+	r := newReferring(t)
+	const calls = 8
+	r.store.hold = make(chan struct{})
+	var all sync.WaitGroup
+	for n := range calls {
+		all.Go(func() {
+			if res := r.call(fmt.Sprint("at once ", n), "take", `{"a":{"$output_ref":"REF","path":"$.items[0]"}}`); res.GetIsError() {
+				t.Errorf("%v", res)
+			}
+		})
+	}
+	for r.store.outputs.Load() < calls {
+		if runtime.Gosched(); t.Context().Err() != nil {
+			t.Fatal("they wait for each other")
+		}
+	}
+	close(r.store.hold)
+	all.Wait()
+}
+
+func TestACallReadsSoMuchOfOutputs(t *testing.T) {
+	t.Parallel()
+	r := newReferring(t)
+	var refs []string
+	for n := range 6 {
+		req := calltest.Request(fmt.Sprint("long ", n), "long")
+		req.ConversationId = "c1"
+		ref := r.Execute(t.Context(), call.NewRequest("", req)).GetTruncation().GetOutputRef()
+		refs = append(refs, fmt.Sprintf(`{"$output_ref":%q,"path":"$[1]"}`, ref))
+	}
+	if res := r.call("few", "take", `{"a":[`+strings.Join(refs[:4], ",")+`]}`); res.GetIsError() || *r.got.Load() != `{"a":[1,1,1,1]}` {
+		t.Errorf("a few: %v", res)
+	}
+	before := r.store.outputs.Load()
+	res := r.call("many", "take", `{"a":[`+strings.Join(refs, ",")+`]}`)
+	if e := res.GetError(); e.GetField() != "a[4]" || !strings.Contains(e.GetConstraint(), "bytes of outputs were read for this call") {
+		t.Errorf("many: %v", e)
+	}
+	if n := r.store.outputs.Load() - before; n != 4 {
+		t.Errorf("%d outputs were read", n)
+	}
+}
+
+// What is read for all calls together has the bytes that may be held.
+func TestAnOutputForWhichThereIsNoRoomIsNotRead(t *testing.T) {
+	t.Parallel()
+	r := newReferring(t)
+	r.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1<<20 + 1000) })
+	var others limit.Load
+	others.Of(r.Bytes)
+	others.Take(1 << 19)
+	if res := r.call("1", "take", `{"a":{"$output_ref":"REF","path":"$.items[0]"}}`); res.GetError().GetCode() != "OVERLOADED" || r.store.outputs.Load() != 0 {
+		t.Errorf("%v, %d outputs were read", res, r.store.outputs.Load())
+	}
+	others.Release()
+	if res := r.call("2", "take", `{"a":{"$output_ref":"REF","path":"$.items[0]"}}`); res.GetIsError() || r.Bytes.Held() != 0 {
+		t.Errorf("%v, %d bytes are held by nobody", res, r.Bytes.Held())
 	}
 }
 

@@ -35,6 +35,8 @@ type Limits struct {
 type Book struct {
 	Store  Store
 	Limits Limits
+
+	surveys surveys
 }
 
 // Append is what comes to a conversation.

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,7 +41,8 @@ type turn struct {
 
 // CompactBefore returns before which message results are to be left out; 0 for none. The
 // results of the last turn, which the model may not have seen, never are. It reads the
-// whole conversation up to a version, so that it is asked once for all pages of it.
+// whole conversation up to a version, so that it is asked once for all pages of it; what
+// it has read of a conversation before it does not read again.
 func (b *Book) CompactBefore(ctx context.Context, key Key, head *Head, c Compaction) (int64, error) {
 	switch {
 	case c.AfterTurns < 0:
@@ -50,21 +52,35 @@ func (b *Book) CompactBefore(ctx context.Context, key Key, head *Head, c Compact
 	case !c.Any():
 		return 0, nil
 	}
-	s := survey{key: key, tracker: tracker{format: head.Provider}}
-	for at := int64(0); at < head.Version; {
-		_, page, err := b.Load(ctx, key, at, MaxMessageBytes)
-		if err != nil {
-			return 0, err
-		}
-		page = page[:min(int64(len(page)), head.Version-at)]
-		for i := range page {
-			if err := s.read(at+int64(i), page[i].JSON); err != nil {
-				return 0, fmt.Errorf("%w: message %d: %w", ErrCorrupt, at+int64(i), err)
-			}
-		}
-		at += int64(len(page))
+	s := b.surveys.of(key, head)
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
-	return s.before(c), nil
+	if err := b.readOn(ctx, s, head.Version); err != nil {
+		b.surveys.forget(s)
+		return 0, err
+	}
+	return min(s.before(c), head.Version), nil
+}
+
+// readOn reads what a survey has not read of a conversation.
+func (b *Book) readOn(ctx context.Context, s *survey, version int64) error {
+	for s.next < version {
+		_, page, err := b.Load(ctx, s.key, s.next, MaxMessageBytes)
+		if err != nil {
+			return err
+		}
+		for i := range page[:min(int64(len(page)), version-s.next)] {
+			if err := s.read(s.next, page[i].JSON); err != nil {
+				return fmt.Errorf("%w: message %d: %w", ErrCorrupt, s.next, err)
+			}
+			s.next++
+		}
+	}
+	return nil
 }
 
 // survey finds out where the turns of a conversation begin, and how large they are.
@@ -72,6 +88,9 @@ type survey struct {
 	tracker
 
 	key   Key
+	begun time.Time     // when the conversation was
+	busy  chan struct{} // has a place for who reads or asks
+	next  int64         // the first message that was not read
 	turns []turn
 	bytes int64
 	// answered: there was a result since the last call.

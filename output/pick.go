@@ -5,122 +5,141 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Pick returns the value to which a path leads in a JSON text, as it stands there. The
-// text is read to its end: what is no JSON further down is no JSON, and a name that
-// stands twice could mean either. The error says what is there instead, in words of
-// ours and of the path alone, never in those of the text; most bounds the value, in
-// bytes.
-func Pick(data []byte, path Path, most int) (value []byte, err error) {
-	p := picker{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), path: &path, most: most}
-	if value, err = p.follow(); err != nil {
-		return nil, p.told(err)
+// Picked is the value to which a path leads in a JSON text, as it stands there, or why
+// there is none: what is there instead, in words of ours and of the path alone, never
+// in those of the text.
+type Picked struct {
+	Value []byte
+	Err   error
+}
+
+// Pick returns the values to which paths lead. The text is read once, to its end: what
+// is no JSON further down is no JSON, and a name that stands twice could mean either.
+// most bounds each value, in bytes.
+func Pick(data []byte, paths []Path, most int) []Picked {
+	p := picker{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, most: most, picked: make([]Picked, len(paths))}
+	wants := make([]want, len(paths))
+	for i := range paths {
+		wants[i] = want{path: &paths[i], of: i}
 	}
-	for p.dec.StackDepth() > 0 {
-		if _, err := p.dec.ReadToken(); err != nil {
-			return nil, p.told(err)
+	err := p.value(wants)
+	if err == nil {
+		if _, err = p.dec.ReadToken(); errors.Is(err, io.EOF) {
+			return p.picked
 		}
 	}
-	if _, err := p.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, p.noJSON()
+	for i := range p.picked {
+		p.picked[i] = Picked{Err: fmt.Errorf("the output is no JSON text from byte %d on; without path it is taken whole, as a text", p.dec.InputOffset())}
 	}
-	return value, nil
+	return p.picked
 }
 
 type picker struct {
-	dec  *jsontext.Decoder
-	path *Path
-	most int
+	dec    *jsontext.Decoder
+	data   []byte
+	most   int
+	picked []Picked
 }
 
-// nowhere is why a path leads to nothing.
-type nowhere struct{ why string }
+// want is a path that has been followed to a place.
+type want struct {
+	path *Path
+	done int // steps
+	of   int // which path it is
+}
 
-func (n *nowhere) Error() string { return n.why }
+func (w want) step() step { return w.path.steps[w.done] }
 
-// told is an error as it may be told: that of the decoder quotes the text.
-func (p *picker) told(err error) error {
-	if _, ok := errors.AsType[*nowhere](err); ok {
+// place is the path as far as it has been followed.
+func (w want) place() string {
+	if w.done == 0 {
+		return w.path.text[:1]
+	}
+	return w.path.text[:w.path.steps[w.done-1].end]
+}
+
+func (p *picker) nowhere(w want, format string, args ...any) {
+	p.picked[w.of].Err = fmt.Errorf("%s "+format, append([]any{w.place()}, args...)...)
+}
+
+// value reads the next value, for those who want it and those who want a part of it.
+func (p *picker) value(wants []want) error {
+	before, kind := p.dec.InputOffset(), p.dec.PeekKind()
+	inside := make([]want, 0, len(wants))
+	for _, w := range wants {
+		if w.done == len(w.path.steps) {
+			continue
+		}
+		expected := jsontext.KindBeginObject
+		if w.step().index >= 0 {
+			expected = jsontext.KindBeginArray
+		}
+		if kind == expected {
+			inside = append(inside, w)
+		} else {
+			p.nowhere(w, "is %s, and the path goes on as if it were %s", kindName(kind), kindName(expected))
+		}
+	}
+	if err := p.parts(kind, inside); err != nil {
 		return err
 	}
-	return p.noJSON()
-}
-
-func (p *picker) noJSON() error {
-	return &nowhere{fmt.Sprintf("the output is no JSON text from byte %d on; without path it is taken whole, as a text", p.dec.InputOffset())}
-}
-
-func (p *picker) follow() ([]byte, error) {
-	at := 1
-	for _, s := range p.path.steps {
-		if err := p.into(s, p.path.text[:at]); err != nil {
-			return nil, err
+	value := bytes.TrimLeft(p.data[before:p.dec.InputOffset()], " \t\r\n,:")
+	for _, w := range wants {
+		switch {
+		case w.done < len(w.path.steps):
+		case len(value) > p.most:
+			p.nowhere(w, "has %d bytes, and at most %d can be passed", len(value), p.most)
+		default:
+			p.picked[w.of].Value = bytes.Clone(value)
 		}
-		at = s.end
 	}
-	value, err := p.dec.ReadValue()
-	switch {
-	case err != nil:
-		return nil, err
-	case len(value) > p.most:
-		return nil, &nowhere{fmt.Sprintf("%s has %d bytes, and at most %d can be passed", p.path.text, len(value), p.most)}
-	}
-	return bytes.Clone(value), nil // the decoder goes on in what it has
+	return nil
 }
 
-// into goes one step further, from the value at a place.
-func (p *picker) into(s step, place string) error {
-	want := jsontext.KindBeginObject
-	if s.index >= 0 {
-		want = jsontext.KindBeginArray
-	}
-	if kind := p.dec.PeekKind(); kind != want {
-		if kind == 0 {
-			_, err := p.dec.ReadToken()
-			return err
-		}
-		return &nowhere{fmt.Sprintf("%s is %s, and the path goes on as if it were %s", place, kindName(kind), kindName(want))}
+// parts reads a value, and looks into it for those who want a part.
+func (p *picker) parts(kind jsontext.Kind, wants []want) error {
+	if len(wants) == 0 {
+		return p.dec.SkipValue()
 	}
 	if _, err := p.dec.ReadToken(); err != nil {
 		return err
 	}
-	if s.index >= 0 {
-		return p.item(s.index, place)
-	}
-	return p.member(s.name, place)
-}
-
-func (p *picker) item(index int, place string) error {
-	for n := 0; ; n++ {
-		switch kind := p.dec.PeekKind(); {
-		case kind == jsontext.KindEndArray:
-			return &nowhere{fmt.Sprintf("%s has %d items, numbered from 0 on, and no [%d]", place, n, index)}
-		case n == index:
-			return nil
+	n := 0
+	for ; p.dec.PeekKind() != jsontext.KindEndObject && p.dec.PeekKind() != jsontext.KindEndArray; n++ {
+		var name string
+		if kind == jsontext.KindBeginObject {
+			token, err := p.dec.ReadToken()
+			if err != nil {
+				return err
+			}
+			name = token.String()
 		}
-		if err := p.dec.SkipValue(); err != nil {
+		var here []want
+		wants = slices.DeleteFunc(wants, func(w want) bool {
+			is := w.step().name == name && (kind == jsontext.KindBeginObject || w.step().index == n)
+			if is {
+				here = append(here, want{w.path, w.done + 1, w.of})
+			}
+			return is
+		})
+		if err := p.value(here); err != nil {
 			return err
 		}
 	}
-}
-
-func (p *picker) member(name, place string) error {
-	for p.dec.PeekKind() != jsontext.KindEndObject {
-		token, err := p.dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		if token.Kind() == jsontext.KindString && token.String() == name {
-			return nil
-		}
-		if err := p.dec.SkipValue(); err != nil {
-			return err
+	for _, w := range wants {
+		if w.step().index >= 0 {
+			p.nowhere(w, "has %d items, numbered from 0 on, and no [%d]", n, w.step().index)
+		} else {
+			p.nowhere(w, "has no member of this name")
 		}
 	}
-	return &nowhere{fmt.Sprintf("%s has no member of this name", place)}
+	_, err := p.dec.ReadToken()
+	return err
 }
 
 func kindName(kind jsontext.Kind) string {

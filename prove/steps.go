@@ -215,6 +215,13 @@ var steps = []step{
 			"every caller leaves its call at work, http [embedded]",
 			"every caller leaves its call at work, MCP [embedded]",
 			"every caller leaves its call at work, exec [embedded]",
+			"a schema whose properties are all of it, and a wrong argument [embedded]",
+			"a list of tools with 4,900 properties each, and a call of one [embedded]",
+			"16 references of a call to outputs of 10 MiB, 20 calls at once [embedded]",
+			"streams of health and reflection with packed names of 4 MiB, not read [embedded]",
+			"streams on which nothing is sent [embedded]",
+			"streams with 400 headers on which nothing is sent [embedded]",
+			"100 compacting loads of 60 MB at once [embedded]",
 		},
 	},
 	{

@@ -12,6 +12,9 @@ import (
 // a value. A hundred thousand values have room, each of three types.
 const maxWork = 500_000
 
+// littleWork need not be counted.
+const littleWork = maxWork / 8
+
 // work is what the library does when it checks a value, counted without doing it. One
 // is a look at a value by a schema; a number in an enum is as much, a name in required
 // too (it may become an error), and in each container, its members.
@@ -22,6 +25,11 @@ type work struct {
 	pairs   map[visit]int64
 	scalars map[*jsonschema.Schema]int64
 	ways    map[*jsonschema.Schema]ways
+}
+
+type visit struct {
+	schema *jsonschema.Schema
+	value  uintptr
 }
 
 // ways are the schemas that a schema applies, by what they are applied to. Those of
@@ -49,20 +57,20 @@ func waysOf(s *jsonschema.Schema) ways {
 	return w
 }
 
-// heavy reports whether checking v, a JSON text of so many bytes, would take more
-// than maxWork.
-func (c checker) heavy(v any, size int) bool {
-	if int64(size) <= maxWork/c.burden { // a value has a byte at the least
-		return false
+// work is what checking v against s takes, where it is v's text that has so many
+// bytes: at most just beyond maxWork. Where it is little it is not counted.
+func (c checker) work(s *jsonschema.Schema, v any, size int) int64 {
+	if !c.explosive && int64(size) <= littleWork/c.burden { // a value has a byte at the least
+		return int64(size) * c.burden
 	}
 	w := work{pairs: make(map[visit]int64), scalars: make(map[*jsonschema.Schema]int64), ways: make(map[*jsonschema.Schema]ways)}
-	return w.of(c.root, v) > maxWork
+	return w.of(s, v)
 }
 
 // of is the work of checking v against s, at most just beyond maxWork.
 func (w work) of(s *jsonschema.Schema, v any) int64 {
 	key := visit{schema: s}
-	members := 0
+	var members int
 	switch v := v.(type) {
 	case map[string]any:
 		key.value, members = reflect.ValueOf(v).Pointer(), len(v)

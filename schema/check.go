@@ -27,33 +27,40 @@ func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []str
 	return checked, notes, violations
 }
 
-// check is Check for arguments whose text has so many bytes.
-func (s *Schema) check(args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error) {
-	c, err := s.compiled()
-	if err != nil {
-		return nil, nil, []tool.Error{internal(s.name)}
+// check is CheckWithin with a schema that counts, where that is needed.
+func (s *Schema) check(ctx context.Context, args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error, err error) {
+	c, fail := s.compiled()
+	if fail != nil {
+		return nil, nil, []tool.Error{internal(s.name)}, nil //nolint:nilerr // which the violation says
 	}
-	if c.explosive && tooMany(c.root, args) || c.heavy(args, size) {
-		return nil, nil, []tool.Error{s.tooDeep()}
+	if c.work(c.root, args, size) > maxWork {
+		return nil, nil, []tool.Error{s.tooDeep()}, nil
 	}
 	err = c.root.Validate(args)
 	if err == nil {
-		return args, nil, nil
+		return args, nil, nil, nil
 	}
 	var verdict *jsonschema.ValidationError
 	if !errors.As(err, &verdict) {
-		return nil, nil, []tool.Error{internal(s.name)}
+		return nil, nil, []tool.Error{internal(s.name)}, nil
 	}
-	if verdict, checked, notes = s.dropNulls(args, verdict); verdict == nil {
+	l := c.look(ctx)
+	checked, notes, violations = s.mend(args, verdict, l)
+	return checked, notes, violations, l.ended()
+}
+
+// mend leaves out and spells anew what may be, or says what is wrong.
+func (s *Schema) mend(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (checked map[string]any, notes []string, violations []tool.Error) {
+	if verdict, checked, notes = s.dropNulls(args, verdict, l); verdict == nil {
 		return checked, notes, nil
 	}
 	if s.options.Coerce {
 		var more []string
-		if verdict, checked, more = s.coerce(args, checked, verdict); verdict == nil {
+		if verdict, checked, more = s.coerce(args, checked, verdict, l); verdict == nil {
 			return checked, append(notes, more...), nil
 		}
 	}
-	return nil, nil, s.explain(args, checked, verdict)
+	return nil, nil, s.explain(args, checked, verdict, l)
 }
 
 func (s *Schema) tooDeep() tool.Error {
@@ -63,13 +70,6 @@ func (s *Schema) tooDeep() tool.Error {
 		Received:   "an object with too many levels or values",
 		Hint:       "Send the same with fewer levels of nesting, or in smaller parts, then call " + s.name + " again.",
 	}
-}
-
-// judge is the library's verdict; nil when args fit.
-func (s *Schema) judge(args map[string]any) *jsonschema.ValidationError {
-	var verdict *jsonschema.ValidationError
-	errors.As(s.root().Validate(args), &verdict)
-	return verdict
 }
 
 // maxNotes bounds what is said of one call; it stands in its log line.
@@ -93,23 +93,27 @@ const maxRounds = 8
 
 // dropNulls leaves out the nulls that the verdict complains of, except those of
 // properties that then turn out to be required.
-func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
+func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
 	nulls := nullsIn(verdict, args, map[string]bool{}, nil)
 	slices.SortFunc(nulls, func(a, b location) int { return slices.CompareFunc(a, b, compareTokens) })
 	for round := 0; len(nulls) > 0 && round < maxRounds; round++ {
 		slim := clone(args).(map[string]any)
 		var notes []string
-		for _, l := range nulls {
-			if parent, ok := l.parent().at(slim); ok {
-				delete(parent.(map[string]any), l.last())
-				notes = noted(notes, "left out "+l.field(args)+", which was null")
+		for _, at := range nulls {
+			if parent, ok := at.parent().at(slim); ok {
+				delete(parent.(map[string]any), at.last())
+				notes = noted(notes, "left out "+at.field(args)+", which was null")
 			}
 		}
-		after := s.judge(slim)
-		if after == nil {
+		err := l.judge(s.root(), slim)
+		if err == nil {
 			return nil, slim, notes
 		}
-		_, findings := s.examine(args, slim, after)
+		after, ok := errors.AsType[*jsonschema.ValidationError](err)
+		if !ok {
+			break
+		}
+		_, findings := s.examine(args, slim, after, l)
 		missing := map[string]bool{}
 		for _, f := range findings {
 			if f.missing() {
@@ -149,8 +153,8 @@ func nullsIn(e *jsonschema.ValidationError, args any, known map[string]bool, out
 
 // coerce replaces values by what they spell, where that is what the schema
 // wants and nothing is lost.
-func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
-	x, findings := s.examine(given, args, verdict)
+func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
+	x, findings := s.examine(given, args, verdict, l)
 	out := clone(args).(map[string]any)
 	var notes []string
 	for _, f := range findings {
@@ -167,7 +171,11 @@ func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.Validati
 	if len(notes) == 0 {
 		return verdict, args, nil
 	}
-	return s.judge(out), out, notes
+	err := l.judge(s.root(), out)
+	if after, ok := errors.AsType[*jsonschema.ValidationError](err); ok || err == nil {
+		return after, out, notes
+	}
+	return verdict, args, nil
 }
 
 // spelled is the value that v spells, of the first type that f wants.

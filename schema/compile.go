@@ -157,7 +157,7 @@ func readSchema(name string, text []byte) (any, *CompileError) {
 	}
 	doc, f := parseValue(text, true)
 	if f == nil {
-		return doc, nil
+		return doc, tooManyPlaces(name, doc)
 	}
 	if f.name != "" {
 		return nil, &CompileError{Tool: name, Reason: fmt.Sprintf("the name %q appears twice in one object (path %s)", f.name, f.field)}

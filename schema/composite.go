@@ -35,7 +35,7 @@ func (m *maker) arrays(list []*jsonschema.Schema, depth int) []any {
 	arr := m.grow([]any{}, least, list, depth)
 	out := []any{arr}
 	if contains != nil {
-		if v, ok := m.make(nodes{}.expand(nil, contains, apparent{}), depth+1); ok {
+		if v, ok := m.make(m.expand(nil, contains), depth+1); ok {
 			out = append(out, []any{v}, append(slices.Clone(arr), v))
 		}
 	}
@@ -51,7 +51,7 @@ func (m *maker) grow(arr []any, n int, list []*jsonschema.Schema, depth int) []a
 		var here []*jsonschema.Schema
 		for _, s := range list {
 			for _, to := range steps(s, token, arr) {
-				here = nodes{}.expand(here, to, apparent{})
+				here = m.expand(here, to)
 			}
 		}
 		v, ok := m.make(here, depth+1)
@@ -59,7 +59,7 @@ func (m *maker) grow(arr []any, n int, list []*jsonschema.Schema, depth int) []a
 			return arr
 		}
 		for _, other := range m.variants(v, here) {
-			if !containsValue(arr, other) && fits(here, other) {
+			if !containsValue(arr, other) && m.fits(here, other) {
 				v = other
 				break
 			}
@@ -144,7 +144,7 @@ func (m *maker) put(obj map[string]any, name string, list []*jsonschema.Schema, 
 	var here []*jsonschema.Schema
 	for _, s := range list {
 		for _, to := range steps(s, name, obj) {
-			here = nodes{}.expand(here, to, apparent{})
+			here = m.expand(here, to)
 		}
 	}
 	if v, ok := m.make(here, depth+1); ok {
@@ -156,23 +156,23 @@ func (m *maker) put(obj map[string]any, name string, list []*jsonschema.Schema, 
 // is: it adds members and makes others anew.
 func (m *maker) complete(obj map[string]any, list []*jsonschema.Schema, depth int) {
 	for range 4 {
-		if fits(list, obj) {
+		if m.fits(list, obj) {
 			return
 		}
 		all := list
 		for _, s := range list {
-			for _, to := range (nodes{}).applied(s, apparent{value: obj, present: true}) {
-				all = nodes{}.expand(all, to, apparent{value: obj, present: true})
+			for _, to := range (nodes{looks: m.looks}).applied(s, apparent{value: obj, present: true}) {
+				all = nodes{looks: m.looks}.expand(all, to, apparent{value: obj, present: true})
 			}
 		}
 		var missing []string
 		for _, s := range list {
-			if invalid, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(obj)); ok {
+			if invalid, ok := errors.AsType[*jsonschema.ValidationError](m.judge(s, obj)); ok {
 				missing = missingMembers(invalid, missing)
 			}
 		}
 		for _, name := range sortedNames(obj) {
-			if !fits(memberSchemas(all, name), obj[name]) {
+			if !m.fits(m.memberSchemas(all, name), obj[name]) {
 				delete(obj, name)
 				missing = append(missing, name)
 			}

@@ -73,12 +73,15 @@ func (c checker) cheap(size int) bool {
 // cost is counted. Arguments that cost more than any should are refused with a
 // violation; err is the cause of the end of ctx.
 func (s *Schema) CheckWithin(ctx context.Context, args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error, err error) {
-	err = s.within(ctx, size, maxSteps, func(s *Schema) { checked, notes, violations = s.check(args, size) })
+	var ended error
+	err = s.within(ctx, size, maxSteps, func(s *Schema) { checked, notes, violations, ended = s.check(ctx, args, size) })
 	switch {
 	case errors.Is(err, pattern.ErrTooCostly):
 		return nil, nil, []tool.Error{s.tooCostly(size)}, nil
 	case err != nil:
 		return nil, nil, nil, err
+	case ended != nil:
+		return nil, nil, nil, ended
 	}
 	return checked, notes, violations, nil
 }

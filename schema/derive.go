@@ -150,7 +150,7 @@ func fromArray(arr []any, list []*jsonschema.Schema, m *maker) []any {
 			out = append(out, m.grow(unique(arr), *s.MinItems, list, 0))
 		}
 		if s.Contains != nil {
-			if v, ok := m.make(nodes{}.expand(nil, s.Contains, apparent{}), 1); ok {
+			if v, ok := m.make(m.expand(nil, s.Contains), 1); ok {
 				out = append(out, append(slices.Clone(arr), v))
 			}
 		}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,8 @@ import (
 // default, const, enum), else values of its own. Whatever it returns has been
 // checked; when it finds nothing that fits it says so.
 type maker struct {
+	*looks
+
 	ix *index
 	// budget is how many schemas it may still look into, so that a recursive or
 	// contradictory schema costs little.
@@ -33,7 +36,7 @@ func (m *maker) make(list []*jsonschema.Schema, depth int) (any, bool) {
 		return nil, false
 	}
 	for _, v := range m.given(list) {
-		if v != nil && fits(list, v) {
+		if v != nil && m.fits(list, v) {
 			return v, true
 		}
 	}
@@ -42,7 +45,7 @@ func (m *maker) make(list []*jsonschema.Schema, depth int) (any, bool) {
 	}
 	for _, typ := range wanted(list) {
 		for _, v := range m.ofType(typ, list, depth) {
-			if fits(list, v) {
+			if m.fits(list, v) {
 				return v, true
 			}
 		}
@@ -86,13 +89,14 @@ func (s *Schema) Example(full bool) (args map[string]any, ok bool) {
 	if s.Prepare() != nil {
 		return nil, false
 	}
-	m := &maker{ix: s.index(), budget: 50 * makerBudget, full: full}
-	list := nodes{}.expand(nil, s.root(), apparent{})
+	c, _ := s.compiled() // see above
+	m := &maker{looks: c.look(context.Background()), ix: s.index(), budget: 50 * makerBudget, full: full}
+	list := m.expand(nil, s.root())
 	if v, ok := m.make(list, 0); ok && isObject(v) {
 		return v.(map[string]any), true
 	}
 	for _, v := range m.objects(list, 0) { // a schema that does not say that it wants an object
-		if fits(list, v) {
+		if m.fits(list, v) {
 			return v.(map[string]any), true
 		}
 	}
@@ -103,7 +107,7 @@ func (m *maker) fromUnion(list, branches []*jsonschema.Schema, depth int) (any, 
 	ordered := slices.Clone(branches)
 	slices.SortStableFunc(ordered, func(a, b *jsonschema.Schema) int { return nullLast(a) - nullLast(b) })
 	for _, b := range ordered {
-		if v, ok := m.make(nodes{}.expand(slices.Clone(list), b, apparent{}), depth+1); ok {
+		if v, ok := m.make(m.expand(slices.Clone(list), b), depth+1); ok {
 			return v, true
 		}
 	}

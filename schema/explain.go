@@ -21,8 +21,8 @@ const (
 )
 
 // explain turns the library's verdict on args into violations.
-func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.ValidationError) []tool.Error {
-	x, findings := s.examine(given, args, verdict)
+func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) []tool.Error {
+	x, findings := s.examine(given, args, verdict, l)
 	if len(findings) > maxConsidered {
 		slices.SortStableFunc(findings, compareFindings)
 		findings = findings[:maxConsidered]
@@ -86,10 +86,10 @@ func (x *explainer) renameOf(f finding, taken map[string]bool) string {
 // misfits lists what is wrong with the value at from once it moves to target.
 func (x *explainer) misfits(from, target location) []finding {
 	v, _ := x.value(from)
-	c := &collector{ix: x.ix, args: x.args, chosen: x.nodes.chosen, from: from, to: target}
+	c := &collector{looks: x.looks, ix: x.ix, args: x.args, chosen: x.nodes.chosen, from: from, to: target}
 	var out []finding
 	for _, s := range x.schemasAt(target) {
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(v)); ok {
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](x.judge(s, v)); ok {
 			out = append(out, c.findings(invalid, from)...)
 		}
 	}
@@ -115,7 +115,7 @@ func (x *explainer) misnamedAs(f finding) location {
 		}
 	}
 	for _, name := range Nearest(f.name, strangers, 3) {
-		if fits(x.schemasAt(f.at), obj[name]) {
+		if x.fits(x.schemasAt(f.at), obj[name]) {
 			return f.at.parent().child(name)
 		}
 	}

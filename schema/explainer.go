@@ -9,6 +9,8 @@ import (
 
 // explainer words the findings of one call.
 type explainer struct {
+	*looks
+
 	s *Schema
 	// given are the arguments as received; args those that were judged, nulls
 	// dropped and spellings coerced. Places are the same in both.
@@ -18,12 +20,12 @@ type explainer struct {
 	secrets     *sensitiveness
 }
 
-func (s *Schema) examine(given, args map[string]any, verdict *jsonschema.ValidationError) (*explainer, []finding) {
-	c := &collector{ix: s.index(), args: args, chosen: choices{}}
+func (s *Schema) examine(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*explainer, []finding) {
+	c := &collector{looks: l, ix: s.index(), args: args, chosen: choices{}}
 	findings := c.findings(verdict, nil)
 	return &explainer{
-		s: s, given: given, args: args, ix: c.ix,
-		nodes:   nodes{chosen: c.chosen, fitting: map[choice]bool{}},
+		looks: l, s: s, given: given, args: args, ix: c.ix,
+		nodes:   nodes{chosen: c.chosen, fitting: map[choice]bool{}, looks: l},
 		secrets: s.sensitive(),
 	}, findings
 }

@@ -34,6 +34,8 @@ type finding struct {
 
 // collector flattens the library's tree of errors.
 type collector struct {
+	*looks
+
 	ix   *index
 	args any
 	// chosen are the branches of unions that the findings are about.

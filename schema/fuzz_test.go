@@ -250,7 +250,7 @@ func FuzzCheck(f *testing.F) {
 		if (checked == nil) == (violations == nil) {
 			t.Errorf("%s: neither accepted nor refused, or both", raw)
 		}
-		if violations == nil && s.judge(checked) != nil {
+		if violations == nil && s.root().Validate(checked) != nil {
 			t.Errorf("%s: what was accepted does not fit: %s", raw, compact(checked))
 		}
 	})
@@ -313,7 +313,7 @@ func checkSchema(t *testing.T, source, raw string) {
 	}
 	_, _, violations := s.Check(args)
 	wellFormed(t, violations)
-	if example, ok := s.Example(true); ok && s.judge(example) != nil {
+	if example, ok := s.Example(true); ok && s.root().Validate(example) != nil {
 		t.Errorf("%s: the example %s does not fit", source, compact(example))
 	}
 }

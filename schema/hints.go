@@ -67,7 +67,7 @@ func exampleText(v any) string {
 func (x *explainer) exampleValue(f finding) (any, bool) {
 	list := x.schemasFor(f)
 	secret := x.secrets.covers(f.at)
-	m := &maker{ix: x.ix, budget: makerBudget, secret: secret}
+	m := &maker{looks: x.looks, ix: x.ix, budget: makerBudget, secret: secret}
 	got, present := x.value(f.at)
 	var candidates []any
 	if present && !secret && !x.secrets.within(got) && small(got) {
@@ -85,7 +85,7 @@ func (x *explainer) exampleValue(f finding) (any, bool) {
 // first that fits by itself.
 func (x *explainer) bestOf(f finding, list []*jsonschema.Schema, candidates []any) (any, bool) {
 	candidates = slices.DeleteFunc(unique(candidates), func(v any) bool {
-		return len(compact(v)) > maxExample || !fits(list, v)
+		return len(compact(v)) > maxExample || !x.fits(list, v)
 	})
 	if len(candidates) == 0 {
 		return nil, false
@@ -115,12 +115,7 @@ func (x *explainer) around(f finding) func(v any) bool {
 		if !replace(holder, location{"", f.at.last()}, v) {
 			return false
 		}
-		for _, s := range list {
-			if s.Validate(holder[""]) != nil {
-				return false
-			}
-		}
-		return true
+		return x.fits(list, holder[""])
 	}
 }
 

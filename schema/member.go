@@ -54,7 +54,7 @@ func (x *explainer) patternAdvice(f finding) string {
 func (x *explainer) missingProperty(f finding) tool.Error {
 	list := x.schemasAt(f.at)
 	secret := x.secrets.has(f.name)
-	short := shortener{ix: x.ix, secret: secret}
+	short := shortener{looks: x.looks, ix: x.ix, secret: secret}
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
@@ -70,7 +70,7 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 	if f.values != nil {
 		v.Constraint = "required: " + compact(map[string]any{"enum": f.values[:min(len(f.values), maxShortEnum)]})
 		example = exampleText(f.values[0])
-	} else if made, ok := (&maker{ix: x.ix, budget: makerBudget, secret: secret}).make(list, 0); ok {
+	} else if made, ok := (&maker{looks: x.looks, ix: x.ix, budget: makerBudget, secret: secret}).make(list, 0); ok {
 		example = exampleText(made)
 	}
 	what := "Add " + name
@@ -83,21 +83,21 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 
 // badName words a property whose name has not the form that names must have.
 func (x *explainer) badName(f finding) tool.Error {
-	short := shortener{ix: x.ix}
+	short := shortener{looks: x.looks, ix: x.ix}
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
-		Constraint: "propertyNames: " + short.short(nodes{}.expand(nil, f.schema, apparent{})),
+		Constraint: "propertyNames: " + short.short(x.expand(nil, f.schema)),
 		Received:   shown(f.name, nil),
 	}
-	list := nodes{}.expand(nil, f.schema, apparent{value: f.name, present: true})
+	list := nodes{looks: x.looks}.expand(nil, f.schema, apparent{value: f.name, present: true})
 	obj, _ := x.value(f.at.parent())
-	m := &maker{ix: x.ix, budget: makerBudget}
+	m := &maker{looks: x.looks, ix: x.ix, budget: makerBudget}
 	candidates := append(derived(f.name, list, m), anys(Nearest(f.name, stringsOf(m.given(list)), 1))...)
 	candidates = append(candidates, m.strings(list)...)
 	for _, c := range candidates {
 		name, ok := c.(string)
-		if _, taken := (location{name}).at(obj); ok && name != "" && !taken && fits(list, name) {
+		if _, taken := (location{name}).at(obj); ok && name != "" && !taken && x.fits(list, name) {
 			v.Hint = didYouMean(name) + " Rename " + quoted(tool.Shorten(f.name, 100)) + " to " + quoted(name) + x.again()
 			return v
 		}
@@ -124,8 +124,8 @@ func (x *explainer) branchesText(s *jsonschema.Schema, fitting []int) string {
 // outline is a schema shortened to its types and required names: enough to
 // tell branches apart.
 func (x *explainer) outline(s *jsonschema.Schema) map[string]any {
-	list := nodes{}.expand(nil, s, apparent{})
-	out := shortener{ix: x.ix}.merge(list, 0)
+	list := x.expand(nil, s)
+	out := shortener{looks: x.looks, ix: x.ix}.merge(list, 0)
 	for _, one := range list {
 		if len(one.Required) > 0 {
 			out["required"] = anys(one.Required)
@@ -141,9 +141,9 @@ func (x *explainer) oneOfHint(f finding, fitting []int) string {
 	if !ok || f.schema == nil || x.secrets.within(got) {
 		return x.hint(f, "Change "+x.subject(f)+" so that it fits exactly one of the listed schemas")
 	}
-	keep := requiredNames(f.schema.OneOf[fitting[0]])
+	keep := x.requiredNames(f.schema.OneOf[fitting[0]])
 	var drop []string
-	for _, name := range requiredNames(f.schema.OneOf[fitting[1]]) {
+	for _, name := range x.requiredNames(f.schema.OneOf[fitting[1]]) {
 		if !slices.Contains(keep, name) {
 			drop = append(drop, name)
 		}
@@ -158,15 +158,15 @@ func (x *explainer) oneOfHint(f finding, fitting []int) string {
 			slimmer[name] = v
 		}
 	}
-	if fits(x.schemasFor(f), slimmer) {
+	if x.fits(x.schemasFor(f), slimmer) {
 		return what + exampleText(slimmer) + x.again()
 	}
 	return what + x.again()
 }
 
-func requiredNames(s *jsonschema.Schema) []string {
+func (x *explainer) requiredNames(s *jsonschema.Schema) []string {
 	var out []string
-	for _, one := range (nodes{}).expand(nil, s, apparent{}) {
+	for _, one := range x.expand(nil, s) {
 		out = append(out, one.Required...)
 	}
 	return out

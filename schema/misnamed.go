@@ -61,7 +61,7 @@ func (c *collector) judged() *judgedNames {
 	c.names.at, c.names.choices = map[judgedName][]location{}, len(c.chosen)
 	c.names.walks++
 	seen := map[choice]bool{}
-	n := nodes{chosen: c.chosen}
+	n := nodes{chosen: c.chosen, looks: c.looks}
 	n.walk(c.ix.root, c.args, func(s *jsonschema.Schema, at location, v any) {
 		obj, ok := v.(map[string]any)
 		if !ok || s.PropertyNames == nil || seen[choice{s.PropertyNames, at.key()}] {

@@ -14,17 +14,18 @@ type nodes struct {
 	// fitting is what the values of the arguments have been found to fit before; nil
 	// where it is not remembered. A branch may have to look at all of them.
 	fitting map[choice]bool
+	*looks
 }
 
 // fits reports whether the value at its place satisfies s.
 func (n nodes) fits(s *jsonschema.Schema, v apparent) bool {
 	if n.fitting == nil {
-		return s.Validate(v.value) == nil
+		return n.suits(s, v.value)
 	}
 	key := choice{s, v.at.key()}
 	known, ok := n.fitting[key]
 	if !ok {
-		known = s.Validate(v.value) == nil
+		known = n.suits(s, v.value)
 		n.fitting[key] = known
 	}
 	return known
@@ -72,9 +73,10 @@ func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.S
 	return current
 }
 
-// expand adds s and all that it applies in place to list.
+// expand adds s and all that it applies in place to list, for as long as there are
+// looks left.
 func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
-	if slices.Contains(list, s) {
+	if !n.spend(int64(1+len(list)/16)) || slices.Contains(list, s) {
 		return list
 	}
 	list = append(list, s)
@@ -159,27 +161,6 @@ func (n nodes) walkFrom(schemas []*jsonschema.Schema, at location, v any, visit 
 			down(strconv.Itoa(i), child)
 		}
 	}
-}
-
-// fits reports whether v satisfies all of list.
-func fits(list []*jsonschema.Schema, v any) bool {
-	for _, s := range list {
-		if s.Validate(v) != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// memberSchemas lists what list applies to a member of that name.
-func memberSchemas(list []*jsonschema.Schema, name string) []*jsonschema.Schema {
-	var out []*jsonschema.Schema
-	for _, s := range list {
-		for _, to := range steps(s, name, map[string]any(nil)) {
-			out = nodes{}.expand(out, to, apparent{})
-		}
-	}
-	return out
 }
 
 // openUnion returns the branches of the first union in list of which none has

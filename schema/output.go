@@ -16,35 +16,62 @@ import (
 // Output checks structured results of one tool. It is immutable and safe for
 // concurrent use.
 type Output struct {
-	name    string
-	source  []byte
-	checker checker
-	ix      *index
+	name   string
+	source []byte
+
+	compiled func() (checker, error) // once; at the latest at the first Validate
+	index    func() *index           // once, at the first complaint
+
+	size    int            // instructions of its patterns, where it was only read
 	meter   *pattern.Meter // nil where steps are not counted
 	counted sync.Pool      // of *Output, the same with meters
 }
 
 // CompileOutput reads the output schema of a tool, as Compile does. Formats are
 // not asserted: the tool has run, and its result is not to be lost over the
-// spelling of a date. The error is a *OutputError.
+// spelling of a date. The error is a *OutputError. outputSchema must not be changed
+// afterwards.
 func CompileOutput(name string, outputSchema []byte) (*Output, error) {
-	return compileOutput(name, outputSchema, nil)
+	doc, fail := readSchema(name, outputSchema)
+	if fail != nil {
+		return nil, &OutputError{*fail}
+	}
+	o := newOutput(name, outputSchema, nil)
+	if found := (patterns{}); sound(doc, found) {
+		o.size = found.total()
+		return o, nil
+	}
+	c, err := o.compiled()
+	if err != nil {
+		return nil, err
+	}
+	o.size = c.patterns.total()
+	return o, nil
 }
 
-func compileOutput(name string, source []byte, meter *pattern.Meter) (*Output, error) {
-	doc, fail := readSchema(name, source)
+// newOutput is an Output that is not compiled yet; with a meter, its patterns are
+// counted.
+func newOutput(name string, source []byte, meter *pattern.Meter) *Output {
+	o := &Output{name: name, source: source, meter: meter}
+	o.compiled = sync.OnceValues(o.compile)
+	o.index = sync.OnceValue(func() *index { c, _ := o.compiled(); return newIndex(c.root, o.source) })
+	return o
+}
+
+func (o *Output) compile() (checker, error) {
+	doc, fail := readSchema(o.name, o.source)
 	if fail != nil {
-		return nil, &OutputError{*fail}
+		return checker{}, &OutputError{*fail}
 	}
-	c, fail := compile(name, doc, false, meter)
+	c, fail := compile(o.name, doc, false, o.meter)
 	if fail != nil {
-		return nil, &OutputError{*fail}
+		return checker{}, &OutputError{*fail}
 	}
-	return &Output{name: name, source: source, checker: c, ix: newIndex(c.root, source), meter: meter}, nil
+	return c, nil
 }
 
 // Instructions is how many its patterns have together.
-func (o *Output) Instructions() int { return o.checker.patterns.total() }
+func (o *Output) Instructions() int { return o.size }
 
 // Validate says in one short sentence what is wrong with a decoded result;
 // empty when it fits. v is made as for Canonical. The sentence names the place
@@ -54,18 +81,16 @@ func (o *Output) Instructions() int { return o.checker.patterns.total() }
 // and the schema were made for that: the tool has run.
 func (o *Output) Validate(v any) string {
 	size := sizeOf(v)
-	if o.checker.explosive && tooMany(o.checker.root, v) || o.checker.heavy(v, size) {
+	c, err := o.compiled()
+	if err != nil || c.work(c.root, v, size) > maxWork {
 		return ""
 	}
-	if o.checker.cheap(size) {
+	if c.cheap(size) {
 		return o.validate(v)
 	}
 	counted, ok := o.counted.Get().(*Output)
 	if !ok {
-		var err error
-		if counted, err = compileOutput(o.name, o.source, &pattern.Meter{}); err != nil {
-			return "" // it was compiled before
-		}
+		counted = newOutput(o.name, o.source, &pattern.Meter{})
 	}
 	defer o.counted.Put(counted)
 	counted.meter.Reset(context.Background(), maxSteps)
@@ -76,12 +101,15 @@ func (o *Output) Validate(v any) string {
 }
 
 func (o *Output) validate(v any) string {
+	c, err := o.compiled()
+	if err != nil {
+		return "" // as where it is too much work
+	}
 	var verdict *jsonschema.ValidationError
-	if !errors.As(o.checker.root.Validate(v), &verdict) {
+	if !errors.As(c.root.Validate(v), &verdict) {
 		return ""
 	}
-	c := &collector{ix: o.ix, args: v, chosen: choices{}}
-	findings := c.findings(verdict, nil)
+	findings := (&collector{looks: c.look(context.Background()), ix: o.index(), args: v, chosen: choices{}}).findings(verdict, nil)
 	f := findings[0]
 	for _, other := range findings[1:] {
 		if compareFindings(other, f) < 0 {

@@ -84,7 +84,7 @@ func (x *explainer) contained(f finding) string {
 	if f.schema == nil || f.schema.Contains == nil {
 		return "{}"
 	}
-	return shortener{ix: x.ix}.short(nodes{}.expand(nil, f.schema.Contains, apparent{}))
+	return shortener{looks: x.looks, ix: x.ix}.short(x.expand(nil, f.schema.Contains))
 }
 
 // sentence is the library's own sentence, for what no keyword names.

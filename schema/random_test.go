@@ -159,17 +159,17 @@ func TestWhateverTheSchemaAndTheCall(t *testing.T) {
 			wellFormed(t, violations)
 			if violations == nil {
 				accepted++
-				if s.judge(checked) != nil {
+				if s.root().Validate(checked) != nil {
 					t.Errorf("%s: %s does not fit", text, compact(checked))
 				}
 				continue
 			}
 			refused++
-			if s.judge(args) == nil {
+			if s.root().Validate(args) == nil {
 				t.Errorf("%s: %s fits and is refused: %+v", text, compact(args), violations)
 			}
 		}
-		if example, ok := s.Example(true); ok && s.judge(example) != nil {
+		if example, ok := s.Example(true); ok && s.root().Validate(example) != nil {
 			t.Errorf("%s: the example %s does not fit", text, compact(example))
 		}
 	}

@@ -26,6 +26,8 @@ const (
 // shortener writes the schemas that apply at one place as a single small one,
 // references resolved.
 type shortener struct {
+	*looks
+
 	ix     *index
 	secret bool
 }
@@ -73,10 +75,13 @@ func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth i
 	members := map[string]any{}
 	for _, s := range list {
 		for _, to := range itemSteps(s, "0") {
-			itemSchemas = nodes{}.expand(itemSchemas, to, apparent{})
+			itemSchemas = x.expand(itemSchemas, to)
 		}
 		for _, name := range s.Required {
-			members[name] = x.merge(memberSchemas(list, name), depth)
+			if !x.spend(1) {
+				break
+			}
+			members[name] = x.merge(x.memberSchemas(list, name), depth)
 		}
 	}
 	if len(itemSchemas) > 0 {
@@ -89,7 +94,7 @@ func (x shortener) nested(out map[string]any, list []*jsonschema.Schema, depth i
 	if branches := openUnion(list); branches != nil {
 		var short []any
 		for _, b := range branches[:min(len(branches), 10)] {
-			short = append(short, x.merge(nodes{}.expand(nil, b, apparent{}), depth))
+			short = append(short, x.merge(x.expand(nil, b), depth))
 		}
 		out["anyOf"] = short
 	}

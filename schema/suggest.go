@@ -2,7 +2,10 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const (
@@ -11,9 +14,9 @@ const (
 	// suggestSteps is what the patterns of a schema may cost on the way to a
 	// suggestion.
 	suggestSteps = 4 * freeSteps
-	// maxLooks is how often corrected arguments are looked at again: a property has
+	// maxMended is how often corrected arguments are looked at again: a property has
 	// to have its right name before its value can be judged.
-	maxLooks = 4
+	maxMended = 4
 )
 
 // Suggest returns the whole of the arguments as JSON, corrected and ready to be
@@ -34,7 +37,7 @@ func (s *Schema) Suggest(ctx context.Context, args map[string]any, size int) str
 		return ""
 	}
 	var mended map[string]any
-	if s.within(ctx, size, suggestSteps, func(s *Schema) { mended = s.mended(args, size) }) != nil || mended == nil {
+	if s.within(ctx, size, suggestSteps, func(s *Schema) { mended = s.mended(ctx, args) }) != nil || mended == nil {
 		return ""
 	}
 	w := writer{limit: MaxSuggested}
@@ -45,23 +48,25 @@ func (s *Schema) Suggest(ctx context.Context, args map[string]any, size int) str
 }
 
 // mended is args with all that is certain corrected; nil when that is not enough.
-func (s *Schema) mended(args map[string]any, size int) map[string]any {
+func (s *Schema) mended(ctx context.Context, args map[string]any) map[string]any {
 	c, err := s.compiled()
 	if err != nil {
 		return nil
 	}
-	for range maxLooks {
-		if c.explosive && tooMany(c.root, args) || c.heavy(args, size) {
+	l := c.look(ctx)
+	for range maxMended {
+		err := l.judge(c.root, args)
+		if err == nil {
+			return args
+		}
+		verdict, ok := errors.AsType[*jsonschema.ValidationError](err)
+		if !ok {
 			return nil
 		}
-		verdict := s.judge(args)
-		if verdict == nil {
+		if verdict, args, _ = s.dropNulls(args, verdict, l); verdict == nil {
 			return args
 		}
-		if verdict, args, _ = s.dropNulls(args, verdict); verdict == nil {
-			return args
-		}
-		x, findings := s.examine(args, args, verdict)
+		x, findings := s.examine(args, args, verdict, l)
 		edits := x.edits(findings)
 		if len(edits) == 0 {
 			return nil

@@ -23,7 +23,7 @@ func (x *explainer) meantValue(f finding) (any, bool) {
 	for _, tier := range x.readings(f, got) {
 		var fitting []any
 		for _, v := range unique(tier) {
-			if fits(list, v) {
+			if x.fits(list, v) {
 				fitting = append(fitting, v)
 			}
 		}

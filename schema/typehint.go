@@ -98,7 +98,7 @@ func (x *explainer) enumHint(f finding, values []any) string {
 		what = "Set " + x.subject(f) + " to its only allowed value"
 	}
 	for _, v := range values {
-		if f.values != nil && fits(x.schemasFor(f), v) { // of a union: the chosen branch's own
+		if f.values != nil && x.fits(x.schemasFor(f), v) { // of a union: the chosen branch's own
 			return what + exampleText(v) + x.again()
 		}
 	}

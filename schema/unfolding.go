@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// maxUnfolded bounds how many schemas one single value may be checked
-	// against: itself, what it refers to, the branches of its unions, theirs.
-	// Schemas that people write stay below a hundred or so.
-	maxUnfolded = 5_000
+	// maxPlaces bounds the places of a schema: those at which a schema is written,
+	// and those at which one single value is checked: against itself, what it refers
+	// to, the branches of its unions, theirs. Of the latter, schemas that people write
+	// have a hundred or so.
+	maxPlaces = 5_000
 	// manyUnfolded is when the visits of each call are counted before it is
 	// checked.
 	manyUnfolded = 100
@@ -23,7 +24,7 @@ const (
 type unfolding map[*jsonschema.Schema]int
 
 // size is how many schemas s stands for, s included, following those that next
-// lists; at most just beyond maxVisits.
+// lists; at most just beyond maxPlaces.
 func (u unfolding) size(s *jsonschema.Schema, next func(*jsonschema.Schema) []*jsonschema.Schema) int {
 	if n, known := u[s]; known {
 		return n
@@ -32,7 +33,7 @@ func (u unfolding) size(s *jsonschema.Schema, next func(*jsonschema.Schema) []*j
 	total := 1
 	for _, to := range next(s) {
 		if to != nil {
-			total = min(total+u.size(to, next), maxVisits+1)
+			total = min(total+u.size(to, next), maxPlaces+1)
 		}
 	}
 	u[s] = total
@@ -48,7 +49,7 @@ func multiplies(root *jsonschema.Schema, all map[*jsonschema.Schema]int) bool {
 			return true
 		}
 	}
-	return unfolding{}.size(root, targets) > maxVisits
+	return unfolding{}.size(root, targets) > maxPlaces
 }
 
 // targets lists all that s applies, wherever.
@@ -72,7 +73,7 @@ func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
 			return
 		}
 		seen[s] = true
-		if u.size(s, inPlaceSchemas) > maxUnfolded && (worst == nil || s.Location < worst.Location) {
+		if u.size(s, inPlaceSchemas) > maxPlaces && (worst == nil || s.Location < worst.Location) {
 			worst = s
 		}
 		for _, to := range targets(s) {
@@ -85,7 +86,7 @@ func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
 	}
 	return &CompileError{
 		Tool: name, Pointer: fragment(worst.Location),
-		Reason: fmt.Sprintf("one value would be checked against more than %d schemas, because references multiply", maxUnfolded),
+		Reason: fmt.Sprintf("one value would be checked against more than %d schemas, because references multiply", maxPlaces),
 	}
 }
 
@@ -115,7 +116,7 @@ func (w *written) size(v any) int {
 			default:
 				n = 0 // of another value
 			}
-			total = min(total+n, maxUnfolded+1)
+			total = min(total+n, maxPlaces+1)
 		}
 	}
 	w.most = max(w.most, total)
@@ -138,5 +139,30 @@ func (w *written) target(v any) int {
 	return w.refs[ref]
 }
 
-// maxVisits bounds how many pairs of schema and value one check may look at.
-const maxVisits = 50_000
+// tooManyPlaces refuses a schema that is larger than one may be, before anything
+// looks at it: the library needs time with the square of it, to compile it. Whatever
+// a reference can make a schema of counts as one.
+func tooManyPlaces(name string, doc any) *CompileError {
+	if countPlaces(doc, 0) <= maxPlaces {
+		return nil
+	}
+	return &CompileError{Tool: name, Reason: fmt.Sprintf("has more than %d places: objects and booleans, each of which may be a schema", maxPlaces)}
+}
+
+// countPlaces adds the places in v to those before.
+func countPlaces(v any, before int) int {
+	switch v := v.(type) {
+	case bool:
+		before++
+	case map[string]any:
+		before++
+		for _, sub := range v {
+			before = countPlaces(sub, before)
+		}
+	case []any:
+		for _, sub := range v {
+			before = countPlaces(sub, before)
+		}
+	}
+	return before
+}

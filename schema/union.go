@@ -61,7 +61,7 @@ func (c *collector) branches(e *jsonschema.ValidationError, union finding, base 
 		if i >= len(alternatives) {
 			break
 		}
-		own := &collector{ix: c.ix, args: c.args, chosen: choices{}, from: c.from, to: c.to}
+		own := &collector{looks: c.looks, ix: c.ix, args: c.args, chosen: choices{}, from: c.from, to: c.to}
 		b := branch{schema: alternatives[i], findings: own.findings(cause, base), chosen: own.chosen}
 		for _, f := range b.findings {
 			if _, ok := f.kind.(*kind.Type); ok && f.at.equal(union.at) {
@@ -71,7 +71,7 @@ func (c *collector) branches(e *jsonschema.ValidationError, union finding, base 
 				b.tagMiss = append(b.tagMiss, f)
 			}
 		}
-		b.tagHits = tagHits(alternatives[i], value)
+		b.tagHits = c.tagHits(alternatives[i], value)
 		out = append(out, b)
 	}
 	return out
@@ -96,16 +96,15 @@ func (f finding) isTag(at location, args any) bool {
 }
 
 // tagHits counts the members of v that have the fixed value the branch wants.
-func tagHits(s *jsonschema.Schema, v any) int {
+func (c *collector) tagHits(s *jsonschema.Schema, v any) int {
 	obj, ok := v.(map[string]any)
 	if !ok {
 		return 0
 	}
 	hits := 0
-	for name, want := range described(s).Properties {
-		got, present := obj[name]
-		fixed := want.Const != nil || want.Enum != nil
-		if present && fixed && want.Validate(got) == nil {
+	properties := described(s).Properties
+	for name, got := range obj {
+		if want := properties[name]; want != nil && (want.Const != nil || want.Enum != nil) && c.suits(want, got) {
 			hits++
 		}
 	}

@@ -64,11 +64,19 @@ type GRPC struct {
 	codec    encoding.CodecV2
 	intake   *intake
 	readers  chan struct{}
+	// watching has a place for each stream of health and reflection.
+	watching chan struct{}
+	// loads has a place for each page of a conversation that is read.
+	loads chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
-	g := &GRPC{Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(), readers: make(chan struct{}, output.MaxReaders)}
+	g := &GRPC{
+		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(),
+		readers:  make(chan struct{}, output.MaxReaders),
+		watching: make(chan struct{}, maxWatching), loads: make(chan struct{}, maxLoading),
+	}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
 		codec := newTextCodec()
@@ -108,8 +116,9 @@ func (g *GRPC) Operators() *grpc.Server {
 
 // described registers what every server says of itself.
 func (g *GRPC) described(server *grpc.Server) *grpc.Server {
-	healthpb.RegisterHealthServer(server, g.Health)
-	reflection.Register(server)
+	of := questions{server, g.intake.small(), g.watching}
+	healthpb.RegisterHealthServer(of, g.Health)
+	reflection.Register(of)
 	return server
 }
 
@@ -118,10 +127,11 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 	options, drain, logger := g.options, g.drain, g.logger
 	return grpc.NewServer(append(append(watchSent(), more...),
 		grpc.ForceServerCodecV2(g.codec),
-		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, withTraceContext, recovered(logger)),
+		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, g.fewLoads, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.InTapHandle(g.intake.arriving.begin),
 		// gRPC would let a client on a fast link send megabytes on every stream
 		// before anybody wants them.
 		grpc.StaticStreamWindowSize(smallRequest),
@@ -138,6 +148,7 @@ func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
 // for the operator's is told where it is: an agent gains nothing by that, since
 // the system lets no one else open the socket, and a person does.
 func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
+	arrivalOf(stream.Context()).end()
 	method, _ := grpc.MethodFromServerStream(stream)
 	if strings.HasPrefix(method, "/"+sidecallv1.OperatorService_ServiceDesc.ServiceName+"/") {
 		return status.Errorf(codes.PermissionDenied,
@@ -151,7 +162,7 @@ func (g *GRPC) elsewhere(_ any, stream grpc.ServerStream) error {
 
 // maxHeaders bounds the metadata of a request, in bytes. gRPC would take 16 MiB for
 // each stream, which nobody counts.
-const maxHeaders = 64 << 10
+const maxHeaders = 16 << 10
 
 // connWindow is how much all the streams of a connection may have on the way, in
 // bytes.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"time"
@@ -25,8 +26,8 @@ const (
 	requestWeight = 4
 	// maxReceivers bounds how many large requests are received at a time.
 	maxReceivers = 64
-	// receivePatience is how long a large request may take to arrive once it is let
-	// in: agents are on the same machine, and others wait for its place.
+	// receivePatience is how long a request may take to arrive, a large one from when
+	// it is let in: agents are on the same machine, and others wait for its place.
 	receivePatience = 10 * time.Second
 )
 
@@ -36,7 +37,11 @@ const (
 // of it is let in. Small ones wait for nobody.
 type intake struct {
 	bytes *limit.Bytes
-	most  int // bytes of one request
+	// arriving are the streams whose requests have not come yet.
+	arriving *arrivals
+	most     int // bytes of one request
+	// slack is how much larger a request may be for gRPC's own refusal, in bytes.
+	slack int
 	codec encoding.CodecV2
 	// receivers are those of large requests. They are few: one that stalls holds
 	// its room, and all of them must leave room for others.
@@ -48,7 +53,19 @@ type intake struct {
 
 func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
 	places := bytes.Max() / 2 / (requestWeight * int64(max(most, 1)))
-	return &intake{bytes: bytes, most: most, codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
+	in := &intake{bytes: bytes, arriving: new(arrivals), most: most, slack: max(most/4, wellBeyond), codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
+	if bytes != nil {
+		in.arriving.most = max(bytes.Max()/2, leastArriving)
+	}
+	return in
+}
+
+// small is the same for services whose requests are small. They are answered while
+// responses of others are unread: whoever watches a sidecar does not hold that against it.
+func (in *intake) small() *intake {
+	own := *in
+	own.most, own.slack, own.unread = maxQuestion, 0, nil
+	return &own
 }
 
 // wireStream is what gRPC reads a message from. It is not part of its interface,
@@ -75,6 +92,9 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 					return nil, err
 				}
 				data, load, err := in.receive(ctx, stream)
+				if errors.Is(err, io.EOF) {
+					err = status.Error(codes.Internal, "there is no request on the stream")
+				}
 				if err != nil {
 					return nil, err
 				}
@@ -113,13 +133,14 @@ func (in *intake) decode(data mem.BufferSlice, into any) error {
 
 // receive reads one message, once there is room for it.
 func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSlice, *limit.Load, error) {
+	defer arrivalOf(ctx).end()
 	var header [5]byte
 	if err := stream.ReadMessageHeader(header[:]); err != nil {
 		return nil, nil, unread(ctx, err)
 	}
 	size := int64(binary.BigEndian.Uint32(header[1:]))
 	switch {
-	case size > int64(in.most+max(in.most/4, wellBeyond)):
+	case size > int64(in.most+in.slack):
 		return nil, nil, tooLarge(size, in.most)
 	case header[0] != 0:
 		return in.unpack(ctx, stream, size)
@@ -132,7 +153,7 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 		return nil, nil, err
 	}
 	defer leave()
-	data, err := readSoon(ctx, stream, size)
+	data, err := read(ctx, stream, size)
 	if err != nil {
 		load.Release()
 		return nil, nil, err
@@ -140,8 +161,12 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 	return data, load, nil
 }
 
-// enter waits for a receiver of a large request and takes room for it.
+// enter waits for a receiver of a large request and takes room for it. One that
+// announces a large message and does not send it must not hold the place for ever: from
+// here on it has its time.
 func (in *intake) enter(ctx context.Context, size int64) (load *limit.Load, leave func(), err error) {
+	arrivalOf(ctx).rest()
+	defer arrivalOf(ctx).wait()
 	select {
 	case in.receivers <- struct{}{}:
 	case <-ctx.Done():
@@ -178,7 +203,7 @@ func (in *intake) unpack(ctx context.Context, stream wireStream, size int64) (me
 }
 
 func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor, size, most int64) ([]byte, error) {
-	packed, err := readSoon(ctx, stream, size)
+	packed, err := read(ctx, stream, size)
 	if err != nil {
 		return nil, err
 	}
@@ -205,36 +230,13 @@ func read(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, 
 	return data, nil
 }
 
-// arrival is a message that came, or why it did not.
-type arrival struct {
-	data mem.BufferSlice
-	err  error
-}
-
-// readSoon is read for who holds the place of a receiver: one that announces a
-// large message and does not send it must not hold it for ever. The reading ends
-// with the stream, which ends when its handler returns.
-func readSoon(ctx context.Context, stream wireStream, size int64) (mem.BufferSlice, error) {
-	came := make(chan arrival, 1)
-	go func() {
-		data, err := read(ctx, stream, size)
-		came <- arrival{data, err}
-	}()
-	patience := time.NewTimer(receivePatience)
-	defer patience.Stop()
-	select {
-	case a := <-came:
-		return a.data, a.err
-	case <-patience.C:
-		return nil, status.Errorf(codes.DeadlineExceeded,
-			"a request of %d bytes did not arrive within %s; nothing was started", size, receivePatience)
-	}
-}
-
-// unread is the status of a request that did not arrive.
+// unread is the status of a request that did not arrive; io.EOF where there is none.
 func unread(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
+	if err = ended(ctx, err); errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
 	}
 	return status.Errorf(codes.Internal, "the request did not arrive: %v", err)
 }

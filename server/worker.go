@@ -82,6 +82,8 @@ type introduction struct {
 // first reads the registration. One that connects and says nothing holds no place, and
 // is sent away; the reading ends with the stream, which ends when its handler returns.
 func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
+	on := arrivalOf(stream.Context())
+	on.rest() // its time is this one
 	patience := time.NewTimer(receivePatience)
 	defer patience.Stop()
 	came := make(chan introduction, 1)
@@ -91,6 +93,7 @@ func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, 
 	}()
 	select {
 	case first := <-came:
+		on.end()
 		return first.register, first.err
 	case <-stream.Context().Done():
 		return nil, status.FromContextError(stream.Context().Err()).Err()

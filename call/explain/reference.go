@@ -73,6 +73,11 @@ func (r Reference) TooMuch(most int) tool.Error {
 	return r.wrong(fmt.Sprintf("what the references of a call bring may have %d bytes in all", most), "Refer to a narrower part of the output")
 }
 
+// TooMuchRead refuses references to more output than is read for one call.
+func (r Reference) TooMuchRead(read int) tool.Error {
+	return r.wrong(fmt.Sprintf("%d bytes of outputs were read for this call, and no more are", read), "Refer to fewer outputs at a time, or read this one with read_output and write the value yourself")
+}
+
 // TooManyValues refuses references that bring more values than arguments may have.
 func (r Reference) TooManyValues(most int) tool.Error {
 	return r.wrong(fmt.Sprintf("what it brings is nested too deep, has a number out of range, or more than %d values", most), "Refer to a narrower part of the output")

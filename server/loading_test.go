@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// A hundred requests of 60 bytes each were a hundred pages of 4 MB, in memory several
+// times.
+func TestFewPagesAreReadAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGRPC(nil, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{Bytes: limit.NewBytes(64 << 20)})
+		load := &grpc.UnaryServerInfo{FullMethod: sidecallv1.ConversationService_LoadConversation_FullMethodName}
+		var reading, all atomic.Int64
+		end := make(chan struct{})
+		var loads sync.WaitGroup
+		for range 100 {
+			loads.Go(func() {
+				if _, err := g.fewLoads(t.Context(), nil, load, func(context.Context, any) (any, error) {
+					reading.Add(1)
+					defer reading.Add(-1)
+					<-end
+					all.Add(1)
+					return nil, nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := reading.Load(); n != maxLoading {
+			t.Errorf("%d are read at a time", n)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := g.fewLoads(gone, nil, load, nil); status.Code(err) != codes.Canceled {
+			t.Errorf("one whose caller has left: %v", err)
+		}
+		other := &grpc.UnaryServerInfo{FullMethod: sidecallv1.ConversationService_AppendMessages_FullMethodName}
+		if _, err := g.fewLoads(t.Context(), nil, other, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
+			t.Errorf("one that reads no page: %v", err)
+		}
+		close(end)
+		loads.Wait()
+		if n := all.Load(); n != 100 {
+			t.Errorf("%d were read", n)
+		}
+		g.intake.unread.held.Store(g.intake.unread.most + 1)
+		if _, err := g.fewLoads(t.Context(), nil, load, nil); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("while too much is unread: %v", err)
+		}
+	})
+}
