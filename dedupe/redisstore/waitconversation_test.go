@@ -21,7 +21,7 @@ func TestAnAppendSentAgainWaitsForReplicasToo(t *testing.T) {
 	options := Options{Addrs: []string{srv.Addr}, WaitReplicas: 1, WaitTimeout: 50 * time.Millisecond}
 	ctx := context.Background()
 	a := conversation.Append{
-		Key: conversation.Key{Tenant: "acme", ID: "c"}, Provider: provider.OpenAI, Messages: []string{`{"role":"user","content":"x"}`},
+		Key: conversation.Key{Tenant: "acme", ID: "c"}, Provider: provider.OpenAI, Messages: []string{`{"role":"user","content":"x"}`}, ID: "one",
 	}
 	limits := conversation.Limits{TTL: time.Hour, Messages: 10, Bytes: 1 << 20}
 	w := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: "raw"}, Head: []byte("h1"), Messages: [][]byte{[]byte("m")}, TTL: time.Hour}

@@ -28,7 +28,9 @@ var elsewhere = map[string]string{
 	"explain.Unrepeatable":  "what the record says: repeatable_test.go",
 	"explain.Unknown":       "the call was sent",
 	"explain.NeverRun":      "what a resumed conversation is told of a record",
-	"call.notRunYet":        "what a resumed conversation is told of a record",
+	"explain.Lost":          "what a resumed conversation is told of a record",
+	"explain.Forgotten":     "what a resumed conversation is told of a record",
+	"explain.Answered":      "what the record says of a call that its conversation has answered",
 	"explain.Failure":       "what an attempt says: the guards before it are those of call",
 	"explain.Interrupted":   "a bug",
 	"call.invoke":           "the call was sent",
@@ -47,6 +49,7 @@ var elsewhere = map[string]string{
 	"explain.Partial":       "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.TooMany":       "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.TooManyValues": "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
+	"explain.TooMuchRead":   "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.TooMuch":       "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.WrongPath":     "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 }

@@ -33,8 +33,9 @@ const (
 	Pending_PENDING_IN_PROGRESS Pending = 2
 	// It has run, and result is its result.
 	Pending_PENDING_DONE Pending = 3
-	// It may have run. result says how to find out. Sent with the same ids it does not
-	// run again, if result is recorded; else nothing is known that would keep it from that.
+	// It may have run. result says how to find out. Sent with the same ids, if result is
+	// recorded, it is repeated where that is safe, and else does not run again; if it is
+	// not recorded, nothing is known that would keep it from running twice.
 	Pending_PENDING_UNKNOWN Pending = 4
 )
 

@@ -44,6 +44,8 @@ const (
 //	ABORTED             expected_version is not the version of the conversation,
 //	                    which the message tells, and the trailing metadata
 //	                    sidecall-conversation-version
+//	FAILED_PRECONDITION a call that an append answers is running, or has run, or may
+//	                    have, with another result: resume, and append what that says
 //	RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
 //	                    conversations allow
 //	DATA_LOSS           what is stored of the conversation cannot be what was
@@ -60,8 +62,10 @@ type ConversationServiceClient interface {
 	// AppendMessages adds messages to the end of a conversation, all or none, and
 	// begins it where there is none. They are kept byte for byte. A message is refused
 	// that would make the array one that the provider does not take: a result for a
-	// call that is not open, anything but results while calls are. Sent again, because
-	// its answer was lost, it changes nothing and gets the same answer.
+	// call that is not open, anything but results while calls are. Sent again with its
+	// append_id, because its answer was lost, it changes nothing and gets the same answer.
+	// A call that it answers and that has not run is closed in the same step: whoever
+	// sends it later gets that answer, and it never runs.
 	AppendMessages(ctx context.Context, in *AppendMessagesRequest, opts ...grpc.CallOption) (*AppendMessagesResponse, error)
 	// LoadConversation returns the messages of a conversation, as many of them as fit
 	// into one response.
@@ -161,6 +165,8 @@ func (c *conversationServiceClient) ListConversations(ctx context.Context, in *L
 //	ABORTED             expected_version is not the version of the conversation,
 //	                    which the message tells, and the trailing metadata
 //	                    sidecall-conversation-version
+//	FAILED_PRECONDITION a call that an append answers is running, or has run, or may
+//	                    have, with another result: resume, and append what that says
 //	RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
 //	                    conversations allow
 //	DATA_LOSS           what is stored of the conversation cannot be what was
@@ -177,8 +183,10 @@ type ConversationServiceServer interface {
 	// AppendMessages adds messages to the end of a conversation, all or none, and
 	// begins it where there is none. They are kept byte for byte. A message is refused
 	// that would make the array one that the provider does not take: a result for a
-	// call that is not open, anything but results while calls are. Sent again, because
-	// its answer was lost, it changes nothing and gets the same answer.
+	// call that is not open, anything but results while calls are. Sent again with its
+	// append_id, because its answer was lost, it changes nothing and gets the same answer.
+	// A call that it answers and that has not run is closed in the same step: whoever
+	// sends it later gets that answer, and it never runs.
 	AppendMessages(context.Context, *AppendMessagesRequest) (*AppendMessagesResponse, error)
 	// LoadConversation returns the messages of a conversation, as many of them as fit
 	// into one response.
