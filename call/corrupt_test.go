@@ -27,10 +27,6 @@ func (rottenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errRotten
 }
 
-func (rottenStore) See(context.Context, dedupe.Key) (dedupe.Seen, error) {
-	return dedupe.Seen{}, errRotten
-}
-
 func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
 	return dedupe.Noted{}, errRotten
 }

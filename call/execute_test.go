@@ -480,10 +480,6 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
 
-func (brokenStore) See(context.Context, dedupe.Key) (dedupe.Seen, error) {
-	return dedupe.Seen{}, errDown
-}
-
 func (brokenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
 	return dedupe.Noted{}, errDown
 }

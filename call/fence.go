@@ -41,7 +41,11 @@ func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
 
 // fence decides one call; nil for one that is not to be closed.
 func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
-	seen, journaled, err := e.Dedupe.See(ctx, key)
+	seen, err := e.Book.Store.See(ctx, key)
+	journaled := false
+	if err == nil {
+		seen, journaled, err = e.Dedupe.Told(ctx, key, seen)
+	}
 	if err != nil && !dedupe.IsCorrupt(err) {
 		return nil, notLookedUp(ctx, err)
 	}

@@ -87,14 +87,9 @@ func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 // key right now, also one whose claim it has lost. It does not touch the store.
 func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
-// See returns the record of a call for who is going to close it. What waits in the
+// Told is a record that was seen in the store, as this process tells it. What waits in the
 // journal is told as Known tells it, with journaled set: nothing is to be closed then.
-func (d *Dedupe) See(ctx context.Context, key Key) (seen Seen, journaled bool, err error) {
-	seen, err = d.store.See(ctx, key)
-	d.courier.heard(err)
-	if err != nil {
-		return Seen{}, false, err
-	}
+func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
 	if d.options.Journal != nil {
 		if entry, waits := d.options.Journal.Find(key); waits {
 			seen.Record = entry.Record()

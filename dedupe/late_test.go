@@ -508,7 +508,7 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 					expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 				case dedupe.Done:
 					expect(t.Context(), t, there, call, dedupe.Replay)
-				case dedupe.Absent, dedupe.Claimed:
+				case dedupe.Absent, dedupe.Claimed, dedupe.Closed:
 					t.Errorf("settled as %v", s.State)
 				}
 			})

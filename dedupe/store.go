@@ -40,8 +40,6 @@ type Store interface {
 	// Lookup returns the record; State is Absent when there is none. A claim
 	// whose lease has run out is reported as what an observer would make of it.
 	Lookup(ctx context.Context, key Key) (Record, error)
-	// See is Lookup for who is going to change what it has seen (Closing).
-	See(ctx context.Context, key Key) (Seen, error)
 	// Note takes down what a refused call leaves in the logs of its conversation,
 	// unless the call is known, and is then answered from its record. The record it
 	// returns is as Lookup's, the logs are those after it.

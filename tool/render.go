@@ -37,9 +37,12 @@ func ParseError(text string) (Error, bool) {
 		return Error{}, false
 	}
 	var e struct {
-		Code                              Code
-		Field, Constraint, Received, Hint *string
-		More                              json.RawMessage
+		Code       Code            `json:"code"`
+		Field      *string         `json:"field"`
+		Constraint *string         `json:"constraint"`
+		Received   *string         `json:"received"`
+		Hint       *string         `json:"hint"`
+		More       json.RawMessage `json:"more"`
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()

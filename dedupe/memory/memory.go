@@ -135,7 +135,7 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 	return seen.Record, err
 }
 
-// See implements dedupe.Store.
+// See implements conversation.Store.
 func (s *Store) See(ctx context.Context, key dedupe.Key) (dedupe.Seen, error) {
 	now, err := s.begin(ctx)
 	if err != nil {

@@ -226,7 +226,7 @@ func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, erro
 	return seen.Record, err
 }
 
-// See implements dedupe.Store.
+// See implements conversation.Store.
 func (s *Store) See(ctx context.Context, key dedupe.Key) (seen dedupe.Seen, err error) {
 	words := lookupScript.call([]string{recordKey(s.options.KeyPrefix, key)})
 	err = s.run(ctx, lookupScript, words, 0, func(reply any) (durable bool, err error) {

@@ -17,7 +17,7 @@ func closing(id string, seen dedupe.Seen) dedupe.Closing {
 
 func (s *suite) see(k dedupe.Key) dedupe.Seen {
 	s.Helper()
-	seen, err := s.store.See(s.Context(), k)
+	seen, err := s.conversations().See(s.Context(), k)
 	if err != nil {
 		s.Fatalf("See %q: %v", k.ID, err)
 	}

@@ -226,7 +226,7 @@ func (o *Operation) answer(ctx context.Context, store dedupe.Store, key dedupe.K
 	if !ok {
 		return false, nil // a store of a test, which has none
 	}
-	seen, err := store.See(ctx, key)
+	seen, err := transcripts.See(ctx, key)
 	if err != nil || !seen.Record.Refused() {
 		return false, err
 	}

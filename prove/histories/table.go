@@ -215,14 +215,14 @@ func (s state) close(op *Operation, now span) []outcome {
 	case dedupe.Absent:
 		next = state{epoch: 1, owner: "conversation", content: noContent, started: looked, clock: s.clock}
 	case dedupe.NotRun:
+	case dedupe.Done, dedupe.Unknown:
+		return all
 	case dedupe.Claimed:
 		late, end := now.notBefore(s.lease)
 		if s.effect == tool.NonIdempotent || late.empty() || end.empty() {
 			return all
 		}
 		now, next.attempts = late, 1
-	default:
-		return all
 	}
 	next.kind, next.result, next.lease, next.finished = dedupe.Closed, op.Result, span{}, looked
 	return append(all, outcome{next: next, ok: true, now: now, changes: true, retention: op.Retention})
