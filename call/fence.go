@@ -50,19 +50,19 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 		return nil, notLookedUp(ctx, err)
 	}
 	record := seen.Record
+	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
+	defer c.leave()
 	switch {
 	case record.State == dedupe.Claimed:
 		e.awaitEnd(ctx, key, record)
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
 	case record.State == dedupe.NotRun && journaled:
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
-	case !mayBeSaid(answer.Text, record) || err != nil && saysOtherwise(answer.Text):
+	case !c.mayBeSaid(answer.Text, record) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}
 	case err != nil || !record.Refused():
 		return nil, nil
 	}
-	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
-	defer c.leave()
 	encoded, err := proto.Marshal(c.closed(record, answer.Text))
 	if err != nil {
 		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
@@ -82,16 +82,21 @@ func (e *Executor) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.
 }
 
 // mayBeSaid reports whether a conversation may say a text of a call: it is what the
-// record has, or says that nobody knows, or it is no sidecar's.
-func mayBeSaid(text string, record dedupe.Record) bool {
+// record has, or says that nobody knows, or it is no sidecar's. Of what does no harm when
+// it is had twice it may also be said that it cannot be repeated now.
+func (c *call) mayBeSaid(text string, record dedupe.Record) bool {
 	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
+		return true
+	}
+	said, _ := tool.ParseError(text)
+	if record.State == dedupe.NotRun && record.Effect.Harmless() && c.declared(record).Harmless() &&
+		said.Code.Class() == tool.Transient && said.Code != tool.CodeCancelled {
 		return true
 	}
 	recorded, err := result.Replay(record)
 	if err != nil {
 		return false
 	}
-	said, _ := tool.ParseError(text)
 	return string(said.Code) == recorded.GetError().GetCode() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
 }
 

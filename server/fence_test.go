@@ -226,6 +226,24 @@ func TestWhatMayHaveRunIsToldAsThatByAll(t *testing.T) {
 	}
 }
 
+// A loop that sends a lost call again while its breaker is open has that for an answer, if
+// it does no harm that the model calls anew; else the conversation stays as it is.
+func TestALostCallThatCannotBeRepeatedNow(t *testing.T) {
+	t.Parallel()
+	open := tool.RenderError(tool.Error{Code: tool.CodeCircuitOpen}, nil)
+	for effect, want := range map[tool.Effect]codes.Code{
+		tool.ReadOnly: codes.OK, tool.Idempotent: codes.OK, tool.Keyed: codes.FailedPrecondition, tool.NonIdempotent: codes.FailedPrecondition,
+	} {
+		c := newConversing(t, nil)
+		c.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "pay", effect, calltest.Fails(calltest.Always, calltest.TimedOut))})
+		c.asked("a", "pay")
+		c.Call(calltest.Request("a", "pay"))
+		if err := c.answer([]string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":` + mustJSON(t, open) + `}]}`}); status.Code(err) != want {
+			t.Errorf("%v: %v", effect, err)
+		}
+	}
+}
+
 // One that is running is waited for, and not answered: by its caller's own words neither.
 func TestARunningCallIsWaitedFor(t *testing.T) {
 	t.Parallel()
