@@ -56,7 +56,7 @@ func TestAttackWhatRanAndIsForgotten(t *testing.T) {
 func TestAttackAnAnsweredUnknownCallRunsOnceItIsVerified(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
-		program, err := interpret.CompileVerification(interpret.VerificationConfig{DoneWhen: "result == 'yes'", NotRunWhen: "result == 'no'"})
+		program, err := interpret.CompileVerification(interpret.VerificationConfig{Args: map[string]string{"order_id": "args.order_id"}, DoneWhen: "result == 'yes'", NotRunWhen: "result == 'no'"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -283,5 +285,52 @@ func TestAttackAPartOfTheResultsLosesThePrompt(t *testing.T) {
 	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "openai", ExpectedVersion: 1, MessagesJson: []string{`{"role":"tool","tool_call_id":"a","content":"ok"}`}})
 	if got := c.resume(); got.GetPromptId() != "p1" {
 		t.Errorf("the open call %v goes on in the prompt %q", got.GetPending(), got.GetPromptId())
+	}
+}
+
+// One append of 4 MiB of calls and their answers: what else the sidecar does meanwhile.
+func TestAttackOthersWaitForALongHistory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sidecall.db")
+	store, err := embedded.Open(file, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newConversingOn(t, store, map[string]*calltest.Backend{"pay": calltest.Answers("paid")})
+	var messages []string
+	size, n := 0, 0
+	for m := 0; m < 4096 && size < 3_900_000; m += 2 {
+		var calls, results []string
+		for range 35 {
+			n++
+			id := strconv.FormatInt(int64(n), 36)
+			calls = append(calls, `{"type":"tool_use","id":"`+id+`"}`)
+			results = append(results, `{"type":"tool_result","tool_use_id":"`+id+`"}`)
+		}
+		one, two := `{"role":"assistant","content":[`+strings.Join(calls, ",")+`]}`, `{"role":"user","content":[`+strings.Join(results, ",")+`]}`
+		size += len(one) + len(two) + 8
+		messages = append(messages, one, two)
+	}
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		_, err := c.conversations.AppendMessages(t.Context(), &sidecallv1.AppendMessagesRequest{ConversationId: "c9", Provider: "anthropic", MessagesJson: messages})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	var longest time.Duration
+	for i := 0; ; i++ {
+		at := time.Now()
+		c.Call(calltest.Request(strconv.Itoa(i), "pay"))
+		longest = max(longest, time.Since(at))
+		select {
+		case <-done:
+			info, _ := os.Stat(file)
+			t.Logf("%d bytes, %d calls: %v; another call waits up to %v; the file has %d bytes", size, n, time.Since(began), longest, info.Size())
+			return
+		default:
+		}
 	}
 }
