@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -31,7 +32,8 @@ func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
 			if err != nil {
 				return nil, err
 			}
-			if closing != nil {
+			// An id that is used twice in one append is one call.
+			if closing != nil && !slices.ContainsFunc(closings, func(other dedupe.Closing) bool { return other.Key == key }) {
 				closings = append(closings, *closing)
 			}
 		}
@@ -50,6 +52,7 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 		return nil, notLookedUp(ctx, err)
 	}
 	record := seen.Record
+	forgotten := err == nil && record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(answer.Age)
 	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
 	defer c.leave()
 	switch {
@@ -58,12 +61,12 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
 	case record.State == dedupe.NotRun && journaled:
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
-	case !c.mayBeSaid(answer.Text, record) || err != nil && saysOtherwise(answer.Text):
+	case !c.mayBeSaid(answer.Text, record) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}
 	case err != nil || !record.Refused():
 		return nil, nil
 	}
-	encoded, err := proto.Marshal(c.closed(record, answer.Text))
+	encoded, err := proto.Marshal(c.closed(record.MayHaveRun() || forgotten, answer.Text))
 	if err != nil {
 		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
 	}
@@ -83,21 +86,20 @@ func (e *Executor) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.
 
 // mayBeSaid reports whether a conversation may say a text of a call: it is what the
 // record has, or says that nobody knows, or it is no sidecar's. Of what does no harm when
-// it is had twice it may also be said that it cannot be repeated now.
+// it is had twice it may also be said that it is refused now, as whoever sends it is told.
 func (c *call) mayBeSaid(text string, record dedupe.Record) bool {
 	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
 		return true
 	}
-	said, _ := tool.ParseError(text)
-	if record.State == dedupe.NotRun && record.Effect.Harmless() && c.declared(record).Harmless() &&
-		said.Code.Class() == tool.Transient && said.Code != tool.CodeCancelled {
+	if record.State == dedupe.NotRun && record.Effect.Harmless() && c.declared(record).Harmless() && !saysNothingRan(text) {
 		return true
 	}
 	recorded, err := result.Replay(record)
 	if err != nil {
 		return false
 	}
-	return string(said.Code) == recorded.GetError().GetCode() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
+	said, _ := tool.ParseError(text)
+	return string(said.Code) == recorded.GetError().GetCode() && said.Constraint == recorded.GetError().GetConstraint() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
 }
 
 // saysOtherwise reports a text that is a sidecar's error, and not one of those that are
@@ -107,13 +109,20 @@ func saysOtherwise(text string) bool {
 	return ours && said.Code != tool.CodeOutcomeUnknown && said.Code != tool.CodeIDReused
 }
 
+// saysNothingRan reports the words with which a call is answered that was given up before it
+// ran.
+func saysNothingRan(text string) bool {
+	said, ours := tool.ParseError(text)
+	return ours && said.Code == tool.CodeCancelled
+}
+
 // closed is what whoever sends a call is answered that its conversation has answered:
 // that answer, when it is a sidecar's, and else that there is one, and which.
-func (c *call) closed(record dedupe.Record, text string) *response {
+func (c *call) closed(mayHaveRun bool, text string) *response {
 	c.standIn(tool.NonIdempotent)
 	answer, ours := tool.ParseError(text)
 	if !ours {
-		answer = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), record.MayHaveRun())
+		answer = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), mayHaveRun)
 	}
 	res := c.result().Refused(answer, 0)
 	res.Recorded, res.Duration = true, nil

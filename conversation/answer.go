@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/provider"
@@ -14,6 +15,9 @@ import (
 type Answer struct {
 	Call
 
+	// Age is how long ago the model made the oldest call that was open then; 0 for a call of
+	// the same append.
+	Age time.Duration
 	// Text is all of the text in it.
 	Text string
 	// Field is the message that it stands in: messages_json[2].

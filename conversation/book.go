@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -55,6 +56,8 @@ type Append struct {
 	Prompt string
 	// Fence is asked when calls are answered; nil closes none.
 	Fence Fence
+
+	nonce string // of its head
 }
 
 // Append adds messages and returns the version after them. Sent again with its id, it
@@ -64,6 +67,7 @@ func (b *Book) Append(ctx context.Context, a Append) (version int64, err error) 
 	if err := a.validate(); err != nil {
 		return 0, err
 	}
+	a.nonce = rand.Text()
 	for range maxRaces {
 		w, err := b.write(ctx, &a)
 		if err != nil {
@@ -112,7 +116,10 @@ func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers [
 	}
 	after := Head{
 		Version: before.Version + int64(len(a.Messages)), Provider: a.Provider, Bytes: before.Bytes,
-		StartedAt: before.StartedAt, UpdatedAt: now, CalledAt: before.CalledAt, Prompt: a.Prompt,
+		StartedAt: before.StartedAt, UpdatedAt: now, CalledAt: before.CalledAt, Prompt: a.Prompt, Nonce: a.nonce,
+	}
+	if a.Prompt == "" && len(before.Open) > 0 {
+		after.Prompt = before.Prompt // in which the turn goes on
 	}
 	if before.Version == 0 {
 		after.StartedAt = now
@@ -126,12 +133,19 @@ func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers [
 			return w, nil, err
 		}
 		said, err := answersIn(a.Provider, raw, follows.field, follows.answers)
+		if answers = append(answers, said...); err == nil && len(answers) > maxOpen {
+			err = invalid(follows.field, "answers more than %d calls with the messages before it: append it after them", maxOpen)
+		}
 		if err != nil {
 			return w, nil, err
 		}
-		answers = append(answers, said...)
 		after.Bytes += int64(len(raw))
 		w.Messages = append(w.Messages, Message{JSON: raw, Turn: a.Turn, Append: name}.encode(follows.at))
+	}
+	for i := range answers {
+		if answers[i].At < before.Version {
+			answers[i].Age = now.Sub(before.CalledAt)
+		}
 	}
 	after.Open = follows.open
 	if older := len(after.Open) > 0 && after.Open[0].At < before.Version; follows.called && !older {

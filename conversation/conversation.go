@@ -54,6 +54,9 @@ type Head struct {
 	Left int `json:"left,omitempty"`
 	// Prompt is the prompt id of the last append.
 	Prompt string `json:"prompt,omitempty"`
+	// Nonce makes the head one that no other append writes: a store takes a head that is
+	// there already for its own.
+	Nonce string `json:"nonce"`
 }
 
 // OpenCalls is how many calls have no result.

@@ -116,21 +116,25 @@ func (o *converseOp) apply(t *txn) error {
 	if !bytes.Equal(head.text, o.write.Was) || head.messages != o.write.After {
 		return nil
 	}
-	closed := make([]entry, len(o.write.Closings))
-	for i, c := range o.write.Closings {
-		if closed[i], err = t.find(encodeKey(c.Key)); err != nil {
+	for _, c := range o.write.Closings {
+		e, err := t.find(encodeKey(c.Key))
+		if err != nil {
 			return err
 		}
-		if !bytes.Equal(closed[i].stored(), c.Seen.Stored) {
+		if !bytes.Equal(e.stored(), c.Seen.Stored) {
 			return nil
 		}
 	}
-	for i, c := range o.write.Closings {
+	for _, c := range o.write.Closings {
 		next, err := c.Close()
 		if err != nil {
 			return err
 		}
-		if err := t.put(closed[i], next, c.Retention); err != nil {
+		e, err := t.find(encodeKey(c.Key)) // which one before may have made
+		if err == nil {
+			err = t.put(e, next, c.Retention)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,6 @@ func conversations() []Mutant {
 		one("fence: what runs is answered", fenceFile, "case record.State == dedupe.Claimed:", "case false:", test("./server", "TestARunningCallIsWaitedFor")),
 		one("fence: what may have run has not", "dedupe/record.go", "return r.Effect.Repeatable() && (r.Attempts > 0", "return false && (r.Attempts > 0", test("./server", "TestWhatMayHaveRunIsToldAsThatByAll")),
 		one("converse.lua: a call is closed whatever has become of it", converseLua, "if (redis.call('GET', KEYS[i]) or '') ~= ARGV[3 * i - 4] then", "if false then", redisClosings),
-		one("embedded: a call is closed whatever has become of it", "dedupe/embedded/conversation.go", "if !bytes.Equal(closed[i].stored(), c.Seen.Stored) {", "if false {", embeddedClosings),
+		one("embedded: a call is closed whatever has become of it", "dedupe/embedded/conversation.go", "if !bytes.Equal(e.stored(), c.Seen.Stored) {", "if false {", embeddedClosings),
 	}
 }
