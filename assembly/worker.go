@@ -143,6 +143,9 @@ func (r reception) Serve(tenant string, offered []string, register *sidecallv1.W
 	if name == "" && len(names) == 1 {
 		name = names[0]
 	}
+	if now.oneTenant() {
+		tenant = "" // there is none whose tools it might say something of
+	}
 	if to, ok := all[name]; ok {
 		if err := now.mayServe(offered, name, register); err != nil {
 			to.Refuse(tenant, register, err)
@@ -157,6 +160,16 @@ func (r reception) Serve(tenant string, offered []string, register *sidecallv1.W
 		return status.Errorf(codes.InvalidArgument, "backend: there are several worker backends: name one of %s", strings.Join(names, ", "))
 	}
 	return status.Errorf(codes.NotFound, "backend: there is no worker backend %.100q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// oneTenant reports that all listeners offer the same profiles.
+func (g *generation) oneTenant() bool {
+	for _, l := range g.config.Listen {
+		if !slices.Equal(slices.Sorted(slices.Values(l.Profiles)), slices.Sorted(slices.Values(g.config.Listen[0].Profiles))) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayServe refuses tools that nobody may call at the address that the worker came by:

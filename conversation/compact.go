@@ -60,7 +60,6 @@ func (b *Book) CompactBefore(ctx context.Context, key Key, head *Head, c Compact
 		return 0, context.Cause(ctx)
 	}
 	if err := b.readOn(ctx, s, head.Version); err != nil {
-		b.surveys.forget(s)
 		return 0, err
 	}
 	return min(s.before(c), head.Version), nil
@@ -75,6 +74,7 @@ func (b *Book) readOn(ctx context.Context, s *survey, version int64) error {
 		}
 		for i := range page[:min(int64(len(page)), version-s.next)] {
 			if err := s.read(s.next, page[i].JSON); err != nil {
+				b.surveys.forget(s) // it has stopped within a message
 				return fmt.Errorf("%w: message %d: %w", ErrCorrupt, s.next, err)
 			}
 			s.next++

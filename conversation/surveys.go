@@ -35,7 +35,7 @@ func (s *surveys) of(key Key, head *Head) *survey {
 	return made
 }
 
-// forget drops a survey that may have stopped within a message.
+// forget drops a survey.
 func (s *surveys) forget(one *survey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,6 +113,14 @@ func (a *arrival) end() {
 	}
 }
 
+// admitted is what is said of a stream whose request has room of its own from now on: it
+// gives way to nobody, and has its time.
+func (a *arrival) admitted() {
+	if a != nil {
+		a.leave()
+	}
+}
+
 func (a *arrival) leave() {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()

@@ -64,8 +64,6 @@ type GRPC struct {
 	codec    encoding.CodecV2
 	intake   *intake
 	readers  chan struct{}
-	// watching has a place for each stream of health and reflection.
-	watching chan struct{}
 	// loads has a place for each page of a conversation that is read.
 	loads chan struct{}
 }
@@ -74,8 +72,8 @@ type GRPC struct {
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{
 		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(),
-		readers:  make(chan struct{}, output.MaxReaders),
-		watching: make(chan struct{}, maxWatching), loads: make(chan struct{}, maxLoading),
+		readers: make(chan struct{}, output.MaxReaders),
+		loads:   make(chan struct{}, maxLoading),
 	}
 	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
 	if options.Bytes != nil {
@@ -116,7 +114,7 @@ func (g *GRPC) Operators() *grpc.Server {
 
 // described registers what every server says of itself.
 func (g *GRPC) described(server *grpc.Server) *grpc.Server {
-	of := questions{server, g.intake.small(), g.watching}
+	of := questions{server, g.intake.small(), make(chan struct{}, maxWatching)}
 	healthpb.RegisterHealthServer(of, g.Health)
 	reflection.Register(of)
 	return server

@@ -12,7 +12,8 @@ const (
 	// maxQuestion bounds a request to a service that says something of the server, in
 	// bytes: names, which gRPC keeps while they are watched, and repeats.
 	maxQuestion = 4 << 10
-	// maxWatching bounds the streams of those services that are open at a time.
+	// maxWatching bounds the streams of those services that are open at a time, of each
+	// listener.
 	maxWatching = 256
 )
 

@@ -87,7 +87,7 @@ func TestReflectionAnswersManyQuestions(t *testing.T) {
 }
 
 func TestStreamsThatWatchAreFew(t *testing.T) {
-	_, client := asked(t)
+	g, client := asked(t)
 	for range maxWatching {
 		if _, err := watch(t, client, ""); err != nil {
 			t.Fatal(err)
@@ -95,6 +95,9 @@ func TestStreamsThatWatchAreFew(t *testing.T) {
 	}
 	if _, err := watch(t, client, ""); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "256 streams") {
 		t.Errorf("one more: %v", err)
+	}
+	if _, err := watch(t, dialTo(t, serve(t, g.Agents("narrow"))), ""); err != nil {
+		t.Errorf("at another listener: %v", err)
 	}
 	if _, err := healthpb.NewHealthClient(client.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Errorf("one that asks once: %v", err)

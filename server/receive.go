@@ -179,6 +179,7 @@ func (in *intake) enter(ctx context.Context, size int64) (load *limit.Load, leav
 		return nil, nil, status.Errorf(codes.ResourceExhausted,
 			"OVERLOADED: there is no room for a request of %d bytes beside those that are under way (limits.max_held_bytes); nothing was started, send it again later", size)
 	}
+	arrivalOf(ctx).admitted()
 	return load, func() { <-in.receivers }, nil
 }
 

@@ -427,3 +427,25 @@ func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// A stream whose request has room of its own gives way to nobody.
+func TestARequestThatIsReceivedStays(t *testing.T) {
+	t.Parallel()
+	in := &arrivals{most: 2 * streamWeight}
+	begin := func() context.Context {
+		ctx, err := in.begin(t.Context(), &tap.Info{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(arrivalOf(ctx).end)
+		return ctx
+	}
+	received, waits := begin(), begin()
+	arrivalOf(received).admitted()
+	for range 10 {
+		begin()
+	}
+	if received.Err() != nil || waits.Err() == nil {
+		t.Errorf("received: %v; on its way: %v", context.Cause(received), context.Cause(waits))
+	}
+}

@@ -96,7 +96,7 @@ func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, 
 		on.end()
 		return first.register, first.err
 	case <-stream.Context().Done():
-		return nil, status.FromContextError(stream.Context().Err()).Err()
+		return nil, ended(stream.Context(), stream.Context().Err())
 	case <-patience.C:
 		return nil, status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
 	}

@@ -135,3 +135,15 @@ func TestTheFirstMessageOfAWorker(t *testing.T) {
 		t.Errorf("while it drains: %v", err)
 	}
 }
+
+// A worker whose stream had to give way is told so.
+func TestAWorkerThatGaveWayIsToldSo(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errCrowded)
+	front := frontOf(takes(func(string, *sidecallv1.WorkerRegister) error { return nil }))
+	stream := mute{ctx: ctx, ended: make(chan struct{})}
+	defer close(stream.ended)
+	if err := front.Serve(stream); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("%v", err)
+	}
+}

@@ -336,12 +336,15 @@ func TestProgress(t *testing.T) {
 }
 
 // A worker serves the calls of its own tenant; one of the tenant without a name, who has
-// every profile, those of all.
+// every profile and says what tools there are, those of all.
 func TestTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, Config{}, nil)
+		first := r.hire(registration("agent", "add")).alive()
 		p := r.joinAs("a", registration("agent", "add")).alive()
 		p.next()
+		first.leave()
+		<-first.served
 		(<-r.call(t.Context(), to("add"))).want(t, tool.CodeDependencyUnavailable, tool.NotExecuted)
 		call := to("add")
 		call.Tenant = "a"

@@ -117,7 +117,7 @@ func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools
 	if b.update == nil {
 		return nil, errParting
 	}
-	next, news, err := b.with(register.GetWorker(), tools)
+	next, news, err := b.with(tenant, register.GetWorker(), tools)
 	if err != nil {
 		return nil, err
 	}
@@ -140,9 +140,12 @@ type news struct {
 }
 
 // with is what tools there are when a worker has come; or why it cannot.
-func (b *Backend) with(worker string, tools []*declared) (map[string]*known, news, error) {
+func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*known, news, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if tenant != "" {
+		return b.beside(tools)
+	}
 	if b.roster.staying() >= b.cfg().MaxWorkers {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
 	}
@@ -169,6 +172,22 @@ func (b *Backend) with(worker string, tools []*declared) (map[string]*known, new
 	return next, news{tools: changed, first: len(b.roster.sessions) == 0}, nil
 }
 
+// beside is with for a worker of a tenant with a name: what tools there are, and what they
+// are, is said by those of the tenant without one. It takes no more than half of the places.
+func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
+	if named := b.roster.staying() - b.roster.stayingOf(""); named >= max(b.cfg().MaxWorkers/2, 1) || b.roster.staying() >= b.cfg().MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted,
+			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, b.roster.staying(), named, b.cfg().MaxWorkers)
+	}
+	for _, d := range tools {
+		if was := b.roster.known[d.Name]; was == nil || d.differs(&was.declared) != "" {
+			return nil, news{}, status.Errorf(codes.PermissionDenied,
+				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
+		}
+	}
+	return maps.Clone(b.roster.known), news{first: len(b.roster.sessions) == 0}, nil
+}
+
 // forgotten takes out the tools that the workers of a name had, have no more, and that
 // nobody serves.
 func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (some bool) {
@@ -185,10 +204,11 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 	return some
 }
 
-// server is a worker that serves a tool; nil when there is none.
+// server is a worker of the tenant without a name that serves a tool; nil when there is
+// none.
 func (r *roster) server(target string) *session {
 	for s := range r.sessions {
-		if s.stays() && s.tools[target] {
+		if s.tenant == "" && s.stays() && s.tools[target] {
 			return s
 		}
 	}
@@ -245,12 +265,15 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	registered := &sidecallv1.WorkerRegistered{
 		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
 	}
-	b.roster.known = next
 	for _, d := range tools {
 		s.tools[d.Name] = true
-		next[d.Name].owner = s.name
+		if tenant == "" {
+			b.roster.withdraw(d)
+			next[d.Name].owner = s.name
+		}
 		registered.Tools = append(registered.Tools, accepted(d, next[d.Name].admitted))
 	}
+	b.roster.known = next
 	s.say(outgoing{command: &sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Registered{Registered: registered}}})
 	b.roster.turn++
 	s.last = b.roster.turn

@@ -31,6 +31,30 @@ func newRoster() roster {
 	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
 }
 
+// withdraw takes a tool from the workers of tenants with a name, where it is another one now
+// than they have registered.
+func (r *roster) withdraw(d *declared) {
+	was := r.known[d.Name]
+	if was == nil || d.differs(&was.declared) == "" {
+		return
+	}
+	for s := range r.sessions {
+		if s.tenant != "" {
+			delete(s.tools, d.Name)
+		}
+	}
+}
+
+// stayingOf is how many workers of a tenant there are that stay.
+func (r *roster) stayingOf(tenant string) (n int) {
+	for s := range r.sessions {
+		if s.stays() && s.tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
 // serves reports whether some worker takes calls of a tool.
 func (r *roster) serves(tenant, target string) bool {
 	for s := range r.sessions {
