@@ -71,10 +71,10 @@ func TestANarrowWorkerSaysNothingOfTools(t *testing.T) {
 func TestANarrowWorkerReleasesNoName(t *testing.T) {
 	other := newOffice(t, false, "pay", "more")
 	wide, narrow := twoTenants(t, fmt.Sprintf("backends: {local: {worker: {}}, %s}\n", "aaa: {mcp: {url: \""+other.url+"\", allow_private: true}}"))
-	real := seer()
-	real.Tools[0].Name = "pay"
+	own := seer()
+	own.Tools[0].Name = "pay"
 	// the worker is there first
-	w, _ := wide.hired(real)
+	w, _ := wide.hired(own)
 	other.open()
 	harness.WaitFor(t, "the server", func() bool { _, ok := wide.parts.catalog.Snapshot().Lookup("more"); return ok })
 	w.end()
