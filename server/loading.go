@@ -11,7 +11,7 @@ import (
 
 // maxLoading bounds how many pages of conversations are read at a time: each is as long
 // as a response may be, and sixty bytes ask for it.
-const maxLoading = 8
+const maxLoading = 4
 
 // loading are the methods that read such pages.
 var loading = map[string]bool{

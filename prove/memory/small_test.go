@@ -35,8 +35,8 @@ import (
 const (
 	// mostGrown is how much memory a small input may take, in bytes, and mostCPU how
 	// much time.
-	mostGrown = 768 << 20
-	mostCPU   = 10 * time.Second
+	mostGrown = 512 << 20
+	mostCPU   = 6 * time.Second
 )
 
 // cpu is the time that a process has worked.
