@@ -43,15 +43,17 @@ type fronts struct {
 func newFronts(p *parts, operator string) *fronts {
 	bounds := p.config.Limits
 	f := &fronts{failed: make(chan error, 8)}
+	offers := map[string][]string{}
+	for _, l := range p.config.Listen {
+		offers[offerOf(l.Profiles)] = l.Profiles
+	}
 	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
-		MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
+		Servers: len(offers), MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
 		Operator: operator, Book: p.book, Workers: reception{&p.generation},
 	})
 	f.agents, f.operators, f.health = make(map[string]*grpc.Server), servers.Operators(), servers.Health
-	for _, l := range p.config.Listen {
-		if offer := offerOf(l.Profiles); f.agents[offer] == nil {
-			f.agents[offer] = servers.Agents(l.Profiles...)
-		}
+	for offer, profiles := range offers {
+		f.agents[offer] = servers.Agents(profiles...)
 	}
 	f.pages = &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain, Mask: p.config.Mask}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)

@@ -51,7 +51,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		e.tell(caller, c, res)
 	}()
 	defer c.leave()
-	c.load.Of(e.Bytes)
+	c.load.Of(e.bytesOf(c))
 	if c.Nameless != nil { // of it there can be no record
 		return c.result().Refused(*c.Nameless, 0)
 	}

@@ -38,7 +38,9 @@ type Request struct {
 	// nothing.
 	TokensUsed int64
 	Labels     map[string]string
-	// Load is what the request holds of Parts.Bytes; nil for nothing.
+	// Bytes is the part of Parts.Bytes that the call takes room of; nil is the whole.
+	Bytes *limit.Bytes
+	// Load is what the request holds of it; nil for nothing.
 	Load *limit.Load
 }
 

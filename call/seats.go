@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -63,9 +64,12 @@ func (e *Executor) seat(c *call) bool {
 	return !c.ticket.Leads() || e.roomFor(c) && c.seats.take(e.Slots, c.route)
 }
 
+// bytesOf is what a call takes room of.
+func (e *Executor) bytesOf(c *call) *limit.Bytes { return cmp.Or(c.Bytes, e.Bytes) }
+
 // roomFor reports that there is memory for a call, beside what it holds already.
 func (e *Executor) roomFor(c *call) bool {
-	if !e.Bytes.Full(c.Load.Held()) {
+	if !e.bytesOf(c).Full(c.Load.Held()) {
 		return true
 	}
 	c.seats.state, c.seats.full = refused, bytesFull

@@ -6,6 +6,7 @@ import "sync/atomic"
 // requests as they came, replies while they are read. It is asked before memory
 // is used. The nil Bytes has no bound.
 type Bytes struct {
+	of   *Bytes // what it is a part of; nil for a whole
 	max  int64
 	held atomic.Int64
 }
@@ -17,6 +18,15 @@ func NewBytes(most int64) *Bytes {
 		return nil
 	}
 	return &Bytes{max: most}
+}
+
+// Part returns a bound of one of so many parts of it: what is taken there is taken of
+// both, so that nobody there keeps out who takes of another part.
+func (b *Bytes) Part(of int) *Bytes {
+	if b == nil || of <= 1 {
+		return b
+	}
+	return &Bytes{of: b, max: max(b.max/int64(of), 1)}
 }
 
 // Max is the bound, in bytes; 0 means none.
@@ -50,8 +60,20 @@ func (b *Bytes) take(n int64) bool {
 			return false
 		}
 		if b.held.CompareAndSwap(held, held+n) {
-			return true
+			break
 		}
+	}
+	if b.of == nil || b.of.take(n) {
+		return true
+	}
+	b.held.Add(-n)
+	return false
+}
+
+// give gives n bytes back.
+func (b *Bytes) give(n int64) {
+	for ; b != nil; b = b.of {
+		b.held.Add(-n)
 	}
 }
 
@@ -82,7 +104,7 @@ func (l *Load) Take(n int64) bool {
 		if l.held.CompareAndSwap(held, held+n) {
 			return true
 		}
-		l.of.held.Add(-n)
+		l.of.give(n)
 	}
 }
 
@@ -121,7 +143,7 @@ func (l *Load) give(next int64) {
 		}
 		if l.held.CompareAndSwap(held, next) {
 			if held > 0 {
-				l.of.held.Add(-held)
+				l.of.give(held)
 			}
 			return
 		}

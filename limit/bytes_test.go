@@ -41,6 +41,30 @@ func TestTheFirstAlwaysFits(t *testing.T) {
 	}
 }
 
+func TestAPartKeepsNobodyOutOfAnother(t *testing.T) {
+	whole := limit.NewBytes(100)
+	var one, other limit.Load
+	one.Of(whole.Part(2))
+	other.Of(whole.Part(2))
+	if !one.Take(40) || one.Take(11) || !one.Take(10) || one.Take(1) || !other.Take(50) || other.Take(1) {
+		t.Errorf("%d and %d bytes are taken", one.Held(), other.Held())
+	}
+	if whole.Held() != 100 {
+		t.Errorf("%d bytes of the whole are taken", whole.Held())
+	}
+	var third limit.Load
+	part := whole.Part(2)
+	third.Of(part)
+	if third.Take(1) || part.Held() != 0 {
+		t.Errorf("there are more parts than fit, and %d bytes are held by nobody", part.Held())
+	}
+	one.Release()
+	other.Release()
+	if whole.Held() != 0 || whole.Part(1) != whole || limit.NewBytes(0).Part(2) != nil {
+		t.Errorf("%d bytes are taken by nobody", whole.Held())
+	}
+}
+
 func TestALoadIsGivenBackByItsLastHolder(t *testing.T) {
 	bytes := limit.NewBytes(100)
 	load := new(limit.Load)

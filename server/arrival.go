@@ -26,7 +26,7 @@ const (
 // longest first. What they hold has a bound: beyond it those give way that have kept
 // the sidecar waiting longest, since a request comes right behind its stream.
 type arrivals struct {
-	most int64 // bytes
+	most int64 // bytes; 0 is without a bound
 
 	mu   sync.Mutex
 	held int64
@@ -54,9 +54,6 @@ func arrivalOf(ctx context.Context) *arrival {
 // begin lets a stream in before gRPC makes anything of it. It is called by what reads
 // the connection, and waits for nothing.
 func (s *arrivals) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if s.most == 0 {
-		return ctx, nil
-	}
 	ctx, stop := context.WithCancelCause(ctx)
 	a := &arrival{of: s, bytes: streamWeight + headersWeight*sizeOf(info.Header), stop: stop}
 	a.limit = time.AfterFunc(receivePatience, func() {
@@ -66,7 +63,7 @@ func (s *arrivals) begin(ctx context.Context, info *tap.Info) (context.Context, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.at = s.all.PushBack(a)
-	for s.held += a.bytes; s.held > s.most && s.all.Front() != a.at; {
+	for s.held += a.bytes; s.most > 0 && s.held > s.most && s.all.Front() != a.at; {
 		oldest := s.all.Front().Value.(*arrival)
 		oldest.stop(errCrowded)
 		oldest.remove()

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -35,6 +34,9 @@ type GRPCOptions struct {
 	MaxRequestBytes int
 	// Bytes is what the requests take room of; nil is without a bound.
 	Bytes *limit.Bytes
+	// Servers is how many servers of agents there are, each with its share of Bytes. The
+	// operators' has as much as one of them.
+	Servers int
 	// MaxStreams bounds the requests in flight on one connection.
 	MaxStreams uint32
 	// Operator says where OperatorService is, for those who ask for it where it is
@@ -61,27 +63,15 @@ type GRPC struct {
 	drain    *Drain
 	logger   *slog.Logger
 	options  GRPCOptions
-	codec    encoding.CodecV2
-	intake   *intake
 	readers  chan struct{}
-	// loads has a place for each page of a conversation that is read.
-	loads chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{
-		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options, codec: newTextCodec(),
+		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options,
 		readers: make(chan struct{}, output.MaxReaders),
-		loads:   make(chan struct{}, maxLoading),
 	}
-	g.intake = newIntake(options.Bytes, options.MaxRequestBytes, g.codec)
-	if options.Bytes != nil {
-		codec := newTextCodec()
-		codec.unread = &backlog{most: options.Bytes.Max() / 2}
-		g.codec, g.intake.unread = codec, codec.unread
-	}
-	g.intake.maxBatch = func() int { return executor.Catalog.Snapshot().Limits.MaxBatch }
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
 }
@@ -89,47 +79,57 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 // Agents returns a server of agents: ToolService, ConversationService, WorkerService
 // where there are Workers, grpc.health.v1 and server reflection. offered are the profiles that they may name,
 // as in Service; who offers some is a tenant.
-func (g *GRPC) Agents(offered ...string) *grpc.Server {
+func (g *GRPC) Agents(offered ...string) *grpc.Server { return g.agents(g.intake(), offered) }
+
+func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 	options := []grpc.ServerOption{grpc.UnknownServiceHandler(g.elsewhere)}
 	if name := tenantOf(offered); name != "" {
 		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
 	}
-	server := g.server(options...)
-	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, readers: g.readers})
-	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	g.forWorkers(server, offered)
-	return g.described(server)
+	server := g.server(in, options...)
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, readers: g.readers})
+	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
+	g.forWorkers(server, in, offered)
+	return described(server, in, g.Health)
 }
 
 // Operators returns the server of those who look after the sidecar:
 // OperatorService, and what agents have, of the tenant that they name. It names each by
 // its user, so it is to serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
-	server := g.server(grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
-	server.RegisterService(g.intake.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, readers: g.readers})
-	server.RegisterService(g.intake.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
-	server.RegisterService(g.intake.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
-	return g.described(server)
+	in := g.intake()
+	server := g.server(in, grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, readers: g.readers})
+	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
+	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
+	return described(server, in, g.Health)
+}
+
+// intake returns that of a server.
+func (g *GRPC) intake() *intake {
+	in := newIntake(g.options.Bytes, g.options.Servers, g.options.MaxRequestBytes)
+	in.maxBatch = func() int { return g.executor.Catalog.Snapshot().Limits.MaxBatch }
+	return in
 }
 
 // described registers what every server says of itself.
-func (g *GRPC) described(server *grpc.Server) *grpc.Server {
-	of := questions{server, g.intake.small(), make(chan struct{}, maxWatching)}
-	healthpb.RegisterHealthServer(of, g.Health)
+func described(server *grpc.Server, in *intake, answers healthpb.HealthServer) *grpc.Server {
+	of := questions{server, in.small(), make(chan struct{}, maxWatching)}
+	healthpb.RegisterHealthServer(of, answers)
 	reflection.Register(of)
 	return server
 }
 
 // server returns a server without services.
-func (g *GRPC) server(more ...grpc.ServerOption) *grpc.Server {
+func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
 	options, drain, logger := g.options, g.drain, g.logger
 	return grpc.NewServer(append(append(watchSent(), more...),
-		grpc.ForceServerCodecV2(g.codec),
-		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, g.fewLoads, withTraceContext, recovered(logger)),
+		grpc.ForceServerCodecV2(in.codec),
+		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, in.fewLoads, withTraceContext, recovered(logger)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
-		grpc.InTapHandle(g.intake.arriving.begin),
+		grpc.InTapHandle(in.arriving.begin),
 		// gRPC would let a client on a fast link send megabytes on every stream
 		// before anybody wants them.
 		grpc.StaticStreamWindowSize(smallRequest),

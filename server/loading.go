@@ -9,8 +9,8 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// maxLoading bounds how many pages of conversations are read at a time: each is as long
-// as a response may be, and sixty bytes ask for it.
+// maxLoading bounds how many pages of conversations are read at a time, by all servers
+// together: each is as long as a response may be, and sixty bytes ask for it.
 const maxLoading = 4
 
 // loading are the methods that read such pages.
@@ -21,17 +21,17 @@ var loading = map[string]bool{
 
 // fewLoads lets few read pages at a time; others wait for them. While too much of what
 // was read waits to be taken nothing more is.
-func (g *GRPC) fewLoads(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (in *intake) fewLoads(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if !loading[info.FullMethod] {
 		return next(ctx, req)
 	}
 	select {
-	case g.loads <- struct{}{}:
-		defer func() { <-g.loads }()
+	case in.loads <- struct{}{}:
+		defer func() { <-in.loads }()
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	if err := g.intake.unread.refuse(); err != nil {
+	if err := in.unread.refuse(); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)

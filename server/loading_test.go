@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,14 +19,14 @@ import (
 // times.
 func TestFewPagesAreReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGRPC(nil, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{Bytes: limit.NewBytes(64 << 20)})
+		in := newIntake(limit.NewBytes(64<<20), 1, 4<<20)
 		load := &grpc.UnaryServerInfo{FullMethod: sidecallv1.ConversationService_LoadConversation_FullMethodName}
 		var reading, all atomic.Int64
 		end := make(chan struct{})
 		var loads sync.WaitGroup
 		for range 100 {
 			loads.Go(func() {
-				if _, err := g.fewLoads(t.Context(), nil, load, func(context.Context, any) (any, error) {
+				if _, err := in.fewLoads(t.Context(), nil, load, func(context.Context, any) (any, error) {
 					reading.Add(1)
 					defer reading.Add(-1)
 					<-end
@@ -44,11 +43,11 @@ func TestFewPagesAreReadAtATime(t *testing.T) {
 		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if _, err := g.fewLoads(gone, nil, load, nil); status.Code(err) != codes.Canceled {
+		if _, err := in.fewLoads(gone, nil, load, nil); status.Code(err) != codes.Canceled {
 			t.Errorf("one whose caller has left: %v", err)
 		}
 		other := &grpc.UnaryServerInfo{FullMethod: sidecallv1.ConversationService_AppendMessages_FullMethodName}
-		if _, err := g.fewLoads(t.Context(), nil, other, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
+		if _, err := in.fewLoads(t.Context(), nil, other, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
 			t.Errorf("one that reads no page: %v", err)
 		}
 		close(end)
@@ -56,8 +55,8 @@ func TestFewPagesAreReadAtATime(t *testing.T) {
 		if n := all.Load(); n != 100 {
 			t.Errorf("%d were read", n)
 		}
-		g.intake.unread.held.Store(g.intake.unread.most + 1)
-		if _, err := g.fewLoads(t.Context(), nil, load, nil); status.Code(err) != codes.ResourceExhausted {
+		in.unread.held.Store(in.unread.most + 1)
+		if _, err := in.fewLoads(t.Context(), nil, load, nil); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("while too much is unread: %v", err)
 		}
 	})

@@ -57,7 +57,7 @@ type question struct {
 func (q question) RecvMsg(into any) error {
 	ctx := q.Context()
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
-	if !ok || q.intake.bytes == nil {
+	if !ok {
 		return q.ServerStream.RecvMsg(into)
 	}
 	data, load, err := q.intake.receive(ctx, stream)

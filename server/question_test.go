@@ -19,11 +19,12 @@ import (
 	"github.com/sidecall/sidecall/testkit/calltest"
 )
 
-func asked(t *testing.T) (*GRPC, testClient) {
+func asked(t *testing.T) (*GRPC, *intake, testClient) {
 	t.Helper()
 	s := calltest.New(t)
 	g := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 1000, Bytes: limit.NewBytes(64 << 20)})
-	return g, dialTo(t, serve(t, g.Agents()))
+	in := g.intake()
+	return g, in, dialTo(t, serve(t, g.agents(in, nil)))
 }
 
 func watch(t *testing.T, client testClient, name string, options ...grpc.CallOption) (grpc.ServerStreamingClient[healthpb.HealthCheckResponse], error) {
@@ -38,7 +39,7 @@ func watch(t *testing.T, client testClient, name string, options ...grpc.CallOpt
 
 // 600 streams with names of 4 MiB, of 2.7 MB in all, held 2.5 GB.
 func TestNamesThatAreAskedForAreShort(t *testing.T) {
-	g, client := asked(t)
+	_, in, client := asked(t)
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
 		if _, err := watch(t, client, strings.Repeat("n", 5<<10), options...); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a long name is watched: %v", err)
@@ -61,7 +62,7 @@ func TestNamesThatAreAskedForAreShort(t *testing.T) {
 			t.Errorf("a long name is described: %v", err)
 		}
 	}
-	if held := g.intake.bytes.Held(); held != 0 {
+	if held := in.bytes.Held(); held != 0 {
 		t.Errorf("%d bytes are held by nobody", held)
 	}
 }
@@ -71,7 +72,7 @@ func symbol(name string) *reflectionpb.ServerReflectionRequest {
 }
 
 func TestReflectionAnswersManyQuestions(t *testing.T) {
-	_, client := asked(t)
+	_, _, client := asked(t)
 	stream, err := reflectionpb.NewServerReflectionClient(client.conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func TestReflectionAnswersManyQuestions(t *testing.T) {
 }
 
 func TestStreamsThatWatchAreFew(t *testing.T) {
-	g, client := asked(t)
+	g, _, client := asked(t)
 	for range maxWatching {
 		if _, err := watch(t, client, ""); err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ func (s unreadStream) SendMsg(any) error {
 // 300 streams of reflection that nobody read held 1 GB.
 func TestAStreamWhoseAnswersAreNotReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := newIntake(limit.NewBytes(64<<20), 4<<20, newTextCodec())
+		in := newIntake(limit.NewBytes(64<<20), 1, 4<<20)
 		ctx, err := in.arriving.begin(t.Context(), &tap.Info{})
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ const (
 	receivePatience = 10 * time.Second
 )
 
-// intake receives the requests. gRPC would read each as a whole, however many
+// intake receives the requests of a server. gRPC would read each as a whole, however many
 // there are at once, before anybody is asked; so here the length is read first,
 // which stands before every message, and a large request has room before the rest
 // of it is let in. Small ones wait for nobody.
@@ -49,14 +49,27 @@ type intake struct {
 	// maxBatch is how many calls a batch may have; nil is without a bound.
 	maxBatch func() int
 	unread   *backlog
+	// loads has a place for each page of a conversation that is read.
+	loads chan struct{}
 }
 
-func newIntake(bytes *limit.Bytes, most int, codec encoding.CodecV2) *intake {
-	places := bytes.Max() / 2 / (requestWeight * int64(max(most, 1)))
-	in := &intake{bytes: bytes, arriving: new(arrivals), most: most, slack: max(most/4, wellBeyond), codec: codec, receivers: make(chan struct{}, min(max(places, 1), maxReceivers))}
-	if bytes != nil {
-		in.arriving.most = max(bytes.Max()/2, leastArriving)
+// newIntake returns the intake of one of so many servers that have bytes in common. Each
+// has its share of every bound, so that nobody who stalls at one keeps out who comes to
+// another.
+func newIntake(bytes *limit.Bytes, servers, most int) *intake {
+	bytes = bytes.Part(servers)
+	codec := newTextCodec()
+	in := &intake{
+		bytes: bytes, arriving: new(arrivals), most: most, slack: max(most/4, wellBeyond),
+		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)),
 	}
+	receivers := int64(maxReceivers)
+	if bytes != nil {
+		receivers = min(max(bytes.Max()/2/(requestWeight*int64(max(most, 1))), 1), maxReceivers)
+		in.arriving.most = max(bytes.Max()/2, leastArriving)
+		codec.unread = &backlog{most: bytes.Max() / 2}
+	}
+	in.receivers, in.codec, in.unread = make(chan struct{}, receivers), codec, codec.unread
 	return in
 }
 
@@ -85,7 +98,7 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 			MethodName: method.MethodName,
 			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 				stream, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
-				if !ok || in.bytes == nil {
+				if !ok {
 					return method.Handler(srv, ctx, decode, interceptor)
 				}
 				if err := in.unread.refuse(); err != nil {

@@ -96,7 +96,7 @@ func TestLargeRequestsAreRefusedBeforeTheyAreRead(t *testing.T) {
 func TestSmallRequestsWaitForNoReceiver(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
 	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1 << 20) })
-	in := newIntake(s.Bytes, 4<<20, newTextCodec())
+	in := newIntake(s.Bytes, 1, 4<<20)
 	if cap(in.receivers) != 1 {
 		t.Fatalf("%d receivers", cap(in.receivers))
 	}
@@ -185,7 +185,7 @@ func TestFewOutputsAreReadAtATime(t *testing.T) {
 // two million took 400 MB before it was refused for their number.
 func TestABatchIsCountedBeforeItIsRead(t *testing.T) {
 	s := calltest.New(t)
-	in := newIntake(limit.NewBytes(64<<20), 4<<20, newTextCodec())
+	in := newIntake(limit.NewBytes(64<<20), 1, 4<<20)
 	in.maxBatch = func() int { return 128 }
 	batch := func(calls int) mem.BufferSlice {
 		half := calls / 2
@@ -241,7 +241,7 @@ func TestARequestThatDoesNotArriveGivesItsPlaceUp(t *testing.T) {
 	for _, size := range []int{0, 1000, 3 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			bytes := limit.NewBytes(64 << 20)
-			in := newIntake(bytes, 4<<20, newTextCodec())
+			in := newIntake(bytes, 1, 4<<20)
 			var refused sync.WaitGroup
 			for range 3 * cap(in.receivers) {
 				refused.Go(func() {
@@ -272,7 +272,7 @@ func TestStreamsOnWhichNothingIsSentAreBounded(t *testing.T) {
 	}
 	for name, headers := range map[string]metadata.MD{"without headers": nil, "with headers": many} {
 		synctest.Test(t, func(t *testing.T) {
-			arriving := newIntake(limit.NewBytes(64<<20), 4<<20, newTextCodec()).arriving
+			arriving := newIntake(limit.NewBytes(64<<20), 1, 4<<20).arriving
 			each := streamWeight + headersWeight*sizeOf(headers)
 			fit := int(arriving.most / each)
 			var streams []context.Context
@@ -312,7 +312,8 @@ func held(s *arrivals) int64 {
 func TestEveryServiceCountsItsStreams(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers("ok")))
 	g := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: limit.NewBytes(64 << 20)})
-	client := dialTo(t, serve(t, g.Agents()))
+	in := g.intake()
+	client := dialTo(t, serve(t, g.agents(in, nil)))
 	both := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 	for _, method := range []string{
 		sidecallv1.ToolService_ExecuteTool_FullMethodName, sidecallv1.ConversationService_AppendMessages_FullMethodName,
@@ -323,12 +324,12 @@ func TestEveryServiceCountsItsStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, method+" is counted", func() bool { return held(g.intake.arriving) >= streamWeight })
+		waitFor(t, method+" is counted", func() bool { return held(in.arriving) >= streamWeight })
 		var message any = new(healthpb.HealthCheckRequest) // of no field: any request
 		if err := stream.SendMsg(message); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, method+" has come", func() bool { return held(g.intake.arriving) == 0 })
+		waitFor(t, method+" has come", func() bool { return held(in.arriving) == 0 })
 		end()
 	}
 }
@@ -385,7 +386,8 @@ func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
 			}))
 			s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(16 << 20) })
 			g := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 1000, Bytes: s.Bytes})
-			addr := serve(t, g.Agents())
+			in := g.intake()
+			addr := serve(t, g.agents(in, nil))
 			lazy, other := dialTo(t, addr, grpc.WithInitialWindowSize(65535)), dialTo(t, addr) // the one takes no more before it reads
 			again := func() (*sidecallv1.ExecuteToolResponse, error) {
 				return other.ExecuteTool(t.Context(), calltest.Request("toolu_1", "act"))
@@ -407,7 +409,7 @@ func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
 				}
 				streams = append(streams, stream)
 			}
-			held := g.intake.unread.held.Load
+			held := in.unread.held.Load
 			if most := s.Bytes.Max()/2 + 2<<20; held() > most || held() < s.Bytes.Max()/4 {
 				t.Errorf("responses of %d bytes are held, want at most %d", held(), most)
 			}
@@ -425,6 +427,48 @@ func TestResponsesThatNobodyReadsAreBounded(t *testing.T) {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
+	}
+}
+
+// Listeners that differ in what they offer are tenants: one of which all places are taken,
+// by requests that do not arrive, by responses that nobody reads and by calls that hold
+// room, kept all others out, and operators. Each has its share.
+func TestAListenerKeepsNobodyOutOfAnother(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, calltest.Answers(strings.Repeat("x", 100<<10))))
+	s.Profile(catalog.Profile{Name: "narrow", Tools: []string{"act"}})
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(128 << 20) })
+	front := NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes, Servers: 2})
+	in := front.intake()
+	narrow := dialTo(t, serve(t, front.agents(in, []string{"narrow"})))
+	stalled, end := context.WithCancel(t.Context())
+	defer end()
+	for range 2 * cap(in.receivers) {
+		go func() { _, _, _ = in.receive(stalled, &stalledStream{100 << 10, stalled}) }()
+	}
+	waitFor(t, "its receivers to be taken", func() bool { return len(in.receivers) == cap(in.receivers) })
+	var calls limit.Load
+	calls.Of(in.bytes)
+	if !calls.Take(in.bytes.Max() - in.bytes.Held()) {
+		t.Fatal("it has less than its share")
+	}
+	if res, err := narrow.ExecuteTool(t.Context(), calltest.Request("toolu_0", "act")); res.GetError().GetCode() != "OVERLOADED" {
+		t.Errorf("a call there: %v %v", res, err)
+	}
+	in.unread.held.Store(in.unread.most + 1)
+	for range cap(in.loads) {
+		in.loads <- struct{}{}
+	}
+	if _, err := narrow.ExecuteTool(t.Context(), calltest.Request("toolu_0", "act")); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a request there: %v", err)
+	}
+	for name, addr := range map[string]string{"another": serve(t, front.Agents()), "operators": serve(t, front.Operators())} {
+		client := dialTo(t, addr)
+		if res, err := client.ExecuteTool(t.Context(), large("toolu_"+name)); err != nil || res.GetIsError() {
+			t.Errorf("%s: %v %v", name, res, err)
+		}
+		if _, err := sidecallv1.NewConversationServiceClient(client.conn).LoadConversation(t.Context(), &sidecallv1.LoadConversationRequest{ConversationId: "c"}); status.Code(err) == codes.ResourceExhausted {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

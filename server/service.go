@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
@@ -30,6 +31,8 @@ type Service struct {
 	// that names none; nil is all.
 	Offered []string
 
+	// bytes is what the calls take room of; nil is all that there is.
+	bytes *limit.Bytes
 	// readers has a place for each output that may be read at a time: it is taken
 	// whole out of the store, for a page of it. nil is without a bound.
 	readers chan struct{}
@@ -66,7 +69,7 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 // request is a call as the caller sends it.
 func (s *Service) request(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.ExecuteToolRequest) call.Request {
 	made := call.NewRequest(tenant(ctx), req, snapshot.Limits.RequireIDs...)
-	made.Offered, made.Load = s.Offered, loadOf(ctx)
+	made.Offered, made.Bytes, made.Load = s.Offered, s.bytes, loadOf(ctx)
 	return made
 }
 

@@ -149,7 +149,7 @@ func (s *Conversations) transcriptStatus(ctx context.Context, err error) error {
 	case errors.Is(err, conversation.ErrNone):
 		return status.Error(codes.NotFound, "conversation_id: there is no such conversation, or its time is over")
 	case errors.Is(err, conversation.ErrBusy):
-		return status.Error(codes.Aborted, err.Error())
+		return status.Error(codes.Unavailable, err.Error()) // its version is still the one to append at
 	case errors.Is(err, conversation.ErrCorrupt), errors.Is(err, dedupe.ErrCorrupt):
 		return status.Error(codes.DataLoss, err.Error())
 	case errors.Is(err, dedupe.ErrInvalid):

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -42,12 +41,12 @@ type workerService struct {
 }
 
 // forWorkers lets workers come to a server, where there are any.
-func (g *GRPC) forWorkers(server *grpc.Server, offered []string) {
+func (g *GRPC) forWorkers(server *grpc.Server, in *intake, offered []string) {
 	if g.options.Workers == nil {
 		return
 	}
 	sidecallv1.RegisterWorkerServiceServer(server, &workerService{
-		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, intake: g.intake,
+		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, intake: in,
 	})
 }
 
@@ -80,12 +79,9 @@ type introduction struct {
 }
 
 // first reads the registration. One that connects and says nothing holds no place, and
-// is sent away; the reading ends with the stream, which ends when its handler returns.
+// is sent away when the time of its arrival is over; the reading ends with the stream,
+// which ends when its handler returns.
 func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
-	on := arrivalOf(stream.Context())
-	on.rest() // its time is this one
-	patience := time.NewTimer(receivePatience)
-	defer patience.Stop()
 	came := make(chan introduction, 1)
 	go func() {
 		register, err := w.receive(stream)
@@ -93,12 +89,10 @@ func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, 
 	}()
 	select {
 	case first := <-came:
-		on.end()
+		arrivalOf(stream.Context()).end()
 		return first.register, first.err
 	case <-stream.Context().Done():
 		return nil, ended(stream.Context(), stream.Context().Err())
-	case <-patience.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "the worker did not register within %s", receivePatience)
 	}
 }
 
@@ -106,7 +100,7 @@ func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, 
 // room for it.
 func (w *workerService) receive(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
 	wire, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(wireStream)
-	if !ok || w.intake.bytes == nil {
+	if !ok {
 		return registration(stream.Recv())
 	}
 	data, load, err := w.intake.receive(stream.Context(), wire)

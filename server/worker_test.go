@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,8 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/limit"
@@ -47,7 +52,7 @@ func (t takes) Serve(tenant string, _ []string, register *sidecallv1.WorkerRegis
 }
 
 func frontOf(workers Workers) *workerService {
-	return &workerService{workers: workers, drain: NewDrain(), logger: slog.New(slog.DiscardHandler), intake: newIntake(nil, 4<<20, newTextCodec())}
+	return &workerService{workers: workers, drain: NewDrain(), logger: slog.New(slog.DiscardHandler), intake: newIntake(nil, 1, 4<<20)}
 }
 
 // Workers that connect and say nothing are sent away, and keep nobody else out.
@@ -55,12 +60,16 @@ func TestWorkersThatDoNotRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		front := frontOf(takes(func(string, *sidecallv1.WorkerRegister) error { return nil }))
-		stream := mute{ctx: t.Context(), ended: make(chan struct{})}
-		defer close(stream.ended) // as gRPC does when the handler has returned
+		ended := make(chan struct{})
+		defer close(ended) // as gRPC does when the handler has returned
 		var refused sync.WaitGroup
 		for range 300 {
 			refused.Go(func() {
-				if err := front.Serve(stream); status.Code(err) != codes.DeadlineExceeded {
+				ctx, err := front.intake.arriving.begin(t.Context(), &tap.Info{})
+				if err != nil {
+					t.Error(err)
+				}
+				if err := front.Serve(mute{ctx: ctx, ended: ended}); status.Code(err) != codes.DeadlineExceeded {
 					t.Errorf("%v", err)
 				}
 			})
@@ -72,7 +81,7 @@ func TestWorkersThatDoNotRegister(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := front.Serve(mute{ctx: gone, ended: stream.ended}); status.Code(err) != codes.Canceled {
+		if err := front.Serve(mute{ctx: gone, ended: ended}); status.Code(err) != codes.Canceled {
 			t.Errorf("one that has gone: %v", err)
 		}
 		refused.Wait()
@@ -113,6 +122,50 @@ func TestALargeRegistrationNeedsRoom(t *testing.T) {
 		t.Errorf("%d bytes are held by nobody", held)
 	}
 }
+
+// A worker whose registration is long waits for its place as long as it takes: it is not
+// the one that is silent.
+func TestALongRegistrationWaitsForItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := frontOf(takes(func(string, *sidecallv1.WorkerRegister) error { return nil }))
+		front.intake = newIntake(limit.NewBytes(4<<20), 1, 4<<20)
+		tool := &sidecallv1.WorkerTool{Name: "a", Description: strings.Repeat("x", 70<<10)}
+		long, err := proto.Marshal(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Register{Register: &sidecallv1.WorkerRegister{Worker: "w", Tools: []*sidecallv1.WorkerTool{tool}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, err := front.intake.arriving.begin(grpc.NewContextWithServerTransportStream(t.Context(), sentStream{data: long}), &tap.Info{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		front.intake.receivers <- struct{}{}
+		served := make(chan error, 1)
+		go func() { served <- front.Serve(mute{ctx: ctx}) }()
+		time.Sleep(3 * receivePatience)
+		<-front.intake.receivers
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// sentStream has sent one message.
+type sentStream struct {
+	grpc.ServerTransportStream
+
+	data []byte
+}
+
+func (s sentStream) ReadMessageHeader(header []byte) error {
+	binary.BigEndian.PutUint32(header[1:], uint32(len(s.data)))
+	return nil
+}
+
+func (s sentStream) Read(int) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(s.data)}, nil
+}
+
+func (sentStream) RecvCompress() string { return "" }
 
 // What a worker says first is who it is; a bug in what follows is not the process's
 // end, and a sidecar that drains takes none.
