@@ -39,7 +39,10 @@ func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stre
 	}
 	s.log.Info("a worker has come", "tools", len(s.tools), "max_in_flight", s.most)
 	err = s.serve()
-	b.remove(s, err)
+	b.remove(s, err) // first: its calls do not wait until it has taken the last word
+	if err == nil {
+		err = s.farewell()
+	}
 	return err
 }
 
@@ -255,7 +258,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(),
 		log:   b.log.With("worker", register.GetWorker()),
 		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
-		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}),
+		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}), written: make(chan struct{}),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -61,6 +61,8 @@ type session struct {
 	ended chan struct{}
 	why   error
 	told  int
+	// written is closed when nothing more is sent.
+	written chan struct{}
 }
 
 // outgoing is what is to be said to a worker: a command, or a call, of which is
@@ -118,7 +120,7 @@ func (s *session) stop(why error) {
 	s.over(why)
 }
 
-// serve keeps a session until it is over, and returns the status of its stream. Its
+// serve keeps a session until it is over, and returns why it is. Its
 // reader and writer end with the stream, which ends when its handler returns.
 func (s *session) serve() error {
 	s.backend.running.Go(s.guarded(s.read))
@@ -167,11 +169,32 @@ func (s *session) watch() {
 				stuck, sends = 0, now
 			}
 			if max(silent, stuck) >= missedHeartbeats {
-				s.stop(status.Errorf(codes.DeadlineExceeded, "the worker was silent, or took nothing, for %d intervals of %s: it is taken for dead, and may register again",
-					missedHeartbeats, s.heartbeat))
+				s.stop(s.dead())
 			}
 		}
 	}
+}
+
+// farewell waits until all is sent that was said before a session ended well: whoever was
+// to be told Goodbye has been when its stream ends. A worker that takes nothing is waited
+// for as long as one that goes on.
+func (s *session) farewell() error {
+	patience := time.NewTimer(missedHeartbeats * s.heartbeat)
+	defer patience.Stop()
+	select {
+	case <-s.written:
+		return nil
+	case <-s.stream.Context().Done():
+		return status.FromContextError(s.stream.Context().Err()).Err()
+	case <-patience.C:
+		return s.dead()
+	}
+}
+
+// dead is why a stream ends whose worker says nothing, or takes nothing.
+func (s *session) dead() error {
+	return status.Errorf(codes.DeadlineExceeded, "the worker was silent, or took nothing, for %d intervals of %s: it is taken for dead, and may register again",
+		missedHeartbeats, s.heartbeat)
 }
 
 // looks is how often in a heartbeat a session is looked at that stands in the way.

@@ -288,6 +288,52 @@ func TestGoodbye(t *testing.T) {
 	})
 }
 
+// The end of a worker's backend does not overtake its goodbye, nor what was said before
+// that. A call that was not sent is handed on and does not wait for it.
+func TestTheStreamEndsAfterTheGoodbye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		p := r.join(registration("agent", "add")).alive()
+		queued := r.call(t.Context(), to("add"))
+		r.End()
+		if synctest.Wait(); len(p.served) > 0 || r.Workers() > 0 {
+			t.Fatalf("it has ended unheard, or is one of %d workers", r.Workers())
+		}
+		(<-queued).want(t, tool.CodeDependencyUnavailable, tool.NotExecuted)
+		if p.next().GetRegistered() == nil || p.next().GetGoodbye() == nil {
+			t.Error("it was told something else")
+		}
+		if err := <-p.served; err != nil {
+			t.Errorf("its stream ended with %v", err)
+		}
+	})
+}
+
+// What is still sent after the end is no call, and nothing where the status says it all.
+func TestWhatIsSentAfterTheEnd(t *testing.T) {
+	for _, why := range []error{nil, errParting} {
+		s := &session{backend: New(Config{}), ended: make(chan struct{}), out: []outgoing{{invoke: &invocation{ctx: t.Context()}}, goodbye()}}
+		s.stop(why)
+		if c := s.next(); (c.GetGoodbye() != nil) != (why == nil) || s.next() != nil {
+			t.Errorf("after %v it is sent %v", why, c)
+		}
+	}
+}
+
+// A worker that does not take its goodbye is waited for as long as one that takes nothing
+// else.
+func TestAGoodbyeThatIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		p := r.hire(registration("agent", "add")).alive()
+		began := time.Now()
+		r.End()
+		if err := <-p.served; status.Code(err) != codes.DeadlineExceeded || time.Since(began) != missedHeartbeats*defaultHeartbeat {
+			t.Errorf("after %s its stream ended with %v", time.Since(began), err)
+		}
+	})
+}
+
 // A worker that closes its side has nothing to say of the calls that it has.
 func TestAWorkerThatHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

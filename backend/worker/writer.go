@@ -14,12 +14,13 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// write says what there is to say, in its order.
+// write says what there is to say, in its order, and after the end what was said before.
 func (s *session) write() {
-	for {
+	defer close(s.written)
+	for last := false; !last; {
 		select {
 		case <-s.ended:
-			return
+			last = true
 		case <-s.toSay:
 		}
 		for command := s.next(); command != nil; command = s.next() {
@@ -43,15 +44,17 @@ func (s *session) next() *sidecallv1.WorkerCommand {
 	s.backend.mu.Lock()
 	defer s.backend.mu.Unlock()
 	for len(s.out) > 0 {
-		select {
-		case <-s.ended:
-			return nil // what is in the queue is handed on
-		default:
-		}
 		o := s.out[0]
 		s.out[0] = outgoing{}
 		s.out = s.out[1:]
 		inv := o.invoke
+		select {
+		case <-s.ended:
+			if s.why != nil || inv != nil {
+				continue // the status says it all; a call is handed on
+			}
+		default:
+		}
 		if inv == nil {
 			return o.command
 		}

@@ -2,18 +2,19 @@ package mutants
 
 // The files of the worker backend.
 const (
-	workerRoster  = "backend/worker/roster.go"
-	workerFailure = "backend/worker/failure.go"
-	workerResult  = "backend/worker/result.go"
-	workerWriter  = "backend/worker/writer.go"
-	workerInvoke  = "backend/worker/invoke.go"
-	workerSession = "backend/worker/session.go"
+	workerRoster   = "backend/worker/roster.go"
+	workerRegister = "backend/worker/register.go"
+	workerFailure  = "backend/worker/failure.go"
+	workerResult   = "backend/worker/result.go"
+	workerWriter   = "backend/worker/writer.go"
+	workerInvoke   = "backend/worker/invoke.go"
+	workerSession  = "backend/worker/session.go"
 )
 
 // workers: a call is handed to one worker, and when that is lost, nobody pretends to
 // know.
 func workers() []Mutant {
-	handedOn := test("./backend/worker", "TestAQueueIsHandedOn")
+	handedOn, farewell := test("./backend/worker", "TestAQueueIsHandedOn"), test("./backend/worker", "TestTheStreamEndsAfterTheGoodbye")
 	return []Mutant{
 		one("worker: a call whose worker is lost counts as not run", workerFailure,
 			"Evidence: tool.Ambiguous, ErrorType: \"worker_lost\"", "Evidence: tool.NotExecuted, ErrorType: \"worker_lost\"", test("./backend/worker", "TestAWorkerThatIsLost")),
@@ -27,5 +28,8 @@ func workers() []Mutant {
 		one("worker: a cancelled call without an answer counts as not run", workerInvoke,
 			"inv.alone = true\n\treturn backend.Reply{}, ended(ctx, tool.Ambiguous)", "inv.alone = true\n\treturn backend.Reply{}, ended(ctx, tool.NotExecuted)", test("./backend/worker", "TestAFunctionThatDoesNotEndKeepsItsPlace")),
 		one("worker: silence says nothing", workerSession, "max(silent, stuck) >= missedHeartbeats", "stuck >= missedHeartbeats", test("./backend/worker", "TestASilentWorker")),
+		one("worker: a stream ends before what was said is sent", workerRegister, "err = s.farewell()", "_ = s.farewell", farewell),
+		one("worker: what was said before the end is not sent", workerWriter, "if s.why != nil || inv != nil {", "if true {", farewell),
+		one("worker: a call is sent after the end", workerWriter, "if s.why != nil || inv != nil {", "if s.why != nil {", test("./backend/worker", "TestWhatIsSentAfterTheEnd")),
 	}
 }
