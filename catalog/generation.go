@@ -44,7 +44,7 @@ func NewGeneration(profiles Profiles, limits Limits) *Generation {
 // Set replaces the tools of one source. The tools that now are not registered
 // because their name is another's are returned.
 func (g *Generation) Set(name string, routes []*Route) []Collision {
-	return g.update(name, func(s *source) { *s = source{announced: s.announced, routes: routes} })
+	return g.update(name, func(s *source) { *s = source{announced: s.announced, routes: routes, lists: namesOf(routes)} })
 }
 
 // Taken tells who has a name that a backend would like to have; nil when it may.

@@ -47,27 +47,28 @@ func (s *source) claim(name string, lists, owned bool) claim {
 // owners says whose names are.
 type owners struct {
 	sources map[string]source
-	sorted  []string // the names of the sources
-	lists   map[string]map[string]bool
+	sorted  []string          // the names of the sources
 	before  map[string]string // whose they were
 }
 
 func newOwners(sources map[string]source, before map[string]string) owners {
-	o := owners{sources: sources, sorted: slices.Sorted(maps.Keys(sources)), lists: make(map[string]map[string]bool), before: before}
-	for name, s := range sources {
-		o.lists[name] = make(map[string]bool, len(s.routes))
-		for _, route := range s.routes {
-			o.lists[name][route.Tool.Name] = true
-		}
+	return owners{sources: sources, sorted: slices.Sorted(maps.Keys(sources)), before: before}
+}
+
+func namesOf(routes []*Route) map[string]bool {
+	names := make(map[string]bool, len(routes))
+	for _, route := range routes {
+		names[route.Tool.Name] = true
 	}
-	return o
+	return names
 }
 
 // of returns the source that has a name, which asking has, or would like to.
 func (o owners) of(name, asking string) (owner string) {
 	var best claim
 	for i, from := range o.sorted {
-		s, lists := o.sources[from], o.lists[from][name] || from == asking
+		s := o.sources[from]
+		lists := s.lists[name] || from == asking
 		made := s.claim(name, lists, o.before[name] == from)
 		if from == ConfigSource && lists {
 			made.config = math.MaxInt

@@ -52,7 +52,8 @@ type source struct {
 	// announced is what the config says of it.
 	announced Undiscovered
 	routes    []*Route
-	down      string // why the backend cannot be reached; empty when it can
+	lists     map[string]bool // the names of routes
+	down      string          // why the backend cannot be reached; empty when it can
 	// expected is what is known of tools that are still to come; nil from when they
 	// have been seen.
 	expected *Undiscovered
