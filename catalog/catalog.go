@@ -34,7 +34,7 @@ func (c *Catalog) Lease() Lease {
 			return Lease{g.Snapshot(), g}
 		}
 		if c.current.Load() == g {
-			return Lease{Snapshot: newSnapshot(g.profiles, g.limits, nil, nil)}
+			return Lease{Snapshot: newSnapshot(g.profiles, g.limits, owners{}, nil)}
 		}
 	}
 }

@@ -23,6 +23,7 @@ type Generation struct {
 	advice   Advice
 	sources  map[string]source
 	owned    map[string]string // the source that has a name
+	by       owners            // of the snapshot
 	snapshot atomic.Pointer[Snapshot]
 
 	// leases counts those that are out; from retired on it is below zero by
@@ -37,7 +38,7 @@ const retired = math.MinInt64 / 2
 // NewGeneration returns a generation without tools.
 func NewGeneration(profiles Profiles, limits Limits) *Generation {
 	g := &Generation{profiles: profiles, limits: limits, sources: make(map[string]source), owned: make(map[string]string), idle: make(chan struct{})}
-	g.snapshot.Store(newSnapshot(profiles, limits, nil, nil))
+	g.snapshot.Store(newSnapshot(profiles, limits, owners{}, nil))
 	return g
 }
 
@@ -51,12 +52,11 @@ func (g *Generation) Set(name string, routes []*Route) []Collision {
 func (g *Generation) Taken(name, backend string) *Collision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	by := newOwners(g.sources, g.owned)
-	owner := by.of(name, backend)
+	owner := g.by.of(name, backend)
 	if owner == backend {
 		return nil
 	}
-	c := by.collision(name, owner, backend)
+	c := g.by.collision(name, owner, backend)
 	return &c
 }
 
@@ -91,7 +91,9 @@ func (g *Generation) update(name string, change func(*source)) []Collision {
 
 // compose puts together what can be called now.
 func (g *Generation) compose() *Snapshot {
-	s := newSnapshot(g.profiles, g.limits, g.sources, g.owned)
+	g.by = newOwners(g.sources, maps.Clone(g.owned))
+	s := newSnapshot(g.profiles, g.limits, g.by, g.owned)
+	g.by.before = g.owned
 	s.Advice = g.advice
 	return s
 }

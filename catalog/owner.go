@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -24,9 +23,14 @@ type claim struct {
 	serves bool // it has such a tool, or is expected to
 }
 
-func (c claim) compare(d claim) int {
-	bit := map[bool]int{true: 1}
-	return cmp.Or(cmp.Compare(c.config, d.config), cmp.Compare(bit[c.owns], bit[d.owns]), cmp.Compare(bit[c.serves], bit[d.serves]))
+func (c claim) beats(d claim) bool {
+	switch {
+	case c.config != d.config:
+		return c.config > d.config
+	case c.owns != d.owns:
+		return c.owns
+	}
+	return c.serves && !d.serves
 }
 
 // claim is that of a source; lists says that it has a tool of the name, and owned that
@@ -47,17 +51,18 @@ func (s *source) claim(name string, lists, owned bool) claim {
 // owners says whose names are.
 type owners struct {
 	sources map[string]source
-	sorted  []string // the names of the sources
-	lists   map[string]map[string]bool
+	sorted  []string          // the names of the sources
+	each    []source          // in that order
+	lists   map[string][]int  // which of them list a name
 	before  map[string]string // whose they were
 }
 
 func newOwners(sources map[string]source, before map[string]string) owners {
-	o := owners{sources: sources, sorted: slices.Sorted(maps.Keys(sources)), lists: make(map[string]map[string]bool), before: before}
-	for name, s := range sources {
-		o.lists[name] = make(map[string]bool, len(s.routes))
-		for _, route := range s.routes {
-			o.lists[name][route.Tool.Name] = true
+	o := owners{sources: sources, sorted: slices.Sorted(maps.Keys(sources)), lists: make(map[string][]int), before: before}
+	for i, name := range o.sorted {
+		o.each = append(o.each, sources[name])
+		for _, route := range o.each[i].routes {
+			o.lists[route.Tool.Name] = append(o.lists[route.Tool.Name], i)
 		}
 	}
 	return o
@@ -66,13 +71,15 @@ func newOwners(sources map[string]source, before map[string]string) owners {
 // of returns the source that has a name, which asking has, or would like to.
 func (o owners) of(name, asking string) (owner string) {
 	var best claim
+	before, owned := o.before[name]
+	listing := o.lists[name]
 	for i, from := range o.sorted {
-		s, lists := o.sources[from], o.lists[from][name] || from == asking
-		made := s.claim(name, lists, o.before[name] == from)
-		if from == ConfigSource && lists {
+		lists := from == asking || slices.Contains(listing, i)
+		made := o.each[i].claim(name, lists, owned && from == before)
+		if lists && from == ConfigSource {
 			made.config = math.MaxInt
 		}
-		if i == 0 || made.compare(best) > 0 {
+		if made.beats(best) {
 			owner, best = from, made
 		}
 	}

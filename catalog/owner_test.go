@@ -157,6 +157,15 @@ func TestWhetherANameIsTaken(t *testing.T) {
 	}
 }
 
+// A worker asks for each of its names: for none of them all lists are gone through.
+func TestWhetherANameIsTakenCostsLittle(t *testing.T) {
+	g := backends(generation(), map[string]string{"local": "", "remote": ""})
+	g.Set("remote", routes("remote", "a", "b", "c"))
+	if n := testing.AllocsPerRun(10, func() { g.Taken("add", "local") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // A config that takes over leaves the names whose they were: a backend that it has and
 // that has not been heard of keeps them from one that was faster. What the new config
 // says counts more.

@@ -58,14 +58,13 @@ type source struct {
 	expected *Undiscovered
 }
 
-// newSnapshot puts the sources together. owned says whose the names are, and tells then
+// newSnapshot puts the sources together. owned says whose the names were, and tells then
 // whose they are now.
-func newSnapshot(profiles Profiles, limits Limits, sources map[string]source, owned map[string]string) *Snapshot {
+func newSnapshot(profiles Profiles, limits Limits, by owners, owned map[string]string) *Snapshot {
 	s := &Snapshot{Profiles: profiles, Limits: limits, routes: make(map[string]*Route), down: make(map[string]string)}
-	by := newOwners(sources, maps.Clone(owned))
-	maps.DeleteFunc(owned, func(_, of string) bool { return sources[of].expected == nil })
+	maps.DeleteFunc(owned, func(_, of string) bool { return by.sources[of].expected == nil })
 	for _, name := range by.sorted {
-		from := sources[name]
+		from := by.sources[name]
 		if from.down != "" {
 			s.down[name] = from.down
 		}

@@ -229,7 +229,7 @@ func (b Backend) Unmatched(names []string) []Entry {
 }
 
 // Mentioned are the names, as models see them, of the tools of a backend of which the
-// file says something by name: that it has them, or how they are called.
+// file says something by name.
 func (b Backend) Mentioned() []string {
 	names := slices.Concat(b.Include, slices.Collect(maps.Keys(b.Effects)), slices.Collect(maps.Keys(b.Tools)))
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "*?") })

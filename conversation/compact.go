@@ -36,6 +36,7 @@ const bytesPerToken = 4
 // with no result between them are of one turn.
 type turn struct {
 	start int64 // its first message
+	size  int64 // bytes of the messages before it
 	saved int64 // bytes that its results are longer than what stands for them
 }
 
@@ -62,7 +63,7 @@ func (b *Book) CompactBefore(ctx context.Context, key Key, head *Head, c Compact
 	if err := b.readOn(ctx, s, head.Version); err != nil {
 		return 0, err
 	}
-	return min(s.before(c), head.Version), nil
+	return s.before(c, head.Version), nil
 }
 
 // readOn reads what a survey has not read of a conversation.
@@ -102,10 +103,10 @@ func (s *survey) read(at int64, raw string) error {
 	if err := s.tracker.read(raw); err != nil {
 		return err
 	}
-	s.bytes += int64(len(raw))
 	if s.called && (s.answered || len(s.turns) == 0) {
-		s.turns, s.answered = append(s.turns, turn{start: at}), false
+		s.turns, s.answered = append(s.turns, turn{start: at, size: s.bytes}), false
 	}
+	s.bytes += int64(len(raw))
 	results, err := resultsIn(s.format, raw)
 	if err != nil || len(results) == 0 {
 		return err
@@ -119,26 +120,31 @@ func (s *survey) read(at int64, raw string) error {
 	return nil
 }
 
-// before is the message before which results are left out.
-func (s *survey) before(c Compaction) int64 {
-	if len(s.turns) == 0 {
+// before is the message before which results are left out of the conversation as it was
+// at a version. Others may have had the survey read on since.
+func (s *survey) before(c Compaction, version int64) int64 {
+	turns, left := s.turns, s.bytes
+	for len(turns) > 0 && turns[len(turns)-1].start >= version {
+		left = turns[len(turns)-1].size
+		turns = turns[:len(turns)-1]
+	}
+	if len(turns) == 0 {
 		return 0
 	}
 	first := 0 // turn whose results stay
 	if c.AfterTurns > 0 {
-		first = max(len(s.turns)-c.AfterTurns, 0)
+		first = max(len(turns)-c.AfterTurns, 0)
 	}
-	left := s.bytes
-	for _, t := range s.turns[:first] {
+	for _, t := range turns[:first] {
 		left -= t.saved
 	}
-	for ; c.ToTokens > 0 && first < len(s.turns)-1 && left > min(c.ToTokens, 1<<50)*bytesPerToken; first++ {
-		left -= s.turns[first].saved
+	for ; c.ToTokens > 0 && first < len(turns)-1 && left > min(c.ToTokens, 1<<50)*bytesPerToken; first++ {
+		left -= turns[first].saved
 	}
 	if first == 0 {
 		return 0
 	}
-	return s.turns[first].start
+	return turns[first].start
 }
 
 // Compact leaves results out of messages, which begin at a place of the conversation:

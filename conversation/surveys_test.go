@@ -75,6 +75,42 @@ func TestAMessageIsReadOnceToCompact(t *testing.T) {
 	}
 }
 
+// Who has loaded a conversation before others went on with it is told what to leave out of
+// what it has: the results of the last turn there stay.
+func TestAnEarlierVersionIsCompactedAsItWas(t *testing.T) {
+	t.Parallel()
+	b := book(t)
+	all := map[conversation.Compaction]int64{{AfterTurns: 1}: 0, {ToTokens: 1}: 0, {ToTokens: 1700}: 0}
+	cut := func(head conversation.Head, c conversation.Compaction) int64 {
+		before, err := b.CompactBefore(t.Context(), key, &head, c)
+		if err != nil {
+			t.Error(err)
+		}
+		return before
+	}
+	loaded := func() conversation.Head {
+		head, _, err := b.Load(t.Context(), key, 0, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		return head
+	}
+	converseFor(t, b, 4)
+	early := loaded()
+	for c := range all {
+		all[c] = cut(early, c)
+	}
+	for n := range 4 {
+		appended(t, b, follows(int64(12+3*n), turnOf(4+n)...))
+	}
+	cut(loaded(), conversation.Compaction{AfterTurns: 1})
+	for c, want := range all {
+		if got := cut(early, c); got != want {
+			t.Errorf("%+v: before message %d, and before others went on %d", c, got, want)
+		}
+	}
+}
+
 // One that has ended, and another that has begun under its id, are two.
 func TestAnEarlierConversationIsNotCompacted(t *testing.T) {
 	t.Parallel()

@@ -359,3 +359,35 @@ func TestTenants(t *testing.T) {
 		(<-done).text(t, "another's")
 	})
 }
+
+// A tool that was forgotten and comes again is another one: a worker of a tenant with a
+// name that has registered the one before is not given its calls.
+func TestAForgottenToolIsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		passing := func(register *sidecallv1.WorkerRegister) {
+			p := r.hire(register).alive()
+			p.leave()
+			<-p.served
+		}
+		before := r.hire(registration("agent", "add")).alive()
+		p := r.joinAs("a", registration("agent", "add")).alive()
+		p.next()
+		before.leave()
+		<-before.served
+		passing(registration("agent", "sub")) // has add no more
+		another := registration("agent", "add")
+		another.Tools[0].Description = "does something else"
+		passing(another)
+		call := to("add")
+		call.Tenant = "a"
+		done := r.call(t.Context(), call)
+		synctest.Wait()
+		select {
+		case c := <-p.down:
+			t.Errorf("it is given %v", c)
+		case got := <-done:
+			got.want(t, tool.CodeDependencyUnavailable, tool.NotExecuted)
+		}
+	})
+}

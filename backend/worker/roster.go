@@ -31,11 +31,10 @@ func newRoster() roster {
 	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
 }
 
-// withdraw takes a tool from the workers of tenants with a name, where it is another one now
-// than they have registered.
+// withdraw takes a tool from the workers of tenants with a name, where it is not known any
+// more that it is the one that they have registered.
 func (r *roster) withdraw(d *declared) {
-	was := r.known[d.Name]
-	if was == nil || d.differs(&was.declared) == "" {
+	if was := r.known[d.Name]; was != nil && d.differs(&was.declared) == "" {
 		return
 	}
 	for s := range r.sessions {
