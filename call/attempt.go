@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
@@ -67,10 +67,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", r.route.Tool.Backend)})
 	}
 
-	inTime := waits
-	if r.caller != nil {
-		done, inTime = r.untilLate(done)
-	}
+	call := ctx
 	ctx, progress, cancel := r.bounded(ctx)
 	defer cancel()
 	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, n)
@@ -78,9 +75,9 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	defer func() { end(ended) }()
 	in := r.invocation
 	in.Attempt, in.Progress = n, progress
-	began := time.Now()
+	heard := r.hearing()
 	reply, failure, stack := r.invoke(ctx, in)
-	took := time.Since(began)
+	heard.stop()
 	if backend.WasWithheld(failure) {
 		ended, verdict = failure, breaker.Ignored
 		return notSent(r.withheld(*failure))
@@ -89,8 +86,13 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = reading.Failure
 	verdict = verdictOf(reading.Failure, failure)
-	if inTime() && r.crowdedOut(ctx, verdict, took) {
-		verdict = breaker.Ignored
+	switch {
+	case verdict == breaker.Success:
+		heard.answered()
+	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if crowded := heard.late(); crowded || cutShort(call) {
+			verdict = breaker.Ignored
+		}
 	}
 	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
 }
@@ -149,45 +151,46 @@ func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply backe
 	return reply, failure, ""
 }
 
-// crowdedOut tells the tool's room how long an attempt took. It reports whether
-// the attempt came late among others that were answered: then there is too much
-// load, which the room sees to. To cut the backend off would help nobody.
-func (r *errand) crowdedOut(ctx context.Context, verdict breaker.Outcome, took time.Duration) bool {
-	switch {
-	case verdict == breaker.Success:
-		r.room.Answered(took)
-	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return r.room.Late(took)
-	}
-	return false
+// cutShort reports that the deadline that ended a call is not its tool's but that of
+// somebody who would not wait so long: a caller, a request with a shorter timeout, a
+// verification. It says nothing about the backend, which others wait for.
+func cutShort(call context.Context) bool {
+	return errors.Is(call.Err(), context.DeadlineExceeded) && !errors.Is(context.Cause(call), errCallDeadline)
 }
 
-// waits is of a caller that waits for as long as an attempt takes.
-func waits() bool { return true }
+// hearing is what the tool's room hears of an attempt, once: that it was answered, or
+// that it came late for its caller or for itself, whichever was first.
+type hearing struct {
+	room  limit.Pass
+	began time.Time
+	once  sync.Once
+	// crowded: it came late among others that were answered. Then there is too much
+	// load, which the room sees to; to cut the backend off would help nobody.
+	crowded bool
+	stop    func() bool
+}
 
-// untilLate passes on what an attempt tells the breaker, once: when it ends, or
-// when its caller's deadline passes before that. Of a backend that answers nobody
-// the end would tell long after the callers have left. inTime reports
-// whether it has not passed yet.
-func (r *errand) untilLate(done func(breaker.Outcome)) (once func(breaker.Outcome), inTime func() bool) {
-	began := time.Now()
-	var told atomic.Bool
-	stop := context.AfterFunc(r.caller, func() {
-		if errors.Is(r.caller.Err(), context.DeadlineExceeded) && told.CompareAndSwap(false, true) {
-			if r.room.Late(time.Since(began)) {
-				done(breaker.Ignored)
-			} else {
-				done(breaker.Failure)
+// hearing begins with the attempt. Of a backend that answers nobody the end would tell
+// long after the callers have left, so that the room hears of those.
+func (r *errand) hearing() *hearing {
+	h := &hearing{room: r.room, began: time.Now(), stop: func() bool { return true }}
+	if r.caller != nil {
+		h.stop = context.AfterFunc(r.caller, func() {
+			if errors.Is(r.caller.Err(), context.DeadlineExceeded) {
+				h.late()
 			}
-		}
-	})
-	once = func(verdict breaker.Outcome) {
-		stop()
-		if told.CompareAndSwap(false, true) {
-			done(verdict)
-		}
+		})
 	}
-	return once, func() bool { return !told.Load() }
+	return h
+}
+
+func (h *hearing) answered() {
+	h.once.Do(func() { h.room.Answered(time.Since(h.began)) })
+}
+
+func (h *hearing) late() (crowded bool) {
+	h.once.Do(func() { h.crowded = h.room.Late(time.Since(h.began)) })
+	return h.crowded
 }
 
 // verdictOf says what an attempt tells the breaker about the backend. read is the
