@@ -3,6 +3,7 @@ package assembly
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/sidecall/sidecall/backend"
@@ -14,7 +15,6 @@ const guarded = `
 backends:
   files:
     mcp: {command: [server]}
-    breaker: {per_tool: true}
     tools:
       append: {max_in_flight: 1}
 `
@@ -94,9 +94,9 @@ func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 	for n := range 100 {
 		discover(t, g, backend.Discovered{Name: "append"}, backend.Discovered{Name: fmt.Sprintf("tool_%d", n)})
 	}
-	guards, breakers := len(g.hosts["files"].guards.tools), 0
-	g.breakers(func(string, breaker.State) { breakers++ })
-	if guards != 2 || breakers != 2 {
-		t.Errorf("%d guards and %d breakers of two tools", guards, breakers)
+	guards, breakers := len(g.hosts["files"].guards.tools), make(map[string]bool)
+	g.breakers(func(name string, _ breaker.State) { breakers[name] = true })
+	if guards != 2 || !maps.Equal(breakers, map[string]bool{"files": true, "files/append": true, "files/tool_99": true}) {
+		t.Errorf("%d guards and the breakers %v of two tools", guards, breakers)
 	}
 }

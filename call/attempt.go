@@ -53,16 +53,16 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	if withheld := r.invocation.Withheld(); withheld != nil {
 		return notSent(r.withheld(*withheld))
 	}
-	done, err := r.route.Breaker.Allow()
-	if err != nil {
-		return notSent(circuitOpen(err))
+	gates, refused := r.passBreakers()
+	if refused != nil {
+		return notSent(*refused)
 	}
-	// A panic must not leave the breaker waiting for this attempt.
-	verdict := breaker.Failure
-	defer func() { done(verdict) }()
-	// After the breaker: what it refuses must not use the rate up.
+	// A panic must not leave the breakers waiting for this attempt.
+	verdict := verdict{tool: breaker.Failure}
+	defer func() { gates.tell(verdict) }()
+	// After the breakers: what they refuse must not use the rate up.
 	if wait, ok := r.route.Rate.Take(); !ok {
-		verdict = breaker.Ignored
+		verdict = nothing
 		return notSent(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
 			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", r.route.Tool.Backend)})
 	}
@@ -75,23 +75,24 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	defer func() { end(ended) }()
 	in := r.invocation
 	in.Attempt, in.Progress = n, progress
+	in.Right = connected{in.Right, gates}
 	heard := r.hearing()
 	reply, failure, stack := r.invoke(ctx, in)
 	heard.stop()
 	if backend.WasWithheld(failure) {
-		ended, verdict = failure, breaker.Ignored
+		ended, verdict = failure, nothing
 		return notSent(r.withheld(*failure))
 	}
 	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = reading.Failure
-	verdict = verdictOf(reading.Failure, failure)
+	verdict = verdictOf(reading.Failure, failure, in.Effect)
 	switch {
-	case verdict == breaker.Success:
+	case verdict.tool == breaker.Success:
 		heard.answered()
-	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case verdict.fails() && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		if crowded := heard.late(); crowded || cutShort(call) {
-			verdict = breaker.Ignored
+			verdict = nothing
 		}
 	}
 	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
@@ -111,14 +112,6 @@ func (r *errand) withheld(failure tool.Failure) tool.Failure {
 			Code: tool.CodePermissionDenied, ErrorType: "pinned", CallerFault: true,
 			Constraint: why, Hint: explain.AskAboutPin(r.route.Tool.Name),
 		}
-	}
-	return failure
-}
-
-func circuitOpen(err error) tool.Failure {
-	failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
-	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
-		failure.RetryAfter = open.RetryAfter
 	}
 	return failure
 }
@@ -149,13 +142,6 @@ func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply backe
 	}()
 	reply, failure = r.route.Backend.Invoke(ctx, in)
 	return reply, failure, ""
-}
-
-// cutShort reports that the deadline that ended a call is not its tool's but that of
-// somebody who would not wait so long: a caller, a request with a shorter timeout, a
-// verification. It says nothing about the backend, which others wait for.
-func cutShort(call context.Context) bool {
-	return errors.Is(call.Err(), context.DeadlineExceeded) && !errors.Is(context.Cause(call), errCallDeadline)
 }
 
 // hearing is what the tool's room hears of an attempt, once: that it was answered, or
@@ -191,23 +177,4 @@ func (h *hearing) answered() {
 func (h *hearing) late() (crowded bool) {
 	h.once.Do(func() { h.crowded = h.room.Late(time.Since(h.began)) })
 	return h.crowded
-}
-
-// verdictOf says what an attempt tells the breaker about the backend. read is the
-// failure after the tool's own mapping, raw the one before it: a status that
-// the operator mapped to a business answer says that the backend is well.
-func verdictOf(read, raw *tool.Failure) breaker.Outcome {
-	switch {
-	case read == nil:
-		return breaker.Success
-	case read.Code == tool.CodeCancelled || raw != nil && raw.Code == tool.CodeCancelled,
-		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient,
-		read.KnownDown: // which the backend knows better than its breaker
-		return breaker.Ignored
-	case read.CallerFault || read.Evidence == tool.Definite && read.Code.Class() != tool.Transient:
-		// The backend answered: it is alive, whatever the answer.
-		return breaker.Success
-	default:
-		return breaker.Failure
-	}
 }

@@ -15,7 +15,7 @@ type Backend struct {
 
 	Worker *WorkerBackend `yaml:"worker" one:"kind" doc:"Functions in programs that connect and say themselves which tools they have. See workers.md."`
 
-	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing backend."`
+	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing tool of it, and to all of them while it cannot be reached."`
 	MaxInFlight int        `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
 	Adaptive    bool       `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
 	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
@@ -119,12 +119,12 @@ type WorkerBackend struct {
 	TrustEffects bool          `yaml:"trust_effects" doc:"Take effects from the workers where effects says nothing: they are the team's own code." default:"true"`
 }
 
-// Breaker says when calls stop being sent to a failing backend.
+// Breaker says when calls stop being sent. Each tool has a breaker of its own, and the
+// connection to the backend has one: that one tool fails says nothing about another.
 type Breaker struct {
-	Failures int           `yaml:"failures" doc:"Failures within the window that open it." default:"5" min:"1" max:"1000000"`
+	Failures int           `yaml:"failures" doc:"Failures within the window that open it: of a tool, its own; of the connection, those in which none could be made (refused, DNS, TLS, a server that is down)." default:"5" min:"1" max:"1000000"`
 	Window   time.Duration `yaml:"window" doc:"How long a failure counts." default:"30s" min:"100ms" max:"24h"`
 	OpenFor  time.Duration `yaml:"open_for" doc:"How long it stays open before a probe." default:"10s" min:"10ms" max:"24h"`
-	PerTool  bool          `yaml:"per_tool" doc:"One breaker for each tool instead of one for the backend."`
 }
 
 // RateLimit is a token bucket.
