@@ -178,6 +178,7 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}}`, "4:6: tools.a"},
 			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, rejects_before_work: [429, 503]}`, ""},
 			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, rejects_before_work: []}`, ""},
+			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, verify: {tool: look, args: {id: "'x'"}, done_when: "true"}}`, ""},
 			{aBackend + `  a: {backend: up, effect: read_only, http: {method: POST, path: /a}}`, ""},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, ""},
 		},
