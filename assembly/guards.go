@@ -45,6 +45,7 @@ func wardOf(t tool.Tool) ward { return ward{t.Name, t.Policy.MaxInFlight} }
 // sameGuards reports whether the guards of a backend are those of another config of it.
 func sameGuards(a, b config.Backend) bool {
 	return config.Same(a.Breaker, b.Breaker) && config.Same(a.RateLimit, b.RateLimit) &&
+		a.RetryBudget == b.RetryBudget &&
 		a.MaxInFlight == b.MaxInFlight && a.Adaptive == b.Adaptive
 }
 
@@ -58,7 +59,7 @@ type toolGuards struct {
 func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
 	g := &guards{
 		name: name, config: cfg, logger: logger,
-		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(),
+		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(cfg.RetryBudget.Share, cfg.RetryBudget.PerSecond),
 		tools: make(map[ward]*toolGuards), ofTools: make(map[string]*breaker.Breaker),
 	}
 	g.connection = g.newBreaker(name)

@@ -100,3 +100,19 @@ func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 		t.Errorf("%d guards and the breakers %v of two tools", guards, breakers)
 	}
 }
+
+// The retry budget of a backend is what its config says, and the usual one where that
+// says nothing.
+func TestRetryBudgetOfABackend(t *testing.T) {
+	for said, want := range map[string]int{"": 30, ", retry_budget: {per_second: 0.5}": 5, ", retry_budget: {share: 0, per_second: 0}": 0} {
+		g := generationOf(t, "backends: {files: {mcp: {command: [server]}"+said+"}}")
+		retries := g.hosts["files"].guards.retries
+		got := 0
+		for got <= want && retries.Retry() {
+			got++
+		}
+		if got != want {
+			t.Errorf("%q: %d retries without a call, want %d", said, got, want)
+		}
+	}
+}

@@ -35,6 +35,11 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	if s.Sent > 1 {
 		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", s.Sent, name, tool.RoundTime(report.Elapsed))
 	}
+	if report.Stop == retry.StopBudgetEmpty {
+		calls, retries := s.Route.Retries.Recent()
+		explained.Hint += fmt.Sprintf(" It was not sent again by itself: the retry budget of the backend %s is used up (in the last %s retries: %d, calls: %d).",
+			s.Route.Tool.Backend, retry.BudgetWindow, retries, calls)
+	}
 	return explained
 }
 
