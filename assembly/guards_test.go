@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const guarded = `
@@ -114,5 +115,25 @@ func TestRetryBudgetOfABackend(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %d retries without a call, want %d", said, got, want)
 		}
+	}
+}
+
+// Another bound of a tool makes nothing forgotten of how it fails.
+func TestAnotherBoundKeepsTheBreakerOfATool(t *testing.T) {
+	g := generationOf(t, guarded).hosts["files"].guards
+	narrow := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 1}}
+	wide := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 2}}
+	before := g.of(narrow)
+	after := g.of(wide)
+	if after.breaker != before.breaker || after.slots == before.slots {
+		t.Error("the breaker is another one, or the places are not")
+	}
+	g.forget(func(of ward) bool { return of.places == 2 })
+	if g.of(wide).breaker != before.breaker {
+		t.Error("the breaker went with the bound before")
+	}
+	g.forget(func(ward) bool { return false })
+	if g.of(wide).breaker == before.breaker {
+		t.Error("the breaker of a tool that was there no more is kept")
 	}
 }
