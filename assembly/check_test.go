@@ -174,6 +174,14 @@ func TestEveryRule(t *testing.T) {
 			{`backends: {m: {mcp: {command: [ls]}, effects: {a: read_only}}, n: {mcp: {command: [ls], trust_annotations: true}}}`, ""},
 			{`backends: {a: {worker: {}}, b: {worker: {trust_effects: false}}, c: {worker: {trust_effects: false}, effects: {"*": keyed}}}`, "1:32: backends.b"},
 		},
+		config.RuleRejections: {
+			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}}`, "4:6: tools.a"},
+			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, rejects_before_work: [429, 503]}`, ""},
+			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, rejects_before_work: []}`, ""},
+			{aBackend + `  a: {backend: up, http: {method: POST, path: /a}, verify: {tool: look, args: {id: "'x'"}, done_when: "true"}}`, ""},
+			{aBackend + `  a: {backend: up, effect: read_only, http: {method: POST, path: /a}}`, ""},
+			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, ""},
+		},
 		config.RuleExposed: {}, // TestFilesThatOthersMayReadOrWriteAreNamed has these
 		// TestWhatDiscoveryFinds has these.
 		config.RuleEffect: {}, config.RuleDiscovery: {}, config.RuleUnmatched: {},

@@ -23,12 +23,14 @@ type guards struct {
 	slots   *limit.Bulkhead
 	rate    *limit.Rate // nil when nothing is said
 	retries *retry.Budget
-	// breaker is nil when every tool has one of its own.
-	breaker *breaker.Breaker
+	// connection opens by what concerns the connection to the backend alone.
+	connection *breaker.Breaker
 
 	// mu guards tools: they are read for the metrics while the backend discovers.
 	mu    sync.Mutex
 	tools map[ward]*toolGuards
+	// ofTools are the breakers of the tools, by name: another bound says nothing about how one fails.
+	ofTools map[string]*breaker.Breaker
 }
 
 // ward is whom the guards of a tool are for. With another bound of its own it gets
@@ -43,6 +45,7 @@ func wardOf(t tool.Tool) ward { return ward{t.Name, t.Policy.MaxInFlight} }
 // sameGuards reports whether the guards of a backend are those of another config of it.
 func sameGuards(a, b config.Backend) bool {
 	return config.Same(a.Breaker, b.Breaker) && config.Same(a.RateLimit, b.RateLimit) &&
+		a.RetryBudget == b.RetryBudget &&
 		a.MaxInFlight == b.MaxInFlight && a.Adaptive == b.Adaptive
 }
 
@@ -56,14 +59,12 @@ type toolGuards struct {
 func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
 	g := &guards{
 		name: name, config: cfg, logger: logger,
-		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(),
-		tools: make(map[ward]*toolGuards),
+		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(cfg.RetryBudget.Share, cfg.RetryBudget.PerSecond),
+		tools: make(map[ward]*toolGuards), ofTools: make(map[string]*breaker.Breaker),
 	}
+	g.connection = g.newBreaker(name)
 	if cfg.RateLimit != nil {
 		g.rate = limit.NewRate(cfg.RateLimit.PerSecond, cfg.RateLimit.Burst)
-	}
-	if !cfg.Breaker.PerTool {
-		g.breaker = g.newBreaker(name)
 	}
 	return g
 }
@@ -76,10 +77,10 @@ func (g *guards) of(t tool.Tool) *toolGuards {
 	if kept := g.tools[wardOf(t)]; kept != nil {
 		return kept
 	}
-	made := &toolGuards{}
-	if g.config.Breaker.PerTool {
-		made.breaker = g.newBreaker(g.name + "/" + t.Name)
+	if g.ofTools[t.Name] == nil {
+		g.ofTools[t.Name] = g.newBreaker(g.name + "/" + t.Name)
 	}
+	made := &toolGuards{breaker: g.ofTools[t.Name]}
 	if g.config.Adaptive {
 		made.room = limit.NewAdaptive()
 	}
@@ -96,11 +97,15 @@ func (g *guards) of(t tool.Tool) *toolGuards {
 func (g *guards) forget(there func(ward) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for of, kept := range g.tools {
-		if !there(of) && kept.slots.InFlight() == 0 {
+	kept := make(map[string]bool, len(g.ofTools))
+	for of, guards := range g.tools {
+		if !there(of) && guards.slots.InFlight() == 0 {
 			delete(g.tools, of)
+			continue
 		}
+		kept[of.name] = true
 	}
+	maps.DeleteFunc(g.ofTools, func(name string, _ *breaker.Breaker) bool { return !kept[name] })
 }
 
 func (g *guards) newBreaker(name string) *breaker.Breaker {
@@ -116,24 +121,21 @@ func (g *guards) newBreaker(name string) *breaker.Breaker {
 // reconnected closes the breakers: what they have seen fail is gone with the
 // connection that failed.
 func (g *guards) reconnected() {
-	g.breaker.Reset()
+	g.connection.Reset()
 	g.mu.Lock()
-	tools := slices.Collect(maps.Values(g.tools))
+	breakers := slices.Collect(maps.Values(g.ofTools))
 	g.mu.Unlock()
-	for _, of := range tools { // each writes a line to the log: calls need not wait for that
-		of.breaker.Reset()
+	for _, b := range breakers { // each writes a line to the log: calls need not wait for that
+		b.Reset()
 	}
 }
 
 // breakers tells the state of each breaker, by its name.
 func (g *guards) breakers(tell func(name string, state breaker.State)) {
-	if g.breaker != nil {
-		tell(g.name, g.breaker.State())
-		return
-	}
+	tell(g.name, g.connection.State())
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for tool, of := range g.tools {
-		tell(g.name+"/"+tool.name, of.breaker.State())
+	for tool, b := range g.ofTools {
+		tell(g.name+"/"+tool, b.State())
 	}
 }

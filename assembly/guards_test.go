@@ -3,18 +3,19 @@ package assembly
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const guarded = `
 backends:
   files:
     mcp: {command: [server]}
-    breaker: {per_tool: true}
     tools:
       append: {max_in_flight: 1}
 `
@@ -94,9 +95,45 @@ func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 	for n := range 100 {
 		discover(t, g, backend.Discovered{Name: "append"}, backend.Discovered{Name: fmt.Sprintf("tool_%d", n)})
 	}
-	guards, breakers := len(g.hosts["files"].guards.tools), 0
-	g.breakers(func(string, breaker.State) { breakers++ })
-	if guards != 2 || breakers != 2 {
-		t.Errorf("%d guards and %d breakers of two tools", guards, breakers)
+	guards, breakers := len(g.hosts["files"].guards.tools), make(map[string]bool)
+	g.breakers(func(name string, _ breaker.State) { breakers[name] = true })
+	if guards != 2 || !maps.Equal(breakers, map[string]bool{"files": true, "files/append": true, "files/tool_99": true}) {
+		t.Errorf("%d guards and the breakers %v of two tools", guards, breakers)
+	}
+}
+
+// The retry budget of a backend is what its config says, and the usual one where that
+// says nothing.
+func TestRetryBudgetOfABackend(t *testing.T) {
+	for said, want := range map[string]int{"": 30, ", retry_budget: {per_second: 0.5}": 5, ", retry_budget: {share: 0, per_second: 0}": 0} {
+		g := generationOf(t, "backends: {files: {mcp: {command: [server]}"+said+"}}")
+		retries := g.hosts["files"].guards.retries
+		got := 0
+		for got <= want && retries.Retry() {
+			got++
+		}
+		if got != want {
+			t.Errorf("%q: %d retries without a call, want %d", said, got, want)
+		}
+	}
+}
+
+// Another bound of a tool makes nothing forgotten of how it fails.
+func TestAnotherBoundKeepsTheBreakerOfATool(t *testing.T) {
+	g := generationOf(t, guarded).hosts["files"].guards
+	narrow := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 1}}
+	wide := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 2}}
+	before := g.of(narrow)
+	after := g.of(wide)
+	if after.breaker != before.breaker || after.slots == before.slots {
+		t.Error("the breaker is another one, or the places are not")
+	}
+	g.forget(func(of ward) bool { return of.places == 2 })
+	if g.of(wide).breaker != before.breaker {
+		t.Error("the breaker went with the bound before")
+	}
+	g.forget(func(ward) bool { return false })
+	if g.of(wide).breaker == before.breaker {
+		t.Error("the breaker of a tool that was there no more is kept")
 	}
 }

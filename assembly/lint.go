@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // lint warns of what works here and fails at a provider, or at a model.
@@ -16,6 +17,10 @@ func lint(cfg *config.Config, found *problems) {
 		}
 		if made.Description == "" {
 			found.add(config.RuleDescription, "no description: the model has to guess from the name what the tool does", "tools", name)
+		}
+		if t := cfg.Tools[name]; t.HTTP != nil && made.Effect == tool.NonIdempotent && t.RejectsBeforeWork == nil && t.Verify == nil {
+			found.add(config.RuleRejections, "a 503 leaves its outcome unknown; where the upstream answers that only before it has done anything, add rejects_before_work: [429, 503]"+
+				" (429 counts as that already), else say so with [429]", "tools", name)
 		}
 	}
 }

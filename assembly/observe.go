@@ -10,7 +10,7 @@ import (
 
 // observeBreakers registers the metric of the breakers' states.
 func observeBreakers(g *inForce, t *telemetry.Telemetry) error {
-	return t.Gauge("sidecall.breaker.state", "State of each breaker: 0 closed, 1 half-open, 2 open.",
+	return t.Gauge("sidecall.breaker.state", "State of each breaker, of a backend's connection by the name of the backend and of a tool as BACKEND/TOOL: 0 closed, 1 half-open, 2 open.",
 		func(report func(int64, string, string)) {
 			g.Load().breakers(func(name string, state breaker.State) {
 				report(stateNumber(state), "sidecall.breaker", name)

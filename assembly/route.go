@@ -10,14 +10,10 @@ import (
 // backend's own name for the tool.
 func newRoute(h *host, t tool.Tool, target string) *catalog.Route {
 	own := h.guards.of(t)
-	route := &catalog.Route{
+	return &catalog.Route{
 		Tool: t, Backend: h.Backend, Target: target, Secrets: h.secrets,
 		Heartbeat: h.config.Discovers(),
-		Rate:      h.guards.rate, Retries: h.guards.retries, Slots: h.guards.slots, Breaker: h.guards.breaker,
-		Room: own.room, ToolSlots: own.slots,
+		Rate:      h.guards.rate, Retries: h.guards.retries, Slots: h.guards.slots, Connection: h.guards.connection,
+		Breaker: own.breaker, Room: own.room, ToolSlots: own.slots,
 	}
-	if own.breaker != nil {
-		route.Breaker = own.breaker
-	}
-	return route
 }

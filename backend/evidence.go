@@ -63,6 +63,7 @@ func Classify(ctx context.Context, err error, wrote bool) *tool.Failure {
 		ErrorType:  c.errorType,
 		// The caller left: that says nothing about the backend.
 		CallerFault: c.code == tool.CodeCancelled,
+		Unreached:   !wrote && !c.unprocessed && c.code.Class() == tool.Transient && c.code != tool.CodeCancelled,
 		Err:         err,
 	}
 	if !wrote || c.unprocessed {
@@ -75,7 +76,7 @@ func Classify(ctx context.Context, err error, wrote bool) *tool.Failure {
 // every connection that it found, or sent on it what nobody had asked for.
 func NoneFit() *tool.Failure {
 	return &tool.Failure{
-		Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted, ErrorType: ErrorTypeUnfit,
+		Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted, ErrorType: ErrorTypeUnfit, Unreached: true,
 		Constraint: "on every open connection to the upstream there was an answer that nobody had asked for, or its end",
 	}
 }

@@ -69,6 +69,9 @@ func TestWhatANetworkFailureProves(t *testing.T) {
 				if failure.Code != c.code || failure.ErrorType != c.errorType {
 					t.Errorf("%s %s, want %s %s", failure.Code, failure.ErrorType, c.code, c.errorType)
 				}
+				if failure.Unreached != (!wrote && !c.unprocessed && c.code.Class() == tool.Transient) {
+					t.Errorf("wrote %v: unreached is %v", wrote, failure.Unreached)
+				}
 				if failure.CallerFault || failure.Constraint == "" || !errors.Is(failure.Err, c.err) {
 					t.Errorf("failure = %+v", failure)
 				}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/backend"
@@ -53,24 +53,21 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	if withheld := r.invocation.Withheld(); withheld != nil {
 		return notSent(r.withheld(*withheld))
 	}
-	done, err := r.route.Breaker.Allow()
-	if err != nil {
-		return notSent(circuitOpen(err))
+	gates, refused := r.passBreakers()
+	if refused != nil {
+		return notSent(*refused)
 	}
-	// A panic must not leave the breaker waiting for this attempt.
-	verdict := breaker.Failure
-	defer func() { done(verdict) }()
-	// After the breaker: what it refuses must not use the rate up.
+	// A panic must not leave the breakers waiting for this attempt.
+	verdict := verdict{tool: breaker.Failure}
+	defer func() { gates.tell(verdict) }()
+	// After the breakers: what they refuse must not use the rate up.
 	if wait, ok := r.route.Rate.Take(); !ok {
-		verdict = breaker.Ignored
+		verdict = nothing
 		return notSent(tool.Failure{Code: tool.CodeRateLimited, RetryAfter: wait, ErrorType: "own_rate_limit",
 			Constraint: fmt.Sprintf("the rate limit set for the backend %s is used up", r.route.Tool.Backend)})
 	}
 
-	inTime := waits
-	if r.caller != nil {
-		done, inTime = r.untilLate(done)
-	}
+	call := ctx
 	ctx, progress, cancel := r.bounded(ctx)
 	defer cancel()
 	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, n)
@@ -78,19 +75,25 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	defer func() { end(ended) }()
 	in := r.invocation
 	in.Attempt, in.Progress = n, progress
-	began := time.Now()
+	in.Right = connected{in.Right, gates}
+	heard := r.hearing()
 	reply, failure, stack := r.invoke(ctx, in)
-	took := time.Since(began)
+	heard.stop()
 	if backend.WasWithheld(failure) {
-		ended, verdict = failure, breaker.Ignored
+		ended, verdict = failure, nothing
 		return notSent(r.withheld(*failure))
 	}
 	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
 	failpoint.Hit(failpoint.ReplyInterpreted)
 	ended = reading.Failure
-	verdict = verdictOf(reading.Failure, failure)
-	if inTime() && r.crowdedOut(ctx, verdict, took) {
-		verdict = breaker.Ignored
+	verdict = verdictOf(reading.Failure, failure, in.Effect)
+	switch {
+	case verdict.tool == breaker.Success:
+		heard.answered()
+	case verdict.fails() && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if crowded := heard.late(); crowded || cutShort(call) {
+			verdict = nothing
+		}
 	}
 	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
 }
@@ -109,14 +112,6 @@ func (r *errand) withheld(failure tool.Failure) tool.Failure {
 			Code: tool.CodePermissionDenied, ErrorType: "pinned", CallerFault: true,
 			Constraint: why, Hint: explain.AskAboutPin(r.route.Tool.Name),
 		}
-	}
-	return failure
-}
-
-func circuitOpen(err error) tool.Failure {
-	failure := tool.Failure{Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err}
-	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
-		failure.RetryAfter = open.RetryAfter
 	}
 	return failure
 }
@@ -149,62 +144,37 @@ func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply backe
 	return reply, failure, ""
 }
 
-// crowdedOut tells the tool's room how long an attempt took. It reports whether
-// the attempt came late among others that were answered: then there is too much
-// load, which the room sees to. To cut the backend off would help nobody.
-func (r *errand) crowdedOut(ctx context.Context, verdict breaker.Outcome, took time.Duration) bool {
-	switch {
-	case verdict == breaker.Success:
-		r.room.Answered(took)
-	case verdict == breaker.Failure && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return r.room.Late(took)
-	}
-	return false
+// hearing is what the tool's room hears of an attempt, once: that it was answered, or
+// that it came late for its caller or for itself, whichever was first.
+type hearing struct {
+	room  limit.Pass
+	began time.Time
+	once  sync.Once
+	// crowded: it came late among others that were answered. Then there is too much
+	// load, which the room sees to; to cut the backend off would help nobody.
+	crowded bool
+	stop    func() bool
 }
 
-// waits is of a caller that waits for as long as an attempt takes.
-func waits() bool { return true }
-
-// untilLate passes on what an attempt tells the breaker, once: when it ends, or
-// when its caller's deadline passes before that. Of a backend that answers nobody
-// the end would tell long after the callers have left. inTime reports
-// whether it has not passed yet.
-func (r *errand) untilLate(done func(breaker.Outcome)) (once func(breaker.Outcome), inTime func() bool) {
-	began := time.Now()
-	var told atomic.Bool
-	stop := context.AfterFunc(r.caller, func() {
-		if errors.Is(r.caller.Err(), context.DeadlineExceeded) && told.CompareAndSwap(false, true) {
-			if r.room.Late(time.Since(began)) {
-				done(breaker.Ignored)
-			} else {
-				done(breaker.Failure)
+// hearing begins with the attempt. Of a backend that answers nobody the end would tell
+// long after the callers have left, so that the room hears of those.
+func (r *errand) hearing() *hearing {
+	h := &hearing{room: r.room, began: time.Now(), stop: func() bool { return true }}
+	if r.caller != nil {
+		h.stop = context.AfterFunc(r.caller, func() {
+			if errors.Is(r.caller.Err(), context.DeadlineExceeded) {
+				h.late()
 			}
-		}
-	})
-	once = func(verdict breaker.Outcome) {
-		stop()
-		if told.CompareAndSwap(false, true) {
-			done(verdict)
-		}
+		})
 	}
-	return once, func() bool { return !told.Load() }
+	return h
 }
 
-// verdictOf says what an attempt tells the breaker about the backend. read is the
-// failure after the tool's own mapping, raw the one before it: a status that
-// the operator mapped to a business answer says that the backend is well.
-func verdictOf(read, raw *tool.Failure) breaker.Outcome {
-	switch {
-	case read == nil:
-		return breaker.Success
-	case read.Code == tool.CodeCancelled || raw != nil && raw.Code == tool.CodeCancelled,
-		read.Evidence == tool.NotExecuted && read.Code.Class() != tool.Transient,
-		read.KnownDown: // which the backend knows better than its breaker
-		return breaker.Ignored
-	case read.CallerFault || read.Evidence == tool.Definite && read.Code.Class() != tool.Transient:
-		// The backend answered: it is alive, whatever the answer.
-		return breaker.Success
-	default:
-		return breaker.Failure
-	}
+func (h *hearing) answered() {
+	h.once.Do(func() { h.room.Answered(time.Since(h.began)) })
+}
+
+func (h *hearing) late() (crowded bool) {
+	h.once.Do(func() { h.crowded = h.room.Late(time.Since(h.began)) })
+	return h.crowded
 }

@@ -21,7 +21,12 @@ type response = result.Response
 // down, in characters: a model may make up any.
 const maxToolName = 128
 
-var errCallDeadline = errors.New("the deadline of the call has passed")
+// Why the time of a call is over: the tool's own deadline has passed, or that of a caller
+// who would not wait as long.
+var (
+	errCallDeadline    = errors.New("the deadline of the call has passed")
+	errCallersDeadline = errors.New("the deadline of the caller has passed")
+)
 
 // call is one request on its way through the pipeline. It belongs to one
 // goroutine; each step fills in what the next ones need.

@@ -128,11 +128,11 @@ func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, contex
 	if !c.goesOn() {
 		return ctx, func() {}
 	}
-	end := c.ownDeadline()
+	end, why := c.ownDeadline()
 	if c.hurried && c.claim != nil {
 		c.claim.KeepUntil(end)
 	}
-	return context.WithDeadlineCause(apart{e.Life, ctx}, end, errCallDeadline)
+	return context.WithDeadlineCause(apart{e.Life, ctx}, end, why)
 }
 
 // answerMargin is kept back from the caller's deadline, so that the result of
@@ -142,27 +142,29 @@ const answerMargin = 50 * time.Millisecond
 // withDeadline bounds ctx by the tool's deadline, the request's timeout and the
 // caller's own deadline less a margin for the answer.
 func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline := c.ownDeadline()
+	deadline, why := c.ownDeadline()
 	if c.boundedByCaller(ctx) {
-		deadline = c.callersDeadline(ctx)
+		deadline, why = c.callersDeadline(ctx), errCallersDeadline
 	}
-	return context.WithDeadlineCause(ctx, deadline, errCallDeadline)
+	return context.WithDeadlineCause(ctx, deadline, why)
 }
 
-// ownDeadline is that of the tool, or sooner when the request says so.
-func (c *call) ownDeadline() time.Time {
-	limit := c.route.Tool.Policy.Deadline
+// ownDeadline is that of the tool, or sooner when the request says so; why says whose it
+// is.
+func (c *call) ownDeadline() (end time.Time, why error) {
+	limit, why := c.route.Tool.Policy.Deadline, errCallDeadline
 	if c.Timeout > 0 && c.Timeout < limit {
-		limit = c.Timeout
+		limit, why = c.Timeout, errCallersDeadline
 	}
-	return c.start.Add(limit)
+	return c.start.Add(limit), why
 }
 
 // boundedByCaller reports that the caller does not wait for the call's own
 // deadline.
 func (c *call) boundedByCaller(ctx context.Context) bool {
 	callers := c.callersDeadline(ctx)
-	return !callers.IsZero() && callers.Before(c.ownDeadline())
+	own, _ := c.ownDeadline()
+	return !callers.IsZero() && callers.Before(own)
 }
 
 // callersDeadline is when the caller is to be answered; zero when it waits for as

@@ -68,7 +68,7 @@ func (c *call) answer(admission dedupe.Admission) *response {
 	case dedupe.Replay:
 		return notRecorded(c.replay(admission.Record), admission)
 	case dedupe.OutcomeUnknown:
-		return notRecorded(c.unknownAgain(admission.Record), admission)
+		return notRecorded(c.sayWhatIsBlocked(c.unknownAgain(admission.Record)), admission)
 	case dedupe.Mismatch:
 		return c.result().Refused(c.subject().Reused(admission.Record), 0)
 	case dedupe.InFlight:
@@ -138,6 +138,15 @@ func (c *call) unknownAgain(record dedupe.Record) *response {
 func notRecorded(res *response, admission dedupe.Admission) *response {
 	if admission.Journaled {
 		res.Recorded = false
+	}
+	return res
+}
+
+// sayWhatIsBlocked warns of what the recorded words recommend, where a breaker blocks it
+// at this moment. The words stay as they are.
+func (c *call) sayWhatIsBlocked(res *response) *response {
+	if blocked := c.subject().NotNow(res.GetRecovery().GetAllowedAlternatives()); blocked != "" {
+		res.Notices = append(res.Notices, blocked)
 	}
 	return res
 }

@@ -108,7 +108,7 @@ func (c *call) effectUnknown(admission dedupe.Admission) *response {
 	earlier := c.earlier(admission)
 	res := c.result().Failed(c.subject().EffectUnknown(&earlier), tool.Failure{})
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		res.Recovery.AllowedAlternatives = []string{verify}
+		res.Recovery.AllowedAlternatives = c.subject().Open([]string{verify})
 	}
 	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, res)
 }

@@ -127,7 +127,7 @@ func (c *call) resolve(ctx context.Context) *response {
 	}
 	if !profile.Allows(c.route.Tool.Name) {
 		return c.result().Failed(c.subject().Forbidden(profile), tool.Failure{
-			AllowedAlternatives: schema.Instead(offer(c.route), c.offered(profile), 3),
+			AllowedAlternatives: c.subject().Open(schema.Instead(offer(c.route), c.offered(profile), 3)),
 		})
 	}
 	if c.route.Refused != "" {

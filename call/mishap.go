@@ -92,7 +92,7 @@ func (c *call) said(res *response) (words string, untrusted bool) {
 }
 
 // callable reports which tools may be suggested to the call: those that its profile may
-// call, with no stronger effect than its own. What a name that no tool has was to do
+// call and no breaker blocks, with no stronger effect than its own. What a name that no tool has was to do
 // nobody knows, so any effect would be stronger.
 func (c *call) callable() func(name string) bool {
 	profile, _ := c.profile() // a call without one is not told
@@ -102,7 +102,7 @@ func (c *call) callable() func(name string) bool {
 	}
 	return func(name string) bool {
 		route, ok := c.snapshot.Lookup(name)
-		return ok && route.Refused == "" && profile.Allows(name) && !schema.Stronger(route.Tool.Effect, effect)
+		return ok && route.Refused == "" && profile.Allows(name) && !schema.Stronger(route.Tool.Effect, effect) && route.Blocked() == 0
 	}
 }
 

@@ -149,6 +149,7 @@ func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable 
 
 func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable bool) ending {
 	explained := c.subject().Failure(failure, report)
+	failure.AllowedAlternatives = c.subject().Open(failure.AllowedAlternatives)
 	if explain.Ours(failure) {
 		c.refs.hide(&explained, c.route)
 	}
@@ -180,7 +181,7 @@ func (c *call) notRun(explained tool.Error, failure tool.Failure) ending {
 func (c *call) unknown(failure *tool.Failure) ending {
 	res := c.result().Failed(c.subject().Unknown(failure), tool.Failure{})
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		res.Recovery.AllowedAlternatives = []string{verify}
+		res.Recovery.AllowedAlternatives = c.subject().Open([]string{verify})
 	}
 	return ending{response: res, state: dedupe.Unknown}
 }

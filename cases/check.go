@@ -226,7 +226,7 @@ func (c *checker) counts(e *expectation, t target, effects int, at []string) {
 	switch most := t.policy.Retry.MaxAttempts; {
 	case *e.Attempts > most:
 		c.wrong(below(at, "attempts"), "%s is sent %s at the most (retry.max_attempts)", t.name, tool.Count(most, "time"))
-	case *e.Attempts > 1 && !t.sentAgain():
+	case *e.Attempts > 1 && !t.sentAgain(c.tools.transport(t.backend)):
 		c.wrong(below(at, "attempts"), "%s is %s: it is sent once, unless rejects_before_work or an error rule with not_executed proves that it did not run", t.name, t.effect)
 	}
 }

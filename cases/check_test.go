@@ -107,7 +107,7 @@ func TestCasesThatCannotBe(t *testing.T) {
 		head + "call: {tool: look}\n  expect: {effects: 1}":                                                            "4:21: cases[0].expect.effects: look cannot have had 1 effect by then: a read_only tool has none",
 		head + "call: {tool: pay}\n  expect: {effects: 2}":                                                             "4:21: cases[0].expect.effects: pay cannot have had 2 effects by then: a non_idempotent tool has one per id",
 		head + "call: {tool: pay}\n  fault: 503\n  expect: {effects: 1}":                                               "5:21: cases[0].expect.effects: pay cannot have had 1 effect by then",
-		head + "call: {tool: pay}\n  expect: {attempts: 2}":                                                            "4:22: cases[0].expect.attempts: pay is non_idempotent: it is sent once, unless",
+		head + "call: {tool: write}\n  expect: {attempts: 2}":                                                          "4:22: cases[0].expect.attempts: write is non_idempotent: it is sent once, unless",
 		head + "call: {tool: look}\n  expect: {attempts: 4}":                                                           "4:22: cases[0].expect.attempts: look is sent 3 times at the most",
 		head + "call: {tool: look}\n  expect: {attempts: -1}":                                                          "4:22: cases[0].expect.attempts: ",
 		head + "call: {tool: pay}\n  expect: {replayed: true}":                                                         "4:22: cases[0].expect.replayed: nothing can be replayed",

@@ -117,8 +117,10 @@ func (t transport) can(f fault) bool {
 	}
 }
 
-// sentAgain reports whether a call may be sent more than once by Sidecall.
-func (t target) sentAgain() bool {
-	return t.effect.Repeatable() || len(t.policy.RejectsBeforeWork) > 0 ||
+// sentAgain reports whether a call may be sent more than once by Sidecall, to a backend
+// that is spoken to in this way.
+func (t target) sentAgain(over transport) bool {
+	statuses := over == overHTTP || over == mcpOverHTTP
+	return t.effect.Repeatable() || statuses && len(t.policy.RejectsBeforeWork) > 0 ||
 		slices.ContainsFunc(t.rules.Errors, func(r config.ErrorRule) bool { return r.NotExecuted })
 }

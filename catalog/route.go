@@ -31,13 +31,16 @@ type Route struct {
 	// Program reads replies: empty, partial, error mapping, output schema.
 	Program *interpret.Program
 
-	// Guards, shared by the tools of one backend. nil means no such guard.
-	Breaker *breaker.Breaker
-	Rate    *limit.Rate
-	Retries *retry.Budget
-	Slots   *limit.Bulkhead
-	// ToolSlots bounds the calls of this tool alone; Room does where the backend
-	// has a queue in which they would come too late.
+	// Guards, shared by the tools of one backend. nil means no such guard. Connection
+	// opens by what concerns its connection alone, and so every tool of it.
+	Connection *breaker.Breaker
+	Rate       *limit.Rate
+	Retries    *retry.Budget
+	Slots      *limit.Bulkhead
+	// Guards of this tool alone. Breaker opens by how its own calls fail. ToolSlots
+	// bounds them; Room does where the backend has a queue in which they would come
+	// too late.
+	Breaker   *breaker.Breaker
 	ToolSlots *limit.Bulkhead
 	Room      *limit.Adaptive
 
@@ -57,6 +60,12 @@ type Route struct {
 	// Secrets takes the secrets of the config out of what the tool says and
 	// returns; nil when there are none.
 	Secrets *redact.Set
+}
+
+// Blocked is for how long no call of the tool is let through by a breaker; 0 when one
+// would be now.
+func (r *Route) Blocked() time.Duration {
+	return max(r.Breaker.RetryAfter(), r.Connection.RetryAfter())
 }
 
 // Verification finds out what became of a call whose answer was lost, by asking

@@ -15,11 +15,12 @@ type Backend struct {
 
 	Worker *WorkerBackend `yaml:"worker" one:"kind" doc:"Functions in programs that connect and say themselves which tools they have. See workers.md."`
 
-	Breaker     Breaker    `yaml:"breaker" doc:"When calls stop being sent to a failing backend."`
-	MaxInFlight int        `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
-	Adaptive    bool       `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
-	RateLimit   *RateLimit `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
-	Trust       Trust      `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers." enum:"trusted|untrusted"`
+	Breaker     Breaker     `yaml:"breaker" doc:"When calls stop being sent to a failing tool of it, and to all of them while it cannot be reached."`
+	MaxInFlight int         `yaml:"max_in_flight" doc:"Calls in flight at this backend; more are refused as OVERLOADED." default:"256" min:"1" max:"1000000"`
+	Adaptive    bool        `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
+	RetryBudget RetryBudget `yaml:"retry_budget" doc:"The most that attempts after the first may add to the load of this backend, of all its tools together: as many as the larger of its two keys allows."`
+	RateLimit   *RateLimit  `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
+	Trust       Trust       `yaml:"trust" doc:"Whether the output of its tools is trusted. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers." enum:"trusted|untrusted"`
 
 	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
 
@@ -119,12 +120,19 @@ type WorkerBackend struct {
 	TrustEffects bool          `yaml:"trust_effects" doc:"Take effects from the workers where effects says nothing: they are the team's own code." default:"true"`
 }
 
-// Breaker says when calls stop being sent to a failing backend.
+// Breaker says when calls stop being sent. Each tool has a breaker of its own, and the
+// connection to the backend has one: that one tool fails says nothing about another.
 type Breaker struct {
-	Failures int           `yaml:"failures" doc:"Failures within the window that open it." default:"5" min:"1" max:"1000000"`
+	Failures int           `yaml:"failures" doc:"Failures within the window that open it: of a tool, its own; of the connection, those in which none could be made (refused, DNS, TLS, a server that is down)." default:"5" min:"1" max:"1000000"`
 	Window   time.Duration `yaml:"window" doc:"How long a failure counts." default:"30s" min:"100ms" max:"24h"`
 	OpenFor  time.Duration `yaml:"open_for" doc:"How long it stays open before a probe." default:"10s" min:"10ms" max:"24h"`
-	PerTool  bool          `yaml:"per_tool" doc:"One breaker for each tool instead of one for the backend."`
+}
+
+// RetryBudget caps the retries at a backend, which is no help to one that fails under too
+// much load. Over ten seconds there are as many as the larger of both allows.
+type RetryBudget struct {
+	Share     float64 `yaml:"share" doc:"Retries per call of the last ten seconds: with 0.2 a backend that is down gets 1.2 times its calls at the most." default:"0.2" min:"0" max:"100"`
+	PerSecond float64 `yaml:"per_second" doc:"Retries per second, over ten seconds, however few the calls are: with 3, 30 at once and then none for ten seconds. A call that this keeps from being made again says so in its hint." default:"3" min:"0" max:"1000000"`
 }
 
 // RateLimit is a token bucket.

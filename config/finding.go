@@ -61,6 +61,7 @@ const (
 
 	RuleUndiscovered Rule = "undiscovered"
 	RuleEffectUnsaid Rule = "effect-unsaid"
+	RuleRejections   Rule = "rejections"
 )
 
 // RuleInfo says what a rule looks for.
@@ -112,6 +113,7 @@ var rules = []RuleInfo{
 
 	{RuleUndiscovered, Telling, "A name that only a discovered tool can have; `--discover` looks."},
 	{RuleEffectUnsaid, Telling, "An mcp backend, a worker backend that says `trust_effects: false`, or a tool of one, about whose effects nothing is said: what it is not said of counts as `non_idempotent`. `--discover` names the tools."},
+	{RuleRejections, Telling, "A `non_idempotent` http tool that says nothing of `rejects_before_work` and has no `verify`: a 503 leaves its outcome unknown, and few upstreams answer that after the work."},
 }
 
 // Severity is that of the rule; of an unknown one, an error's.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -79,7 +80,7 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 			Multiplier:  cmp.Or(r.Retry.Multiplier, retry.Multiplier),
 			Max:         cmp.Or(r.Retry.Max, retry.Max),
 		},
-		RejectsBeforeWork: slices.Clone(r.RejectsBeforeWork),
+		RejectsBeforeWork: rejectsBeforeWork(r.RejectsBeforeWork),
 		FailsCleanly:      r.FailsCleanly,
 		MaxOutputChars:    cmp.Or(r.MaxOutputChars, c.Defaults.MaxOutputChars),
 		OutputStrategy:    cmp.Or(r.Output, c.Defaults.Output),
@@ -95,6 +96,15 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		Sensitive:         slices.Clone(r.SensitiveArgs),
 		MaxInFlight:       r.MaxInFlight,
 	}
+}
+
+// rejectsBeforeWork are the statuses that prove that nothing was done: 429, unless
+// something was said, even if that is that none does.
+func rejectsBeforeWork(said []int) []int {
+	if said == nil {
+		return []int{http.StatusTooManyRequests}
+	}
+	return slices.Clone(said)
 }
 
 // effectKey says which calls have the same effect; none without a key.

@@ -29,6 +29,8 @@ var defaultPolicy = tool.Policy{
 	Retry:          tool.Retry{MaxAttempts: 3, Base: 250 * time.Millisecond, Multiplier: 2, Max: 10 * time.Second},
 	MaxOutputChars: 8000,
 	OutputStrategy: "auto",
+
+	RejectsBeforeWork: []int{429},
 }
 
 func TestPolicyOfAToolThatSaysNothing(t *testing.T) {
@@ -302,5 +304,20 @@ func TestGlobs(t *testing.T) {
 	// Exponential in a naive matcher.
 	if matchGlob(strings.Repeat("*a", 60)+"b", strings.Repeat("a", 5000)) {
 		t.Error("matches")
+	}
+}
+
+// 429 says that nothing was done, unless the file says what does, or that nothing does.
+func TestRejectsBeforeWork(t *testing.T) {
+	for said, want := range map[string][]int{
+		"":                                  {429},
+		", rejects_before_work: []":         {},
+		", rejects_before_work: [503]":      {503},
+		", rejects_before_work: [429, 503]": {429, 503},
+	} {
+		cfg := shop(t, `tools: {pay: {backend: shop, http: {method: POST, path: /}`+said+`}}`)
+		if got := cfg.Policy("pay").RejectsBeforeWork; !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", said, got, want)
+		}
 	}
 }

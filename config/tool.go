@@ -68,7 +68,7 @@ type CallRules struct {
 	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened, named to the model. Without this key: verify.tool." format:"name"`
 	EffectKey         *EffectKey    `yaml:"effect_key" doc:"Which calls have the same effect, whatever their ids: it is not had twice. See effects.md."`
 	Verify            *Verify       `yaml:"verify" doc:"How to find out by itself what became of a call of unknown outcome."`
-	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses, such as 429 and 503, that prove that this upstream did not start working." min:"400" max:"599"`
+	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses that prove that this upstream did not start working: such a call is made again, whatever its effect, and is never of unknown outcome. Without this key: [429]. Write [429, 503] for one that also answers 503 only before the work, and [] for one that answers neither so." min:"400" max:"599"`
 	FailsCleanly      bool          `yaml:"fails_cleanly" doc:"When the tool itself says that it failed (an exit code, an MCP isError or JSON-RPC error), it has done nothing. Without this key the outcome of such a non_idempotent call is unknown."`
 	AttemptTimeout    time.Duration `yaml:"attempt_timeout" doc:"Time for one attempt. Without this key: defaults.attempt_timeout." min:"1ms" max:"24h"`
 	Deadline          time.Duration `yaml:"deadline" doc:"Time for the whole call. Without this key: defaults.deadline." min:"1ms" max:"24h"`

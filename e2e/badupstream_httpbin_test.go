@@ -76,7 +76,7 @@ tools:
 		412: {"CONFLICT", "CONFLICT", hard, true},
 		418: {"UNRECOVERABLE", "UNRECOVERABLE", hard, false},
 		422: {"BUSINESS_RULE", "BUSINESS_RULE", hard, false},
-		429: {"RATE_LIMITED", unknown, transient, true},
+		429: {"RATE_LIMITED", "RATE_LIMITED", transient, true},
 		500: {"DEPENDENCY_UNAVAILABLE", unknown, transient, true},
 		501: {"UNRECOVERABLE", "UNRECOVERABLE", hard, false},
 		502: {"DEPENDENCY_UNAVAILABLE", unknown, transient, true},

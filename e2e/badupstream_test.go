@@ -157,19 +157,22 @@ func badTiming() map[string]badDay {
 	}
 	inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	return map[string]badDay{
-		"a drip":                                   {steps: []upstream.Step{upstream.Drip(50 * time.Millisecond)}, rules: inAHurry, code: "OUTCOME_UNKNOWN", executions: 1, requests: 1},
-		"hangs after the work":                     {steps: []upstream.Step{upstream.Hang()}, rules: inAHurry, code: "OUTCOME_UNKNOWN", executions: 1, requests: 1},
-		"hangs once, reader":                       {steps: []upstream.Step{upstream.HangBefore(), upstream.Echo()}, rules: inAHurry + readsOnly, executions: 1, requests: 2},
-		"hangs always, reader":                     {steps: []upstream.Step{upstream.HangBefore()}, rules: inAHurry + readsOnly, code: "TIMEOUT", requests: 3, check: exhausted},
-		"slower than the deadline, reader":         {steps: []upstream.Step{upstream.HangBefore()}, rules: readsOnly + ", deadline: 3s", code: "TIMEOUT", requests: 1},
-		"429 with a wait that fits":                {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, rules: readsOnly, executions: 1, requests: 2, check: waited(time.Second)},
-		"429 with a wait that does not fit":        {steps: []upstream.Step{upstream.RateLimited("3600")}, rules: forHalfAnHour, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},
-		"429 with a date that does not fit":        {steps: []upstream.Step{upstream.RateLimited(inAnHour)}, rules: forHalfAnHour, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},
-		"429 with a wait that is nonsense":         {steps: []upstream.Step{upstream.RateLimited("-7 parsecs"), upstream.Echo()}, rules: readsOnly, executions: 1, requests: 2},
-		"429 always":                               {steps: []upstream.Step{upstream.Status(429)}, rules: readsOnly, code: "RATE_LIMITED", requests: 3, check: exhausted},
-		"429 to what must not repeat":              {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, code: "OUTCOME_UNKNOWN", requests: 1},
-		"429 to what must not repeat, as promised": {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, rules: ", rejects_before_work: [429]", executions: 1, requests: 2},
-		"503 with a wait that does not fit":        {steps: []upstream.Step{upstream.Status(503).WithHeader("Retry-After", "3600")}, rules: forHalfAnHour, code: "DEPENDENCY_UNAVAILABLE", requests: 1, check: later(50 * time.Minute)},
+		"a drip":                              {steps: []upstream.Step{upstream.Drip(50 * time.Millisecond)}, rules: inAHurry, code: "OUTCOME_UNKNOWN", executions: 1, requests: 1},
+		"hangs after the work":                {steps: []upstream.Step{upstream.Hang()}, rules: inAHurry, code: "OUTCOME_UNKNOWN", executions: 1, requests: 1},
+		"hangs once, reader":                  {steps: []upstream.Step{upstream.HangBefore(), upstream.Echo()}, rules: inAHurry + readsOnly, executions: 1, requests: 2},
+		"hangs always, reader":                {steps: []upstream.Step{upstream.HangBefore()}, rules: inAHurry + readsOnly, code: "TIMEOUT", requests: 3, check: exhausted},
+		"slower than the deadline, reader":    {steps: []upstream.Step{upstream.HangBefore()}, rules: readsOnly + ", deadline: 3s", code: "TIMEOUT", requests: 1},
+		"429 with a wait that fits":           {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, rules: readsOnly, executions: 1, requests: 2, check: waited(time.Second)},
+		"429 with a wait that does not fit":   {steps: []upstream.Step{upstream.RateLimited("3600")}, rules: forHalfAnHour, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},
+		"429 with a date that does not fit":   {steps: []upstream.Step{upstream.RateLimited(inAnHour)}, rules: forHalfAnHour, code: "RATE_LIMITED", requests: 1, check: later(50 * time.Minute)},
+		"429 with a wait that is nonsense":    {steps: []upstream.Step{upstream.RateLimited("-7 parsecs"), upstream.Echo()}, rules: readsOnly, executions: 1, requests: 2},
+		"429 always":                          {steps: []upstream.Step{upstream.Status(429)}, rules: readsOnly, code: "RATE_LIMITED", requests: 3, check: exhausted},
+		"429 to what must not repeat":         {steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, executions: 1, requests: 2, check: waited(time.Second)},
+		"429 to what must not repeat, always": {steps: []upstream.Step{upstream.Status(429)}, code: "RATE_LIMITED", requests: 3, check: exhausted},
+		"429 to what must not repeat, perhaps after the work": {
+			steps: []upstream.Step{upstream.RateLimited("1"), upstream.Echo()}, rules: ", rejects_before_work: []", code: "OUTCOME_UNKNOWN", requests: 1,
+		},
+		"503 with a wait that does not fit": {steps: []upstream.Step{upstream.Status(503).WithHeader("Retry-After", "3600")}, rules: forHalfAnHour, code: "DEPENDENCY_UNAVAILABLE", requests: 1, check: later(50 * time.Minute)},
 	}
 }
 

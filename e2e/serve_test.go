@@ -303,7 +303,8 @@ func TestServeMetricsHaveTheirNames(t *testing.T) {
 		{"sidecall_calls_total{", `gen_ai_tool_name="_unknown"`, `error_type="UNKNOWN_TOOL"`},
 		{"sidecall_attempts_total{", `gen_ai_tool_name="act"`, `sidecall_outcome="ambiguous"`},
 		{"sidecall_calls_in_flight ", " 0"},
-		{"sidecall_breaker_state{", `sidecall_breaker="up"`, " 2"},
+		{"sidecall_breaker_state{", `sidecall_breaker="up/act"`, " 2"},
+		{"sidecall_breaker_state{", `sidecall_breaker="up"`, " 0"},
 		{"process_resident_memory_bytes "},
 	} {
 		if !slices.ContainsFunc(strings.Split(page, "\n"), func(line string) bool {

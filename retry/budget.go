@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// The terms of a Budget.
+// The usual terms of a Budget.
 const (
 	// BudgetShare is how many retries there may be per recent request.
 	BudgetShare = 0.2
 	// BudgetFloor is how many retries per second there may be however few the
 	// requests are: at low traffic a share of nothing would forbid all.
-	BudgetFloor = 3
+	BudgetFloor = 3.0
 	// BudgetWindow is how long a request counts as recent.
 	BudgetWindow = slots * slotWidth
 )
@@ -32,8 +32,8 @@ const (
 // failing under too much of it.
 //
 // Within any BudgetWindow there are at most as many retries as the larger of
-// BudgetShare times the requests and BudgetFloor per second. So a dead backend
-// gets at most 1.2 times its usual requests, or 30 retries in ten seconds,
+// its share of the requests and its floor per second. So by the usual terms a dead
+// backend gets at most 1.2 times its usual requests, or 30 retries in ten seconds,
 // whichever is more.
 //
 // The rule is Finagle's RetryBudget (20 % of the requests of the last ten
@@ -48,13 +48,18 @@ const (
 // A Budget costs one atomic operation per request, takes no lock and is a few
 // hundred bytes for good. A nil *Budget grants everything.
 type Budget struct {
+	share, floor float64
+
 	start    time.Time
 	requests ring
 	retries  ring
 }
 
-// NewBudget returns a budget with nothing spent.
-func NewBudget() *Budget { return &Budget{start: time.Now()} }
+// NewBudget returns a budget with nothing spent: share is how many retries there may be
+// per recent request, floor how many per second in any case.
+func NewBudget(share, floor float64) *Budget {
+	return &Budget{share: share, floor: floor, start: time.Now()}
+}
 
 // Request counts one request, which is to say the first attempt of one call.
 // Do does that by itself.
@@ -88,7 +93,7 @@ func (b *Budget) retryAt(now time.Time) bool {
 	}
 	epoch := b.epoch(now)
 	b.retries.add(epoch)
-	allowed := max(BudgetShare*float64(b.requests.sum(epoch)), BudgetFloor*BudgetWindow.Seconds())
+	allowed := max(b.share*float64(b.requests.sum(epoch)), b.floor*BudgetWindow.Seconds())
 	if float64(b.retries.sum(epoch)) <= allowed {
 		return true
 	}

@@ -41,7 +41,7 @@ func TestBudgetIsAShareOfTheRequestsOrTheFloor(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := NewBudget()
+				b := NewBudget(BudgetShare, BudgetFloor)
 				request(b, test.requests)
 				if got := take(b, 3_000); got != test.want {
 					t.Errorf("%d retries granted, want %d", got, test.want)
@@ -53,7 +53,7 @@ func TestBudgetIsAShareOfTheRequestsOrTheFloor(t *testing.T) {
 
 func TestBudgetForgetsAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		request(b, 1_000)
 		if got := take(b, 500); got != 200 {
 			t.Fatalf("%d retries granted, want 200", got)
@@ -78,7 +78,7 @@ func TestBudgetForgetsAfterItsWindow(t *testing.T) {
 
 func TestBudgetSlides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		total := 0
 		for range 60 {
 			request(b, 100)
@@ -97,7 +97,7 @@ func TestBudgetSlides(t *testing.T) {
 // starve each other.
 func TestBudgetChargesNothingForARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		take(b, 1_000_000)
 		if _, retries := b.Recent(); retries != 30 {
 			t.Errorf("%d retries counted, 30 granted", retries)
@@ -107,7 +107,7 @@ func TestBudgetChargesNothingForARefusal(t *testing.T) {
 
 func TestBudgetIsNeverExceededByConcurrentCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		var granted atomic.Int64
 		var callers sync.WaitGroup
 		for range 16 {
@@ -136,7 +136,7 @@ func TestBudgetIsNeverExceededByConcurrentCallers(t *testing.T) {
 func TestBudgetCapsWhatADeadUpstreamMustBear(t *testing.T) {
 	const perSecond, seconds, wish = 1_000, 60, 50 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		var attempts, early atomic.Int64
 		var calls sync.WaitGroup
 		for range perSecond * seconds {
@@ -199,7 +199,7 @@ func TestRingIsFullBeforeItOverflows(t *testing.T) {
 }
 
 func BenchmarkBudgetRequest(b *testing.B) {
-	budget := NewBudget()
+	budget := NewBudget(BudgetShare, BudgetFloor)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -61,7 +61,7 @@ func within(t *testing.T, limit time.Duration) context.Context {
 func TestDoStopsForAReason(t *testing.T) {
 	const ms = time.Millisecond
 	spent := func() *Budget {
-		b := NewBudget()
+		b := NewBudget(BudgetShare, BudgetFloor)
 		for b.Retry() {
 		}
 		return b
@@ -224,7 +224,7 @@ func TestDoMakesNoAttemptWhenItIsOver(t *testing.T) {
 		late, cancel := context.WithDeadline(t.Context(), time.Now())
 		defer cancel()
 		for want, ctx := range map[Reason]context.Context{StopCancelled: cancelled, StopDeadline: late} {
-			budget := NewBudget()
+			budget := NewBudget(BudgetShare, BudgetFloor)
 			up := answers(final)
 			if got := Do(ctx, usual, budget, up.attempt); got != (Report{Stop: want}) {
 				t.Errorf("report %+v, want reason %v and no attempt", got, want)
@@ -277,7 +277,7 @@ func TestDoStopsWhenAnAttemptWasCancelled(t *testing.T) {
 
 func TestDoCountsInTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := NewBudget()
+		budget := NewBudget(BudgetShare, BudgetFloor)
 		for range 4 {
 			do(t.Context(), usual, budget, whole, answers(again).attempt)
 		}
@@ -289,7 +289,7 @@ func TestDoCountsInTheBudget(t *testing.T) {
 
 func TestDoTakesNothingForARetryThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := NewBudget()
+		budget := NewBudget(BudgetShare, BudgetFloor)
 		do(within(t, time.Second), usual, budget, whole, answers(asksFor(time.Hour)).attempt)
 		do(within(t, 100*time.Millisecond), usual, budget, whole, answers(again).attempt)
 		do(t.Context(), Policy{MaxAttempts: 1}, budget, whole, answers(again).attempt)
@@ -306,7 +306,7 @@ func TestDoLetsAPanicThrough(t *testing.T) {
 				t.Errorf("recovered %v", got)
 			}
 		}()
-		Do(t.Context(), usual, NewBudget(), func(context.Context, int) Verdict { panic("boom") })
+		Do(t.Context(), usual, NewBudget(BudgetShare, BudgetFloor), func(context.Context, int) Verdict { panic("boom") })
 	})
 }
 
@@ -325,7 +325,7 @@ func TestReasonsHaveNames(t *testing.T) {
 func BenchmarkDoFirstTry(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
-	budget := NewBudget()
+	budget := NewBudget(BudgetShare, BudgetFloor)
 	attempts := 0
 	b.ReportAllocs()
 	for b.Loop() {

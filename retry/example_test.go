@@ -19,7 +19,7 @@ func ExampleDo() {
 	// The result stays in the closure; only what it means goes to Do.
 	var order string
 	var err error
-	report := retry.Do(ctx, policy, retry.NewBudget(), func(_ context.Context, n int) retry.Verdict {
+	report := retry.Do(ctx, policy, retry.NewBudget(retry.BudgetShare, retry.BudgetFloor), func(_ context.Context, n int) retry.Verdict {
 		order, err = lookUp(n)
 		return retry.Verdict{Again: errors.Is(err, errBusy)}
 	})

@@ -63,6 +63,10 @@ type Failure struct {
 	// KnownDown marks the failure of a backend that knows itself that it is down, and
 	// tries to come back no sooner than after RetryAfter. To ask it before is in vain.
 	KnownDown bool
+	// Unreached marks the failure of a connection: none could be made, so that nothing was
+	// sent. It concerns every tool of the backend alike, where other failures are
+	// those of one tool.
+	Unreached bool
 	// Err is the cause, for the log only.
 	Err error
 }

@@ -96,8 +96,8 @@ type Policy struct {
 	Deadline time.Duration
 	Retry    Retry
 
-	// RejectsBeforeWork lists the HTTP statuses (429, 503) that prove that this
-	// upstream did not start working. Elsewhere they prove nothing.
+	// RejectsBeforeWork lists the HTTP statuses that prove that this upstream did not
+	// start working: 429, where nothing was said. Elsewhere they prove nothing.
 	RejectsBeforeWork []int
 	// FailsCleanly is the operator's word that a call which the tool itself says
 	// has failed (an exit code, an MCP isError) has done nothing.

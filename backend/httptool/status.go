@@ -16,7 +16,8 @@ import (
 //   - 4xx and 501, 505: the upstream looked at the request and said no.
 //   - 429, 503, and 408, 425: by convention the work was not begun, but a proxy
 //     in between may say so in the middle of it, so this counts only where the
-//     tool lists the status in rejects_before_work.
+//     tool lists the status in rejects_before_work, as it does 429 unless the
+//     operator says otherwise: whoever counts requests does so before the work.
 //   - other 5xx: the work may have been done before it went wrong.
 //   - 3xx that was not followed: the upstream points elsewhere. After 301, 302
 //     and 303 an effectful request may have been done: that is how a form is

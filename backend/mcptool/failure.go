@@ -34,6 +34,7 @@ func downFailure(st *state) *tool.Failure {
 		Evidence:   tool.NotExecuted,
 		Constraint: "the MCP server is not available",
 		ErrorType:  "backend_down",
+		Unreached:  true,
 		Err:        st.reason,
 	}
 	switch left := time.Until(st.due); {
@@ -54,6 +55,7 @@ func ended(ctx context.Context, evidence tool.Evidence) *tool.Failure {
 			Evidence:   evidence,
 			Constraint: "the tool did not answer in time",
 			ErrorType:  errorTypeTimeout,
+			Unreached:  evidence == tool.NotExecuted,
 			Err:        context.Cause(ctx),
 		}
 	}
@@ -88,6 +90,7 @@ func unansweredFailure(ctx context.Context, a answer, sent bool, err error) *too
 		Evidence:   tool.NotExecuted,
 		Constraint: "the MCP server could not be reached",
 		ErrorType:  connectErrorType(err),
+		Unreached:  true,
 		Err:        err,
 	}
 }

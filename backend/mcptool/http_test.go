@@ -261,6 +261,9 @@ func TestAServerThatIsAway(t *testing.T) {
 		_, f = r.call("pay", `{}`)
 	}
 	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.NotExecuted, "connection_refused")
+	if !f.Unreached {
+		t.Error("it does not concern the connection")
+	}
 	if n := s.ledger.count("paid"); n != 0 {
 		t.Errorf("it ran %d times", n)
 	}

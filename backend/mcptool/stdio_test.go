@@ -153,6 +153,9 @@ func TestWhileDownCallsFailAtOnceAndDidNotRun(t *testing.T) {
 	waitFor(t, "the next try is due", func() bool { return !r.state.Load().due.IsZero() })
 	_, f := r.call("echo", `{}`)
 	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.NotExecuted, "backend_down")
+	if !f.Unreached {
+		t.Error("it does not concern the connection")
+	}
 	// The delay is drawn between half of it and the whole.
 	if !f.KnownDown || f.RetryAfter > time.Hour || f.RetryAfter < time.Minute {
 		t.Errorf("known to be down: %v, the next try in %v", f.KnownDown, f.RetryAfter)

@@ -4,24 +4,63 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // maxHintArgs bounds the arguments that a hint spells out, in bytes; of longer
 // ones those that are required are named only.
 const maxHintArgs = 400
 
-// askWith says what to call to see whether a call has happened: the tool, and
-// of its arguments what is known. Known is what the verification makes of the
+// Open are those of the tools that no breaker blocks at this moment: nobody is sent to
+// the others.
+func (s *Subject) Open(names []string) []string {
+	if !slices.ContainsFunc(names, func(name string) bool { return s.blocked(name) > 0 }) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return s.blocked(name) > 0 })
+}
+
+// blocked is for how long a breaker blocks a tool; 0 when none does.
+func (s *Subject) blocked(name string) time.Duration {
+	if route, ok := s.Snapshot.Lookup(name); ok {
+		return route.Blocked()
+	}
+	return 0
+}
+
+// now says to call a tool or, of one that is blocked at this moment, from when on.
+func (s *Subject) now(call, name string) string {
+	if wait := s.blocked(name); wait > 0 {
+		return fmt.Sprintf("%s has been failing and cannot be called now; after %s %s %s", name, tool.RoundTime(wait), call, name)
+	}
+	return call + " " + name
+}
+
+// NotNow warns of the tools that are named and blocked at this moment; empty when none is.
+func (s *Subject) NotNow(names []string) string {
+	var warnings []string
+	for _, name := range names {
+		if wait := s.blocked(name); wait > 0 {
+			warnings = append(warnings, fmt.Sprintf("%s has been failing: do not call it before %s have passed.", name, tool.RoundTime(wait)))
+		}
+	}
+	return strings.Join(warnings, " ")
+}
+
+// askWith says to call the tool that can tell whether a call has happened, and with
+// what of its arguments is known. Known is what the verification makes of the
 // call's own arguments or, without one, those of the same name.
 func (s *Subject) askWith(verify string) string {
 	const purpose = " to see whether it has"
 	route, ok := s.Snapshot.Lookup(verify)
 	if !ok {
-		return verify + purpose
+		return "call " + verify + purpose
 	}
+	call := s.now("call", verify)
 	known := s.knownArgs(route)
 	with := ""
 	switch text, err := schema.Canonical(known); {
@@ -33,11 +72,11 @@ func (s *Subject) askWith(verify string) string {
 	missing := slices.DeleteFunc(route.Schema.Required(), func(name string) bool { _, has := known[name]; return has })
 	switch {
 	case len(missing) == 0:
-		return verify + with + purpose
+		return call + with + purpose
 	case with == "":
-		return fmt.Sprintf("%s with the fitting %s%s", verify, strings.Join(missing, ", "), purpose)
+		return fmt.Sprintf("%s with the fitting %s%s", call, strings.Join(missing, ", "), purpose)
 	default:
-		return fmt.Sprintf("%s%s and the fitting %s%s", verify, with, strings.Join(missing, ", "), purpose)
+		return fmt.Sprintf("%s%s and the fitting %s%s", call, with, strings.Join(missing, ", "), purpose)
 	}
 }
 

@@ -25,12 +25,20 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	if explained.Hint == "" {
 		explained.Hint = s.hint(f)
 	}
+	if blocked := s.NotNow(f.AllowedAlternatives); blocked != "" {
+		explained.Hint += " " + blocked
+	}
 	if f.Evidence == tool.Definite && s.EarlierMayHaveRun {
 		explained.Hint += " But an earlier attempt of this call may have had its effect: look at the current state before you rely on this answer."
 	}
 	explained.Hint += s.whoSays(f, explained.Received)
 	if s.Sent > 1 {
 		explained.Hint += fmt.Sprintf(" Sidecall made %d attempts at %s over %s.", s.Sent, name, tool.RoundTime(report.Elapsed))
+	}
+	if report.Stop == retry.StopBudgetEmpty {
+		calls, retries := s.Route.Retries.Recent()
+		explained.Hint += fmt.Sprintf(" It was not sent again by itself: the retry budget of the backend %s is used up (in the last %s retries: %d, calls: %d).",
+			s.Route.Tool.Backend, retry.BudgetWindow, retries, calls)
 	}
 	return explained
 }
@@ -60,8 +68,8 @@ var constraints = map[tool.Code]string{
 func (s *Subject) hint(f *tool.Failure) string {
 	name := s.Route.Tool.Name
 	alternatives := ""
-	if len(f.AllowedAlternatives) > 0 {
-		alternatives = " You may call instead: " + strings.Join(f.AllowedAlternatives, ", ") + "."
+	if open := s.Open(f.AllowedAlternatives); len(open) > 0 {
+		alternatives = " You may call instead: " + strings.Join(open, ", ") + "."
 	}
 	if f.Code.Class() == tool.Transient && f.Evidence != tool.Definite && s.MayHaveRun {
 		return s.onlySameID(f.RetryAfter)
@@ -108,7 +116,7 @@ func (s *Subject) onlySameID(wait time.Duration) string {
 	name := s.Route.Tool.Name
 	hint := fmt.Sprintf("%s may have run: do not start it anew under another id. Sending the same call with the same id again %s is safe", name, after(wait))
 	if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
-		return hint + fmt.Sprintf("; or call %s.", s.askWith(verify))
+		return hint + fmt.Sprintf("; or %s.", s.askWith(verify))
 	}
 	return hint + "; or tell the user."
 }

@@ -98,7 +98,7 @@ func (s *Subject) ItemErrors(total int) func(item *interpret.Item) tool.Error {
 			explained.Constraint = fmt.Sprintf("item %d may or may not have been done", item.Index)
 			explained.Hint = "Do not send this item again until you know whether it was done."
 			if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
-				explained.Hint = fmt.Sprintf("Do not send this item again until you know whether it was done: ask %s.", verify)
+				explained.Hint = fmt.Sprintf("Do not send this item again until you know whether it was done: %s.", s.now("ask", verify))
 			}
 		}
 		return explained

@@ -25,7 +25,7 @@ func (s *Subject) Unknown(f *tool.Failure) tool.Error {
 func (s *Subject) howToKnow() string {
 	hint := fmt.Sprintf("%s may or may not have happened. Do not call it again until you know: ", s.Route.Tool.Name)
 	if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
-		return hint + fmt.Sprintf("call %s.", s.askWith(verify))
+		return hint + s.askWith(verify) + "."
 	}
 	return hint + "check by other means, or ask the user to."
 }

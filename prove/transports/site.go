@@ -117,12 +117,16 @@ tools:
 `, url, extra) + toolConfig()
 }
 
+// doubts is the effect of what must not be repeated, at an upstream whose 429 proves
+// nothing.
+const doubts = "non_idempotent\n    rejects_before_work: []"
+
 func toolConfig() string {
 	var text strings.Builder
 	for name, how := range map[string][2]string{
-		act: {"POST", "non_idempotent"}, pay: {"POST", "keyed"}, put: {"PUT", "idempotent"},
-		look: {"GET", "read_only"}, actGet: {"GET", "non_idempotent"}, drop: {"DELETE", "non_idempotent"},
-		believes: {"POST", "non_idempotent\n    rejects_before_work: [503]"}, ignored: {"POST", "keyed"},
+		act: {"POST", doubts}, pay: {"POST", "keyed"}, put: {"PUT", "idempotent"},
+		look: {"GET", "read_only"}, actGet: {"GET", doubts}, drop: {"DELETE", doubts},
+		believes: {"POST", "non_idempotent\n    rejects_before_work: [429, 503]"}, ignored: {"POST", "keyed"},
 	} {
 		fmt.Fprintf(&text, `  %s:
     backend: shop

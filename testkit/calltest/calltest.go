@@ -72,7 +72,7 @@ const Always = 1 << 30
 
 // What a backend may fail with: the code, and what it proves.
 var (
-	Refused   = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted}
+	Refused   = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.NotExecuted, Unreached: true}
 	CutOff    = tool.Failure{Code: tool.CodeDependencyUnavailable, Evidence: tool.Ambiguous}
 	TimedOut  = tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
 	NotFound  = tool.Failure{Code: tool.CodeNotFound, Evidence: tool.Definite, CallerFault: true, Message: "no order A-9"}
@@ -216,11 +216,17 @@ func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, 
 	return r
 }
 
-// WithBreaker gives a route a breaker that stays open for a minute.
+// WithBreaker gives a route breakers that stay open for a minute: its own, and that of
+// its connection.
 func WithBreaker(failures uint32) func(*catalog.Route) {
 	return func(r *catalog.Route) {
-		r.Breaker = breaker.New(breaker.Settings{Name: "shop", Failures: failures, Window: time.Minute, OpenFor: time.Minute})
+		r.Breaker, r.Connection = NewBreaker("shop/"+r.Tool.Name, failures), NewBreaker("shop", failures)
 	}
+}
+
+// NewBreaker returns a breaker that stays open for a minute.
+func NewBreaker(name string, failures uint32) *breaker.Breaker {
+	return breaker.New(breaker.Settings{Name: name, Failures: failures, Window: time.Minute, OpenFor: time.Minute})
 }
 
 // Request is a valid call of a tool.
