@@ -82,23 +82,25 @@ export class Sidecall implements AsyncDisposable {
   }
 
   /**
-   * Starts a sidecar of this process's own, on a unix socket that nobody else can open, and connects to it. close ends it,
-   * and so does the end of this process, however it ends. LaunchFailed says why it did not start.
+   * Starts a sidecar of this program's own, on a unix socket that nobody else can open, and connects to it when it is ready.
+   * close ends it, and so does the end of this process, however it ends.
+   *
+   * Processes that launch one with the same config on one embedded store share one, which serves until the last of them has
+   * gone. The sidecar of a process that was killed lets its calls end first; the next launch waits for that. startTimeout
+   * bounds this, and how long backends are waited for that find their tools by themselves: a warning of the process names
+   * those that are missing then. LaunchFailed says why it did not start.
    * @param config The path of a config file, or what would stand in one.
    * @param options
    */
   static async launch(config: string | object, options: LaunchOptions & Omit<Options, 'credentials'> = {}): Promise<Sidecall> {
     const given = checked(object(options, 'options'), { ...launchFields, ...launchedFields })
-    const { binary, env, log, ...ours } = given as LaunchOptions & Options
-    const started = await launch(config, { binary, env, log })
-    let client: Sidecall | undefined
+    const { binary, env, log, startTimeout, ...ours } = given as LaunchOptions & Options
+    const started = await launch(config, { binary, env, log, startTimeout })
     try {
-      client = new Sidecall(started.target, ours)
+      const client = new Sidecall(started.target, ours)
       client.#launched = started
-      await started.awaitReady(client.stub)
       return client
     } catch (error) {
-      client?.stub.close()
       await started.stop()
       throw error
     }

@@ -17,7 +17,7 @@ import grpc.aio
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import AsyncConversation
 from sidecall._errors import SidecallError
-from sidecall._launch import Launched, launch
+from sidecall._launch import START, Launched, launch
 from sidecall._line import AwaitedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
@@ -70,10 +70,11 @@ class AsyncSidecall:
         *,
         binary: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        start_timeout: float | timedelta = START,
         **options: Any,
     ) -> AsyncSidecall:
         """As Sidecall.launch."""
-        started = await asyncio.to_thread(_ready, config, binary, env)
+        started = await asyncio.to_thread(launch, config, binary, env, start_timeout)
         try:
             client = cls(started.target, **options)
         except BaseException:
@@ -241,18 +242,3 @@ class AsyncSidecall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _ready(
-    config: str | os.PathLike[str] | Mapping[str, Any],
-    binary: str | os.PathLike[str] | None,
-    env: Mapping[str, str] | None,
-) -> Launched:
-    started = launch(config, binary, env)
-    try:
-        with grpc.insecure_channel(address(started.target), options=list(_channel.OPTIONS)) as channel:
-            started.await_ready(channel)
-    except BaseException:
-        started.stop()
-        raise
-    return started

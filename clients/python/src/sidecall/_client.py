@@ -14,7 +14,7 @@ import grpc
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import Conversation
 from sidecall._errors import SidecallError
-from sidecall._launch import Launched, launch
+from sidecall._launch import START, Launched, launch
 from sidecall._line import ThreadedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
@@ -74,20 +74,27 @@ class Sidecall:
         *,
         binary: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        start_timeout: float | timedelta = START,
         **options: Any,
     ) -> Sidecall:
-        """Starts a sidecar of this process's own, on a unix socket that nobody else
-        can open, and connects to it. ``config`` is the path of a config file, or what
-        would stand in one. ``binary`` is the program; without it, it is the one that
-        SIDECALL_BINARY names, that came with this package, or that is on the PATH.
-        ``env`` is added to the environment of the sidecar. Its log goes to the
-        logger "sidecall". close ends it, and so does the end of this process,
-        however it ends. LaunchFailed says why it did not start."""
-        started = launch(config, binary, env)
+        """Starts a sidecar of this program's own, on a unix socket that nobody else
+        can open, and connects to it when it is ready. ``config`` is the path of a config
+        file, or what would stand in one. ``binary`` is the program; without it, it is the
+        one that SIDECALL_BINARY names, that came with this package, or that is on the
+        PATH. ``env`` is added to the environment of the sidecar. Its log goes to the
+        logger "sidecall". close ends it, and so does the end of this process, however it
+        ends.
+
+        Processes that launch one with the same config on one embedded store share one,
+        which serves until the last of them has gone. The sidecar of a process that was
+        killed lets its calls end first; the next launch waits for that. ``start_timeout``,
+        in seconds, bounds this, and how long backends are waited for that find their tools
+        by themselves: the log names those that are missing then. LaunchFailed says why it
+        did not start."""
+        started = launch(config, binary, env, start_timeout)
         try:
             client = cls(started.target, **options)
             client._launched = started
-            started.await_ready(client._channel)
         except BaseException:
             started.stop()
             raise
