@@ -20,7 +20,7 @@
 // for the program, and is a gRPC status:
 //
 //	InvalidArgument    a bug in the loop: no id or no tool name
-//	ResourceExhausted  the request is larger than the sidecar reads
+//	ResourceExhausted  the sidecar has no room for the request now
 //	Unavailable        no sidecar there, it is draining, or it died in the middle
 //	DeadlineExceeded   the context ended first: the call may be running
 //
@@ -40,7 +40,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -57,6 +60,10 @@ const MaxResponseBytes = 256 << 20
 // ErrBroken is wrapped by the error of a batch whose results do not belong to
 // its calls: what answers is no sidecar of this contract.
 var ErrBroken = errors.New("the answer does not match the calls")
+
+// ErrNoConversation is of calls that name no conversation. Nothing was sent: it is the
+// program's to mend, and no model's.
+var ErrNoConversation = errors.New("every call belongs to a conversation: set Call.Conversation to its id, the same one in all its turns and after a restart")
 
 // The generated messages are the contract, so they are the result types too.
 type (
@@ -79,8 +86,7 @@ type Call struct {
 	Arguments string
 
 	// Conversation and Turn are part of the call's identity. Conversation is
-	// required, unless the sidecar's identity.require says otherwise. Some
-	// providers start their ids again in every turn, so Turn should be something
+	// required. Some providers start their ids again in every turn, so Turn should be something
 	// stable such as the turn's index.
 	Conversation, Turn string
 	// Prompt is the user prompt that the call belongs to.
@@ -189,21 +195,50 @@ func (c *Client) Operator() sidecallv1.OperatorServiceClient {
 // Call runs one call; one whose effect must not be repeated at most once per
 // (Conversation, Turn, ID).
 func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
-	return c.service.ExecuteTool(ctx, call.request())
+	if call.Conversation == "" {
+		return nil, ErrNoConversation
+	}
+	var trailer metadata.MD
+	request := call.request()
+	result, err := c.service.ExecuteTool(ctx, request, grpc.Trailer(&trailer))
+	if most := mostBytes(err, trailer); most != "" {
+		return tooLarge(request, most), nil
+	}
+	return result, err
 }
 
 // Calls runs the calls of one assistant turn, in parallel where the tools allow
 // it, and returns one result per call in the order of the calls. No calls, no
-// results.
+// results. A call that no request can hold costs one result, and not the others'.
 func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
+	requests := make([]*sidecallv1.ExecuteToolRequest, len(calls))
+	for i, call := range calls {
+		if call.Conversation == "" {
+			return nil, fmt.Errorf("calls[%d]: %w", i, ErrNoConversation)
+		}
+		requests[i] = call.request()
+	}
+	return c.batch(ctx, requests)
+}
+
+func (c *Client) batch(ctx context.Context, calls []*sidecallv1.ExecuteToolRequest) ([]*Result, error) {
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	request := &sidecallv1.ExecuteToolsRequest{Calls: make([]*sidecallv1.ExecuteToolRequest, len(calls))}
-	for i, call := range calls {
-		request.Calls[i] = call.request()
+	var trailer metadata.MD
+	response, err := c.service.ExecuteTools(ctx, &sidecallv1.ExecuteToolsRequest{Calls: calls}, grpc.Trailer(&trailer))
+	if most := mostBytes(err, trailer); most != "" {
+		if len(calls) == 1 {
+			return []*Result{tooLarge(calls[0], most)}, nil
+		}
+		half := len(calls) / 2 // nothing was begun: less at a time, in their order
+		first, err := c.batch(ctx, calls[:half])
+		if err != nil {
+			return nil, err
+		}
+		second, err := c.batch(ctx, calls[half:])
+		return append(first, second...), err
 	}
-	response, err := c.service.ExecuteTools(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +247,20 @@ func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
 		return nil, fmt.Errorf("%w: %d results for %d calls", ErrBroken, len(results), len(calls))
 	}
 	for i, r := range results {
-		if r.GetToolUseId() != calls[i].ID {
-			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBroken, i, r.GetToolUseId(), calls[i].ID)
+		if r.GetToolUseId() != calls[i].GetToolUseId() {
+			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBroken, i, r.GetToolUseId(), calls[i].GetToolUseId())
 		}
 	}
 	return results, nil
+}
+
+// mostBytes is how many bytes a request may have, when one was refused for having more:
+// nothing of it was begun. It is empty of any other answer.
+func mostBytes(err error, trailer metadata.MD) string {
+	if most := trailer.Get("sidecall-max-request-bytes"); status.Code(err) == codes.ResourceExhausted && len(most) > 0 {
+		return most[0]
+	}
+	return ""
 }
 
 // Tools lists what a profile may call, sorted by name; an empty profile is the

@@ -48,7 +48,7 @@ export interface Found {
   turnId?: Id | null | undefined
 }
 
-type Ids = Record<'conversationId' | 'promptId' | 'turnId', string | undefined>
+type Ids = { conversationId: string } & Record<'promptId' | 'turnId', string | undefined>
 
 /** The calls of one adapter. */
 export class Calls<C> {

@@ -56,6 +56,13 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE
 
 
+def most_bytes(error: grpc.RpcError) -> int | None:
+    """How many bytes a request may have, when one was refused for having more: nothing of
+    it was begun. None of any other error."""
+    trailers: Any = error.trailing_metadata() if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED else None
+    return next((int(value) for key, value in trailers or () if key == "sidecall-max-request-bytes"), None)
+
+
 def pauses(patience: float, now: Callable[[], float]) -> Iterator[float]:
     """The pauses between tries, in seconds, until the patience is at its end."""
     end = now() + patience

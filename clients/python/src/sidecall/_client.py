@@ -128,8 +128,7 @@ class Sidecall:
         is sent again by this: see run_tools.
 
         ``conversation_id`` and ``turn_id`` are part of each call's identity. The
-        former is required, unless the sidecar's ``identity.require`` says
-        otherwise. Some providers start their ids again in every turn, so ``turn_id``
+        former is required: WrongField without it. Some providers start their ids again in every turn, so ``turn_id``
         should be something stable such as the turn's index.
 
         ``fields`` are further fields of ExecuteToolRequest for every call, by

@@ -51,7 +51,8 @@ class Launched:
         self._directory = directory
         self._last: collections.deque[str] = collections.deque(maxlen=_LINES)
         self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        assert process.stderr is not None and process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout is not None
         # They end with what the process says.
         self._reader = threading.Thread(target=self._read, args=(process.stderr,), daemon=True)
         self._hearer = threading.Thread(target=self._hear, args=(process.stdout,), daemon=True)
@@ -104,7 +105,8 @@ class Launched:
     def stop(self) -> None:
         """Lets the sidecar finish what it has begun, and ends it, unless others have
         launched it too. It may be called again."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with contextlib.suppress(OSError):  # it is gone already
             self._process.stdin.close()
         self._hearer.join(timeout=END)

@@ -44,7 +44,7 @@ class Calls:
         self._client = client
         self._awaited = client if isinstance(client, AsyncSidecall) else Awaited(client)
         self._fields = {name: value for name, value in fields.items() if value is not None}
-        request(Call("", ""), self._fields)  # what is wrong is said now, not at the first call
+        request(Call("", ""), {"conversation_id": "", **self._fields})  # what is wrong is said now, not at the first call
         self._open: dict[Any, _Batch] = {}
 
     def tools(self) -> list[pb.Tool]:
