@@ -67,7 +67,7 @@ export class Calls<C> {
    */
   constructor(client: Sidecall, options: Options<C>, how?: string, functions: readonly string[] = []) {
     if (typeof (client as Partial<Sidecall> | null)?.runTools !== 'function') throw new WrongField('client', `want a Sidecall, got ${shown(client)}`)
-    const { conversationId, promptId, turnId, listed, effects, worker, ...fields } = object(options, 'options') as Options<C>
+    const { conversationId, promptId, turnId, listed, effects, failsCleanly, worker, ...fields } = object(options, 'options') as Options<C>
     this.#client = client
     this.#options = { conversationId, promptId, turnId, listed }
     // What is wrong is said now, and not at the first call.
@@ -76,7 +76,7 @@ export class Calls<C> {
     const given = Object.entries({ conversationId, promptId, turnId }).filter(([, option]) => typeof option !== 'function')
     checked(Object.fromEntries(given), callFields)
     if (how === undefined && (conversationId ?? '') === '') throw this.#nameless()
-    this.#own = new Own(client, functions, { effects, worker })
+    this.#own = new Own(client, functions, { effects, failsCleanly, worker })
   }
 
   /** Makes functions of the framework's own tools of the sidecar, all or none of them. */

@@ -101,6 +101,22 @@ test('ids of the program go before what is found', async (t) => {
   assert.deepEqual(it.batches[0].map((c) => [c.conversationId, c.promptId, c.turnId]), [['c-x', '7', 'call_0'], ['c-x', '7', 'call_0']])
 })
 
+test('eight calls of one message are one turn', async (t) => {
+  for (const [name, call] of Object.entries({ invalid: ['pay', { cents: 'x' }], unknown: ['payy', { cents: 1 }] })) {
+    const it = await desk(t)
+    const provider = await play(t, [{ calls: Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }]) }, { text: 'I see.' }])
+    const options = { conversationId: name }
+    await run(models.chat(provider), { tools: await tools(it.sidecall, options), repairToolCall: repairToolCall(it.sidecall, options) })
+    console.error(name, it.codes().join(), it.batches.map((b) => b.length).join())
+    const it2 = await desk(t)
+    const provider2 = await play(t, [{ calls: Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }]) }, { text: 'I see.' }])
+    await streamText({
+      model: models.anthropic(provider2), messages: ASKED, stopWhen: [isStepCount(12), stopWhenTold], tools: await tools(it2.sidecall, options),
+      repairToolCall: repairToolCall(it2.sidecall, options) }).text
+    console.error(name, 'stream', it2.codes().join(), it2.batches.map((b) => b.length).join())
+  }
+})
+
 test('a run that goes round in circles ends', async (t) => {
   const it = await desk(t)
   const provider = await play(t, ROUND)
@@ -188,16 +204,17 @@ for (const [kind, model] of Object.entries(models)) {
 
 test('a function that fails is a failure, and gives what it gave last', async (t) => {
   const it = await desk(t, OWN)
-  const provider = await play(t, [{ calls: [['fail', {}], ['odd', { n: 2 }], ['steps', {}]] }, { text: 'Sorry.' }])
+  const provider = await play(t, [{ calls: [['fail', {}], ['odd', { n: 2 }], ['steps', {}], ['jam', {}]] }, { text: 'Sorry.' }])
   const even = z.object({ n: z.int() }).refine(({ n }) => n % 2 === 1, 'want an odd number')
   const functions = {
     fail: tool({ description: 'Fail.', inputSchema: z.object({}), execute: () => { throw new Error('out of paper') } }),
+    jam: tool({ description: 'Jam.', inputSchema: z.object({}), execute: () => { throw new RangeError('no paper') } }),
     odd: tool({ description: 'Odd.', inputSchema: even, execute: () => assert.fail('it is not to be run') }),
     steps: tool({ description: 'Steps.', inputSchema: z.object({}), execute: async function* () { yield { at: 1 }; yield { at: 2 } } }),
   }
-  const { text } = await run(models.chat(provider), { tools: await tools(it.sidecall, { conversationId: 'c', functions }) })
+  const { text } = await run(models.chat(provider), { tools: await tools(it.sidecall, { conversationId: 'c', functions, failsCleanly: { jam: RangeError } }) })
   assert.equal(text, 'Sorry.')
-  assert.deepEqual(it.codes(), ['OUTCOME_UNKNOWN', 'INVALID_ARGS', 'ok'])
+  assert.deepEqual(it.codes(), ['OUTCOME_UNKNOWN', 'INVALID_ARGS', 'ok', 'UNRECOVERABLE'])
   assert.match(it.results()[0].content, /out of paper/)
   assert.match(it.results()[1].content, /want an odd number/)
   assert.equal(it.results()[2].content, '{"at":2}')
