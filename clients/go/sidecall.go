@@ -86,9 +86,12 @@ type Call struct {
 	Arguments string
 
 	// Conversation and Turn are part of the call's identity. Conversation is
-	// required. Some providers start their ids again in every turn, so Turn should be something
-	// stable such as the turn's index.
+	// required. Some providers start their ids again in every turn, so Turn should be
+	// something stable such as the turn's index.
 	Conversation, Turn string
+	// Message is the message of the model that the call stands in, for whoever sends the
+	// calls of one one after the other: the loop guard takes them together then.
+	Message string
 	// Prompt is the user prompt that the call belongs to.
 	Prompt string
 	// Profile chooses tools and limits; empty means the sidecar's default.
@@ -118,6 +121,7 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 		ArgumentsJson:  c.Arguments,
 		ConversationId: c.Conversation,
 		TurnId:         c.Turn,
+		MessageId:      c.Message,
 		PromptId:       c.Prompt,
 		Profile:        c.Profile,
 		ValidateOnly:   c.ValidateOnly,

@@ -110,7 +110,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 
 	result, err := client.Call(t.Context(), sidecall.Call{
 		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
-		Conversation: "c", Turn: "t", Prompt: "p", Profile: "research",
+		Conversation: "c", Turn: "t", Message: "m", Prompt: "p", Profile: "research",
 		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
 		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
 	})
@@ -119,7 +119,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 	}
 	want := &sidecallv1.ExecuteToolRequest{
 		ToolUseId: "toolu_1", ToolName: "answer", ArgumentsJson: `{"q": 1.0}`,
-		ConversationId: "c", TurnId: "t", PromptId: "p", Profile: "research",
+		ConversationId: "c", TurnId: "t", MessageId: "m", PromptId: "p", Profile: "research",
 		ValidateOnly: true, Timeout: durationpb.New(1500 * time.Millisecond), MaxOutputChars: 100, TokensUsed: 7,
 		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
 	}

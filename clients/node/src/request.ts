@@ -26,6 +26,9 @@ export interface Fields {
   /** Likewise. Some providers start their ids again in every turn, so this should be something stable such as the turn's
    * index. */
   turnId?: Id | null
+  /** The message of the model that the calls stand in, where those of one are not sent at once: the loop guard takes them
+   * together then. */
+  messageId?: Id | null
   /** The message of the user that the calls belong to: budgets and loops are counted by it. */
   promptId?: Id | null
   /** The profile whose tools and limits apply. */
@@ -71,7 +74,7 @@ const elsewhere: Record<string, string> = {
   session: 'conversationId', sessionId: 'conversationId', threadId: 'conversationId', turn: 'turnId',
 }
 
-const ids = new Set(['toolUseId', 'conversationId', 'turnId', 'promptId'])
+const ids = new Set(['toolUseId', 'conversationId', 'turnId', 'messageId', 'promptId'])
 
 const INT32 = 2 ** 31 - 1
 

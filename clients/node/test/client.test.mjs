@@ -47,7 +47,7 @@ test('every part of a call arrives', async () => {
   fake.answer = (r) => ({ toolUseId: r.toolUseId, content: '42', outcome: 'OUTCOME_OK' })
   const call = { toolUseId: 'toolu_1', toolName: 'answer', argumentsJson: '{"q": 1.0}' }
   const rest = {
-    conversationId: 'c', turnId: 't', promptId: 'p', profile: 'research', validateOnly: true,
+    conversationId: 'c', turnId: 't', messageId: 'm', promptId: 'p', profile: 'research', validateOnly: true,
     timeout: { seconds: 1, nanos: 500_000_000 }, maxOutputChars: 100, tokensUsed: 7, labels: { team: 'shop' },
     allowDuplicateEffect: true,
   }

@@ -59,14 +59,14 @@ class ClientTest(unittest.TestCase):
         self.fake.answer = lambda r: pb.ExecuteToolResponse(tool_use_id=r.tool_use_id, content="42")
         result = self.client.execute_tool(
             Call("toolu_1", "answer", '{"q": 1.0}'),
-            conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
+            conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=timedelta(milliseconds=1500), max_output_chars=100, tokens_used=7, labels={"team": "shop"},
             allow_duplicate_effect=True,
         )
         self.assertEqual(result.content, "42")
         self.assertEqual(self.fake.requests, [pb.ExecuteToolRequest(
             tool_use_id="toolu_1", tool_name="answer", arguments_json='{"q": 1.0}',
-            conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
+            conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=Duration(seconds=1, nanos=500_000_000), max_output_chars=100, tokens_used=7,
             labels={"team": "shop"}, allow_duplicate_effect=True,
         )])

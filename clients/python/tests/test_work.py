@@ -249,7 +249,7 @@ class WorkTest(unittest.TestCase):
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
             "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
             "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),
-            "otherwise": (lambda: [][0], {"is_error": True, "content": "IndexError: list index out of range"}),
+            "otherwise": (lambda: "a".index("b"), {"is_error": True, "content": "ValueError: substring not found"}),
             "stops": (stops, {"is_error": True, "content": "RuntimeError: StopIteration()"}),
             "exits": (exits, {"is_error": True, "content": "RuntimeError: SystemExit('I go')"}),
             "fails": (fails, {"is_error": True, "content": "not now", "code": "RATE_LIMITED", "not_run": True, "retry_after": Duration(seconds=2)}),

@@ -101,21 +101,22 @@ test('ids of the program go before what is found', async (t) => {
   assert.deepEqual(it.batches[0].map((c) => [c.conversationId, c.promptId, c.turnId]), [['c-x', '7', 'call_0'], ['c-x', '7', 'call_0']])
 })
 
-test('eight calls of one message are one turn', async (t) => {
-  for (const [name, call] of Object.entries({ invalid: ['pay', { cents: 'x' }], unknown: ['payy', { cents: 1 }] })) {
-    const it = await desk(t)
-    const provider = await play(t, [{ calls: Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }]) }, { text: 'I see.' }])
-    const options = { conversationId: name }
-    await run(models.chat(provider), { tools: await tools(it.sidecall, options), repairToolCall: repairToolCall(it.sidecall, options) })
-    console.error(name, it.codes().join(), it.batches.map((b) => b.length).join())
-    const it2 = await desk(t)
-    const provider2 = await play(t, [{ calls: Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }]) }, { text: 'I see.' }])
-    await streamText({
-      model: models.anthropic(provider2), messages: ASKED, stopWhen: [isStepCount(12), stopWhenTold], tools: await tools(it2.sidecall, options),
-      repairToolCall: repairToolCall(it2.sidecall, options) }).text
-    console.error(name, 'stream', it2.codes().join(), it2.batches.map((b) => b.length).join())
-  }
-})
+for (const [name, call] of Object.entries({ 'arguments that are wrong': ['pay', { cents: 'x' }], 'a tool that there is not': ['payy', { cents: 1 }] })) {
+  test(`eight calls of one message are no loop, each with ${name}`, async (t) => {
+    for (const streams of [false, true]) {
+      const it = await desk(t)
+      const calls = Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }])
+      const provider = await play(t, [{ calls }, { text: 'I see.' }])
+      const options = { conversationId: 'c' }
+      const how = { tools: await tools(it.sidecall, options), repairToolCall: repairToolCall(it.sidecall, options) }
+      // Which are repaired one after another while they are streamed.
+      if (streams) await streamText({ model: models.anthropic(provider), messages: ASKED, stopWhen: [isStepCount(12), stopWhenTold], ...how }).text
+      else await run(models.anthropic(provider), how)
+      assert.deepEqual(it.codes(), Array(8).fill(call[0] === 'pay' ? 'INVALID_ARGS' : 'UNKNOWN_TOOL'), `streams: ${streams}`)
+      await it.assertHeard(provider)
+    }
+  })
+}
 
 test('a run that goes round in circles ends', async (t) => {
   const it = await desk(t)

@@ -197,6 +197,7 @@ def _labels(value: Any, at: str) -> dict[str, str]:
 _FIELDS: dict[str, Callable[[Any, str], Any]] = {
     "conversation_id": identity,
     "turn_id": identity,
+    "message_id": identity,
     "prompt_id": identity,
     "profile": text,
     "validate_only": _bool,

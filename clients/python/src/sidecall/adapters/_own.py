@@ -76,8 +76,9 @@ class Own:
     ) -> None:  # fmt: skip
         """``effects`` are those of functions by their names; unsaid, a call must not be
         repeated. ``fails_cleanly`` has, by their names, those of which a call that raises has
-        done nothing: True, or the types of exceptions of which that holds. ``worker`` has the settings of the worker. ``passes`` are exceptions by
-        which the framework ends a run, to go on with the same call later."""
+        done nothing: True, or the types of exceptions of which that holds. ``worker`` has
+        the settings of the worker. ``passes`` are exceptions by which the framework ends a
+        run, to go on with the same call later."""
         self._client = client
         self._calls = calls
         self._effects = dict(effects or {})
