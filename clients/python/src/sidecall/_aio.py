@@ -43,6 +43,7 @@ class AsyncSidecall:
     ) -> None:
         """As Sidecall."""
         at = address(target)
+        self._target = target
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -210,7 +211,7 @@ class AsyncSidecall:
                     raise ended from e  # there is never to be another
                 pause = next(again, None)
                 if pause is None:
-                    raise
+                    raise _channel.away(e, self._target) from e
             await asyncio.sleep(pause)
 
     def work(self, worker: Worker | None = None, **settings: Any) -> AsyncWork:

@@ -44,6 +44,7 @@ class Sidecall:
         own channel options. ``patience`` is how long run_tools, run_loop and tools go
         on asking, in seconds, while the sidecar is away."""
         at = address(target)
+        self._target = target
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -266,7 +267,7 @@ class Sidecall:
                     raise ended from e  # there is never to be another
                 pause = next(again, None)
                 if pause is None:
-                    raise
+                    raise _channel.away(e, self._target) from e
             time.sleep(pause)
 
     def work(self, worker: Worker | None = None, **settings: Any) -> Work:

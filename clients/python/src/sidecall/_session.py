@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from sidecall import _channel, _messages
-from sidecall._errors import BrokenAnswer, WrongField
+from sidecall._errors import BrokenAnswer, SidecallError, WrongField
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, listed, named, request, text
 from sidecall.v1 import conversation_service_pb2 as conversations
@@ -193,7 +193,7 @@ def run_loop(
             conversation_id=str(conversation_id), prompt_id=prompt, profile=profile or "", exit_reason=loop.exit_reason
         )
         # It is for the figures alone, and the prompt ends by itself later.
-        with contextlib.suppress(grpc.RpcError):
+        with contextlib.suppress(grpc.RpcError, SidecallError):
             yield Rpc("conversations", "EndPrompt", ended, wait=2)
 
 
