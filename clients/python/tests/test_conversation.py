@@ -13,7 +13,18 @@ from typing import Any
 
 import grpc
 
-from sidecall import AsyncConversation, AsyncSidecall, BrokenAnswer, Conversation, Sidecall, SidecarAway, StaleConversation, WrongField, WrongMessage, pb
+from sidecall import (
+    AsyncConversation,
+    AsyncSidecall,
+    BrokenAnswer,
+    Conversation,
+    Sidecall,
+    SidecarAway,
+    StaleConversation,
+    WrongField,
+    WrongMessage,
+    pb,
+)
 from sidecall.v1 import conversation_service_pb2 as conversations
 from tests.test_messages import ANTHROPIC, CHAT, RESPONSE, objects
 from tests.test_readme import HERE, shown

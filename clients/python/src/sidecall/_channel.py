@@ -59,8 +59,9 @@ def is_away(error: BaseException) -> bool:
 def away(error: grpc.RpcError, target: str) -> SidecarAway:
     """The same in words for who has to do something about it."""
     return SidecarAway(
-        f"the sidecar at {target} does not answer: {error.details()}. Start it (sidecall serve sidecall.yaml), or give the address of one that runs"
-        " (Sidecall(target)); then send the same calls with the same ids again, and only those: what ran is answered from its record"
+        f"the sidecar at {target} does not answer: {error.details()}."
+        " Start it (sidecall serve sidecall.yaml), or give the address of one that runs (Sidecall(target));"
+        " then send the same calls with the same ids again, and only those: what ran is answered from its record"
     )
 
 
