@@ -46,7 +46,7 @@ func launched(t *testing.T, program []string, end, ends string) {
 	cmd := exec.CommandContext(t.Context(), program[0], append(program[1:len(program):len(program)],
 		filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml"), end)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t),
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_DIR="+dir, "SIDECALL_BINARY="+harness.Binary(t),
 		"PYTHONPATH="+filepath.Join(harness.Root(), "clients", "python", "src"))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -260,7 +260,7 @@ func TestThePythonAgent(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python, "-B", filepath.Join(clients, "python", "examples", "agent.py"),
 		filepath.Join(clients, "examples", "sidecall.yaml"))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t), "PYTHONPATH="+filepath.Join(clients, "python", "src"))
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_DIR="+dir, "SIDECALL_BINARY="+harness.Binary(t), "PYTHONPATH="+filepath.Join(clients, "python", "src"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -276,6 +276,7 @@ func TestAGoProgramHasASidecarOfItsOwn(t *testing.T) {
 	dir, binary := harness.ShortDir(t), harness.Binary(t)
 	config := filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml")
 	t.Setenv("TMPDIR", dir)
+	t.Setenv("SIDECALL_DIR", dir)
 	t.Chdir(dir) // which sets PWD
 	client, err := sidecall.Launch{Config: config, Binary: binary}.Start(t.Context())
 	if err != nil {

@@ -75,7 +75,9 @@ export async function launch(config: unknown, options: LaunchOptions): Promise<L
       writeFileSync(configPath, written, { mode: 0o600 })
       args.push('--config', configPath, '--watch=false') // others may go on with it when the file is gone
     }
-    one = new Launched(await started(file, args, options.env ?? {}), directory, options.log)
+    // Relative paths of a config that is no file are seen from where this process is.
+    const env = directory === undefined ? { ...options.env } : { SIDECALL_DIR: process.env.SIDECALL_DIR || process.cwd(), ...options.env }
+    one = new Launched(await started(file, args, env), directory, options.log)
     await one.awaitReady(timeout)
     return one
   } catch (error) {

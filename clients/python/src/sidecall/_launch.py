@@ -155,7 +155,9 @@ def launch(
     try:
         if isinstance(config, Mapping):
             directory = Path(tempfile.mkdtemp(prefix="sidecall-"))  # of this user alone
-            # Others may go on with it when the file is gone.
+            # Its relative paths are seen from where this process is; and others may go on with
+            # it when the file is gone.
+            env = {"SIDECALL_DIR": os.environ.get("SIDECALL_DIR") or os.getcwd(), **(env or {})}
             argv += ["--config", _written(config, directory), "--watch=false"]
         else:
             argv += ["--config", _found(config)]
