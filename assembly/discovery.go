@@ -1,7 +1,10 @@
 package assembly
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -98,7 +101,11 @@ func (d *discovery) tellComplete() {
 // words are its own.
 func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 	if err != nil {
-		h.logger.Warn("backend down", "backend", h.name, "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, backend.ErrLeft) {
+			level = slog.LevelInfo
+		}
+		h.logger.Log(context.Background(), level, "backend down", "backend", h.name, "error", err)
 		h.lost = true
 		d.tools.SetDown(h.name, h.ownWords(err.Error()))
 		return

@@ -23,6 +23,8 @@ type Sidecar struct {
 	succession *succession
 	follower   *follower
 	discovered sync.Once
+	// whole is closed when every tool is there that is waited for.
+	whole chan struct{}
 	// operator is where operators are served, or why they are not.
 	operator string
 	began    time.Time
@@ -38,7 +40,7 @@ type Sidecar struct {
 // store, an address to listen on. Nothing of it runs then.
 func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
 	life, endLife := context.WithCancel(context.Background())
-	s := &Sidecar{began: time.Now(), parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
+	s := &Sidecar{began: time.Now(), whole: make(chan struct{}), parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := s.start(ctx, options); err != nil {
 		return nil, maskError(cfg, errors.Join(err, s.Stop(ctx)))
 	}
@@ -58,7 +60,23 @@ func (s *Sidecar) ready() { s.discovered.Do(s.sayReady) }
 
 func (s *Sidecar) sayReady() {
 	s.fronts.ready()
+	close(s.whole)
 	s.parts.telemetry.Logger.Info("ready", "tools", len(s.parts.catalog.Snapshot().Names()), "start_ms", time.Since(s.began).Milliseconds())
+}
+
+// Ready is closed when the tools of every backend are known, but for the optional ones
+// that are not there.
+func (s *Sidecar) Ready() <-chan struct{} { return s.whole }
+
+// Missing are the backends that keep the sidecar from being ready, each with the reason.
+func (s *Sidecar) Missing() map[string]string {
+	missing := make(map[string]string)
+	for name, u := range s.parts.catalog.Snapshot().Undiscovered() {
+		if !u.Optional {
+			missing[name] = u.Why()
+		}
+	}
+	return missing
 }
 
 func (s *Sidecar) start(ctx context.Context, options Options) error {

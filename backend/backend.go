@@ -5,10 +5,15 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
 )
+
+// ErrLeft is wrapped by why a backend is down whose program has gone in order: nobody has
+// to see to it.
+var ErrLeft = errors.New("the last one has left")
 
 // Backend is a place where tools live. Implementations are safe for concurrent
 // use, never retry an attempt on their own, and never keep a goroutine or a

@@ -70,12 +70,21 @@ func (c *call) seen() guard.Call {
 // unread is the call as the guard sees it, without its arguments.
 func (c *call) unread() guard.Call {
 	seen := guard.Call{
-		Tool: c.Tool, ID: guard.Sum([]byte(c.Key.Turn + "\x00" + c.Key.ID)), Batch: c.loop.batch, Start: guard.At(c.start),
+		Tool: c.Tool, ID: guard.Sum([]byte(c.Key.Turn + "\x00" + c.Key.ID)), Batch: c.together(), Start: guard.At(c.start),
 	}
 	if c.route != nil {
 		seen.Effect, seen.Polling = c.effect(), c.route.Tool.Policy.Polling
 	}
 	return seen
+}
+
+// together is what the call has in common with those that the model made in the same
+// message: whoever does not send them as a batch says which message that is.
+func (c *call) together() guard.Hash {
+	if c.Message != "" {
+		return guard.Sum([]byte("message\x00" + c.Message))
+	}
+	return c.loop.batch
 }
 
 // repeats refuses a call that another one of its batch has made already, unless somebody

@@ -279,6 +279,23 @@ func TestMalformedCallsInARow(t *testing.T) {
 	}
 }
 
+// Calls of one message of the model are no loop, however many are wrong, and however they
+// are sent: it had seen the answer to none when it made the others.
+func TestCallsOfOneMessageAreNoLoop(t *testing.T) {
+	t.Parallel()
+	s := watched(t, calltest.Answers("never"))
+	for n := range 8 {
+		req := nth(n, "payy", orders(n))
+		req.MessageId = "m1"
+		wantLoop(t, fmt.Sprint("call ", n), s.Call(req), 0, "", 0)
+	}
+	req := nth(8, "payy", orders(8))
+	req.MessageId = "m2"
+	if res := s.Call(req); res.GetLoop() == nil {
+		t.Error("nor are those of the next message, which has seen them")
+	}
+}
+
 // The same payment twice in one breath is made once; sent again, the batch gets the
 // same answers.
 func TestDuplicatesInABatch(t *testing.T) {

@@ -20,6 +20,8 @@ type Request struct {
 	// Nameless says why the call has no identity, Impossible why it cannot be
 	// made though it has one; nil when nothing is wrong.
 	Nameless, Impossible *tool.Error
+	// Message names the message of the model that the call stands in, if somebody says.
+	Message string
 	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
 	// what was sent byte by byte, also where that is not UTF-8.
 	Tool, Arguments string
@@ -53,6 +55,7 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 		Nameless:             nameless,
 		Impossible:           impossible(req),
 		Prompt:               text(req.GetPromptId()),
+		Message:              req.GetMessageId(),
 		Tool:                 text(req.GetToolName()),
 		Arguments:            req.GetArgumentsJson(),
 		Profile:              text(req.GetProfile()),

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -22,9 +24,11 @@ type Watch struct {
 
 	// once: the config came through a pipe, from which nothing more comes.
 	once bool
-	// files were read beside path, sorted, and had is what all of them held.
+	// files were read beside path, sorted, and had is what all of them held; vars are the
+	// variables of the environment to which there was a reference.
 	files []string
 	had   digest
+	vars  map[string]string
 	// seen is what all held at the last look that read them, and looked how they looked
 	// then. While they look like settled, they hold what they had.
 	seen            digest
@@ -53,7 +57,7 @@ func (w *Watch) Load() (*Config, error) {
 		w.remember(contentOf(nil, err), nil)
 		return nil, Problems{{File: w.path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
 	}
-	files := &recorder{Environment: w.env, read: make(map[string]digest)}
+	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
 	c, problems := examine(&collector{file: w.path}, data, files)
 	if c != nil {
 		for _, path := range c.certificates() {
@@ -61,6 +65,7 @@ func (w *Watch) Load() (*Config, error) {
 		}
 	}
 	w.remember(contentOf(data, nil), files.read)
+	w.vars = files.vars
 	if problems != nil {
 		return nil, problems
 	}
@@ -91,6 +96,17 @@ func (w *Watch) Changed() bool {
 		w.settled = now
 	}
 	return false
+}
+
+// Fingerprint is the same of two configs that were read with the same text, and the same
+// behind each of their references.
+func (w *Watch) Fingerprint() string {
+	hash := sha256.New()
+	hash.Write(w.had[:])
+	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
+		fmt.Fprintf(hash, "%q=%q\n", name, w.vars[name])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // remember keeps what was read.
@@ -149,6 +165,16 @@ type recorder struct {
 	Environment
 
 	read map[string]digest
+	vars map[string]string
+}
+
+// Getenv implements Environment.
+func (r *recorder) Getenv(name string) (string, bool) {
+	value, set := r.Environment.Getenv(name)
+	if set {
+		r.vars[name] = value
+	}
+	return value, set
 }
 
 // ReadFile implements Environment.

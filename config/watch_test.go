@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -187,5 +188,36 @@ func TestAConfigFromAPipeIsReadOnce(t *testing.T) {
 	}
 	if _, err := w.Load(); err == nil || !strings.Contains(err.Error(), "named pipe") {
 		t.Errorf("it was read again: %v", err)
+	}
+}
+
+// A fingerprint tells apart what would be served differently, and nothing else.
+func TestTheFingerprintOfAConfig(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	of := func(text, file, variable string) string {
+		t.Helper()
+		t.Setenv("SIDECALL_TEST_FINGERPRINT", variable)
+		path := filepath.Join(dir, rand.Text())
+		for name, content := range map[string]string{path: text, secret: file} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := NewWatch(path)
+		if _, err := w.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return w.Fingerprint()
+	}
+	config := "instance: \"${env:SIDECALL_TEST_FINGERPRINT}${file:" + secret + "}\"\n"
+	one := of(config, "f", "v")
+	if again := of(config, "f", "v"); again != one {
+		t.Error("the same is told apart")
+	}
+	for name, other := range map[string]string{"text": of(config+"#\n", "f", "v"), "file": of(config, "g", "v"), "variable": of(config, "f", "w")} {
+		if other == one {
+			t.Errorf("another %s is not told apart", name)
+		}
 	}
 }

@@ -174,11 +174,36 @@ func TestTheGoClient(t *testing.T) {
 	}
 
 	// What a program has done wrong is an error of the program.
-	if _, err := client.Call(t.Context(), sidecall.Call{Tool: "create_ticket"}); status.Code(err) != codes.InvalidArgument {
+	if _, err := client.Call(t.Context(), sidecall.Call{Tool: "create_ticket", Conversation: "go"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a call without an id: %v", err)
 	}
 	tools, err := client.Tools(t.Context(), "")
 	if err != nil || len(tools) < 2 || tools[0].GetName() != "create_ticket" {
 		t.Errorf("tools %v, error %v", tools, err)
+	}
+}
+
+// Of a message with a call that is larger than a request may be, each call has its result,
+// and the others have run.
+func TestACallThatIsTooLargeForARequest(t *testing.T) {
+	target, ledger := desk(t)
+	client, err := sidecall.Dial(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	of := func(id, title string) sidecall.Call {
+		return sidecall.Call{ID: id, Tool: "create_ticket", Conversation: "large", Turn: "1", Arguments: `{"title":"` + title + `","priority":"low"}`}
+	}
+	results, err := client.Calls(t.Context(), of("a", "Paper"), of("b", strings.Repeat("x", 5<<20)), of("c", "Ink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results[0].GetIsError() || results[2].GetIsError() || results[1].GetError().GetCode() != "INVALID_ARGS" ||
+		!strings.Contains(results[1].GetContent(), "at most 4194304 bytes (limits.max_request_bytes)") {
+		t.Errorf("%v", results)
+	}
+	if n := len(tickets(t, ledger)); n != 2 {
+		t.Errorf("%d tickets were opened, not 2", n)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	sidecall "github.com/sidecall/sidecall/clients/go"
 	"github.com/sidecall/sidecall/testkit/harness"
 	"github.com/sidecall/sidecall/testkit/mcpservers"
@@ -44,7 +46,7 @@ func launched(t *testing.T, program []string, end, ends string) {
 	cmd := exec.CommandContext(t.Context(), program[0], append(program[1:len(program):len(program)],
 		filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml"), end)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t),
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_DIR="+dir, "SIDECALL_BINARY="+harness.Binary(t),
 		"PYTHONPATH="+filepath.Join(harness.Root(), "clients", "python", "src"))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -57,7 +59,7 @@ func launched(t *testing.T, program []string, end, ends string) {
 		t.Fatalf("the program ended with %q, want %q\n%s%s", said, ends, out, stderr.String())
 	}
 	var got struct {
-		Directory    string
+		Socket       string
 		Tools        []string
 		First, Again []struct {
 			Role    string
@@ -88,18 +90,162 @@ func launched(t *testing.T, program []string, end, ends string) {
 		t.Errorf("%d tickets were opened, want 1: %v", len(opened), opened)
 	}
 	harness.WaitFor(t, "the sidecar to end", func() bool {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(got.Directory, "agent.sock"))
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", got.Socket)
 		if err != nil {
 			return true
 		}
 		_ = conn.Close() // it was only asked whether somebody listens
 		return false
 	})
-	if end == "kill" { // nobody is left who could remove it
-		return
+	harness.WaitFor(t, "its directory to be removed", func() bool {
+		_, err := os.Stat(filepath.Dir(got.Socket))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// launchedDesk is a config whose tool holds each call until the file go exists, and says in
+// began that it has begun.
+func launchedDesk(t *testing.T) (dir, config string) {
+	t.Helper()
+	dir = harness.ShortDir(t)
+	config = filepath.Join(dir, "sidecall.yaml")
+	text := "store: {embedded: {path: " + dir + "/sidecall.db}}\nbackends: {desk: {exec: {dir: " + dir + ", env: [PATH]}}}\n" +
+		"tools: {pay: {backend: desk, description: Pay., input_schema: {type: object}, " +
+		"exec: {argv: [sh, -c, 'echo paid >>ledger; while [ ! -e go ]; do sleep 0.02; done; echo paid']}}}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(got.Directory); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is left: %v", got.Directory, err)
+	t.Setenv("SIDECALL_BINARY", harness.Binary(t))
+	return dir, config
+}
+
+func paid(dir string) int {
+	ledger, _ := os.ReadFile(filepath.Join(dir, "ledger")) // which is not there at first
+	return strings.Count(string(ledger), "paid")
+}
+
+var payment = sidecall.Call{ID: "1", Tool: "pay", Conversation: "c"}
+
+// A program that was killed in the middle of a call, and is started again at once, waits for
+// the sidecar of the one before it, and finds what became of the call.
+func TestAProgramThatIsStartedAgainAtOnce(t *testing.T) {
+	dir, config := launchedDesk(t)
+	before := exec.CommandContext(t.Context(), harness.Binary(t), "serve", "--config", config, "--launched")
+	stdin, err := before.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := before.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var told struct{ Listen string }
+	if err := json.NewDecoder(stdout).Decode(&told); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := sidecall.Dial(told.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	go agent.Call(t.Context(), payment) //nolint:errcheck // it is broken off
+	harness.WaitFor(t, "the call to begin", func() bool { return paid(dir) == 1 })
+	if err := errors.Join(agent.Close(), stdin.Close()); err != nil { // as when it is killed
+		t.Fatal(err)
+	}
+	again, waits := make(chan error), make(chan struct{})
+	go func() {
+		log := func(line string) {
+			if strings.Contains(line, "lets its last calls end") {
+				close(waits)
+			}
+		}
+		client, err := sidecall.Launch{Config: config, Log: log}.Start(t.Context())
+		if err == nil {
+			defer client.Close()
+			result, failed := client.Call(t.Context(), payment)
+			if err = failed; err == nil && (!result.GetReplayed() || result.GetIsError()) {
+				t.Errorf("the call is answered with %v", result)
+			}
+		}
+		again <- err
+	}()
+	select {
+	case err := <-again:
+		t.Fatalf("it did not wait for the call of the one before it: %v", err)
+	case <-waits:
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-again; err != nil {
+		t.Error(err)
+	}
+	if err := before.Wait(); err != nil {
+		t.Error(err)
+	}
+	if n := paid(dir); n != 1 {
+		t.Errorf("it was paid %d times", n)
+	}
+}
+
+// The processes of one service share a sidecar by the same call, until the last has gone:
+// an id runs once, whichever of them sends it.
+func TestTheProcessesOfOneServiceShareASidecar(t *testing.T) {
+	dir, config := launchedDesk(t)
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var clients [4]*sidecall.Client
+	var starting errgroup.Group
+	for i := range clients {
+		starting.Go(func() (err error) {
+			clients[i], err = sidecall.Launch{Config: config}.Start(t.Context())
+			return err
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i, client := range clients {
+		result, err := client.Call(t.Context(), payment)
+		if err != nil || result.GetIsError() || result.GetReplayed() != (i > 0) {
+			t.Errorf("process %d: %v, %v", i, result, err)
+		}
+		if err := client.Close(); err != nil { // the others go on
+			t.Error(err)
+		}
+	}
+	if n := paid(dir); n != 1 {
+		t.Errorf("it was paid %d times", n)
+	}
+}
+
+// A launch returns when the tools are known of a server that takes its time to say them.
+func TestALaunchWaitsForTheToolsOfItsServers(t *testing.T) {
+	python, err := mcpservers.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := harness.ShortDir(t)
+	config := filepath.Join(dir, "sidecall.yaml")
+	text := "store: {memory: {}}\nbackends: {time: {mcp: {command: [sh, -c, 'sleep 1; exec " + python + " -m mcp_server_time --local-timezone UTC']}}}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := sidecall.Launch{Config: config, Binary: harness.Binary(t)}.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := client.Tools(t.Context(), "")
+	if err != nil || len(tools) != 3 {
+		t.Errorf("there are %d tools, want its two and read_output: %v, %v", len(tools), tools, err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -114,7 +260,7 @@ func TestThePythonAgent(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python, "-B", filepath.Join(clients, "python", "examples", "agent.py"),
 		filepath.Join(clients, "examples", "sidecall.yaml"))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_BINARY="+harness.Binary(t), "PYTHONPATH="+filepath.Join(clients, "python", "src"))
+	cmd.Env = append(os.Environ(), "PWD="+dir, "SIDECALL_DIR="+dir, "SIDECALL_BINARY="+harness.Binary(t), "PYTHONPATH="+filepath.Join(clients, "python", "src"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -130,6 +276,7 @@ func TestAGoProgramHasASidecarOfItsOwn(t *testing.T) {
 	dir, binary := harness.ShortDir(t), harness.Binary(t)
 	config := filepath.Join(harness.Root(), "clients", "examples", "sidecall.yaml")
 	t.Setenv("TMPDIR", dir)
+	t.Setenv("SIDECALL_DIR", dir)
 	t.Chdir(dir) // which sets PWD
 	client, err := sidecall.Launch{Config: config, Binary: binary}.Start(t.Context())
 	if err != nil {

@@ -180,7 +180,7 @@ func readable(most int) grpc.UnaryServerInterceptor {
 			return next(ctx, req)
 		}
 		if size := proto.Size(message); size > most {
-			return nil, tooLarge(int64(size), most)
+			return nil, tooLarge(ctx, int64(size), most)
 		}
 		switch req.(type) {
 		case *sidecallv1.ExecuteToolRequest, *sidecallv1.ExecuteToolsRequest:

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/limit"
@@ -154,7 +156,7 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 	size := int64(binary.BigEndian.Uint32(header[1:]))
 	switch {
 	case size > int64(in.most+in.slack):
-		return nil, nil, tooLarge(size, in.most)
+		return nil, nil, tooLarge(ctx, size, in.most)
 	case header[0] != 0:
 		return in.unpack(ctx, stream, size)
 	case size <= smallRequest:
@@ -231,7 +233,7 @@ func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "the request cannot be unpacked: %v", err)
 	case int64(len(data)) > most:
-		return nil, tooLarge(int64(len(data)), int(most))
+		return nil, tooLarge(ctx, int64(len(data)), int(most))
 	}
 	return data, nil
 }
@@ -255,8 +257,14 @@ func unread(ctx context.Context, err error) error {
 	return status.Errorf(codes.Internal, "the request did not arrive: %v", err)
 }
 
+// mostHeader is the metadata, behind the refusal of a request that is too large, that says
+// how many bytes one may have: so a client tells it from other refusals, and sends less at
+// a time.
+const mostHeader = "sidecall-max-request-bytes"
+
 // tooLarge is the status of a request that is longer than one may be.
-func tooLarge(size int64, most int) error {
+func tooLarge(ctx context.Context, size int64, most int) error {
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(mostHeader, strconv.Itoa(most))) // the words say it too
 	return status.Errorf(codes.ResourceExhausted,
 		"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -192,17 +193,21 @@ func TestARequestThatIsTooLargeNamesTheSetting(t *testing.T) {
 	client := dial(t, calltest.New(t))
 	req := calltest.Request("toolu_1", "works")
 	req.ArgumentsJson = strings.Repeat(" ", 64<<10)
-	_, err := client.ExecuteTool(t.Context(), req)
+	var trailer metadata.MD
+	_, err := client.ExecuteTool(t.Context(), req, grpc.Trailer(&trailer))
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limits.max_request_bytes") {
 		t.Error(err)
+	}
+	if most := trailer.Get("sidecall-max-request-bytes"); len(most) != 1 || !strings.Contains(err.Error(), " takes "+most[0]+" at most") {
+		t.Errorf("a client is told %v, a person %v", most, err)
 	}
 	req.ArgumentsJson = strings.Repeat(" ", 63<<10)
 	if _, err := client.ExecuteTool(t.Context(), req); err != nil {
 		t.Errorf("one that is not: %v", err)
 	}
 	req.ArgumentsJson = strings.Repeat(" ", 2<<20)
-	if _, err = client.ExecuteTool(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("one that is much too large: %v", err)
+	if _, err = client.ExecuteTool(t.Context(), req, grpc.Trailer(&trailer)); status.Code(err) != codes.ResourceExhausted || len(trailer.Get("sidecall-max-request-bytes")) != 1 {
+		t.Errorf("one that is much too large: %v, %v", err, trailer)
 	}
 }
 

@@ -316,18 +316,23 @@ func (b *Backend) remove(s *session, why error) {
 	b.mu.Unlock()
 	s.log.Info("a worker has gone", "calls_lost", count, "status", status.Code(why).String(), "error", why)
 	if last {
-		b.tellEmpty()
+		b.tellEmpty(why == nil)
 	}
 }
 
-// tellEmpty says that no worker is there, if it is still so.
-func (b *Backend) tellEmpty() {
+// tellEmpty says that no worker is there, if it is still so, and whether the last one has
+// left in order.
+func (b *Backend) tellEmpty(left bool) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
 	b.mu.Lock()
 	empty := len(b.roster.sessions) == 0 && !b.parting // at the end nobody asks
 	b.mu.Unlock()
-	if b.update != nil && empty {
+	switch {
+	case b.update == nil || !empty:
+	case left:
+		b.update(nil, errLeft)
+	default:
 		b.update(nil, errNobody)
 	}
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -237,6 +238,24 @@ func (a answered) text(t *testing.T, want string) {
 	t.Helper()
 	if a.failure != nil || string(a.reply.Text) != want {
 		t.Fatalf("got %q, %v; want %q", a.reply.Text, a.failure, want)
+	}
+}
+
+// That the last worker has left in order is told apart from its being lost.
+func TestTheLastWorkerHasLeftOrIsLost(t *testing.T) {
+	for left, ends := range map[bool]func(*peer){true: (*peer).leave, false: func(p *peer) { p.cancel() }} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, Config{}, nil)
+			p := r.hire(registration("agent", "add")).alive()
+			ends(p)
+			<-p.served
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(r.downs) != 1 || !errors.Is(r.downs[0], errNobody) || errors.Is(r.downs[0], backend.ErrLeft) != left {
+				t.Errorf("left %v: told %v", left, r.downs)
+			}
+		})
 	}
 }
 

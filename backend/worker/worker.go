@@ -262,4 +262,5 @@ func (b *Backend) Workers() int {
 var (
 	errParting = status.Error(codes.Unavailable, "the sidecar is draining: open another stream, until there is one that takes it")
 	errNobody  = errors.New("no worker is connected")
+	errLeft    = fmt.Errorf("%w: %w", errNobody, backend.ErrLeft)
 )

@@ -34,17 +34,33 @@ func (t *Turn) Answers(results []*Result) ([]json.RawMessage, error) {
 func (t *Turn) notRun() []*Result {
 	results := make([]*Result, len(t.Calls))
 	for i, call := range t.Calls {
-		e := &Error{
+		results[i] = refused(call.ID, sidecallv1.RecoveryClass_RECOVERY_CLASS_TRANSIENT, &Error{
 			Code:       "CANCELLED",
 			Constraint: fmt.Sprintf("the message ends early (%s), so its calls may be incomplete", t.Cut),
 			Hint:       "Nothing was run. Make the calls again, fewer of them or with shorter arguments in one message.",
-		}
-		results[i] = &Result{
-			ToolUseId: call.ID, Outcome: sidecallv1.Outcome_OUTCOME_ERROR, IsError: true, Content: fiveFields(e), Error: e, Violations: []*Error{e},
-			Recovery: &sidecallv1.Recovery{Class: sidecallv1.RecoveryClass_RECOVERY_CLASS_TRANSIENT, Retryable: true},
-		}
+		})
 	}
 	return results
+}
+
+// tooLarge is the result of a call that no request can hold: the sidecar has not even read
+// it.
+func tooLarge(call *sidecallv1.ExecuteToolRequest, most string) *Result {
+	return refused(call.GetToolUseId(), sidecallv1.RecoveryClass_RECOVERY_CLASS_MALFORMED, &Error{
+		Code:       "INVALID_ARGS",
+		Constraint: fmt.Sprintf("a call has at most %s bytes (limits.max_request_bytes)", most),
+		Received:   fmt.Sprintf("(%d bytes of arguments)", len(call.GetArgumentsJson())),
+		Hint:       fmt.Sprintf("Nothing was run. Shorten the arguments, or split them, then call %s again: once for each part.", call.GetToolName()),
+	})
+}
+
+// refused is a result that does not come from the sidecar, of a call that the model may make
+// otherwise.
+func refused(id string, class sidecallv1.RecoveryClass, e *Error) *Result {
+	return &Result{
+		ToolUseId: id, Outcome: sidecallv1.Outcome_OUTCOME_ERROR, IsError: true, Content: fiveFields(e), Error: e, Violations: []*Error{e},
+		Recovery: &sidecallv1.Recovery{Class: class, Retryable: true},
+	}
 }
 
 func fiveFields(e *Error) string {

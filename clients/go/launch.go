@@ -4,24 +4,25 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
 )
 
 const (
-	// startTimeout is how long a sidecar has to answer, endTimeout to end: it lets calls
-	// in flight end.
+	// startTimeout is how long a sidecar has to be ready, startGrace how much longer to
+	// say that it is not, and endTimeout how long to end: it lets calls in flight end.
 	startTimeout = time.Minute
+	startGrace   = 5 * time.Second
 	endTimeout   = 40 * time.Second
 	// keptLines are the last lines of its log that an error quotes, maxLine bytes each.
 	keptLines = 20
@@ -39,47 +40,64 @@ type Launch struct {
 	Env []string
 	// Log is given each line of its log, on a goroutine of its own; nil drops them.
 	Log func(line string)
+	// StartTimeout bounds how long the sidecar of an earlier process, whose last calls
+	// end, and backends that find their tools by themselves are waited for; 0 means a
+	// minute.
+	StartTimeout time.Duration
 }
 
-// Start starts a sidecar of this process's own, on a unix socket that nobody else can
-// open, and returns a client of it once it answers. It ends when the client is closed, and
-// when this process ends, however it does. opts are those of Dial. It is for Unix.
+// Start starts a sidecar of this program's own, on a unix socket that nobody else can
+// open, and returns a client of it once it is ready. It ends when the client is closed, and
+// when this process ends, however it does. Processes that launch one with the same config
+// on one embedded store share one, which serves until the last of them has gone. When its
+// time is over and backends have not been found, a warning of slog names them. opts are
+// those of Dial. It is for Unix.
 func (l Launch) Start(ctx context.Context, opts ...grpc.DialOption) (*Client, error) {
 	binary, err := exec.LookPath(cmp.Or(l.Binary, os.Getenv("SIDECALL_BINARY"), "sidecall"))
 	if err != nil {
 		return nil, fmt.Errorf("there is no sidecar to start: name one in Launch.Binary or SIDECALL_BINARY: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "sidecall-")
-	if err != nil {
-		return nil, err
-	}
-	p := &process{dir: dir, gone: make(chan struct{})}
-	target := "unix://" + filepath.Join(dir, "agent.sock")
+	timeout := cmp.Or(l.StartTimeout, startTimeout)
+	p := &process{gone: make(chan struct{}), told: make(chan answer, 2), heard: make(chan struct{})}
 	// Its life is bounded by its standard input: it ends in order, where a context would kill it.
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", l.Config, "--listen", target, "--until-eof") //nolint:gosec // the caller says what is to be started
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", l.Config, "--launched", "--start-timeout", timeout.String()) //nolint:gosec // the caller says what is to be started
 	p.cmd.Env = append(os.Environ(), l.Env...)
 	if err := p.start(l.Log); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s cannot be started: %w", binary, err), os.RemoveAll(dir))
+		return nil, fmt.Errorf("%s cannot be started: %w", binary, err)
 	}
-	client, err := Dial(target, opts...)
-	if err == nil {
-		client.end = p.stop
-		err = p.awaitReady(ctx, client.conn)
-	}
+	told, err := p.awaitReady(ctx, timeout)
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
+	for backend, why := range told.Missing {
+		slog.WarnContext(ctx, "tools are missing: they are not listed until they are there; with optional: true the backend is not waited for",
+			"backend", backend, "after", timeout, "why", why)
+	}
+	client, err := Dial(told.Listen, opts...)
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	client.end = p.stop
 	return client, nil
+}
+
+// answer is what a sidecar tells the program that has started it: where it serves, and
+// which backends are missing; later perhaps that it goes on for others.
+type answer struct {
+	Listen  string            `json:"listen"`
+	Missing map[string]string `json:"missing"`
+	Stays   bool              `json:"stays"`
 }
 
 // process is a sidecar that was started here.
 type process struct {
 	cmd   *exec.Cmd
-	dir   string // its own
 	stdin io.Closer
 
-	gone chan struct{} // closed when it has ended, and all that it said was read
-	exit error         // once it is gone
+	told  chan answer
+	heard chan struct{} // closed when it tells nothing more
+	gone  chan struct{} // closed when it has ended, and all that it said was read
+	exit  error         // once it is gone
 
 	mu   sync.Mutex
 	last []string // lines of its log
@@ -93,9 +111,23 @@ func (p *process) start(log func(string)) (err error) {
 	if err != nil {
 		return err
 	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
+	go func() { // ends with the process, or when that goes on for others
+		defer close(p.heard)
+		for lines := json.NewDecoder(stdout); ; {
+			var told answer
+			if lines.Decode(&told) != nil {
+				return
+			}
+			p.told <- told
+		}
+	}()
 	go func() { // ends with the process
 		defer close(p.gone)
 		lines := bufio.NewReaderSize(stderr, maxLine)
@@ -104,14 +136,15 @@ func (p *process) start(log func(string)) (err error) {
 			if err != nil {
 				break
 			}
-			p.heard(string(line), log)
+			p.logged(string(line), log)
 		}
+		<-p.heard // Wait would close what is still to be read
 		p.exit = p.cmd.Wait()
 	}()
 	return nil
 }
 
-func (p *process) heard(line string, log func(string)) {
+func (p *process) logged(line string, log func(string)) {
 	p.mu.Lock()
 	p.last = append(p.last, line)
 	p.last = p.last[max(0, len(p.last)-keptLines):]
@@ -121,36 +154,20 @@ func (p *process) heard(line string, log func(string)) {
 	}
 }
 
-// awaitReady waits until the sidecar answers, or has ended.
-func (p *process) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the sidecar does not answer after %v", startTimeout))
+// awaitReady waits until the sidecar says where it serves, or has ended.
+func (p *process) awaitReady(ctx context.Context, timeout time.Duration) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout+startGrace, fmt.Errorf("the sidecar does not answer after %v", timeout))
 	defer cancel()
-	ended := errors.New("the sidecar has ended")
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	go func() { // ends with the process, or with this function
-		select {
-		case <-p.gone:
-			fail(ended)
-		case <-ctx.Done():
+	select {
+	case told := <-p.told:
+		return told, nil
+	case <-p.gone:
+		if p.exit != nil {
+			return answer{}, fmt.Errorf("the sidecar has ended: %w\n%s", p.exit, p.said())
 		}
-	}()
-	for {
-		conn.Connect()
-		state := conn.GetState()
-		if state == connectivity.Ready {
-			return nil
-		}
-		if state == connectivity.TransientFailure {
-			conn.ResetConnectBackoff() // it is about to listen
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			cause := context.Cause(ctx)
-			if errors.Is(cause, ended) && p.exit != nil {
-				cause = fmt.Errorf("%w: %w", ended, p.exit)
-			}
-			return fmt.Errorf("%w\n%s", cause, p.said())
-		}
+		return answer{}, fmt.Errorf("the sidecar has ended\n%s", p.said())
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("%w\n%s", context.Cause(ctx), p.said())
 	}
 }
 
@@ -161,16 +178,23 @@ func (p *process) said() string {
 	return strings.Join(p.last, "\n")
 }
 
-// stop lets the sidecar finish what it has begun, and ends it.
+// stop lets the sidecar finish what it has begun, and ends it, unless others have launched
+// it too.
 func (p *process) stop() error {
 	_ = p.stdin.Close() // it may be gone already
 	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
-	select {
-	case <-p.gone:
-	case <-timer.C:
-		_ = p.cmd.Process.Kill() // it may have ended just now
-		<-p.gone
+	for {
+		select {
+		case told := <-p.told:
+			if told.Stays {
+				return nil
+			}
+		case <-p.gone:
+			return nil
+		case <-timer.C:
+			_ = p.cmd.Process.Kill() // it may have ended just now
+			<-p.gone
+		}
 	}
-	return os.RemoveAll(p.dir)
 }

@@ -1,18 +1,20 @@
 package sidecall_test
 
 import (
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
 )
 
-// Why a sidecar did not start is said, in its own words, and nothing is left of it.
+// Why a sidecar did not start is said, in its own words.
 func TestWhyASidecarDidNotStart(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
 	program := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
@@ -30,7 +32,50 @@ func TestWhyASidecarDidNotStart(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "sidecall-*")); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+}
+
+// told runs a launch of a script that stands for the sidecar.
+func told(t *testing.T, script string) *sidecall.Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	client, err := sidecall.Launch{Config: "sidecall.yaml", Binary: path, StartTimeout: 250 * time.Millisecond}.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Backends whose tools are missing when the start has had its time are named.
+func TestBackendsThatAreMissingAreNamed(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	client := told(t, `[ "$*" = "serve --config sidecall.yaml --launched --start-timeout 250ms" ] || exit 1
+echo '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}}'; cat >/dev/null`)
+	if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, `backend=files after=250ms why="connection refused"`) {
+		t.Errorf("the log says %q", said)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A sidecar that goes on for other programs is not waited for, and not killed.
+func TestOneThatGoesOnForOthersIsLetGo(t *testing.T) {
+	dir := t.TempDir()
+	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "end")).Run(); err != nil {
+		t.Fatal(err)
+	}
+	client := told(t, `echo '{"listen": "tcp://127.0.0.1:1"}'; cat >/dev/null; echo '{"stays": true}'
+exec >/dev/null 2>&1; cat `+dir+`/end`)
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil { // which it has to open, so it is there
+		t.Error(err)
 	}
 }

@@ -103,6 +103,9 @@ func (l *Loop) begin(ctx context.Context, ended *Ended, messages []any) error {
 		ended.Messages = slices.Clone(l.Keep.Messages)
 		return nil
 	}
+	if l.Of.Conversation == "" {
+		return ErrNoConversation
+	}
 	for _, m := range messages {
 		text, err := jsonOf(m)
 		if err != nil {

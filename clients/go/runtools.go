@@ -45,6 +45,9 @@ func (a *Answer) RequireEscalation() bool {
 // sidecar is away, the same calls are sent again with the same ids, for 30 s. Calls of a
 // message that was cut are answered and not run.
 func (c *Client) RunTools(ctx context.Context, message any, of Call) (*Answer, error) {
+	if of.Conversation == "" {
+		return nil, ErrNoConversation
+	}
 	turn, err := Read(message)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@
 // for the program, and is a gRPC status:
 //
 //	InvalidArgument    a bug in the loop: no id or no tool name
-//	ResourceExhausted  the request is larger than the sidecar reads
+//	ResourceExhausted  the sidecar has no room for the request now
 //	Unavailable        no sidecar there, it is draining, or it died in the middle
 //	DeadlineExceeded   the context ended first: the call may be running
 //
@@ -58,6 +58,10 @@ const MaxResponseBytes = 256 << 20
 // its calls: what answers is no sidecar of this contract.
 var ErrBroken = errors.New("the answer does not match the calls")
 
+// ErrNoConversation is of calls that name no conversation. Nothing was sent: it is the
+// program's to mend, and no model's.
+var ErrNoConversation = errors.New("every call belongs to a conversation: set Call.Conversation to its id, the same one in all its turns and after a restart")
+
 // The generated messages are the contract, so they are the result types too.
 type (
 	// Result is the one result of one call.
@@ -79,10 +83,12 @@ type Call struct {
 	Arguments string
 
 	// Conversation and Turn are part of the call's identity. Conversation is
-	// required, unless the sidecar's identity.require says otherwise. Some
-	// providers start their ids again in every turn, so Turn should be something
-	// stable such as the turn's index.
+	// required. Some providers start their ids again in every turn, so Turn should be
+	// something stable such as the turn's index.
 	Conversation, Turn string
+	// Message is the message of the model that the call stands in, for whoever sends the
+	// calls of one one after the other: the loop guard takes them together then.
+	Message string
 	// Prompt is the user prompt that the call belongs to.
 	Prompt string
 	// Profile chooses tools and limits; empty means the sidecar's default.
@@ -112,6 +118,7 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 		ArgumentsJson:  c.Arguments,
 		ConversationId: c.Conversation,
 		TurnId:         c.Turn,
+		MessageId:      c.Message,
 		PromptId:       c.Prompt,
 		Profile:        c.Profile,
 		ValidateOnly:   c.ValidateOnly,
@@ -184,39 +191,6 @@ func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
 // has no use for it.
 func (c *Client) Operator() sidecallv1.OperatorServiceClient {
 	return sidecallv1.NewOperatorServiceClient(c.conn)
-}
-
-// Call runs one call; one whose effect must not be repeated at most once per
-// (Conversation, Turn, ID).
-func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
-	return c.service.ExecuteTool(ctx, call.request())
-}
-
-// Calls runs the calls of one assistant turn, in parallel where the tools allow
-// it, and returns one result per call in the order of the calls. No calls, no
-// results.
-func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
-	if len(calls) == 0 {
-		return nil, nil
-	}
-	request := &sidecallv1.ExecuteToolsRequest{Calls: make([]*sidecallv1.ExecuteToolRequest, len(calls))}
-	for i, call := range calls {
-		request.Calls[i] = call.request()
-	}
-	response, err := c.service.ExecuteTools(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	results := response.GetResults()
-	if len(results) != len(calls) {
-		return nil, fmt.Errorf("%w: %d results for %d calls", ErrBroken, len(results), len(calls))
-	}
-	for i, r := range results {
-		if r.GetToolUseId() != calls[i].ID {
-			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBroken, i, r.GetToolUseId(), calls[i].ID)
-		}
-	}
-	return results, nil
 }
 
 // Tools lists what a profile may call, sorted by name; an empty profile is the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
@@ -26,16 +28,34 @@ import (
 // fake is a sidecar that answers as it is told to.
 type fake struct {
 	sidecallv1.UnimplementedToolServiceServer
+	fits  func([]*sidecallv1.ExecuteToolRequest) bool // nil: everything does
 	tool  func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error)
 	tools func(*sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error)
 	list  func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
 }
 
-func (f fake) ExecuteTool(_ context.Context, r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+// refuse refuses requests as a sidecar does that takes only so much.
+func (f fake) refuse(ctx context.Context, calls ...*sidecallv1.ExecuteToolRequest) error {
+	if f.fits == nil || f.fits(calls) {
+		return nil
+	}
+	if err := grpc.SetTrailer(ctx, metadata.Pairs("sidecall-max-request-bytes", "4194304")); err != nil {
+		return err
+	}
+	return status.Error(codes.ResourceExhausted, "the request has too many bytes")
+}
+
+func (f fake) ExecuteTool(ctx context.Context, r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+	if err := f.refuse(ctx, r); err != nil {
+		return nil, err
+	}
 	return f.tool(r)
 }
 
-func (f fake) ExecuteTools(_ context.Context, r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+func (f fake) ExecuteTools(ctx context.Context, r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+	if err := f.refuse(ctx, r.GetCalls()...); err != nil {
+		return nil, err
+	}
 	return f.tools(r)
 }
 
@@ -90,7 +110,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 
 	result, err := client.Call(t.Context(), sidecall.Call{
 		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
-		Conversation: "c", Turn: "t", Prompt: "p", Profile: "research",
+		Conversation: "c", Turn: "t", Message: "m", Prompt: "p", Profile: "research",
 		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
 		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
 	})
@@ -99,7 +119,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 	}
 	want := &sidecallv1.ExecuteToolRequest{
 		ToolUseId: "toolu_1", ToolName: "answer", ArgumentsJson: `{"q": 1.0}`,
-		ConversationId: "c", TurnId: "t", PromptId: "p", Profile: "research",
+		ConversationId: "c", TurnId: "t", MessageId: "m", PromptId: "p", Profile: "research",
 		ValidateOnly: true, Timeout: durationpb.New(1500 * time.Millisecond), MaxOutputChars: 100, TokensUsed: 7,
 		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
 	}
@@ -110,12 +130,12 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 
 func TestACallThatSaysLittleSendsLittle(t *testing.T) {
 	client := connect(t, fake{tool: func(r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
-		if want := (&sidecallv1.ExecuteToolRequest{ToolUseId: "1", ToolName: "now"}); !proto.Equal(want, r) {
+		if want := (&sidecallv1.ExecuteToolRequest{ToolUseId: "1", ToolName: "now", ConversationId: "c"}); !proto.Equal(want, r) {
 			t.Errorf("sent %v", r)
 		}
 		return &sidecallv1.ExecuteToolResponse{}, nil
 	}})
-	if _, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "now"}); err != nil {
+	if _, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,7 +147,7 @@ func TestAFailedToolIsAResultAndNoError(t *testing.T) {
 			Error: &sidecallv1.ToolError{Code: "NOT_FOUND"},
 		}, nil
 	}})
-	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "get_order"})
+	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "get_order", Conversation: "c"})
 	if err != nil || !result.GetIsError() || result.GetError().GetCode() != "NOT_FOUND" {
 		t.Errorf("result %v, error %v", result, err)
 	}
@@ -139,7 +159,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		requests.Add(1)
 		return nil, status.Error(codes.Unavailable, "draining")
 	}})
-	_, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "refund"})
+	_, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "refund", Conversation: "c"})
 	if status.Code(err) != codes.Unavailable || requests.Load() != 1 {
 		t.Errorf("%d requests, error %v", requests.Load(), err)
 	}
@@ -173,7 +193,7 @@ func TestABatch(t *testing.T) {
 				}
 				return test.response, test.err
 			}})
-			results, err := client.Calls(t.Context(), sidecall.Call{ID: "a", Tool: "first"}, sidecall.Call{ID: "b", Tool: "second"})
+			results, err := client.Calls(t.Context(), sidecall.Call{ID: "a", Tool: "first", Conversation: "c"}, sidecall.Call{ID: "b", Tool: "second", Conversation: "c"})
 			switch {
 			case errors.Is(err, sidecall.ErrBroken) != test.broken:
 				t.Errorf("error %v", err)
@@ -200,7 +220,7 @@ func TestAResultMayBeLarge(t *testing.T) {
 	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
 		return &sidecallv1.ExecuteToolResponse{Content: large}, nil
 	}})
-	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "dump"})
+	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "dump", Conversation: "c"})
 	if err != nil || result.GetContent() != large {
 		t.Errorf("%d characters, error %v", len(result.GetContent()), err)
 	}
@@ -270,8 +290,80 @@ func TestASidecarThatIsNotThereIsUnavailable(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = dial(t, gone).Call(t.Context(), sidecall.Call{ID: "1", Tool: "now"})
+	_, err = dial(t, gone).Call(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"})
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("error %v", err)
+	}
+}
+
+// ran answers every call.
+func ran(r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+	res := &sidecallv1.ExecuteToolsResponse{}
+	for _, call := range r.GetCalls() {
+		res.Results = append(res.Results, &sidecallv1.ExecuteToolResponse{ToolUseId: call.GetToolUseId(), Content: "ran"})
+	}
+	return res, nil
+}
+
+// A call that no request can hold costs one result, and not those of the others.
+func TestACallThatNoRequestCanHold(t *testing.T) {
+	client := connect(t, fake{tools: ran, fits: func(calls []*sidecallv1.ExecuteToolRequest) bool {
+		return !slices.ContainsFunc(calls, func(c *sidecallv1.ExecuteToolRequest) bool { return len(c.GetArgumentsJson()) > 50 })
+	}})
+	of := func(id, arguments string) sidecall.Call {
+		return sidecall.Call{ID: id, Tool: "save", Conversation: "c", Arguments: arguments}
+	}
+	large := of("b", strings.Repeat("ä", 100))
+	results, err := client.Calls(t.Context(), of("a", "{}"), large, of("c", "{}"), of("d", "{}"))
+	if err != nil || len(results) != 4 {
+		t.Fatal(results, err)
+	}
+	for i, id := range []string{"a", "b", "c", "d"} {
+		if r := results[i]; r.GetToolUseId() != id || r.GetIsError() != (id == "b") {
+			t.Errorf("result %d: %v", i, r)
+		}
+	}
+	want := &sidecall.Error{
+		Code: "INVALID_ARGS", Constraint: "a call has at most 4194304 bytes (limits.max_request_bytes)", Received: "(200 bytes of arguments)",
+		Hint: "Nothing was run. Shorten the arguments, or split them, then call save again: once for each part.",
+	}
+	if r := results[1]; !proto.Equal(r.GetError(), want) || r.GetRecovery().GetClass() != sidecallv1.RecoveryClass_RECOVERY_CLASS_MALFORMED {
+		t.Errorf("it is told %v", r)
+	}
+	if one, err := client.Call(t.Context(), large); err != nil || !proto.Equal(one, results[1]) {
+		t.Errorf("alone it is told %v, %v", one, err)
+	}
+}
+
+// Calls that do not fit into one request go in several.
+func TestCallsThatDoNotFitIntoOneRequest(t *testing.T) {
+	client := connect(t, fake{tools: ran, fits: func(calls []*sidecallv1.ExecuteToolRequest) bool { return len(calls) <= 2 }})
+	var calls []sidecall.Call
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		calls = append(calls, sidecall.Call{ID: id, Tool: "save", Conversation: "c"})
+	}
+	results, err := client.Calls(t.Context(), calls...)
+	if err != nil || len(results) != len(calls) {
+		t.Fatal(results, err)
+	}
+	for i, r := range results {
+		if r.GetToolUseId() != calls[i].ID || r.GetContent() != "ran" {
+			t.Errorf("result %d: %v", i, r)
+		}
+	}
+}
+
+// Calls of no conversation are the program's mistake: nothing of them is sent.
+func TestCallsOfNoConversation(t *testing.T) {
+	client := connect(t, fake{}) // which would panic
+	call := sidecall.Call{ID: "1", Tool: "save"}
+	_, one := client.Call(t.Context(), call)
+	_, batch := client.Calls(t.Context(), call)
+	_, turn := client.RunTools(t.Context(), `{"role":"assistant","content":"done"}`, sidecall.Call{})
+	_, loop := sidecall.Loop{}.Run(t.Context(), client)
+	for name, err := range map[string]error{"one": one, "batch": batch, "turn": turn, "loop": loop} {
+		if !errors.Is(err, sidecall.ErrNoConversation) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func TestARequestCarriesTheSpanOfItsContext(t *testing.T) {
 		TraceID: trace.TraceID{0x4b, 15: 0x36}, SpanID: trace.SpanID{0xf0, 7: 0xb7}, TraceFlags: trace.FlagsSampled, TraceState: state,
 	}))
 	for _, ctx := range []context.Context{t.Context(), within, metadata.AppendToOutgoingContext(within, "traceparent", "its own")} {
-		if _, err := client.Call(ctx, sidecall.Call{ID: "1", Tool: "t"}); err != nil {
+		if _, err := client.Call(ctx, sidecall.Call{ID: "1", Tool: "t", Conversation: "c"}); err != nil {
 			t.Fatal(err)
 		}
 	}

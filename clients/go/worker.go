@@ -1,6 +1,7 @@
 package sidecall
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,8 +81,12 @@ type Function struct {
 	Sequential bool
 	// Polling: calls with the same arguments and outcome are expected.
 	Polling bool
-	// FailsCleanly: a call that returns an error has done nothing.
+	// FailsCleanly: a call that returns an error has done nothing. Unsaid, the outcome of
+	// one that must not be repeated is unknown then.
 	FailsCleanly bool
+	// CleanError says the same of some errors: whether the call that returned it has done
+	// nothing. nil: of none.
+	CleanError func(err error) bool
 	// CancelWithCaller: the function undoes what it has begun when its context ends,
 	// and that is when its caller leaves.
 	CancelWithCaller bool
@@ -125,12 +130,27 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 			return nil, &Failure{Code: "INVALID_ARGS", Message: "the arguments cannot be read: " + err.Error(), NotRun: true}
 		}
 		out, err := do(ctx, in)
-		if err != nil {
+		switch {
+		case err == nil:
+			return resultOf(out)
+		case f.CleanError != nil && f.CleanError(err):
+			return nil, cleanly(err)
+		default:
 			return nil, err
 		}
-		return resultOf(out)
 	}}
 	return nil
+}
+
+// cleanly is an error of a call that has done nothing. It is not made again by itself,
+// unless the function says so: it would fail again.
+func cleanly(err error) *Failure {
+	failure := Failure{Message: err.Error()}
+	if said, ok := errors.AsType[*Failure](err); ok {
+		failure = *said
+	}
+	failure.NotRun, failure.Code = true, cmp.Or(failure.Code, "UNRECOVERABLE")
+	return &failure
 }
 
 // schemaOf is the schema of a function's arguments.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -115,10 +116,13 @@ type sum struct {
 }
 
 // added returns a worker with one function.
+// errClean is what a function returns when it has done nothing.
+var errClean = errors.New("clean")
+
 func added[In, Out any](t *testing.T, do func(context.Context, In) (Out, error)) *sidecall.Worker {
 	t.Helper()
 	w := &sidecall.Worker{Name: "agent"}
-	if err := sidecall.Add(w, sidecall.Function{Name: "add"}, do); err != nil {
+	if err := sidecall.Add(w, sidecall.Function{Name: "add", CleanError: func(err error) bool { return errors.Is(err, errClean) }}, do); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -186,6 +190,11 @@ func TestWhatAFunctionSays(t *testing.T) {
 		"a failure": {func(context.Context, sum) (any, error) {
 			return nil, &sidecall.Failure{Message: "later", Code: "RATE_LIMITED", NotRun: true, RetryAfter: time.Second}
 		}, `{}`, &sidecallv1.WorkerResult{Content: "later", Code: "RATE_LIMITED", NotRun: true, IsError: true, RetryAfter: durationpb.New(time.Second)}},
+		"a clean error": {func(context.Context, sum) (any, error) { return nil, fmt.Errorf("wrapped: %w", errClean) }, `{}`,
+			&sidecallv1.WorkerResult{Content: "wrapped: clean", Code: "UNRECOVERABLE", NotRun: true, IsError: true}},
+		"a clean failure": {func(context.Context, sum) (any, error) {
+			return nil, errors.Join(errClean, &sidecall.Failure{Message: "declined", Code: "BUSINESS_RULE"})
+		}, `{}`, &sidecallv1.WorkerResult{Content: "declined", Code: "BUSINESS_RULE", NotRun: true, IsError: true}},
 		"a panic":   {func(context.Context, sum) (any, error) { panic("secret") }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
 		"arguments": {func(context.Context, sum) (any, error) { return "ran", nil }, `{"a":"one"}`, &sidecallv1.WorkerResult{Code: "INVALID_ARGS", NotRun: true, IsError: true, Content: "the arguments cannot be read: json: cannot unmarshal string into Go struct field sum.a of type int"}},
 		"no JSON":   {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{IsError: true, Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},

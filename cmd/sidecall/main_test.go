@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"os"
@@ -27,13 +28,19 @@ func command(t *testing.T, args ...string) said {
 // commandOf is command with something to read.
 func commandOf(t *testing.T, stdin io.Reader, args ...string) said {
 	t.Helper()
+	return commandIn(t.Context(), t, stdin, args...)
+}
+
+// commandIn is commandOf until ctx ends.
+func commandIn(ctx context.Context, t *testing.T, stdin io.Reader, args ...string) said {
+	t.Helper()
 	root := newRoot()
 	var out, errOut bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errOut)
 	root.SetIn(stdin)
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(t.Context())
+	cmd, err := root.ExecuteContextC(ctx)
 	return said{report(cmd, err), out.String(), errOut.String(), err}
 }
 
@@ -122,8 +129,8 @@ func TestServeNamesTheFileThatItReads(t *testing.T) {
 	}
 }
 
-// A sidecar of somebody's own listens where that says, and ends when nobody is left.
-func TestServeListensWhereItIsToldAndEndsWithItsInput(t *testing.T) {
+// A sidecar listens where the command line says.
+func TestServeListensWhereItIsTold(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sidecall.yaml")
 	if err := os.WriteFile(path, []byte("listen: [unix:///not/there/s]\nstore: {memory: {}}\noperator: \"unix://"+dir+"/o\"\n"), 0o600); err != nil {
@@ -147,9 +154,9 @@ func TestServeListensWhereItIsToldAndEndsWithItsInput(t *testing.T) {
 		defer taken.Close()
 	}
 	socket := filepath.Join(dir, "agent")
-	stdin, parent := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan said, 1)
-	go func() { ended <- commandOf(t, stdin, "serve", path, "--listen", "unix://"+socket, "--until-eof") }()
+	go func() { ended <- commandIn(ctx, t, strings.NewReader(""), "serve", path, "--listen", "unix://"+socket) }()
 	for {
 		if _, err := os.Stat(socket); err == nil {
 			break
@@ -160,9 +167,7 @@ func TestServeListensWhereItIsToldAndEndsWithItsInput(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if err := parent.Close(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	if got := <-ended; got.code != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -40,20 +40,27 @@ log, and the one before it stays in force. Calls in flight end as they began.
 
 The log goes to stderr. That nobody reads it ends no call: lines are lost then.
 
-A program that starts its own sidecar keeps a pipe open to its standard input and says
---until-eof: then it ends with the program, however that ends.`
+A program that starts its own sidecar says --launched, keeps a pipe open to its standard
+input and reads its standard output. There stands, in a line of JSON, where the sidecar
+serves, once it is ready or --start-timeout is over: {"listen": "unix:///…", "missing":
+{"BACKEND": "reason"}}. It ends with the program, however that ends. Programs that launch
+one with the same config on one embedded store share one: it serves until the last of
+them has gone. The program that began it is told {"stays": true} when it leaves before
+others do. A sidecar whose last program was killed lets its calls end; the next one
+waits for that.`
 
 func newServe() *cobra.Command {
 	var path, level string
 	var listen []string
-	var eof, watch bool
+	var launched, watch bool
+	var start time.Duration
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the sidecar",
 		Long:  aboutServe,
 		Example: `  sidecall serve sidecall.yaml
   sidecall serve --config sidecall.yaml
-  sidecall serve sidecall.yaml --listen unix:///run/agent/sidecall.sock --until-eof`,
+  sidecall serve sidecall.yaml --launched`,
 		Args: between(0, 1, "", "a sidecar has one config file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -73,38 +80,60 @@ func newServe() *cobra.Command {
 			if _, err := os.Stat(path); path == defaultConfig && errors.Is(err, fs.ErrNotExist) {
 				return fail(exitUsage, fmt.Errorf("there is no %s here: name the config file, as in sidecall serve FILE", defaultConfig))
 			}
-			from := &source{Watch: config.NewWatch(path), listen: listen, watch: watch}
+			from := &source{Watch: config.NewWatch(path), path: path, listen: listen, watch: watch}
+			options := assembly.Options{Log: logger, Version: buildVersion().Version, Source: from}
+			if launched {
+				return serveLaunched(cmd, from, start, hangups, options)
+			}
 			cfg, err := from.Load()
 			if err != nil {
 				return fail(exitUsage, err)
 			}
-			ctx := cmd.Context()
-			if eof {
-				var cancel context.CancelFunc
-				ctx, cancel = untilEOF(ctx, cmd.InOrStdin())
-				defer cancel()
-			}
 			tuneGC()
-			return serve(ctx, cfg, hangups, assembly.Options{Log: logger, Version: buildVersion().Version, Source: from})
+			return serve(cmd.Context(), cfg, hangups, options, func(*assembly.Sidecar) {})
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error; info writes one line per call")
 	cmd.Flags().StringArrayVar(&listen, "listen", nil, "serve agents here instead of where the config says: unix:///path or tcp://host:port; may be given again; the admin address is off then, unless the config names one")
 	cmd.Flags().BoolVar(&watch, "watch", true, "take the config over when its files change; with --watch=false on SIGHUP only")
-	cmd.Flags().BoolVar(&eof, "until-eof", false, "end, as on SIGTERM, when standard input does")
+	cmd.Flags().BoolVar(&launched, "launched", false, "belong to the program that has started this: serve on a socket of its own, say on standard output where, end when standard input does")
+	cmd.Flags().DurationVar(&start, "start-timeout", startTimeout, "with --launched: how long an earlier sidecar on the store, and backends that find their tools by themselves, are waited for")
+	cmd.MarkFlagsMutuallyExclusive("launched", "listen")
 	return cmd
 }
 
-// untilEOF ends ctx when nobody can write to a reader any more: whoever started
-// this process is gone.
-func untilEOF(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+// serveLaunched is serve for a program that has started this process.
+func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hangups *hangups, options assembly.Options) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	l, err := newLaunch(ctx, cmd.OutOrStdout(), timeout)
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	defer l.close()
+	from.listen = []string{l.address()}
+	cfg, err := from.Load()
+	if err != nil {
+		return fail(exitUsage, err)
+	}
 	go func() { // ends with the reader, or with the process
 		defer cancel()
-		_, _ = io.Copy(io.Discard, in) // one that fails has nobody at its other end either
+		_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // one that fails has nobody at its other end either
+		l.release(ctx)
 	}()
-	return ctx, cancel
+	fingerprint := from.Fingerprint()
+	guest, err := l.enter(cfg, fingerprint, options.Log)
+	if err == nil && guest != nil {
+		if err = l.stay(ctx, guest); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	tuneGC()
+	return serve(ctx, cfg, hangups, options, func(s *assembly.Sidecar) { l.serve(s, fingerprint, from) })
 }
 
 // gcPercent trades memory for processor time: what is alive in a sidecar is a
@@ -130,6 +159,7 @@ func newLogger(out io.Writer, level string) (slog.Handler, error) {
 type source struct {
 	*config.Watch
 
+	path   string
 	listen []string
 	watch  bool
 }
@@ -146,15 +176,30 @@ func (s *source) Load() (*config.Config, error) {
 	return cfg, nil
 }
 
+// now is the fingerprint of what there is to be read now; empty when that is wrong, or
+// when nobody is to read it.
+func (s *source) now() string {
+	again := config.NewWatch(s.path)
+	if !s.watch {
+		return ""
+	}
+	if _, err := again.Load(); err != nil {
+		return ""
+	}
+	return again.Fingerprint()
+}
+
 // Changed implements assembly.Source.
 func (s *source) Changed() bool { return s.watch && s.Watch.Changed() }
 
-// serve runs a sidecar until ctx ends, its terminal hangs up or a part of it fails.
-func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options assembly.Options) error {
+// serve runs a sidecar until ctx ends, its terminal hangs up or a part of it fails. begun
+// is told when it takes calls.
+func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options assembly.Options, begun func(*assembly.Sidecar)) error {
 	sidecar, err := assembly.Start(ctx, cfg, options)
 	if err != nil {
 		return fail(startCode(err), err)
 	}
+	begun(sidecar)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go hangups.heed(ctx, sidecar.Reload, cancel)

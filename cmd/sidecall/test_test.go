@@ -150,7 +150,7 @@ func TestCompletionOfCases(t *testing.T) {
 	if got := command(t, "__complete", "test", ""); !strings.HasPrefix(got.out, "yaml\nyml\n:8\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := command(t, "__complete", "tools", "--format", ""); !strings.HasPrefix(got.out, "anthropic\njson\nopenai\ntable\n") {
+	if got := command(t, "__complete", "tools", "--format", ""); !strings.HasPrefix(got.out, "anthropic\njson\nopenai\nopenai-responses\ntable\n") {
 		t.Errorf("%+v", got)
 	}
 }

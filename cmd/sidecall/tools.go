@@ -21,11 +21,15 @@ import (
 
 // toolWriters print a tool list in each format of --format.
 var toolWriters = map[string]func(io.Writer, *sidecallv1.ListToolsResponse) error{
-	"table":     writeToolTable,
-	"json":      writeToolJSON,
-	"anthropic": writeAnthropicTools,
-	"openai":    writeOpenAITools,
+	"table":            writeToolTable,
+	"json":             writeToolJSON,
+	"anthropic":        writeAnthropicTools,
+	"openai":           writeOpenAITools,
+	"openai-responses": writeResponsesTools,
 }
+
+// toolFormats are their names, for people.
+const toolFormats = "table, json, anthropic, openai or openai-responses"
 
 // asked is what sidecall tools asks for.
 type asked struct {
@@ -41,10 +45,11 @@ func newTools() *cobra.Command {
 		Long: `List the tools of a running sidecar, or with --config those that a config file
 declares, without starting anything.
 
-  --format table      for people
-  --format json       everything that is known of each tool
-  --format anthropic  the tools parameter of the Anthropic Messages API
-  --format openai     the tools parameter of OpenAI Chat Completions
+  --format table             for people
+  --format json              everything that is known of each tool
+  --format anthropic         the tools parameter of the Anthropic Messages API
+  --format openai            the tools parameter of OpenAI Chat Completions
+  --format openai-responses  the tools parameter of OpenAI Responses
 
 With --instructions it prints a paragraph for the system prompt instead: what the
 model is to do about each code of an error, which tools must not be called again
@@ -78,7 +83,7 @@ the sidecar cannot be reached, 2 when the config file or the profile is wrong.`,
 	addrFlag(cmd, &what.addr)
 	flags := cmd.Flags()
 	flags.StringVarP(&what.config, "config", "c", "", "read a config file instead of asking a sidecar")
-	flags.StringVar(&what.format, "format", "table", "table, json, anthropic or openai")
+	flags.StringVar(&what.format, "format", "table", toolFormats)
 	flags.BoolVar(&what.instructions, "instructions", false, "print the paragraph for the system prompt")
 	flags.StringVar(&what.profile, "profile", "", "what this profile may call")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(slices.Sorted(maps.Keys(toolWriters)), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -90,7 +95,7 @@ func (a asked) possible(cmd *cobra.Command) error {
 	_, known := toolWriters[a.format]
 	switch given := cmd.Flags().Changed; {
 	case !known:
-		return fmt.Errorf("--format %q: want table, json, anthropic or openai", a.format)
+		return fmt.Errorf("--format %q: want "+toolFormats, a.format)
 	case given("config") && given("addr"):
 		return errors.New("--config reads a file and --addr asks a sidecar: name one of them")
 	case given("config") && a.config == "":
@@ -246,6 +251,21 @@ func writeOpenAITools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
 	list := make([]openAITool, 0, len(res.GetTools()))
 	for _, t := range res.GetTools() {
 		list = append(list, openAITool{"function", openAIFunction{t.GetName(), t.GetDescription(), json.RawMessage(t.GetInputSchemaJson())}})
+	}
+	return writeIndented(out, list)
+}
+
+type responsesTool struct {
+	Type string `json:"type"`
+	openAIFunction
+	// Strict is on where it is left out, and schemas of tools are not written for it.
+	Strict bool `json:"strict"`
+}
+
+func writeResponsesTools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
+	list := make([]responsesTool, 0, len(res.GetTools()))
+	for _, t := range res.GetTools() {
+		list = append(list, responsesTool{"function", openAIFunction{t.GetName(), t.GetDescription(), json.RawMessage(t.GetInputSchemaJson())}, false})
 	}
 	return writeIndented(out, list)
 }

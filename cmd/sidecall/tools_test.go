@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,7 @@ func TestToolsOfAFileAndOfASidecar(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, flags := range []string{"--format table", "--format anthropic", "--format openai --profile reader", "--instructions", "--instructions --profile reader"} {
+	for _, flags := range []string{"--format table", "--format anthropic", "--format openai --profile reader", "--format openai-responses", "--instructions", "--instructions --profile reader"} {
 		of := func(where ...string) said {
 			return command(t, append(append([]string{"tools"}, where...), strings.Fields(flags)...)...)
 		}
@@ -57,6 +58,21 @@ func TestToolsOfAFileAndOfASidecar(t *testing.T) {
 		}
 		if paid := strings.Contains(read.out, "pay"); paid == strings.Contains(flags, "reader") {
 			t.Errorf("%s: not what the profile may call:\n%s", flags, read.out)
+		}
+	}
+}
+
+// The Responses API takes a tool flat, and is strict unless it is told not to be.
+func TestToolsForTheResponsesAPI(t *testing.T) {
+	text, _ := aShop(t)
+	var tools []map[string]any
+	got := command(t, "tools", "--config", written(t, text), "--format", "openai-responses")
+	if err := json.Unmarshal([]byte(got.out), &tools); err != nil || len(tools) == 0 {
+		t.Fatalf("%+v: %v", got, err)
+	}
+	for _, one := range tools {
+		if one["type"] != "function" || one["name"] == nil || one["parameters"] == nil || one["strict"] != false {
+			t.Errorf("%v", one)
 		}
 	}
 }

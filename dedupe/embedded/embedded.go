@@ -99,7 +99,7 @@ func explainAbsent(path string, err error) error {
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("open the store %s: another process is using it: stop that, or give each sidecar a file of its own (store.embedded.path)", path)
+		return fmt.Errorf("open the store %s: another process is using it: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
 	case errors.Is(err, fs.ErrPermission):

@@ -20,7 +20,7 @@ process.env.TMPDIR = process.cwd() // so that its directory can be told
 const sidecall = await Sidecall.launch(config)
 try {
   const said = JSON.stringify({
-    directory: path.resolve(readdirSync('.').find((name) => name.startsWith('sidecall-'))),
+    socket: path.resolve(readdirSync('.').find((name) => name.startsWith('sidecall-')), 'agent.sock'),
     tools: (await sidecall.tools('anthropic')).map((tool) => tool.name),
     first: await sidecall.runTools(CALLS, { conversationId: 'c' }),
     again: await sidecall.runTools(CALLS, { conversationId: 'c' }),

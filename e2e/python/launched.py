@@ -22,7 +22,7 @@ CALLS = {
 config, end = sys.argv[1:]
 with Sidecall.launch(config) as sidecall:
     print(json.dumps({
-        "directory": str(sidecall._launched._directory),
+        "socket": sidecall._launched.target.removeprefix("unix://"),
         "tools": [tool["name"] for tool in sidecall.tools("anthropic")],
         "first": list(sidecall.run_tools(CALLS, conversation_id="c")),
         "again": list(sidecall.run_tools(CALLS, conversation_id="c")),

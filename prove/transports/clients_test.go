@@ -37,13 +37,13 @@ func clients(t *testing.T) map[string]client {
 		"python": script([]string{"PYTHONPATH=" + filepath.Join(dir, "python", "src")}, python, "-B", "-c", `
 import sys, sidecall
 client = sidecall.Sidecall("tcp://" + sys.argv[1])
-client.execute_tool(sidecall.Call(sys.argv[2], "act", {"fault": "none", "key": sys.argv[2]}), rpc_timeout=60)
+client.execute_tool(sidecall.Call(sys.argv[2], "act", {"fault": "none", "key": sys.argv[2]}), conversation_id="c", rpc_timeout=60)
 `),
 		"node": script(nil, "node", "--input-type=module", "-e", `
 import { Sidecall } from `+fmt.Sprintf("%q", "file://"+filepath.Join(dir, "node", "dist", "esm", "index.js"))+`
 const [addr, id] = process.argv.slice(-2)
 const client = new Sidecall('tcp://' + addr)
-await client.executeTool({ toolUseId: id, toolName: 'act', argumentsJson: JSON.stringify({ fault: 'none', key: id }) }, {}, { rpcTimeout: 60000 })
+await client.executeTool({ toolUseId: id, toolName: 'act', argumentsJson: JSON.stringify({ fault: 'none', key: id }) }, { conversationId: 'c' }, { rpcTimeout: 60000 })
 await client.close()
 `),
 	}
@@ -55,7 +55,7 @@ func goClient(ctx context.Context, addr, id string) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Call(ctx, sidecall.Call{ID: id, Tool: act, Arguments: fmt.Sprintf(`{"fault":"none","key":%q}`, id)})
+	_, err = c.Call(ctx, sidecall.Call{ID: id, Tool: act, Conversation: "c", Arguments: fmt.Sprintf(`{"fault":"none","key":%q}`, id)})
 	return err
 }
 

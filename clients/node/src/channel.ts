@@ -71,6 +71,14 @@ export async function insisting<T>(
   }
 }
 
+/** How many bytes a request may have, when one was refused for having more: nothing of it was begun. Undefined of any other
+ * error. */
+export function mostBytes(error: unknown): string | undefined {
+  const { code, metadata } = error as Partial<grpc.ServiceError>
+  const [most] = (code === grpc.status.RESOURCE_EXHAUSTED && metadata?.get('sidecall-max-request-bytes')) || []
+  return most?.toString()
+}
+
 export function isAway(error: unknown): boolean {
   return error instanceof Error && (error as Partial<grpc.ServiceError>).code === grpc.status.UNAVAILABLE
 }

@@ -1,7 +1,7 @@
 /** The client. */
 import * as grpc from '@grpc/grpc-js'
 
-import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, PATIENCE, unary } from './channel.js'
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, mostBytes, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService, WorkerService } from './contract.js'
 import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
 import { BrokenAnswer, WrongTool } from './errors.js'
@@ -13,11 +13,14 @@ import { launch, launchFields, type Launched, type LaunchOptions } from './launc
 import { runLoop, type Ask, type KeptLoopOptions, type Loop, type LoopOptions } from './loop.js'
 import type { AnswerTo, Format, ToolMessages, ToolsOf, Turn } from './messages.js'
 import { read } from './read.js'
-import { address, callFields, checked, listed, milliseconds, object, text, waitFields, type Call, type Checks, type Fields, type Id, type Wait } from './request.js'
+import {
+  address, callFields, checked, listed, milliseconds, named, object, text, waitFields, type Call, type Checks, type Fields, type Id, type OfAConversation,
+  type Wait,
+} from './request.js'
 import type { JsonSchema, StandardSchema } from './schema.js'
 import { Work, type WorkSettings } from './work.js'
 import { served, type Served, type ToolFunction, type ToolSettings } from './worker.js'
-import { answers, checkFormat, notRun, tools } from './write.js'
+import { answers, checkFormat, notRun, tooLarge, tools } from './write.js'
 
 /** How a client is connected. */
 export interface Options {
@@ -37,6 +40,9 @@ const toolsFields: Checks = { profile: text, ...waitFields }
 
 /** The most calls that one batch may have. */
 const MAX_BATCH = 128
+
+/** A call that was checked. */
+type Sent = { toolUseId?: string; toolName?: string; argumentsJson?: string; conversationId?: unknown }
 
 /** How long a loop waits for the sidecar to hear that it has ended, in milliseconds. */
 const END_PROMPT = 2_000
@@ -82,23 +88,25 @@ export class Sidecall implements AsyncDisposable {
   }
 
   /**
-   * Starts a sidecar of this process's own, on a unix socket that nobody else can open, and connects to it. close ends it,
-   * and so does the end of this process, however it ends. LaunchFailed says why it did not start.
+   * Starts a sidecar of this program's own, on a unix socket that nobody else can open, and connects to it when it is ready.
+   * close ends it, and so does the end of this process, however it ends.
+   *
+   * Processes that launch one with the same config on one embedded store share one, which serves until the last of them has
+   * gone. The sidecar of a process that was killed lets its calls end first; the next launch waits for that. startTimeout
+   * bounds this, and how long backends are waited for that find their tools by themselves: a warning of the process names
+   * those that are missing then. LaunchFailed says why it did not start.
    * @param config The path of a config file, or what would stand in one.
    * @param options
    */
   static async launch(config: string | object, options: LaunchOptions & Omit<Options, 'credentials'> = {}): Promise<Sidecall> {
     const given = checked(object(options, 'options'), { ...launchFields, ...launchedFields })
-    const { binary, env, log, ...ours } = given as LaunchOptions & Options
-    const started = await launch(config, { binary, env, log })
-    let client: Sidecall | undefined
+    const { binary, env, log, startTimeout, ...ours } = given as LaunchOptions & Options
+    const started = await launch(config, { binary, env, log, startTimeout })
     try {
-      client = new Sidecall(started.target, ours)
+      const client = new Sidecall(started.target, ours)
       client.#launched = started
-      await started.awaitReady(client.stub)
       return client
     } catch (error) {
-      client?.stub.close()
       await started.stop()
       throw error
     }
@@ -110,9 +118,19 @@ export class Sidecall implements AsyncDisposable {
    * @param fields What it shares with other calls of its turn.
    * @param wait
    */
+  async executeTool(call: Call & OfAConversation, fields?: Fields, wait?: Wait): Promise<ExecuteToolResponse>
+  async executeTool(call: Call, fields: Fields & OfAConversation, wait?: Wait): Promise<ExecuteToolResponse>
   async executeTool(call: Call, fields: Fields = {}, wait: Wait = {}): Promise<ExecuteToolResponse> {
-    const request = { ...checked(object(fields, 'identity'), callFields), ...checked(object(call, 'call'), callFields) }
-    return (await this.#ask('executeTool', request, waiting(wait))) as ExecuteToolResponse
+    const request: Sent = { ...checked(object(fields, 'identity'), callFields), ...checked(object(call, 'call'), callFields) }
+    const limits = waiting(wait)
+    named(request)
+    try {
+      return (await this.#ask('executeTool', request, limits)) as ExecuteToolResponse
+    } catch (error) {
+      const most = mostBytes(error)
+      if (most === undefined) throw error
+      return tooLarge(request, most)
+    }
   }
 
   /**
@@ -122,6 +140,8 @@ export class Sidecall implements AsyncDisposable {
    * @param fields What all of them share.
    * @param wait
    */
+  async executeTools(calls: readonly (Call & OfAConversation)[], fields?: Fields, wait?: Wait): Promise<ExecuteToolResponse[]>
+  async executeTools(calls: readonly Call[], fields: Fields & OfAConversation, wait?: Wait): Promise<ExecuteToolResponse[]>
   async executeTools(calls: readonly Call[], fields: Fields = {}, wait: Wait = {}): Promise<ExecuteToolResponse[]> {
     return this.#execute(calls, fields, waiting(wait), 0)
   }
@@ -136,11 +156,12 @@ export class Sidecall implements AsyncDisposable {
    * @param options turnId is the provider's id of the message or response unless it is given; one that has none should be
    *   given one.
    */
-  async runTools<M>(message: M, options: Fields & Wait = {}): Promise<ToolMessages<AnswerTo<M>>> {
-    const { rpcTimeout, signal, ...fields } = object(options, 'options') as Fields & Wait
+  async runTools<M>(message: M, options: Fields & OfAConversation & Wait): Promise<ToolMessages<AnswerTo<M>>> {
+    const { rpcTimeout, signal, ...fields } = object(options === undefined ? {} : options, 'options') as Fields & Wait
+    const limits = waiting({ rpcTimeout, signal })
+    named(checked(fields, callFields)) // of a message that calls nothing, too
     const turn = read(message)
-    const named = { ...fields, turnId: fields.turnId ?? turn.id }
-    return (await this.#run(turn, named, waiting({ rpcTimeout, signal }))) as ToolMessages<AnswerTo<M>>
+    return (await this.#run(turn, { ...fields, turnId: fields.turnId ?? turn.id }, limits)) as ToolMessages<AnswerTo<M>>
   }
 
   /**
@@ -265,17 +286,32 @@ export class Sidecall implements AsyncDisposable {
   async #execute(calls: readonly Call[], fields: Fields, wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {
     if (listed(calls).length === 0) return []
     const shared = checked(object(fields, 'identity'), callFields)
-    const sent = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), callFields, `calls[${i}]`) }))
+    const sent: Sent[] = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), callFields, `calls[${i}]`) }))
+    for (const [i, call] of sent.entries()) named(call, `calls[${i}].conversationId`)
     const all: ExecuteToolResponse[] = []
     for (let first = 0; first < sent.length; first += MAX_BATCH) {
-      const batch = sent.slice(first, first + MAX_BATCH) as { toolUseId?: string }[]
-      const { results } = (await this.#ask('executeTools', { calls: batch }, wait, patience)) as ExecuteToolsResponse
-      const got = JSON.stringify(results.map((r) => r.toolUseId))
-      const wanted = JSON.stringify(batch.map((c) => c.toolUseId ?? ''))
-      if (got !== wanted) throw new BrokenAnswer(`results of the calls ${got} for the calls ${wanted}`)
-      all.push(...results)
+      all.push(...(await this.#batch(sent.slice(first, first + MAX_BATCH), wait, patience)))
     }
     return all
+  }
+
+  /** A call that no request can hold costs one result, and not the others'. */
+  async #batch(batch: Sent[], wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {
+    let answer: ExecuteToolsResponse
+    try {
+      answer = (await this.#ask('executeTools', { calls: batch }, wait, patience)) as ExecuteToolsResponse
+    } catch (error) {
+      const most = mostBytes(error)
+      if (most === undefined) throw error
+      if (batch.length === 1) return [tooLarge(batch[0]!, most)]
+      const half = batch.length >> 1 // nothing was begun: less at a time, in their order
+      const first = await this.#batch(batch.slice(0, half), wait, patience)
+      return [...first, ...(await this.#batch(batch.slice(half), wait, patience))]
+    }
+    const got = JSON.stringify(answer.results.map((r) => r.toolUseId))
+    const wanted = JSON.stringify(batch.map((c) => c.toolUseId ?? ''))
+    if (got !== wanted) throw new BrokenAnswer(`results of the calls ${got} for the calls ${wanted}`)
+    return answer.results
   }
 
   async #run(turn: Turn, fields: Fields, wait: Wait): Promise<ToolMessages> {
@@ -284,11 +320,11 @@ export class Sidecall implements AsyncDisposable {
   }
 
   async #list(profile: string, wait: Wait, patience: number): Promise<Tool[]> {
-    const named = text(profile, 'profile')
+    text(profile, 'profile')
     const found: Tool[] = []
     const seen = new Set([''])
     for (let pageToken = ''; ; seen.add(pageToken)) {
-      const page = (await this.#ask('listTools', { profile: named, pageToken }, wait, patience)) as ListToolsResponse
+      const page = (await this.#ask('listTools', { profile, pageToken }, wait, patience)) as ListToolsResponse
       found.push(...page.tools)
       pageToken = page.nextPageToken
       if (!pageToken) return found

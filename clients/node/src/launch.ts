@@ -2,17 +2,14 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 
-import type { Client } from '@grpc/grpc-js'
-
 import { platform, program } from './binary.js'
 import { LaunchFailed, WrongField } from './errors.js'
 import { Lines } from './lines.js'
-import { labels, shown, type Checks } from './request.js'
+import { labels, milliseconds, shown, type Checks } from './request.js'
 
 /** How a sidecar of this process's own is started. */
 export interface LaunchOptions {
@@ -22,9 +19,12 @@ export interface LaunchOptions {
   env?: Record<string, string> | undefined
   /** Is given each line of the sidecar's log. Without it they are dropped, but for the last, which a failure quotes. */
   log?: ((line: string) => void) | undefined
+  /** Bounds, in milliseconds, how long the sidecar of an earlier process, whose last calls end, and backends that find their
+   * tools by themselves are waited for; 60,000 unless it is given. */
+  startTimeout?: number | undefined
 }
 
-export const launchFields: Checks = { binary: aPath, env: labels, log: aFunction }
+export const launchFields: Checks = { binary: aPath, env: labels, log: aFunction, startTimeout: milliseconds }
 
 function aPath(value: unknown, at: string): string {
   if (typeof value !== 'string' || value === '') throw new WrongField(at, `want the path of a program, got ${shown(value)}`)
@@ -36,8 +36,11 @@ export function aFunction(value: unknown, at: string): unknown {
   return value
 }
 
-/** How long a sidecar has to answer, in milliseconds. */
+/** How long a sidecar has to be ready, in milliseconds, unless launch is told otherwise. */
 const START = 60_000
+
+/** How much longer it has to say that it is not. */
+const GRACE = 5_000
 
 /** How long one has to end: it lets calls in flight end. */
 const END = 40_000
@@ -45,57 +48,90 @@ const END = 40_000
 /** How long is waited for the rest of what an ended one has said: a process of its own may hold its log open. */
 const REST = 5_000
 
-/** The longest path that a unix socket can have everywhere. */
-const LONGEST_SOCKET = 100
+type Process = ChildProcessByStdio<Writable, Readable, Readable>
 
-type Process = ChildProcessByStdio<Writable, null, Readable>
+/** What a sidecar tells the program that has started it: where it serves, and which backends are missing; later perhaps
+ * that it goes on for others. */
+interface Told {
+  listen?: string
+  missing?: Record<string, string>
+  stays?: boolean
+}
 
-/** Starts a sidecar; it may not answer yet. */
+/** Starts a sidecar, and settles when it is ready. */
 export async function launch(config: unknown, options: LaunchOptions): Promise<Launched> {
   const named = configFile(config)
   const written = named === undefined ? asText(config) : ''
   const file = await program(options.binary)
-  const directory = mkdtempSync(path.join(tmpdir(), 'sidecall-')) // of this user alone
+  const timeout = options.startTimeout ?? START
+  const args = ['serve', '--launched', `--start-timeout=${Math.round(timeout)}ms`]
+  const directory = named === undefined ? mkdtempSync(path.join(tmpdir(), 'sidecall-')) : undefined // of this user alone
+  let one: Launched | undefined
   try {
-    const configPath = named ?? path.join(directory, 'sidecall.yaml') // which JSON is
-    if (named === undefined) writeFileSync(configPath, written, { mode: 0o600 })
-    const target = await listenAt(directory)
-    const args = ['serve', '--config', configPath, '--listen', target, '--until-eof']
-    return new Launched(await started(file, args, options.env ?? {}), target, directory, options.log)
+    if (directory === undefined) {
+      args.push('--config', named!)
+    } else {
+      const configPath = path.join(directory, 'sidecall.yaml') // which JSON is
+      writeFileSync(configPath, written, { mode: 0o600 })
+      args.push('--config', configPath, '--watch=false') // others may go on with it when the file is gone
+    }
+    // Relative paths of a config that is no file are seen from where this process is.
+    const env = directory === undefined ? { ...options.env } : { SIDECALL_DIR: process.env.SIDECALL_DIR || process.cwd(), ...options.env }
+    one = new Launched(await started(file, args, env), directory, options.log)
+    await one.awaitReady(timeout)
+    return one
   } catch (error) {
-    rmSync(directory, { recursive: true, force: true })
+    await one?.stop()
+    remove(directory)
     throw error
   }
 }
 
+function remove(directory: string | undefined): void {
+  if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
+}
+
 /** A running sidecar. It ends when stop is called, or when this process ends, however it does: it waits for the end of
- * its standard input. */
+ * its standard input. One that other programs have launched too goes on for them. */
 export class Launched {
-  readonly target: string
-  readonly directory: string
+  /** Where it serves, once it is awaited. */
+  target = ''
+  readonly directory: string | undefined
   readonly #process: Process
   readonly #lines: Lines
+  readonly #told: Told[] = []
+  readonly #heard: Lines
   readonly #ended: Promise<unknown>
-  readonly #remove = () => rmSync(this.directory, { recursive: true, force: true })
+  #tells = () => {}
+  readonly #remove = () => remove(this.directory)
   #stopping: Promise<void> | undefined
 
-  constructor(sidecar: Process, target: string, directory: string, log: LaunchOptions['log']) {
+  constructor(sidecar: Process, directory: string | undefined, log: LaunchOptions['log']) {
     this.#process = sidecar
-    this.target = target
     this.directory = directory
     this.#lines = new Lines(sidecar.stderr, log)
+    this.#heard = new Lines(sidecar.stdout, (line) => {
+      this.#told.push(JSON.parse(line) as Told)
+      this.#tells()
+    })
     this.#ended = new Promise((resolve) => sidecar.once('exit', resolve))
     for (const one of [sidecar, sidecar.stdin]) one.on('error', () => {}) // it is gone already
     process.once('exit', this.#remove)
   }
 
-  /** Settles when the sidecar answers, or when it is clear that it never will. */
-  async awaitReady(client: Client): Promise<void> {
-    const end = performance.now() + START
-    // A short wait at a time, since one cannot be called off.
-    while (!(await isReady(client, 100))) {
-      if (this.hasEnded()) throw await this.end()
-      if (performance.now() > end) throw new LaunchFailed(`the sidecar does not answer after ${START / 1000} s:\n${this.#lines.last()}`)
+  /** Settles when the sidecar is ready or has had its time, which is said, or when it is clear that it never will. */
+  async awaitReady(timeout: number): Promise<void> {
+    const told = new Promise<void>((resolve) => (this.#tells = resolve))
+    if (!(await within(timeout + GRACE, Promise.race([told, this.#ended])))) {
+      throw new LaunchFailed(`the sidecar does not answer after ${timeout / 1000} s:\n${this.#lines.last()}`)
+    }
+    const [answer] = this.#told
+    if (answer?.listen === undefined) throw await this.end()
+    this.target = answer.listen
+    for (const [backend, why] of Object.entries(answer.missing ?? {})) {
+      process.emitWarning(
+        `the tools of the backend ${backend} are not there after ${timeout / 1000} s (${why}): they are not listed until they are. ` +
+          'Ask for tools() again later; with optional: true the backend is not waited for', 'SidecallWarning')
     }
     this.#holdsNothing()
   }
@@ -110,14 +146,14 @@ export class Launched {
   /** A program that has nothing left to do ends, and its sidecar with it. */
   #holdsNothing(): void {
     this.#process.unref()
-    for (const pipe of [this.#process.stdin, this.#process.stderr]) (pipe as unknown as { unref?(): void }).unref?.()
+    for (const pipe of this.#process.stdio) (pipe as unknown as { unref?(): void }).unref?.()
   }
 
   hasEnded(): boolean {
     return this.#process.exitCode !== null || this.#process.signalCode !== null
   }
 
-  /** Lets the sidecar finish what it has begun, and ends it. It may be called again. */
+  /** Lets the sidecar finish what it has begun, and ends it, unless others have launched it too. It may be called again. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop()
     return this.#stopping
@@ -125,21 +161,21 @@ export class Launched {
 
   async #stop(): Promise<void> {
     this.#process.ref()
+    for (const pipe of this.#process.stdio) (pipe as unknown as { ref?(): void } | null)?.ref?.()
     this.#process.stdin.end()
-    if (!this.hasEnded() && !(await within(END, this.#ended))) {
-      this.#process.kill('SIGKILL')
+    const letGo = Promise.race([this.#ended, this.#heard.ended])
+    const isInTime = this.hasEnded() || (await within(END, letGo))
+    if (this.#told.some((told) => told.stays)) {
+      this.#process.unref()
+    } else {
+      if (!isInTime) this.#process.kill('SIGKILL')
       await this.#ended
     }
     await within(REST, this.#lines.ended)
-    this.#process.stderr.destroy()
+    for (const pipe of [this.#process.stdout, this.#process.stderr]) pipe.destroy()
     process.removeListener('exit', this.#remove)
     this.#remove()
   }
-}
-
-/** Whether a client is connected before a time, in milliseconds, is over. */
-function isReady(client: Client, time: number): Promise<boolean> {
-  return new Promise((resolve) => client.waitForReady(Date.now() + time, (error) => resolve(!error)))
 }
 
 /** Whether a promise has settled before a time, in milliseconds, is over. */
@@ -155,7 +191,7 @@ async function within(time: number, settles: Promise<unknown>): Promise<boolean>
 
 async function started(file: string, args: string[], env: Record<string, string>): Promise<Process> {
   const sidecar = spawn(file, args, {
-    stdio: ['pipe', 'ignore', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
     detached: process.platform !== 'win32', // Ctrl-C is for this process, which then ends the sidecar
     windowsHide: true,
@@ -193,22 +229,4 @@ function asText(config: unknown): string {
 function cannotBeWritten(value: unknown): boolean {
   if (typeof value === 'number') return !Number.isFinite(value)
   return ['bigint', 'function', 'symbol'].includes(typeof value) || value instanceof Map || value instanceof Set || value instanceof Promise
-}
-
-/** Where it is to listen: in the directory, which is this user's alone. */
-async function listenAt(directory: string): Promise<string> {
-  if (process.platform === 'win32') return `tcp://127.0.0.1:${await freePort()}` // Go and Node share no other way there
-  const socket = path.join(directory, 'agent.sock')
-  if (Buffer.byteLength(socket) > LONGEST_SOCKET) {
-    throw new LaunchFailed(`${socket} is too long for a unix socket: set TMPDIR to a shorter directory`)
-  }
-  return `unix://${socket}`
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await once(server.close(), 'close')
-  return port
 }

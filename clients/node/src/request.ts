@@ -21,11 +21,14 @@ export interface Call extends Fields {
 
 /** What all calls of a turn share. What is null or undefined is not sent. */
 export interface Fields {
-  /** Part of each call's identity. Required, unless the sidecar's identity.require says otherwise. */
+  /** Part of each call's identity: every call belongs to a conversation. */
   conversationId?: Id | null
   /** Likewise. Some providers start their ids again in every turn, so this should be something stable such as the turn's
    * index. */
   turnId?: Id | null
+  /** The message of the model that the calls stand in, where those of one are not sent at once: the loop guard takes them
+   * together then. */
+  messageId?: Id | null
   /** The message of the user that the calls belong to: budgets and loops are counted by it. */
   promptId?: Id | null
   /** The profile whose tools and limits apply. */
@@ -42,6 +45,11 @@ export interface Fields {
   labels?: Record<string, string> | null
   /** Run the call although its effect has been had under another id: a person was asked. */
   allowDuplicateEffect?: boolean | null
+}
+
+/** What says which conversation it belongs to. */
+export interface OfAConversation {
+  conversationId: Id
 }
 
 /** How to wait for an answer. */
@@ -66,7 +74,7 @@ const elsewhere: Record<string, string> = {
   session: 'conversationId', sessionId: 'conversationId', threadId: 'conversationId', turn: 'turnId',
 }
 
-const ids = new Set(['toolUseId', 'conversationId', 'turnId', 'promptId'])
+const ids = new Set(['toolUseId', 'conversationId', 'turnId', 'messageId', 'promptId'])
 
 const INT32 = 2 ** 31 - 1
 
@@ -94,6 +102,13 @@ export function checked(given: object, fields: Checks, within = ''): Record<stri
 export function object(value: unknown, at: string, wanted = 'an object'): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new WrongField(at, `want ${wanted}, got ${shown(value)}`)
   return value
+}
+
+/** Refuses what belongs to no conversation: that is the program's to mend, and no model's. */
+export function named(fields: { conversationId?: unknown }, at = 'conversationId'): void {
+  if (fields.conversationId === undefined || fields.conversationId === null) {
+    throw new WrongField(at, 'every call belongs to a conversation: give its id, the same one in all its turns and after a restart')
+  }
 }
 
 /** Refuses what is no array of calls. */

@@ -111,12 +111,15 @@ export class Shift {
     const left = invoke.deadline ? invoke.deadline.seconds * 1000 + invoke.deadline.nanos / 1e6 : undefined
     const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), left)
     let result: Partial<WorkerResult>
+    let hasRun = false
     try {
       const given = await argumentsFor(one, invoke)
       const context = this.#context(invoke, running.signal, left)
-      result = resultOf(await serving(context, () => one.run(given, context)))
+      const value = await serving(context, () => one.run(given, context))
+      hasRun = true
+      result = resultOf(value)
     } catch (error) {
-      result = failureOf(error)
+      result = failureOf(error, hasRun ? [] : one.clean)
     }
     clearTimeout(timer)
     this.#calls.delete(invoke.invocationId)

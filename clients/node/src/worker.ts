@@ -11,6 +11,12 @@ export type ToolEffect = 'read_only' | 'idempotent' | 'keyed' | 'non_idempotent'
 
 const effects: readonly string[] = ['read_only', 'idempotent', 'keyed', 'non_idempotent']
 
+/** Classes of errors. */
+type ErrorClass = abstract new (...args: never[]) => object
+
+/** What a call that throws has not done: true, nothing; classes of errors, nothing when it throws one of them. */
+export type Clean = boolean | ErrorClass | readonly ErrorClass[]
+
 /** What models, and the sidecar, are told of a function. */
 export interface ToolSettings<S extends JsonSchema | StandardSchema = JsonSchema | StandardSchema> {
   /** What models call: 1 to 64 of [A-Za-z0-9_-]. */
@@ -29,8 +35,9 @@ export interface ToolSettings<S extends JsonSchema | StandardSchema = JsonSchema
   sequential?: boolean | undefined
   /** Calls with the same arguments and outcome are expected. */
   polling?: boolean | undefined
-  /** A call that throws has done nothing. */
-  failsCleanly?: boolean | undefined
+  /** A call that throws has done nothing, or one that throws an error of these classes. Unsaid, the outcome of one that must
+   * not be repeated is unknown then. */
+  failsCleanly?: Clean | undefined
   /** The function undoes what it has begun when its signal aborts, and that is when its caller leaves. */
   cancelWithCaller?: boolean | undefined
   /** Milliseconds for one attempt without progress; unsaid, the sidecar's. */
@@ -73,6 +80,8 @@ export class Reply {
 export interface Served {
   declared: Partial<WorkerTool>
   arguments: Arguments
+  /** What it throws when it has done nothing. */
+  clean: readonly ErrorClass[]
   run: (input: unknown, context: Context) => unknown
 }
 
@@ -82,7 +91,7 @@ export type ToolFunction<S> = (input: Given<S>, context: Context) => unknown
 const schemaOf = (value: unknown) => value
 const settingsFields: Checks = {
   name: text, description: text, input: schemaOf, output: object, effect: effectOf, annotations: labels, sequential: flag,
-  polling: flag, failsCleanly: flag, cancelWithCaller: flag, attemptTimeout: milliseconds, deadline: milliseconds,
+  polling: flag, failsCleanly: cleanOf, cancelWithCaller: flag, attemptTimeout: milliseconds, deadline: milliseconds,
 }
 
 function effectOf(value: unknown, at: string): string {
@@ -90,20 +99,30 @@ function effectOf(value: unknown, at: string): string {
   return `EFFECT_${String(value).toUpperCase()}`
 }
 
+/** A flag, or a list of classes of errors. */
+export function cleanOf(value: unknown, at: string): boolean | readonly ErrorClass[] {
+  if (typeof value === 'boolean') return value
+  const classes: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const wrong = classes.find((one) => typeof one !== 'function')
+  if (wrong !== undefined || classes.includes(undefined)) throw new WrongField(at, `want true, or classes of errors, got ${shown(wrong)}`)
+  return classes as readonly ErrorClass[]
+}
+
 /** A function as the sidecar is told of it; WrongTool says why it cannot be a tool. */
 export function served(settings: unknown, run: unknown): Served {
   try {
-    const { name, input, output, effect, attemptTimeout, deadline, ...rest } =
-      checked(object(settings, 'settings'), settingsFields) as Record<string, unknown> & { attemptTimeout?: number; deadline?: number }
+    const { name, input, output, effect, attemptTimeout, deadline, failsCleanly = false, ...rest } =
+      checked(object(settings, 'settings'), settingsFields) as Record<string, unknown> & { attemptTimeout?: number; deadline?: number; failsCleanly?: Clean }
     if (typeof name !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
       throw new WrongTool(`a function cannot be a tool: name: want 1 to 64 of [A-Za-z0-9_-], got ${shown(name)}`)
     }
     const given = argumentsOf(input, name)
     const declared = {
-      ...rest, name, inputSchemaJson: given.json, outputSchemaJson: output === undefined ? '' : JSON.stringify(output),
+      ...rest, name, failsCleanly: failsCleanly === true, inputSchemaJson: given.json, outputSchemaJson: output === undefined ? '' : JSON.stringify(output),
       effect: (effect ?? 'EFFECT_NON_IDEMPOTENT') as WorkerTool['effect'], ...times({ attemptTimeout, deadline }),
     }
-    return { declared, arguments: given, run: aFunction(run, 'function') as Served['run'] }
+    const clean = typeof failsCleanly === 'boolean' ? [] : (failsCleanly as readonly ErrorClass[])
+    return { declared, arguments: given, clean, run: aFunction(run, 'function') as Served['run'] }
   } catch (error) {
     if (!(error instanceof WrongField)) throw error
     const name = (settings as { name?: unknown } | undefined)?.name
@@ -143,12 +162,17 @@ function json(value: unknown): string {
   throw new TypeError(`the function ran, but its result is not JSON: it is ${shown(value)}`)
 }
 
-/** What a function threw, on the wire. */
-export function failureOf(error: unknown): Partial<WorkerResult> {
-  if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true }
+/** What a function threw, on the wire; clean is what it throws when it has done nothing. What an adapter makes of an error
+ * has that as its cause. */
+export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Partial<WorkerResult> {
+  const isClean = clean.some((one) => error instanceof one || (error as { cause?: unknown } | null | undefined)?.cause instanceof one)
+  // Not to be made again by itself: it would fail again.
+  const hard = isClean ? { notRun: true, code: 'UNRECOVERABLE' } : {}
+  if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true, ...hard }
   const { message, code, notRun, retryAfter } = error
   return {
-    content: readable(message), isError: true, code, notRun, retryAfter: retryAfter === undefined ? null : duration(retryAfter),
+    content: readable(message), isError: true, code: code || (hard.code ?? ''), notRun: notRun || isClean,
+    retryAfter: retryAfter === undefined ? null : duration(retryAfter),
   }
 }
 

@@ -8,7 +8,7 @@
  *     openai-responses  one function_call_output item per call
  */
 import { BrokenAnswer, WrongMessage } from './errors.js'
-import type { ExecuteToolResponse, Tool, ToolError } from './generated/messages.js'
+import type { ExecuteToolResponse, Recovery, Tool, ToolError } from './generated/messages.js'
 import { FORMATS, ToolMessages } from './messages.js'
 import type {
   AnthropicBlock, AnthropicMessage, AnthropicToolResult, Appended, ChatMessage, ChatPart, Format, ResponsesItem, ResponsesPart, Schema,
@@ -33,15 +33,31 @@ export function notRun(turn: Turn): ExecuteToolResponse[] {
     received: '',
     hint: 'Nothing was run. Make the calls again, fewer of them or with shorter arguments in one message.',
   }
-  return turn.calls.map(({ toolUseId }) => ({
+  return turn.calls.map(({ toolUseId }) => refused(toolUseId, 'RECOVERY_CLASS_TRANSIENT', error))
+}
+
+/** The result of a call that no request can hold: the sidecar has not even read it. */
+export function tooLarge(call: { toolUseId?: string; toolName?: string; argumentsJson?: string }, most: string): ExecuteToolResponse {
+  return refused(call.toolUseId ?? '', 'RECOVERY_CLASS_MALFORMED', {
+    code: 'INVALID_ARGS',
+    field: '',
+    constraint: `a call has at most ${most} bytes (limits.max_request_bytes)`,
+    received: `(${Buffer.byteLength(call.argumentsJson ?? '')} bytes of arguments)`,
+    hint: `Nothing was run. Shorten the arguments, or split them, then call ${call.toolName} again: once for each part.`,
+  })
+}
+
+/** A result that does not come from the sidecar, of a call that the model may make otherwise. */
+function refused(toolUseId: string, recoveryClass: Recovery['class'], error: ToolError): ExecuteToolResponse {
+  return {
     toolUseId, outcome: 'OUTCOME_ERROR', isError: true, content: JSON.stringify(error), error, violations: [error],
     recovery: {
-      class: 'RECOVERY_CLASS_TRANSIENT', retryable: true, retriesExhausted: false, retryAfter: null, allowedAlternatives: [], attempts: 0,
+      class: recoveryClass, retryable: true, retriesExhausted: false, retryAfter: null, allowedAlternatives: [], attempts: 0,
       context: '', suggestedArgumentsJson: '', suggestedToolName: '', requireEscalation: false,
     },
     replayed: false, recorded: false, items: [], truncation: null, budget: null, structuredContentJson: '', structuredOutputRef: '',
     duration: null, blocks: [], notices: [], resolution: null, stop: false, loop: null, earlier: null,
-  }))
+  }
 }
 
 /** Refuses what is no format. */

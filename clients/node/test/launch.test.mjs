@@ -1,9 +1,9 @@
 // A sidecar of the process's own: why it did not start, and what becomes of it. The program
 // is a script that stands for it; e2e has the real one.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -120,19 +120,23 @@ test('options that it does not have are refused before anything is started', asy
   }
 })
 
-/** A program that serves as a sidecar does: it listens where it is told, and ends when its standard input does. */
+/** A program that serves as a sidecar does: it says where, and ends when its standard input does. */
 function stand() {
   const node = `
     import fs from 'node:fs'
     import grpc from ${JSON.stringify(import.meta.resolve('@grpc/grpc-js'))}
     import { Sidecall } from ${JSON.stringify(import.meta.resolve('@sidecall/client'))}
-    const [, , serve, , config, , listen, eof] = process.argv
+    const [, , serve, launched, timeout, , config] = process.argv
+    const listen = 'unix://' + fs.mkdtempSync(${JSON.stringify(path.join(directory, 'own-'))}) + '/s'
     const any = new Sidecall()
     const server = new grpc.Server()
     server.addService(any.stub.constructor.service, {
-      getInstructions: (_, done) => done(null, { text: JSON.stringify({ serve, listen, eof, mine: process.env.MINE, pid: process.pid, config: fs.readFileSync(config, 'utf8') }) }),
+      getInstructions: (_, done) => done(null, { text: JSON.stringify({ serve, launched, timeout, mine: process.env.MINE, pid: process.pid, config: fs.readFileSync(config, 'utf8') }) }),
     })
-    server.bindAsync(listen, grpc.ServerCredentials.createInsecure(), () => console.error('it serves'))
+    server.bindAsync(listen, grpc.ServerCredentials.createInsecure(), () => {
+      console.error('it serves')
+      console.log(JSON.stringify({ listen }))
+    })
     process.on('exit', () => fs.writeFileSync(${JSON.stringify(path.join(directory, 'ended'))}, ''))
     process.stdin.on('end', () => { console.error('it ends'); server.forceShutdown() }).resume()
   `
@@ -145,14 +149,30 @@ test('it is started as this process wants it, and ends with close', unix, async 
   const lines = []
   const sidecall = await Sidecall.launch({ store: { memory: {} } }, { binary: stand(), env: { MINE: 'yes' }, log: (line) => lines.push(line) })
   const told = JSON.parse(await sidecall.instructions())
-  assert.deepEqual([told.serve, told.eof, told.mine, JSON.parse(told.config)], ['serve', '--until-eof', 'yes', { store: { memory: {} } }])
-  const socket = told.listen.replace('unix://', '')
-  assert.equal(path.dirname(path.dirname(socket)), process.env.TMPDIR)
-  assert.equal(statSync(path.dirname(socket)).mode & 0o777, 0o700)
+  assert.deepEqual([told.serve, told.launched, told.timeout, told.mine], ['serve', '--launched', '--start-timeout=60000ms', 'yes'])
+  assert.deepEqual(JSON.parse(told.config), { store: { memory: {} } })
   await Promise.all([sidecall.close(), sidecall.close()])
   assert.deepEqual(lines, ['it serves', 'it ends'])
   assert.ok(existsSync(path.join(directory, 'ended')))
   assert.deepEqual(left(), [])
+})
+
+test('backends that are missing are named', unix, async () => {
+  const binary = program(`#!/bin/sh\necho '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}}'\ncat >/dev/null\n`)
+  const warned = once(process, 'warning')
+  const sidecall = await Sidecall.launch({}, { binary, startTimeout: 250 })
+  const [warning] = await warned
+  assert.equal(warning.name, 'SidecallWarning')
+  assert.match(warning.message, /the tools of the backend files are not there after 0.25 s \(connection refused\)/)
+  await sidecall.close()
+})
+
+test('one that goes on for others is let go', unix, async () => {
+  const binary = program(`#!/bin/sh\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\necho '{"stays": true}'\nexec >/dev/null 2>&1\necho $$ >${directory}/pid\ncat ${directory}/end\n`)
+  execFileSync('mkfifo', [path.join(directory, 'end')])
+  await (await Sidecall.launch({}, { binary })).close()
+  writeFileSync(path.join(directory, 'end'), '') // which it has to open, so it is there
+  assert.ok(Number(readFileSync(path.join(directory, 'pid'), 'utf8')) > 0)
 })
 
 test('of one that has died it is said how', unix, async () => {

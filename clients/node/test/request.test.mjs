@@ -110,7 +110,7 @@ test('integers are ids, and results are told apart by them', async () => {
 })
 
 test('a lone surrogate that a model made up is sent so that it is told of it', async () => {
-  await client.executeTool({ toolUseId: '1', toolName: 'get\ud83d', argumentsJson: '{"a":"\ud83d","b":"\ude00x","c":"😀"}' })
+  await client.executeTool({ toolUseId: '1', toolName: 'get\ud83d', argumentsJson: '{"a":"\ud83d","b":"\ude00x","c":"😀"}' }, { conversationId: 'c' })
   assert.equal(fake.requests[0].toolName, 'get\ufffd')
   assert.equal(fake.requests[0].argumentsJson, '{"a":"\\ud83d","b":"\\ude00x","c":"😀"}')
 })
@@ -126,7 +126,7 @@ test('an option of the client that it does not have is refused', () => {
 
 test('a signal that is aborted already sends nothing', async () => {
   const reason = new Error('the user left')
-  await assert.rejects(client.executeTool(call, {}, { signal: AbortSignal.abort(reason) }), reason)
+  await assert.rejects(client.executeTool(call, { conversationId: 'c' }, { signal: AbortSignal.abort(reason) }), reason)
   assert.deepEqual(fake.requests, [])
 })
 
@@ -134,7 +134,7 @@ test('a signal ends the wait, and the sidecar hears of it', async () => {
   const arrived = new Promise((resolve) => (fake.arrived = resolve))
   fake.answer = () => undefined
   const controller = new AbortController()
-  const waiting = client.executeTools([call], {}, { signal: controller.signal })
+  const waiting = client.executeTools([call], { conversationId: 'c' }, { signal: controller.signal })
   await arrived
   controller.abort()
   await assert.rejects(waiting, { name: 'AbortError' })
@@ -143,9 +143,9 @@ test('a signal ends the wait, and the sidecar hears of it', async () => {
 
 test('a signal outlives the calls that it was for', async () => {
   const { signal, heard } = listened()
-  for (let i = 0; i < 3; i++) await client.executeTool(call, {}, { signal })
+  for (let i = 0; i < 3; i++) await client.executeTool(call, { conversationId: 'c' }, { signal })
   fake.answer = () => undefined
-  await assert.rejects(client.executeTool(call, {}, { signal, rpcTimeout: 20 }), { code: grpc.status.DEADLINE_EXCEEDED })
+  await assert.rejects(client.executeTool(call, { conversationId: 'c' }, { signal, rpcTimeout: 20 }), { code: grpc.status.DEADLINE_EXCEEDED })
   assert.equal(heard(), 0)
 })
 

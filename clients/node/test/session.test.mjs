@@ -113,13 +113,13 @@ test('tools and instructions', async () => {
 
 test('results are as their types say: what is unset is a zero value, or null', async () => {
   fake.result = () => ({})
-  assert.deepEqual({ ...(await sidecall.executeTool({ toolUseId: '1', toolName: 't' })) }, {
+  assert.deepEqual({ ...(await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })) }, {
     toolUseId: '', outcome: 'OUTCOME_UNSPECIFIED', content: '', isError: false, error: null, violations: [], recovery: null, replayed: false,
     items: [], truncation: null, budget: null, recorded: false, structuredContentJson: '', duration: null, blocks: [], notices: [],
     resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null,
   })
   fake.result = () => ({ duration: { seconds: 1, nanos: 5 }, budget: { tokensUsed: 7 }, blocks: [{ data: Buffer.from('x') }], recovery: {} })
-  const { duration, budget, blocks, recovery } = await sidecall.executeTool({ toolUseId: '1', toolName: 't' })
+  const { duration, budget, blocks, recovery } = await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })
   assert.deepEqual({ ...duration }, { seconds: 1, nanos: 5 })
   assert.deepEqual([budget.tokensUsed, budget.deadline], [7, null])
   assert.ok(Buffer.isBuffer(blocks[0].data))

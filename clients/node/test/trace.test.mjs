@@ -30,7 +30,7 @@ after(() => {
   server.forceShutdown()
 })
 
-const call = (toolUseId) => client.executeTool({ toolUseId, toolName: 't' })
+const call = (toolUseId) => client.executeTool({ toolUseId, toolName: 't', conversationId: 'c' })
 const within = (said, work) => context.with(trace.setSpanContext(ROOT_CONTEXT, { ...span, ...said }), work)
 
 test('the current span goes with each request', async () => {

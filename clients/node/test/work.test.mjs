@@ -119,13 +119,20 @@ test('what functions return and throw', async () => {
     list: [async () => [1, { b: null }], { structuredContentJson: '[1,{"b":null}]' }],
     reply: [() => new Reply('a', { structured: { b: 1 } }), { content: 'a', structuredContentJson: '{"b":1}' }],
     half: [() => 'a\ud800', { content: 'a\ufffd' }],
-    big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' }],
+    big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' },
+      { failsCleanly: TypeError }],
     other: [() => () => 1, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
     throws: [() => { throw new RangeError('no such order') }, { isError: true, content: 'RangeError: no such order' }],
+    clean: [() => { throw new RangeError('no such order') },
+      { isError: true, content: 'RangeError: no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: [TypeError, RangeError] }],
+    cleanCause: [() => { throw Object.assign(new Failure('declined'), { cause: new RangeError('x') }) },
+      { isError: true, content: 'declined', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: RangeError }],
+    otherwise: [() => { throw new TypeError('broken') }, { isError: true, content: 'TypeError: broken' }, { failsCleanly: RangeError }],
     fails: [async () => { throw new Failure('not now', { code: 'RATE_LIMITED', notRun: true, retryAfter: 2000 }) },
       { isError: true, content: 'not now', code: 'RATE_LIMITED', notRun: true, retryAfter: { seconds: 2, nanos: 0 } }],
   }
-  const { stream } = await working(Object.fromEntries(Object.entries(cases).map(([name, [run]]) => [name, run])))
+  for (const [name, [run, , settings]] of Object.entries(cases)) sidecall.tool({ name, ...settings }, run)
+  const { stream } = await working({})
   const plain = { invocationId: 'i1', content: '', structuredContentJson: '', blocks: [], isError: false, notRun: false, code: '', retryAfter: null }
   for (const [name, [, wanted]] of Object.entries(cases)) assert.deepEqual({ ...(await stream.ask(name)) }, { ...plain, ...wanted }, name)
 })

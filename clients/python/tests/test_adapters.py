@@ -226,7 +226,12 @@ class OwnTest(unittest.TestCase):
             self.own.declare([Declared("a b", "", {})])
         self.own._effects["refund"] = "keyed"
         with self.assertRaisesRegex(WrongField, "effects.*refund.*there is no such function; known are pay"):
-            self.own.check_effects()
+            self.own.check_names()
+        other = Own(self.s, Calls(self.s, {}), None, None, fails_cleanly={"refund": True})
+        with self.assertRaisesRegex(WrongField, "fails_cleanly.*refund.*there is no such function"):
+            other.check_names()
+        with self.assertRaisesRegex(WrongField, "fails_cleanly.*want True, or types of exceptions, got 'ValueError'"):
+            Own(self.s, Calls(self.s, {}), None, None, fails_cleanly={"pay": "ValueError"})  # type: ignore[dict-item]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import unittest
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from unittest import mock
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from sidecall import BrokenAnswer, Call, Sidecall, _request, pb
+from sidecall import BrokenAnswer, Call, Sidecall, SidecarAway, WrongField, _request, pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
 
@@ -24,10 +25,14 @@ class Fake(pb_grpc.ToolServiceServicer):
     def __init__(self) -> None:
         self.requests: list[Any] = []
         self.answer: Callable[[Any], Any] = lambda request: None
+        self.refuses: Callable[[Any], bool] = lambda request: False
         self.status: grpc.StatusCode | None = None
 
     def _serve(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.requests.append(request)
+        if self.refuses(request):
+            context.set_trailing_metadata((("sidecall-max-request-bytes", "4194304"),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the request has too many bytes")
         if self.status is not None:
             context.abort(self.status, "as the test wants it")
         return self.answer(request)
@@ -54,14 +59,14 @@ class ClientTest(unittest.TestCase):
         self.fake.answer = lambda r: pb.ExecuteToolResponse(tool_use_id=r.tool_use_id, content="42")
         result = self.client.execute_tool(
             Call("toolu_1", "answer", '{"q": 1.0}'),
-            conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
+            conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=timedelta(milliseconds=1500), max_output_chars=100, tokens_used=7, labels={"team": "shop"},
             allow_duplicate_effect=True,
         )
         self.assertEqual(result.content, "42")
         self.assertEqual(self.fake.requests, [pb.ExecuteToolRequest(
             tool_use_id="toolu_1", tool_name="answer", arguments_json='{"q": 1.0}',
-            conversation_id="c", turn_id="t", prompt_id="p", profile="research", validate_only=True,
+            conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=Duration(seconds=1, nanos=500_000_000), max_output_chars=100, tokens_used=7,
             labels={"team": "shop"}, allow_duplicate_effect=True,
         )])
@@ -78,26 +83,25 @@ class ClientTest(unittest.TestCase):
 
     def test_a_field_that_the_contract_does_not_have_is_an_error_here(self) -> None:
         with self.assertRaises(ValueError):
-            self.client.execute_tool(Call("1", "t"), promt_id="p")
+            self.client.execute_tool(Call("1", "t"), conversation_id="c", promt_id="p")
         self.assertEqual(self.fake.requests, [])
 
     def test_a_failed_tool_is_a_result(self) -> None:
         self.fake.answer = lambda r: pb.ExecuteToolResponse(is_error=True, error=pb.ToolError(code="NOT_FOUND"))
-        result = self.client.execute_tool(Call("1", "get_order"))
+        result = self.client.execute_tool(Call("1", "get_order"), conversation_id="c")
         self.assertTrue(result.is_error)
         self.assertEqual(result.error.code, "NOT_FOUND")
 
     def test_nothing_is_sent_twice(self) -> None:
         self.fake.status = grpc.StatusCode.UNAVAILABLE
-        with self.assertRaises(grpc.RpcError) as raised:
-            self.client.execute_tool(Call("1", "refund"))
-        self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        with self.assertRaisesRegex(SidecarAway, rf"the sidecar at tcp://127.0.0.1:{self.port} does not answer: as the test wants it.*Start it"):
+            self.client.execute_tool(Call("1", "refund"), conversation_id="c")
         self.assertEqual(len(self.fake.requests), 1)
 
     def test_a_batch_has_one_result_per_call_in_order(self) -> None:
         self.fake.answer = lambda r: pb.ExecuteToolsResponse(
             results=[pb.ExecuteToolResponse(tool_use_id=c.tool_use_id, content=c.turn_id) for c in r.calls])
-        results = self.client.execute_tools([Call("b", "t"), Call("a", "t")], turn_id="7")
+        results = self.client.execute_tools([Call("b", "t"), Call("a", "t")], conversation_id="c", turn_id="7")
         self.assertEqual([(r.tool_use_id, r.content) for r in results], [("b", "7"), ("a", "7")])
 
     def test_a_batch_with_other_results_is_broken(self) -> None:
@@ -106,16 +110,60 @@ class ClientTest(unittest.TestCase):
                 self.fake.answer = lambda r, ids=ids: pb.ExecuteToolsResponse(
                     results=[pb.ExecuteToolResponse(tool_use_id=i) for i in ids])
                 with self.assertRaises(BrokenAnswer):
-                    self.client.execute_tools([Call("a", "t"), Call("b", "t")])
+                    self.client.execute_tools([Call("a", "t"), Call("b", "t")], conversation_id="c")
+
+    def takes_at_most(self, fits: Callable[[Any], bool]) -> None:
+        """Refuses requests as a sidecar does that takes only so much."""
+        self.fake.refuses = lambda r: not fits(r.calls if isinstance(r, pb.ExecuteToolsRequest) else [r])
+        self.fake.answer = lambda r: pb.ExecuteToolsResponse(
+            results=[pb.ExecuteToolResponse(tool_use_id=c.tool_use_id, content="ran") for c in r.calls])
+
+    def test_a_call_that_no_request_can_hold_costs_one_result(self) -> None:
+        self.takes_at_most(lambda calls: all(len(c.arguments_json) < 50 for c in calls))
+        large, calls = Call("b", "save", "ä" * 100), [Call(i, "save", "{}") for i in "acd"]
+        results = self.client.execute_tools([calls[0], large, *calls[1:]], conversation_id="c")
+        self.assertEqual([(r.tool_use_id, r.is_error) for r in results], [("a", False), ("b", True), ("c", False), ("d", False)])
+        error = results[1].error
+        self.assertEqual(
+            (error.code, error.field, error.constraint, error.received, error.hint),
+            ("INVALID_ARGS", "", "a call has at most 4194304 bytes (limits.max_request_bytes)", "(200 bytes of arguments)",
+             "Nothing was run. Shorten the arguments, or split them, then call save again: once for each part."),
+        )  # fmt: skip
+        self.assertEqual(json.loads(results[1].content)["constraint"], error.constraint)
+        self.assertEqual(getattr(results[1].recovery, "class"), pb.RECOVERY_CLASS_MALFORMED)
+        self.assertEqual(self.client.execute_tool(large, conversation_id="c").error, error)
+
+    def test_calls_that_do_not_fit_into_one_request_go_in_several(self) -> None:
+        self.takes_at_most(lambda calls: len(calls) <= 2)
+        results = self.client.execute_tools([Call(i, "save") for i in "abcdefg"], conversation_id="c")
+        self.assertEqual([(r.tool_use_id, r.content) for r in results], [(i, "ran") for i in "abcdefg"])
+
+    def test_a_request_that_is_refused_for_want_of_room_is_no_call_of_a_model(self) -> None:
+        self.fake.status = grpc.StatusCode.RESOURCE_EXHAUSTED
+        with self.assertRaises(grpc.RpcError):
+            self.client.execute_tools([Call("a", "save")], conversation_id="c")
+
+    def test_calls_of_no_conversation_are_not_sent(self) -> None:
+        call: Any = Call("1", "save")
+        for ask in (
+            lambda c: c.execute_tool(call, conversation_id=None),
+            lambda c: c.execute_tools([call], conversation_id=None),
+            lambda c: c.run_tools({"role": "assistant", "content": "done"}, conversation_id=None),
+        ):
+            with self.assertRaisesRegex(WrongField, "conversation_id: every call belongs to a conversation"):
+                ask(self.client)
+        with self.assertRaisesRegex(ValueError, "conversation_id"):
+            self.client.execute_tool(call)
+        self.assertEqual(self.fake.requests, [])
 
     def test_a_turn_without_calls_asks_nobody(self) -> None:
-        self.assertEqual(self.client.execute_tools([]), [])
+        self.assertEqual(self.client.execute_tools([], conversation_id="c"), [])
         self.assertEqual(self.fake.requests, [])
 
     def test_a_result_may_be_large(self) -> None:
         large = "x" * (8 << 20)
         self.fake.answer = lambda r: pb.ExecuteToolResponse(content=large)
-        self.assertEqual(self.client.execute_tool(Call("1", "dump")).content, large)
+        self.assertEqual(self.client.execute_tool(Call("1", "dump"), conversation_id="c").content, large)
 
     def test_all_pages_are_listed(self) -> None:
         following = {"": "2", "2": "3", "3": ""}
@@ -136,7 +184,7 @@ class ClientTest(unittest.TestCase):
         release = futures.Future()
         self.fake.answer = lambda r: release.result()
         with self.assertRaises(grpc.RpcError) as raised:
-            self.client.execute_tool(Call("1", "slow"), rpc_timeout=0.05)
+            self.client.execute_tool(Call("1", "slow"), conversation_id="c", rpc_timeout=0.05)
         self.assertEqual(raised.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
         release.set_result(pb.ExecuteToolResponse())
 

@@ -13,7 +13,18 @@ from typing import Any
 
 import grpc
 
-from sidecall import AsyncConversation, AsyncSidecall, BrokenAnswer, Conversation, Sidecall, StaleConversation, WrongField, WrongMessage, pb
+from sidecall import (
+    AsyncConversation,
+    AsyncSidecall,
+    BrokenAnswer,
+    Conversation,
+    Sidecall,
+    SidecarAway,
+    StaleConversation,
+    WrongField,
+    WrongMessage,
+    pb,
+)
 from sidecall.v1 import conversation_service_pb2 as conversations
 from tests.test_messages import ANTHROPIC, CHAT, RESPONSE, objects
 from tests.test_readme import HERE, shown
@@ -259,7 +270,7 @@ class ConversationTest(Both):
             with opened(run, patience=0) as s:
                 kept = s.conversation("c", "openai")
                 book.lost = 1
-                with self.assertRaises(grpc.RpcError):
+                with self.assertRaises(SidecarAway):
                     kept.append(*HELLO)
                 kept.resume()
                 self.assertEqual((kept.version, kept.texts), (1, book.texts))

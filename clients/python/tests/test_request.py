@@ -93,10 +93,10 @@ class RequestTest(unittest.TestCase):
     def test_what_is_wrong_is_refused_by_its_name(self) -> None:
         for name, (call, fields, field, says) in WRONG.items():
             with self.subTest(name):
-                self.refused(lambda: self.client.execute_tool(call, **fields), field, says)
+                self.refused(lambda: self.client.execute_tool(call, **{"conversation_id": "c", **fields}), field, says)
                 in_call = "" if fields else "calls[1]" if field == "call" else "calls[1]."
                 whole = in_call if field == "call" else in_call + field
-                self.refused(lambda: self.client.execute_tools([CALL, call], **fields), whole, says)
+                self.refused(lambda: self.client.execute_tools([CALL, call], **{"conversation_id": "c", **fields}), whole, says)
 
     def test_calls_that_are_no_list_are_refused(self) -> None:
         for calls, says in ((CALL, "want a list of Calls, got a Call"), (7, "want a list of Calls, got 7"), ("toolu_1", "got 'toolu_1'")):
@@ -110,7 +110,7 @@ class RequestTest(unittest.TestCase):
 
     def test_what_is_not_given_is_not_sent(self) -> None:
         self.client.execute_tool(
-            Call("1", "t", None), conversation_id=None, turn_id=None, labels=None, timeout=None, profile=None)
+            Call("1", "t", None), conversation_id="", turn_id=None, labels=None, timeout=None, profile=None)
         self.assertEqual(self.fake.requests, [pb.ExecuteToolRequest(tool_use_id="1", tool_name="t")])
 
     def test_integers_are_ids_and_results_are_told_apart_by_them(self) -> None:
@@ -125,20 +125,20 @@ class RequestTest(unittest.TestCase):
         ):
             with self.subTest(given):
                 self.fake.requests.clear()
-                self.client.execute_tool(CALL, timeout=given)
+                self.client.execute_tool(CALL, conversation_id="c", timeout=given)
                 self.assertEqual(self.fake.requests[0].timeout, wanted)
 
     def test_waiting_takes_them_too(self) -> None:
         for given in (600, 600.0, timedelta(minutes=10)):
-            self.client.execute_tool(CALL, rpc_timeout=given)
+            self.client.execute_tool(CALL, conversation_id="c", rpc_timeout=given)
             self.client.list_tools(rpc_timeout=given)
 
     def test_a_lone_surrogate_that_a_model_made_up_is_sent_so_that_it_is_told_of_it(self) -> None:
         text = '{"a":"\ud83d","b":"\ude00x","c":"😀"}'
-        self.client.execute_tool(Call("1", "get\ud83d", text))
+        self.client.execute_tool(Call("1", "get\ud83d", text), conversation_id="c")
         self.assertEqual(self.fake.requests[0].tool_name, "get\ufffd")
         self.assertEqual(self.fake.requests[0].arguments_json, '{"a":"\\ud83d","b":"\\ude00x","c":"😀"}')
-        self.client.execute_tool(Call("1", "t", MappingProxyType({"a": "\ud83d"})))
+        self.client.execute_tool(Call("1", "t", MappingProxyType({"a": "\ud83d"})), conversation_id="c")
         self.assertEqual(self.fake.requests[1].arguments_json, '{"a": "\\ud83d"}')
 
     def test_a_list_of_tools_is_asked_for_by_a_name(self) -> None:

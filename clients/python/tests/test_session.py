@@ -373,6 +373,33 @@ class LaunchTest(unittest.TestCase):
         self.refused("is no program for Linux on ", {}, self.program("\x7fELF of another machine"))
         self.assertEqual(os.listdir(there), [])
 
+    def test_backends_that_are_missing_are_named(self) -> None:
+        told = '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}}'
+        late = self.program(f"#!/bin/sh\necho \"$@\" >&2\necho '{told}'\ncat >/dev/null\n")
+        with self.assertLogs("sidecall", "WARNING") as logged, Sidecall.launch({}, binary=late, start_timeout=0.25):
+            pass
+        lines = "\n".join(logged.output)
+        self.assertRegex(lines, r"the tools of the backend files are not there after 0.25 s \(connection refused\)")
+        self.assertRegex(lines, r"serve --launched --start-timeout=250ms --config \S+ --watch=false")
+
+    def test_one_that_goes_on_for_others_is_let_go(self) -> None:
+        pid = self.directory / "pid"
+        goes_on = self.program(f"""#!{sys.executable}
+import json, os, sys
+print(json.dumps({{"listen": "tcp://127.0.0.1:1"}}), flush=True)
+sys.stdin.read()
+print(json.dumps({{"stays": True}}), flush=True)
+null = os.open(os.devnull, os.O_WRONLY)
+os.dup2(null, 1)
+os.dup2(null, 2)
+open({str(pid)!r}, "w").write(str(os.getpid()))
+open({str(self.directory / "end")!r}).read()  # a pipe
+""")
+        os.mkfifo(self.directory / "end")
+        Sidecall.launch({}, binary=goes_on).close()
+        with open(self.directory / "end", "w"):  # which it has to open, so it is there
+            os.kill(int(pid.read_text()), 0)
+
     def test_one_that_dies_later_is_told_of_at_once(self) -> None:
         dies = self.program(f"#!{sys.executable}\n{DIES}")
         waits = 10_000.0  # which nothing here does
@@ -401,7 +428,7 @@ class LaunchTest(unittest.TestCase):
 
 #: A sidecar that dies of its first call.
 DIES = """
-import os, sys
+import json, os, sys
 from concurrent import futures
 import grpc
 from sidecall.v1 import tool_service_pb2_grpc, worker_service_pb2 as pb, worker_service_pb2_grpc
@@ -420,8 +447,9 @@ class Workers(worker_service_pb2_grpc.WorkerServiceServicer):
 server = grpc.server(futures.ThreadPoolExecutor(4))
 tool_service_pb2_grpc.add_ToolServiceServicer_to_server(Tools(), server)
 worker_service_pb2_grpc.add_WorkerServiceServicer_to_server(Workers(), server)
-server.add_insecure_port(sys.argv[sys.argv.index("--listen") + 1])
+at = f"tcp://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
 server.start()
+print(json.dumps({"listen": at}), flush=True)
 sys.stdin.read()
 """
 

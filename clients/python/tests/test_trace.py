@@ -54,10 +54,10 @@ class TraceTest(unittest.TestCase):
     def test_the_current_span_is_told(self) -> None:
         with Sidecall(self.target) as client:
             with self.within():
-                client.execute_tool(Call("1", "t"))
+                client.execute_tool(Call("1", "t"), conversation_id="c")
             with self.within(flags=0, state=(("vendor", "x"),)):
-                client.execute_tool(Call("2", "t"))
-            client.execute_tool(Call("3", "t"))
+                client.execute_tool(Call("2", "t"), conversation_id="c")
+            client.execute_tool(Call("3", "t"), conversation_id="c")
         self.assertEqual(self.sidecar.heard, [
             {"traceparent": PARENT}, {"traceparent": PARENT[:-1] + "0", "tracestate": "vendor=x"}, {},
         ])  # fmt: skip
@@ -66,9 +66,9 @@ class TraceTest(unittest.TestCase):
         async def call(client: AsyncSidecall, name: str, traced: bool) -> None:
             if traced:
                 with self.within():
-                    await client.execute_tool(Call(name, "t"))
+                    await client.execute_tool(Call(name, "t"), conversation_id="c")
             else:
-                await client.execute_tool(Call(name, "t"))
+                await client.execute_tool(Call(name, "t"), conversation_id="c")
 
         async def both() -> None:
             async with AsyncSidecall(self.target) as client:
@@ -82,7 +82,7 @@ class TraceTest(unittest.TestCase):
 import sys
 from sidecall import Call, Sidecall
 with Sidecall({self.target!r}) as client:
-    client.execute_tool(Call("1", "t"))
+    client.execute_tool(Call("1", "t"), conversation_id="c")
 assert not [name for name in sys.modules if name.split(".")[0] == "opentelemetry"]
 """
         subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -231,6 +231,10 @@ class WorkTest(unittest.TestCase):
         async def exits_async() -> None:
             raise SystemExit("I go")
 
+        def declined() -> None:
+            raise Failure("declined") from KeyError("a")
+
+        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "otherwise": KeyError, "nan": ValueError}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
             "nothing": (lambda: None, {}),
@@ -243,6 +247,9 @@ class WorkTest(unittest.TestCase):
             "nan": (lambda: float("nan"), {"is_error": True, "content": NOT_JSON + "Out of range float values are not JSON"}),
             "object": (lambda: Ellipsis, {"is_error": True, "content": NOT_JSON + "there is nothing for a ellipsis"}),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
+            "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
+            "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),
+            "otherwise": (lambda: "a".index("b"), {"is_error": True, "content": "ValueError: substring not found"}),
             "stops": (stops, {"is_error": True, "content": "RuntimeError: StopIteration()"}),
             "exits": (exits, {"is_error": True, "content": "RuntimeError: SystemExit('I go')"}),
             "fails": (fails, {"is_error": True, "content": "not now", "code": "RATE_LIMITED", "not_run": True, "retry_after": Duration(seconds=2)}),
@@ -253,7 +260,7 @@ class WorkTest(unittest.TestCase):
         def worker() -> Worker:
             w = Worker("w")
             for name, (function, _) in cases.items():
-                w.tool(name=name)(function)
+                w.tool(name=name, fails_cleanly=clean.get(name, False))(function)
             return w
 
         def test(fake: Fake, at: At) -> None:

@@ -329,14 +329,23 @@ class FunctionsTest(OwnTest):
             """Fail."""
             raise RuntimeError("out of paper")
 
-        with Provider([Say(calls=[("look", {}), ("move", {}), ("fail", {})]), Say("Done.")]) as provider:
-            middleware = SidecallMiddleware(self.s, functions=[look, move, fail], effects={"look": "read_only"})
+        @tool
+        def jam() -> str:
+            """Jam."""
+            raise FileNotFoundError("no paper")
+
+        calls = [("look", {}), ("move", {}), ("fail", {}), ("jam", {})]
+        with Provider([Say(calls=calls), Say("Done.")]) as provider:
+            middleware = SidecallMiddleware(
+                self.s, functions=[look, move, fail, jam], effects={"look": "read_only"}, fails_cleanly={"jam": OSError}
+            )
             agent = create_agent(models(provider)["anthropic"], middleware=[middleware])
-            looked, moved, failed = results(agent.invoke(ask(), THREAD))
+            looked, moved, failed, jammed = results(agent.invoke(ask(), THREAD))
             self.assertEqual(provider.refusals, [])
         self.assertEqual((looked.text, looked.artifact["seen"], moved.text), ("2 messages", 1, "Moved."))
         self.assertIn('"code":"OUTCOME_UNKNOWN"', failed.text)  # its word is no proof
         self.assertIn("out of paper", failed.text)
+        self.assertIn('"code":"UNRECOVERABLE"', jammed.text)  # as it says that it has done nothing then
 
     def test_what_is_wrong_with_a_function_is_said_at_once(self) -> None:
         refund, greet = self.functions()

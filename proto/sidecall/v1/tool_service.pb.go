@@ -374,8 +374,13 @@ type ExecuteToolRequest struct {
 	// been had, may have been had, or is being had under another id. For programs
 	// that have asked a person. It says nothing about the call's own id.
 	AllowDuplicateEffect bool `protobuf:"varint,13,opt,name=allow_duplicate_effect,json=allowDuplicateEffect,proto3" json:"allow_duplicate_effect,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The message of the model that the call stands in, for whoever does not send the
+	// calls of one as one batch: the model made all of them before it had seen what
+	// came of the first. The loop guard takes them together then, as those of a batch.
+	// Something that no other message of the prompt has; empty says nothing.
+	MessageId     string `protobuf:"bytes,14,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteToolRequest) Reset() {
@@ -497,6 +502,13 @@ func (x *ExecuteToolRequest) GetAllowDuplicateEffect() bool {
 		return x.AllowDuplicateEffect
 	}
 	return false
+}
+
+func (x *ExecuteToolRequest) GetMessageId() string {
+	if x != nil {
+		return x.MessageId
+	}
+	return ""
 }
 
 // ExecuteToolResponse is the one result of one call.
@@ -2418,7 +2430,7 @@ var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x04\n" +
+	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x04\n" +
 	"\x12ExecuteToolRequest\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -2434,7 +2446,9 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\vtokens_used\x18\v \x01(\x03R\n" +
 	"tokensUsed\x12C\n" +
 	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x124\n" +
-	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x1a9\n" +
+	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x12\x1d\n" +
+	"\n" +
+	"message_id\x18\x0e \x01(\tR\tmessageId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\a\n" +

@@ -101,7 +101,7 @@ const bodyOf = (tool: OwnTool) => (of: CallOf | undefined): Body => async (input
   try {
     return said(await tool.run(parsed, { ...of!, signal }))
   } catch (error) {
-    throw error instanceof ToolError ? new Failure(said(error.content).content) : error
+    throw error instanceof ToolError ? Object.assign(new Failure(said(error.content).content), { cause: error }) : error
   }
 }
 

@@ -19,7 +19,7 @@ import { Own, type Body, type Declared, type OwnOptions } from './own.js'
 export type IdOf<C> = Id | ((call: C) => Id | null | undefined)
 
 /** What an adapter is told: fields of all its calls, and how a call's ids are found. C is what a framework knows of one. */
-export interface Options<C> extends Omit<Fields, 'conversationId' | 'promptId' | 'turnId' | 'tokensUsed'>, Pick<Wait, 'rpcTimeout'>, OwnOptions {
+export interface Options<C> extends Omit<Fields, 'conversationId' | 'promptId' | 'turnId' | 'messageId' | 'tokensUsed'>, Pick<Wait, 'rpcTimeout'>, OwnOptions {
   /** Which conversation the calls belong to. */
   conversationId?: IdOf<C> | undefined
   /** Which message of the user: budgets and loops are counted by it. */
@@ -48,7 +48,7 @@ export interface Found {
   turnId?: Id | null | undefined
 }
 
-type Ids = Record<'conversationId' | 'promptId' | 'turnId', string | undefined>
+type Ids = { conversationId: string } & Record<'promptId' | 'turnId' | 'messageId', string | undefined>
 
 /** The calls of one adapter. */
 export class Calls<C> {
@@ -67,7 +67,7 @@ export class Calls<C> {
    */
   constructor(client: Sidecall, options: Options<C>, how?: string, functions: readonly string[] = []) {
     if (typeof (client as Partial<Sidecall> | null)?.runTools !== 'function') throw new WrongField('client', `want a Sidecall, got ${shown(client)}`)
-    const { conversationId, promptId, turnId, listed, effects, worker, ...fields } = object(options, 'options') as Options<C>
+    const { conversationId, promptId, turnId, listed, effects, failsCleanly, worker, ...fields } = object(options, 'options') as Options<C>
     this.#client = client
     this.#options = { conversationId, promptId, turnId, listed }
     // What is wrong is said now, and not at the first call.
@@ -76,7 +76,7 @@ export class Calls<C> {
     const given = Object.entries({ conversationId, promptId, turnId }).filter(([, option]) => typeof option !== 'function')
     checked(Object.fromEntries(given), callFields)
     if (how === undefined && (conversationId ?? '') === '') throw this.#nameless()
-    this.#own = new Own(client, functions, { effects, worker })
+    this.#own = new Own(client, functions, { effects, failsCleanly, worker })
   }
 
   /** Makes functions of the framework's own tools of the sidecar, all or none of them. */
@@ -105,7 +105,7 @@ export class Calls<C> {
   }
 
   #ids(of: C, found: Found): Ids {
-    const given = (name: keyof Ids) => {
+    const given = (name: 'conversationId' | 'promptId' | 'turnId') => {
       const option = this.#options[name]
       return typeof option === 'function' ? option(of) : option
     }
@@ -113,7 +113,9 @@ export class Calls<C> {
     // Turns are counted within a prompt, so those of the next one have the same numbers.
     const counted = [promptId, found.turnId].filter((id) => id !== undefined && id !== null).join('.')
     const turnId = given('turnId') ?? counted
-    const ids = checked({ conversationId: given('conversationId') ?? found.conversationId, promptId, turnId }, callFields) as Ids
+    // Calls that are streamed come one after another, and are of one message all the same.
+    const messageId = found.turnId === undefined || found.turnId === null ? undefined : counted
+    const ids = checked({ conversationId: given('conversationId') ?? found.conversationId, promptId, turnId, messageId }, callFields) as Ids
     if (!ids.conversationId) throw this.#nameless()
     return ids
   }
@@ -152,7 +154,7 @@ export function noAnswer(error: unknown): string {
 const anyObject = { type: 'object', properties: {} } as const
 
 const sharedFields = Object.fromEntries(Object.entries({ ...callFields, rpcTimeout: waitFields.rpcTimeout! }).filter(
-  ([name]) => !['toolUseId', 'toolName', 'argumentsJson', 'tokensUsed'].includes(name)))
+  ([name]) => !['toolUseId', 'toolName', 'argumentsJson', 'messageId', 'tokensUsed'].includes(name)))
 
 /** Calls as the message of a model, which runTools sends again while the sidecar is away. */
 const message = (calls: readonly Call[]) => ({

@@ -13,7 +13,7 @@ import { Failure, WrongField, WrongTool } from '../errors.js'
 import { object } from '../request.js'
 import type { JsonSchema } from '../schema.js'
 import type { Work, WorkSettings } from '../work.js'
-import { Reply, served, type Context, type Served, type ToolEffect } from '../worker.js'
+import { Reply, served, type Clean, type Context, type Served, type ToolEffect } from '../worker.js'
 
 /** Runs a function as the framework does, and gives what the model is told, as a function of Sidecall.tool does. What it
  * throws is the function's failure. */
@@ -32,6 +32,9 @@ export interface Declared {
 export interface OwnOptions {
   /** What repeating a call of each does, by their names; unsaid, it must not be repeated. */
   effects?: Readonly<Record<string, ToolEffect>> | undefined
+  /** Of which of them a call that throws has done nothing, by their names: true, or classes of errors of which that holds.
+   * Unsaid, the outcome of one that must not be repeated is unknown then. */
+  failsCleanly?: Readonly<Record<string, Clean>> | undefined
   /** The worker that they are, such as its backend where the sidecar has several. */
   worker?: WorkSettings | undefined
 }
@@ -78,6 +81,7 @@ interface Asked {
 export class Own {
   readonly #crew: Crew
   readonly #effects: Readonly<Record<string, ToolEffect>>
+  readonly #clean: Readonly<Record<string, Clean>>
   readonly #names: ReadonlySet<string>
 
   /**
@@ -85,14 +89,17 @@ export class Own {
    * @param names Of all functions that the adapter was given.
    * @param options
    */
-  constructor(client: Sidecall, names: readonly string[], { effects = {}, worker = {} }: OwnOptions) {
+  constructor(client: Sidecall, names: readonly string[], { effects = {}, failsCleanly = {}, worker = {} }: OwnOptions) {
     this.#crew = crewOf(client, object(worker, 'worker'))
     this.#effects = object(effects, 'effects') as Record<string, ToolEffect>
     this.#names = new Set(names)
     const twice = names.find((name, i) => names.indexOf(name) !== i)
     if (twice !== undefined) throw taken(twice)
-    for (const name of Object.keys(this.#effects)) {
-      if (!this.#names.has(name)) throw new WrongField(`effects.${name}`, `there is no such function; known are ${names.join(', ') || 'none'}`)
+    this.#clean = object(failsCleanly, 'failsCleanly') as Record<string, Clean>
+    for (const [said, of] of Object.entries({ effects, failsCleanly })) {
+      for (const name of Object.keys(of)) {
+        if (!this.#names.has(name)) throw new WrongField(`${said}.${name}`, `there is no such function; known are ${names.join(', ') || 'none'}`)
+      }
     }
   }
 
@@ -114,7 +121,7 @@ export class Own {
   async start(functions: readonly Declared[]): Promise<void> {
     if (functions.length === 0) return
     const added = functions.map(({ name, description, schema, attemptTimeout }) =>
-      served({ name, description, input: schema, effect: Object.hasOwn(this.#effects, name) ? this.#effects[name] : undefined, attemptTimeout },
+      served({ name, description, input: schema, effect: of(this.#effects, name), failsCleanly: of(this.#clean, name), attemptTimeout },
         (input: unknown, context: Context) => this.#crew.run(input, context)))
     await this.#crew.takeIn(added)
   }
@@ -124,6 +131,8 @@ export class Own {
     return this.#crew.waiting(key, { body, around: AsyncLocalStorage.snapshot() }, send)
   }
 }
+
+const of = <T>(said: Readonly<Record<string, T>>, name: string) => (Object.hasOwn(said, name) ? said[name] : undefined)
 
 const taken = (name: string) => new WrongTool(`the function ${name} cannot be a tool: there is one of that name`)
 

@@ -101,6 +101,23 @@ test('ids of the program go before what is found', async (t) => {
   assert.deepEqual(it.batches[0].map((c) => [c.conversationId, c.promptId, c.turnId]), [['c-x', '7', 'call_0'], ['c-x', '7', 'call_0']])
 })
 
+for (const [name, call] of Object.entries({ 'arguments that are wrong': ['pay', { cents: 'x' }], 'a tool that there is not': ['payy', { cents: 1 }] })) {
+  test(`eight calls of one message are no loop, each with ${name}`, async (t) => {
+    for (const streams of [false, true]) {
+      const it = await desk(t)
+      const calls = Array.from({ length: 8 }, (_, n) => [call[0], { ...call[1], n }])
+      const provider = await play(t, [{ calls }, { text: 'I see.' }])
+      const options = { conversationId: 'c' }
+      const how = { tools: await tools(it.sidecall, options), repairToolCall: repairToolCall(it.sidecall, options) }
+      // Which are repaired one after another while they are streamed.
+      if (streams) await streamText({ model: models.anthropic(provider), messages: ASKED, stopWhen: [isStepCount(12), stopWhenTold], ...how }).text
+      else await run(models.anthropic(provider), how)
+      assert.deepEqual(it.codes(), Array(8).fill(call[0] === 'pay' ? 'INVALID_ARGS' : 'UNKNOWN_TOOL'), `streams: ${streams}`)
+      await it.assertHeard(provider)
+    }
+  })
+}
+
 test('a run that goes round in circles ends', async (t) => {
   const it = await desk(t)
   const provider = await play(t, ROUND)
@@ -188,16 +205,17 @@ for (const [kind, model] of Object.entries(models)) {
 
 test('a function that fails is a failure, and gives what it gave last', async (t) => {
   const it = await desk(t, OWN)
-  const provider = await play(t, [{ calls: [['fail', {}], ['odd', { n: 2 }], ['steps', {}]] }, { text: 'Sorry.' }])
+  const provider = await play(t, [{ calls: [['fail', {}], ['odd', { n: 2 }], ['steps', {}], ['jam', {}]] }, { text: 'Sorry.' }])
   const even = z.object({ n: z.int() }).refine(({ n }) => n % 2 === 1, 'want an odd number')
   const functions = {
     fail: tool({ description: 'Fail.', inputSchema: z.object({}), execute: () => { throw new Error('out of paper') } }),
+    jam: tool({ description: 'Jam.', inputSchema: z.object({}), execute: () => { throw new RangeError('no paper') } }),
     odd: tool({ description: 'Odd.', inputSchema: even, execute: () => assert.fail('it is not to be run') }),
     steps: tool({ description: 'Steps.', inputSchema: z.object({}), execute: async function* () { yield { at: 1 }; yield { at: 2 } } }),
   }
-  const { text } = await run(models.chat(provider), { tools: await tools(it.sidecall, { conversationId: 'c', functions }) })
+  const { text } = await run(models.chat(provider), { tools: await tools(it.sidecall, { conversationId: 'c', functions, failsCleanly: { jam: RangeError } }) })
   assert.equal(text, 'Sorry.')
-  assert.deepEqual(it.codes(), ['OUTCOME_UNKNOWN', 'INVALID_ARGS', 'ok'])
+  assert.deepEqual(it.codes(), ['OUTCOME_UNKNOWN', 'INVALID_ARGS', 'ok', 'UNRECOVERABLE'])
   assert.match(it.results()[0].content, /out of paper/)
   assert.match(it.results()[1].content, /want an odd number/)
   assert.equal(it.results()[2].content, '{"at":2}')

@@ -38,7 +38,7 @@ export async function agent(anthropic: (tools: AnthropicTool[], messages: Messag
 export async function others(sidecall: Sidecall, completion: Completion, response: Response, any: any): Promise<void> {
   const chat: ChatParam[] = await sidecall.runTools(completion, { conversationId: 'c' })
   const [choice] = completion.choices
-  chat.push(...(await sidecall.runTools(choice, { turnId: 1 })), ...(await sidecall.runTools(choice.message, { turnId: 2 })))
+  chat.push(...(await sidecall.runTools(choice, { conversationId: 'c', turnId: 1 })), ...(await sidecall.runTools(choice.message, { conversationId: 'c', turnId: 2 })))
   const items: Item[] = await sidecall.runTools(response, { conversationId: 'c' })
   const known: ToolMessages = await sidecall.runTools(any, { conversationId: 'c' })
   const [tool] = await sidecall.tools('openai', { profile: 'code' })

@@ -8,10 +8,14 @@ declare const message: { id: string; type: 'message'; role: 'assistant'; stop_re
 
 sidecall.runTools(message, { conversationID: 'c' }) // wrong
 sidecall.runTools(message, { conversationId: {} }) // wrong
-sidecall.executeTool({ toolName: 't' }) // wrong
-sidecall.executeTool({ toolUseId: '1', toolName: 't', argumentsJson: { a: 1 } }) // wrong
-sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { timeout: 5 }) // wrong
-sidecall.executeTool({ toolUseId: '1', toolName: 't' }, {}, { timeout: 5 }) // wrong
+sidecall.runTools(message, {}) // wrong
+sidecall.runTools(message) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't' }) // wrong
+sidecall.executeTools([{ toolUseId: '1', toolName: 't' }], { turnId: 1 }) // wrong
+sidecall.executeTool({ toolName: 't', conversationId: 'c' }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't', conversationId: 'c', argumentsJson: { a: 1 } }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c', timeout: 5 }) // wrong
+sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' }, { timeout: 5 }) // wrong
 sidecall.runLoop(() => message, []) // wrong
 sidecall.runLoop(() => message, [], { promptId: 'p' }) // wrong
 sidecall.runLoop(() => message, [], { conversationId: 'c', turnId: 1 }) // wrong

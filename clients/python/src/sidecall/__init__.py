@@ -26,10 +26,10 @@ AsyncSidecall is the same for asyncio.
 
 A tool that fails raises nothing: the result says so (``is_error``, ``error``
 with the five fields, ``recovery``) and its ``content`` is ready for the model.
-``grpc.RpcError`` is for the program; after any of them the same calls may be
-sent again with the same ids, and only with them: what is recorded is replayed,
-and what must not be repeated is not run a second time. A ``SidecallError`` is for
-the program too, and says in one sentence what is wrong.
+``grpc.RpcError`` is for the program, and so is ``SidecarAway``; after any of them the
+same calls may be sent again with the same ids, and only with them: what is recorded is
+replayed, and what must not be repeated is not run a second time. Every ``SidecallError``
+is for the program, and says in one sentence what is wrong.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from sidecall._errors import (
     BrokenAnswer,
     LaunchFailed,
     SidecallError,
+    SidecarAway,
     StaleConversation,
     UnsafeSocket,
     WorkerRefused,
@@ -77,6 +78,7 @@ __all__ = [
     "Result",
     "Sidecall",
     "SidecallError",
+    "SidecarAway",
     "StaleConversation",
     "Tool",
     "ToolError",

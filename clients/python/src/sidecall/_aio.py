@@ -17,7 +17,7 @@ import grpc.aio
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import AsyncConversation
 from sidecall._errors import SidecallError
-from sidecall._launch import Launched, launch
+from sidecall._launch import START, Launched, launch
 from sidecall._line import AwaitedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
@@ -43,6 +43,7 @@ class AsyncSidecall:
     ) -> None:
         """As Sidecall."""
         at = address(target)
+        self._target = target
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -70,10 +71,11 @@ class AsyncSidecall:
         *,
         binary: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        start_timeout: float | timedelta = START,
         **options: Any,
     ) -> AsyncSidecall:
         """As Sidecall.launch."""
-        started = await asyncio.to_thread(_ready, config, binary, env)
+        started = await asyncio.to_thread(launch, config, binary, env, start_timeout)
         try:
             client = cls(started.target, **options)
         except BaseException:
@@ -209,7 +211,7 @@ class AsyncSidecall:
                     raise ended from e  # there is never to be another
                 pause = next(again, None)
                 if pause is None:
-                    raise
+                    raise _channel.away(e, self._target) from e
             await asyncio.sleep(pause)
 
     def work(self, worker: Worker | None = None, **settings: Any) -> AsyncWork:
@@ -241,18 +243,3 @@ class AsyncSidecall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _ready(
-    config: str | os.PathLike[str] | Mapping[str, Any],
-    binary: str | os.PathLike[str] | None,
-    env: Mapping[str, str] | None,
-) -> Launched:
-    started = launch(config, binary, env)
-    try:
-        with grpc.insecure_channel(address(started.target), options=list(_channel.OPTIONS)) as channel:
-            started.await_ready(channel)
-    except BaseException:
-        started.stop()
-        raise
-    return started

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from sidecall._errors import UnsafeSocket
+from sidecall._errors import SidecarAway, UnsafeSocket
 from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc, worker_service_pb2_grpc
 
 #: Where a sidecar listens when its config does not say.
@@ -54,6 +54,22 @@ def is_away(error: BaseException) -> bool:
     """Whether a sidecar was draining or gone. What was sent may have been begun:
     the same ids, and only they, are safe to send again."""
     return isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def away(error: grpc.RpcError, target: str) -> SidecarAway:
+    """The same in words for who has to do something about it."""
+    return SidecarAway(
+        f"the sidecar at {target} does not answer: {error.details()}."
+        " Start it (sidecall serve sidecall.yaml), or give the address of one that runs (Sidecall(target));"
+        " then send the same calls with the same ids again, and only those: what ran is answered from its record"
+    )
+
+
+def most_bytes(error: grpc.RpcError) -> int | None:
+    """How many bytes a request may have, when one was refused for having more: nothing of
+    it was begun. None of any other error."""
+    trailers: Any = error.trailing_metadata() if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED else None
+    return next((int(value) for key, value in trailers or () if key == "sidecall-max-request-bytes"), None)
 
 
 def pauses(patience: float, now: Callable[[], float]) -> Iterator[float]:

@@ -14,7 +14,7 @@ import grpc
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import Conversation
 from sidecall._errors import SidecallError
-from sidecall._launch import Launched, launch
+from sidecall._launch import START, Launched, launch
 from sidecall._line import ThreadedLine
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, address, seconds
@@ -44,6 +44,7 @@ class Sidecall:
         own channel options. ``patience`` is how long run_tools, run_loop and tools go
         on asking, in seconds, while the sidecar is away."""
         at = address(target)
+        self._target = target
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -74,20 +75,27 @@ class Sidecall:
         *,
         binary: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        start_timeout: float | timedelta = START,
         **options: Any,
     ) -> Sidecall:
-        """Starts a sidecar of this process's own, on a unix socket that nobody else
-        can open, and connects to it. ``config`` is the path of a config file, or what
-        would stand in one. ``binary`` is the program; without it, it is the one that
-        SIDECALL_BINARY names, that came with this package, or that is on the PATH.
-        ``env`` is added to the environment of the sidecar. Its log goes to the
-        logger "sidecall". close ends it, and so does the end of this process,
-        however it ends. LaunchFailed says why it did not start."""
-        started = launch(config, binary, env)
+        """Starts a sidecar of this program's own, on a unix socket that nobody else
+        can open, and connects to it when it is ready. ``config`` is the path of a config
+        file, or what would stand in one. ``binary`` is the program; without it, it is the
+        one that SIDECALL_BINARY names, that came with this package, or that is on the
+        PATH. ``env`` is added to the environment of the sidecar. Its log goes to the
+        logger "sidecall". close ends it, and so does the end of this process, however it
+        ends.
+
+        Processes that launch one with the same config on one embedded store share one,
+        which serves until the last of them has gone. The sidecar of a process that was
+        killed lets its calls end first; the next launch waits for that. ``start_timeout``,
+        in seconds, bounds this, and how long backends are waited for that find their tools
+        by themselves: the log names those that are missing then. LaunchFailed says why it
+        did not start."""
+        started = launch(config, binary, env, start_timeout)
         try:
             client = cls(started.target, **options)
             client._launched = started
-            started.await_ready(client._channel)
         except BaseException:
             started.stop()
             raise
@@ -121,14 +129,14 @@ class Sidecall:
         is sent again by this: see run_tools.
 
         ``conversation_id`` and ``turn_id`` are part of each call's identity. The
-        former is required, unless the sidecar's ``identity.require`` says
-        otherwise. Some providers start their ids again in every turn, so ``turn_id``
+        former is required: WrongField without it. Some providers start their ids again in every turn, so ``turn_id``
         should be something stable such as the turn's index.
 
         ``fields`` are further fields of ExecuteToolRequest for every call, by
         their names in the contract: ``prompt_id``, ``profile``, ``timeout``
         (seconds or a timedelta), ``validate_only``, ``max_output_chars``,
-        ``tokens_used``, ``labels``, ``allow_duplicate_effect``. Integers are taken as ids. ``rpc_timeout``,
+        ``tokens_used``, ``labels``, ``allow_duplicate_effect``, ``message_id`` (the message of
+        the model that the calls stand in, where those of one are not sent at once). Integers are taken as ids. ``rpc_timeout``,
         likewise in seconds, is when waiting ends; what is running then is finished
         and recorded by the sidecar.
         """
@@ -259,7 +267,7 @@ class Sidecall:
                     raise ended from e  # there is never to be another
                 pause = next(again, None)
                 if pause is None:
-                    raise
+                    raise _channel.away(e, self._target) from e
             time.sleep(pause)
 
     def work(self, worker: Worker | None = None, **settings: Any) -> Work:

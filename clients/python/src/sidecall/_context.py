@@ -105,11 +105,16 @@ def result_of(value: Any) -> pb.WorkerResult:
     return pb.WorkerResult(content=readable(reply.content), structured_content_json=structured, blocks=reply.blocks)
 
 
-def failure_of(error: BaseException) -> pb.WorkerResult:
-    """What a function raised."""
+def failure_of(error: BaseException, clean: tuple[type[BaseException], ...] = ()) -> pb.WorkerResult:
+    """What a function raised; ``clean`` is what it raises when it has done nothing. What
+    an adapter makes of an exception has that as its cause."""
+    is_clean = isinstance(error, clean) or isinstance(error.__cause__, clean)
     if not isinstance(error, Failure):
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return pb.WorkerResult(content=readable(said), is_error=True)
+        # Not to be made again by itself: it would fail again.
+        return pb.WorkerResult(content=readable(said), is_error=True, not_run=is_clean, code="UNRECOVERABLE" if is_clean else "")
+    if is_clean and not error.not_run:
+        error = Failure(str(error), code=error.code or "UNRECOVERABLE", not_run=True, retry_after=error.retry_after)
     wait = None if error.retry_after is None else _duration(error.retry_after, "retry_after")
     return pb.WorkerResult(
         content=readable(str(error)), is_error=True, code=readable(error.code), not_run=error.not_run, retry_after=wait

@@ -255,7 +255,7 @@ def _shared(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     for own in _ITS_OWN:
         if own in fields:
             raise WrongField(own, "the conversation says that itself")
-    request(Call("", ""), fields)  # a wrong one is told before anything is asked
+    request(Call("", ""), {"conversation_id": "", **fields})  # a wrong one is told before anything is asked
     return fields
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 class SidecallError(Exception):
     """Everything that this package raises by itself. ``grpc.RpcError`` comes
-    beside it: then the sidecar has refused a request, or cannot be reached."""
+    beside it: then the sidecar has refused a request."""
 
 
 class WrongField(SidecallError, ValueError):
@@ -38,6 +38,12 @@ class StaleConversation(SidecallError):
     def __init__(self, why: str, version: int) -> None:
         super().__init__(why)
         self.version = version
+
+
+class SidecarAway(SidecallError, ConnectionError):
+    """The sidecar cannot be reached, or is about to end, and has been for as long as the
+    client's patience. What was sent may have been begun: the same calls with the same ids
+    may be sent again, and only those. The cause is the ``grpc.RpcError``."""
 
 
 class LaunchFailed(SidecallError):

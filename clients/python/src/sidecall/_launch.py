@@ -9,33 +9,32 @@ import json
 import logging
 import os
 import platform
+import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
-import grpc
-
 from sidecall._errors import LaunchFailed
+from sidecall._request import seconds
 
-#: How long a sidecar has to answer, in seconds.
+#: How long a sidecar has to be ready, in seconds, unless launch is told otherwise.
 START = 60.0
+
+#: How much longer it has to say that it is not, in seconds.
+_GRACE = 5.0
 
 #: How long one has to end, in seconds: it lets calls in flight end.
 END = 40.0
 
 #: The last lines of its log that a failure quotes.
 _LINES = 20
-
-#: The longest path that a unix socket can have everywhere.
-_LONGEST_SOCKET = 100
 
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 
@@ -44,17 +43,23 @@ log = logging.getLogger("sidecall")
 
 class Launched:
     """A running sidecar. It ends when stop is called, or when this process ends,
-    however it does: it waits for the end of its standard input."""
+    however it does: it waits for the end of its standard input. One that other programs
+    have launched too goes on for them."""
 
-    def __init__(self, process: subprocess.Popen[bytes], target: str, directory: Path) -> None:
-        self.target = target
+    def __init__(self, process: subprocess.Popen[bytes], directory: Path | None) -> None:
         self._process = process
         self._directory = directory
         self._last: collections.deque[str] = collections.deque(maxlen=_LINES)
+        self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         assert process.stderr is not None
-        # Ends with the log of the process.
+        assert process.stdout is not None
+        # They end with what the process says.
         self._reader = threading.Thread(target=self._read, args=(process.stderr,), daemon=True)
+        self._hearer = threading.Thread(target=self._hear, args=(process.stdout,), daemon=True)
         self._reader.start()
+        self._hearer.start()
+        #: Where it serves, once it is awaited.
+        self.target = ""
 
     def _read(self, lines: IO[bytes]) -> None:
         for raw in lines:
@@ -63,22 +68,27 @@ class Launched:
             level, said = _parsed(line)
             log.log(level, "%s", said)
 
-    def await_ready(self, channel: grpc.Channel) -> None:
-        """Returns when the sidecar answers."""
-        ready = grpc.channel_ready_future(channel)
+    def _hear(self, lines: IO[bytes]) -> None:
+        for raw in lines:
+            self._told.put(json.loads(raw))
+        self._told.put(None)
+
+    def await_ready(self, timeout: float) -> None:
+        """Returns when the sidecar is ready, or has had its time: then the log says
+        which backends are missing."""
         try:
-            end = time.monotonic() + START
-            while time.monotonic() < end:
-                try:
-                    ready.result(timeout=0.05)
-                    return
-                except grpc.FutureTimeoutError:
-                    pass
-                if (ended := self.ended()) is not None:
-                    raise ended
-            raise LaunchFailed(f"the sidecar does not answer after {START:.0f} s:\n{self._said()}")
-        finally:
-            ready.cancel()
+            told = self._told.get(timeout=timeout + _GRACE)
+        except queue.Empty:
+            raise LaunchFailed(f"the sidecar does not answer after {timeout:g} s:\n{self._said()}") from None
+        if told is None:
+            self._process.wait()
+            raise self.ended() or AssertionError("it has ended")
+        self.target = told["listen"]
+        for backend, why in told.get("missing", {}).items():
+            log.warning(
+                "the tools of the backend %s are not there after %g s (%s): they are not listed until they are. "
+                "Ask for tools() again later; with optional: true the backend is not waited for", backend, timeout, why,
+            )  # fmt: skip
 
     def ended(self) -> LaunchFailed | None:
         """How it ended, and what it said at last; None while it runs."""
@@ -93,20 +103,32 @@ class Launched:
         return "\n".join(self._last) or "it said nothing"
 
     def stop(self) -> None:
-        """Lets the sidecar finish what it has begun, and ends it. It may be called
-        again."""
+        """Lets the sidecar finish what it has begun, and ends it, unless others have
+        launched it too. It may be called again."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with contextlib.suppress(OSError):  # it is gone already
             self._process.stdin.close()
-        try:
-            self._process.wait(timeout=END)
-        except subprocess.TimeoutExpired:
+        self._hearer.join(timeout=END)
+        if self._stays():
+            self._process.returncode = 0  # it is no process of this one any more
+        elif self._hearer.is_alive():
             self._process.kill()
-            self._process.wait()
-        self._reader.join(timeout=5)
+        self._process.wait()
+        for reader in (self._hearer, self._reader):
+            reader.join(timeout=5)
+        self._process.stdout.close()
         if self._process.stderr is not None:
             self._process.stderr.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        _remove(self._directory)
+
+    def _stays(self) -> bool:
+        """Whether it has said that it goes on for others."""
+        while not self._told.empty():
+            told = self._told.get()
+            if told is not None and told.get("stays"):
+                return True
+        return False
 
 
 def _parsed(line: str) -> tuple[int, str]:
@@ -123,24 +145,38 @@ def launch(
     config: str | os.PathLike[str] | Mapping[str, Any],
     binary: str | os.PathLike[str] | None,
     env: Mapping[str, str] | None,
+    start_timeout: float | timedelta,
 ) -> Launched:
-    """Starts a sidecar; it may not answer yet."""
+    """Starts a sidecar, and returns when it is ready."""
+    timeout = seconds(start_timeout, "start_timeout")
     program = _program(binary)
-    directory = Path(tempfile.mkdtemp(prefix="sidecall-"))
+    argv = [program, "serve", "--launched", f"--start-timeout={timeout * 1000:.0f}ms"]
+    directory = None
     try:
-        path = _config(config, directory)
-        target = _target(directory)
-        process = _start([program, "serve", "--config", path, "--listen", target, "--until-eof"], env)
+        if isinstance(config, Mapping):
+            directory = Path(tempfile.mkdtemp(prefix="sidecall-"))  # of this user alone
+            # Its relative paths are seen from where this process is; and others may go on with
+            # it when the file is gone.
+            env = {"SIDECALL_DIR": os.environ.get("SIDECALL_DIR") or os.getcwd(), **(env or {})}
+            argv += ["--config", _written(config, directory), "--watch=false"]
+        else:
+            argv += ["--config", _found(config)]
+        started = Launched(_start(argv, env), directory)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory)
         raise
-    return Launched(process, target, directory)
+    try:
+        started.await_ready(timeout)
+    except BaseException:
+        started.stop()
+        raise
+    return started
 
 
 def _start(argv: list[str], env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, **(env or {})},
             start_new_session=True,  # Ctrl-C is for this process, which then ends the sidecar
         )  # fmt: skip
@@ -172,12 +208,14 @@ def _program(binary: str | os.PathLike[str] | None) -> str:
     return found
 
 
-def _config(config: str | os.PathLike[str] | Mapping[str, Any], directory: Path) -> str:
-    if not isinstance(config, Mapping):
-        path = os.fspath(config)
-        if not os.path.isfile(path):
-            raise LaunchFailed(f"{path}: there is no such config file")
-        return path
+def _found(config: str | os.PathLike[str]) -> str:
+    path = os.fspath(config)
+    if not os.path.isfile(path):
+        raise LaunchFailed(f"{path}: there is no such config file")
+    return path
+
+
+def _written(config: Mapping[str, Any], directory: Path) -> str:
     try:
         written = json.dumps(dict(config), indent=2)
     except (TypeError, ValueError) as e:
@@ -188,13 +226,6 @@ def _config(config: str | os.PathLike[str] | Mapping[str, Any], directory: Path)
     return str(file)
 
 
-def _target(directory: Path) -> str:
-    """Where it is to listen: in the directory, which is this user's alone."""
-    if sys.platform == "win32":  # gRPC has no unix sockets there
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            return f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    path = directory / "agent.sock"
-    if len(os.fsencode(path)) > _LONGEST_SOCKET:
-        raise LaunchFailed(f"{path} is too long for a unix socket: set TMPDIR to a shorter directory")
-    return f"unix://{path}"
+def _remove(directory: Path | None) -> None:
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)

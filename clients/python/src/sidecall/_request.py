@@ -85,12 +85,22 @@ def request(call: Any, fields: Mapping[str, Any], at: str = "") -> pb.ExecuteToo
         raise WrongField(at or "call", f"want a Call, got {_shown(call)}")
     within = at and at + "."
     shared = {name: _FIELDS[name](value, name) for name, value in fields.items() if _known(name) and value is not None}
-    return pb.ExecuteToolRequest(
+    sent = pb.ExecuteToolRequest(
         tool_use_id=identity(call.tool_use_id, within + "tool_use_id"),
         tool_name=_name(call.tool_name, within + "tool_name"),
         arguments_json=_arguments(call.arguments, within + "arguments"),
         **shared,
     )
+    named(fields)
+    return sent
+
+
+def named(fields: Mapping[str, Any]) -> None:
+    """Refuses calls of no conversation: that is the program's to mend, and no model's."""
+    if fields.get("conversation_id") is None:
+        raise WrongField(
+            "conversation_id", "every call belongs to a conversation: give its id, the same one in all its turns and after a restart"
+        )
 
 
 def _known(name: str) -> bool:
@@ -187,6 +197,7 @@ def _labels(value: Any, at: str) -> dict[str, str]:
 _FIELDS: dict[str, Callable[[Any, str], Any]] = {
     "conversation_id": identity,
     "turn_id": identity,
+    "message_id": identity,
     "prompt_id": identity,
     "profile": text,
     "validate_only": _bool,

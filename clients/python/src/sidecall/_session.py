@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from sidecall import _messages
-from sidecall._errors import BrokenAnswer, WrongField
+from sidecall import _channel, _messages
+from sidecall._errors import BrokenAnswer, SidecallError, WrongField
 from sidecall._messages import Format, Message, ToolMessages
-from sidecall._request import Call, listed, request, text
+from sidecall._request import Call, listed, named, request, text
 from sidecall.v1 import conversation_service_pb2 as conversations
 from sidecall.v1 import tool_service_pb2 as pb
 
@@ -61,24 +61,37 @@ def execute(calls: Any, fields: Mapping[str, Any], insist: bool) -> Steps[list[p
 
 
 def send(sent: Sequence[pb.ExecuteToolRequest], insist: bool) -> Steps[list[pb.ExecuteToolResponse]]:
-    """Sends calls in batches."""
+    """Sends calls in batches. One that no request can hold costs one result, and not
+    the others'."""
     results: list[pb.ExecuteToolResponse] = []
     for first in range(0, len(sent), MAX_BATCH):
-        batch = sent[first : first + MAX_BATCH]
-        answer = yield Rpc("tools", "ExecuteTools", pb.ExecuteToolsRequest(calls=batch), insist)
-        got, wanted = [r.tool_use_id for r in answer.results], [c.tool_use_id for c in batch]
-        if got != wanted:
-            raise BrokenAnswer(f"results of the calls {got} for the calls {wanted}")
-        results += answer.results
+        results += yield from _batch(sent[first : first + MAX_BATCH], insist)
     return results
 
 
+def _batch(batch: Sequence[pb.ExecuteToolRequest], insist: bool) -> Steps[list[pb.ExecuteToolResponse]]:
+    try:
+        answer = yield Rpc("tools", "ExecuteTools", pb.ExecuteToolsRequest(calls=batch), insist)
+    except grpc.RpcError as e:
+        most = _channel.most_bytes(e)
+        if most is None:
+            raise
+        if len(batch) == 1:
+            return [_messages.too_large(batch[0], most)]
+        half = len(batch) // 2  # nothing was begun: less at a time, in their order
+        return [*(yield from _batch(batch[:half], insist)), *(yield from _batch(batch[half:], insist))]
+    got, wanted = [r.tool_use_id for r in answer.results], [c.tool_use_id for c in batch]
+    if got != wanted:
+        raise BrokenAnswer(f"results of the calls {got} for the calls {wanted}")
+    return list(answer.results)
+
+
 def list_tools(profile: Any, insist: bool) -> Steps[list[pb.Tool]]:
-    named = text(profile, "profile")
+    profile = text(profile, "profile")
     tools: list[pb.Tool] = []
     token, seen = "", {""}
     while True:
-        page = yield Rpc("tools", "ListTools", pb.ListToolsRequest(profile=named, page_token=token), insist)
+        page = yield Rpc("tools", "ListTools", pb.ListToolsRequest(profile=profile, page_token=token), insist)
         tools += page.tools
         token = page.next_page_token
         if not token:
@@ -90,16 +103,17 @@ def list_tools(profile: Any, insist: bool) -> Steps[list[pb.Tool]]:
 
 def run_tools(message: Any, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
     """Runs the calls in a message."""
+    named(fields)  # of one that calls nothing, too
     return (yield from _run_turn(_messages.read(message), fields))
 
 
 def _run_turn(turn: _messages.Turn, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
     if turn.cut:
         return _messages.answers(turn, _messages.not_run(turn))
-    named = dict(fields)
-    if named.get("turn_id") is None:
-        named["turn_id"] = turn.id
-    results = yield from execute(turn.calls, named, insist=True)
+    with_turn = dict(fields)
+    if with_turn.get("turn_id") is None:
+        with_turn["turn_id"] = turn.id
+    results = yield from execute(turn.calls, with_turn, insist=True)
     return _messages.answers(turn, results)
 
 
@@ -179,7 +193,7 @@ def run_loop(
             conversation_id=str(conversation_id), prompt_id=prompt, profile=profile or "", exit_reason=loop.exit_reason
         )
         # It is for the figures alone, and the prompt ends by itself later.
-        with contextlib.suppress(grpc.RpcError):
+        with contextlib.suppress(grpc.RpcError, SidecallError):
             yield Rpc("conversations", "EndPrompt", ended, wait=2)
 
 
@@ -247,5 +261,12 @@ def _add(loop: Loop, messages: Sequence[Message], keep: Kept | None, turn: str =
 
 def one(call: Call, fields: Mapping[str, Any]) -> Steps[pb.ExecuteToolResponse]:
     """Runs one call."""
-    answer = yield Rpc("tools", "ExecuteTool", request(call, fields))
+    asked = request(call, fields)
+    try:
+        answer = yield Rpc("tools", "ExecuteTool", asked)
+    except grpc.RpcError as e:
+        most = _channel.most_bytes(e)
+        if most is None:
+            raise
+        return _messages.too_large(asked, most)
     return answer  # type: ignore[no-any-return]

@@ -167,10 +167,14 @@ class _Running:
             if inspect.isawaitable(value):
                 self._in_thread = False
                 value = await value
-            return result_of(value)
         except (Exception, SystemExit) as e:  # sys.exit ends a call, and not the program
             if not isinstance(e, Failure):
                 log.warning("the function %s failed", function.declared.name, exc_info=e)
+            return failure_of(e, function.clean)
+        try:
+            return result_of(value)
+        except ValueError as e:  # it ran
+            log.warning("the function %s failed", function.declared.name, exc_info=e)
             return failure_of(e)
 
 
@@ -201,4 +205,6 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
     if error is None:
         return value
     # StopIteration cannot go through a coroutine, and KeyboardInterrupt would end it.
-    raise error if isinstance(error, Exception) and not isinstance(error, StopIteration) else RuntimeError(repr(error)) from error
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        raise error
+    raise RuntimeError(repr(error)) from error

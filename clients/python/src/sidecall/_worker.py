@@ -29,6 +29,10 @@ R = TypeVar("R")
 #: sees to it by Context.idempotency_key.
 Effect = Literal["read_only", "idempotent", "keyed", "non_idempotent"]
 
+#: What a call that raises has not done: True, nothing; types of exceptions, nothing when it
+#: raises one of them.
+Clean = bool | type[BaseException] | tuple[type[BaseException], ...]
+
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 _WORKER_NAME = re.compile("[A-Za-z0-9._-]{1,64}")
 
@@ -42,6 +46,8 @@ class Function:
     call: Callable[[Mapping[str, Any], Context], Any]
     #: Runs in the event loop, and not in a thread of its own.
     is_async: bool
+    #: What it raises when it has done nothing.
+    clean: tuple[type[BaseException], ...] = ()
 
 
 @dataclass
@@ -75,7 +81,7 @@ class Worker:
     def tool(
         self, function: None = None, /, *, effect: Effect = ..., name: str | None = ..., description: str | None = ...,
         input_schema: Schema | None = ..., output_schema: Schema | None = ..., annotations: Mapping[str, str] | None = ...,
-        sequential: bool = ..., polling: bool = ..., fails_cleanly: bool = ..., cancel_with_caller: bool = ...,
+        sequential: bool = ..., polling: bool = ..., fails_cleanly: Clean = ..., cancel_with_caller: bool = ...,
         attempt_timeout: float | timedelta | None = ..., deadline: float | timedelta | None = ...,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...  # fmt: skip
 
@@ -93,7 +99,9 @@ class Worker:
         they are. ``output_schema`` is that of a result which is JSON. ``sequential``:
         calls of one batch run one after the other. ``polling``: calls with the same
         arguments and outcome are expected. ``fails_cleanly``: a call that raises has
-        done nothing. ``cancel_with_caller``: the function undoes what it has begun when
+        done nothing, or one that raises an exception of this type, or of one of these:
+        unsaid, the outcome of one that must not be repeated is unknown then.
+        ``cancel_with_caller``: the function undoes what it has begun when
         it is cancelled, and that is when its caller leaves. ``attempt_timeout`` and
         ``deadline`` are seconds, for one attempt without progress and for the whole
         call; unsaid, the sidecar's.
@@ -114,6 +122,8 @@ class Worker:
         name = said.get("name") or getattr(function, "__name__", type(function).__name__)
         try:
             _check(said)
+            always, clean = clean_of(said.get("fails_cleanly", False), "fails_cleanly")
+            said = {**said, "fails_cleanly": always}
             read, schema = _signature(function, scope, said.get("input_schema"))
             description = said.get("description")
             declared = declare(
@@ -122,7 +132,7 @@ class Worker:
             )  # fmt: skip
         except (NoSchema, WrongField) as e:
             raise WrongTool(f"the function {name} cannot be a tool: {e}") from e
-        self.serve(Function(declared, lambda arguments, context: read(function, arguments, context), _is_async(function)))
+        self.serve(Function(declared, lambda arguments, context: read(function, arguments, context), _is_async(function), clean))
 
     def serve(self, function: Function) -> None:
         """Adds a function that is declared already."""
@@ -158,6 +168,17 @@ def declare(name: Any, description: Any, schema: Schema, **said: Any) -> pb.Work
         deadline=_time(said, "deadline"),
         **{key: bool(said.get(key, False)) for key in ("sequential", "polling", "fails_cleanly", "cancel_with_caller")},
     )
+
+
+def clean_of(said: Any, at: str) -> tuple[bool, tuple[type[BaseException], ...]]:
+    """Whether all that a function raises says that nothing was done, and else what does."""
+    if isinstance(said, bool):
+        return said, ()
+    types = said if isinstance(said, tuple) else (said,)
+    for one in types:
+        if not isinstance(one, type) or not issubclass(one, BaseException):
+            raise WrongField(at, f"want True, or types of exceptions, got {said!r}")
+    return False, types
 
 
 _SAID = (

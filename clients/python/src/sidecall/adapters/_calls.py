@@ -44,7 +44,7 @@ class Calls:
         self._client = client
         self._awaited = client if isinstance(client, AsyncSidecall) else Awaited(client)
         self._fields = {name: value for name, value in fields.items() if value is not None}
-        request(Call("", ""), self._fields)  # what is wrong is said now, not at the first call
+        request(Call("", ""), {"conversation_id": "", **self._fields})  # what is wrong is said now, not at the first call
         self._open: dict[Any, _Batch] = {}
 
     def tools(self) -> list[pb.Tool]:
@@ -56,13 +56,13 @@ class Calls:
 
     def run(self, calls: list[Call], ids: Fields) -> list[pb.ExecuteToolResponse]:
         """Runs calls of one turn and waits."""
-        return self._waiting()._run(_session.execute(calls, {**self._fields, **ids}, insist=True), None)
+        return self._waiting()._run(_session.execute(calls, self._named(ids), insist=True), None)
 
     async def run_async(self, call: Call, ids: Fields) -> pb.ExecuteToolResponse:
         """Runs a call, together with those that other tasks make of the same turn. A
         task that is cancelled leaves the others alone; the last one cancels the
         request."""
-        fields = {**self._fields, **ids}
+        fields = self._named(ids)
         request(call, fields)  # one that cannot be sent spoils nobody else's
         key = (asyncio.get_running_loop(), json.dumps(fields, sort_keys=True, default=repr))
         batch = self._open.get(key)
@@ -71,6 +71,12 @@ class Calls:
             batch.sent = asyncio.ensure_future(self._send(key, batch, fields))
             batch.sent.add_done_callback(lambda _: self._close(key, batch))
         return await batch.result(call)
+
+    def _named(self, ids: Fields) -> Fields:
+        """The fields of a call. A turn is one message of the model, and its calls may come
+        one after another all the same: when they are streamed, or are too many for the
+        threads of a framework."""
+        return {**self._fields, **ids, "message_id": ids.get("turn_id")}
 
     async def _send(self, key: Any, batch: _Batch, fields: Fields) -> dict[int, pb.ExecuteToolResponse]:
         quiet = 0

@@ -25,7 +25,7 @@ from sidecall._context import Context, Failure, _current
 from sidecall._errors import WrongField, WrongTool
 from sidecall._request import Call
 from sidecall._work import AsyncWork, Work
-from sidecall._worker import Effect, Function, Worker, declare
+from sidecall._worker import Clean, Effect, Function, Worker, clean_of, declare
 from sidecall.adapters._calls import Calls, Fields
 from sidecall.v1 import tool_service_pb2 as pb
 
@@ -72,14 +72,17 @@ class Own:
 
     def __init__(
         self, client: Sidecall | AsyncSidecall, calls: Calls, effects: Mapping[str, Effect] | None, worker: Worker | None,
-        passes: tuple[type[BaseException], ...] = (),
+        passes: tuple[type[BaseException], ...] = (), *, fails_cleanly: Mapping[str, Clean] | None = None,
     ) -> None:  # fmt: skip
         """``effects`` are those of functions by their names; unsaid, a call must not be
-        repeated. ``worker`` has the settings of the worker. ``passes`` are exceptions by
-        which the framework ends a run, to go on with the same call later."""
+        repeated. ``fails_cleanly`` has, by their names, those of which a call that raises has
+        done nothing: True, or the types of exceptions of which that holds. ``worker`` has
+        the settings of the worker. ``passes`` are exceptions by which the framework ends a
+        run, to go on with the same call later."""
         self._client = client
         self._calls = calls
         self._effects = dict(effects or {})
+        self._clean = {name: clean_of(said, f"fails_cleanly[{name!r}]") for name, said in (fails_cleanly or {}).items()}
         self._settings = worker or Worker()
         self._passes = passes
         self._asked = _ASKED.setdefault(client, {})
@@ -95,20 +98,23 @@ class Own:
         for function in functions:
             if function.name in self._functions:
                 raise WrongTool(f"the function {function.name} cannot be a tool: there is one of that name")
+            always, clean = self._clean.get(function.name, (False, ()))
             try:
                 tool = declare(
-                    function.name, function.description, dict(function.schema), effect=self._effects.get(function.name, "non_idempotent")
-                )
+                    function.name, function.description, dict(function.schema), fails_cleanly=always,
+                    effect=self._effects.get(function.name, "non_idempotent"),
+                )  # fmt: skip
             except WrongField as e:
                 raise WrongTool(f"the function {function.name} cannot be a tool: {e}") from e
-            self._functions[function.name] = Function(tool, self._serve, is_async=False)
+            self._functions[function.name] = Function(tool, self._serve, is_async=False, clean=clean)
             self._starting = None
 
-    def check_effects(self) -> None:
-        """Refuses effects of functions that there are not."""
-        for name in self._effects:
-            if name not in self._functions:
-                raise WrongField(f"effects[{name!r}]", f"there is no such function; known are {', '.join(sorted(self._functions))}")
+    def check_names(self) -> None:
+        """Refuses what is said of functions that there are not."""
+        for said, names in (("effects", self._effects), ("fails_cleanly", self._clean)):
+            for name in names:
+                if name not in self._functions:
+                    raise WrongField(f"{said}[{name!r}]", f"there is no such function; known are {', '.join(sorted(self._functions))}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._functions

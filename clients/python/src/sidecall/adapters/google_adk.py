@@ -31,7 +31,7 @@ from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Failure
 from sidecall._request import Call
-from sidecall._worker import Effect, Worker
+from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
@@ -51,15 +51,16 @@ class SidecallToolset(BaseToolset):
         profile: str | None = None,
         functions: Sequence[BaseTool | Callable[..., Any]] = (),
         effects: Mapping[str, Effect] | None = None,
+        fails_cleanly: Mapping[str, Clean] | None = None,
         worker: Worker | None = None,
         **fields: Any,
     ) -> None:
         super().__init__()
         self._calls = Calls(client, {"profile": profile, **fields})
-        self._own = Own(client, self._calls, effects, worker, (_AsksAPerson,))
+        self._own = Own(client, self._calls, effects, worker, (_AsksAPerson,), fails_cleanly=fails_cleanly)
         own = [f if isinstance(f, BaseTool) else FunctionTool(f) for f in functions]
         self._own.declare([Declared(tool.name, tool.description, _parameters(tool)) for tool in own])
-        self._own.check_effects()
+        self._own.check_names()
         self._functions = [_OwnTool(self._own, tool) for tool in own]
 
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:

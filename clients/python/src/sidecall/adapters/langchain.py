@@ -40,7 +40,7 @@ from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
 from sidecall._messages import _PICTURES, cut_short, pictures_of
 from sidecall._request import Call
-from sidecall._worker import Effect, Worker
+from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.adapters._own import Body, Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
@@ -67,6 +67,7 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         listed: Sequence[pb.Tool] | None = None,
         functions: Sequence[BaseTool | Callable[..., Any]] = (),
         effects: Mapping[str, Effect] | None = None,
+        fails_cleanly: Mapping[str, Clean] | None = None,
         worker: Worker | None = None,
         **fields: Any,
     ) -> None:
@@ -80,9 +81,9 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         super().__init__()
         self._door = _Door(client, conversation_id, {"profile": profile, **fields})
         own = [f if isinstance(f, BaseTool) else as_tool(f) for f in functions]
-        self._own = Own(client, self._door.calls, effects, worker, (GraphBubbleUp,))
+        self._own = Own(client, self._door.calls, effects, worker, (GraphBubbleUp,), fails_cleanly=fails_cleanly)
         self._own.declare([Declared(tool.name, tool.description, _parameters(tool)) for tool in own])
-        self._own.check_effects()
+        self._own.check_names()
         if own and listed is None:
             self._own.start()
         found = self._door.calls.tools() if listed is None else listed

@@ -31,7 +31,7 @@ from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
 from sidecall._messages import _PICTURES
 from sidecall._request import Call
-from sidecall._worker import Effect, Worker
+from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
@@ -48,6 +48,7 @@ async def tools(
     profile: str | None = None,
     functions: Sequence[AsyncBaseTool | Callable[..., Any]] = (),
     effects: Mapping[str, Effect] | None = None,
+    fails_cleanly: Mapping[str, Clean] | None = None,
     worker: Worker | None = None,
     **fields: Any,
 ) -> list[AsyncBaseTool]:
@@ -59,9 +60,9 @@ async def tools(
     runs. ``fields`` are those of execute_tools."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
     own = [f if isinstance(f, AsyncBaseTool) else FunctionTool.from_defaults(f) for f in functions]
-    door.own = Own(client, door.calls, effects, worker, (WaitingForEvent,))
+    door.own = Own(client, door.calls, effects, worker, (WaitingForEvent,), fails_cleanly=fails_cleanly)
     door.own.declare([Declared(tool.metadata.get_name(), tool.metadata.description, _parameters(tool)) for tool in own])
-    door.own.check_effects()
+    door.own.check_names()
     if own:
         await door.own.start_async()
     found = [tool for tool in await door.calls.tools_async() if tool.name not in door.own.names()]

@@ -32,7 +32,7 @@ from sidecall._client import Sidecall
 from sidecall._context import Reply
 from sidecall._messages import _PICTURES, pictures_of
 from sidecall._request import Call
-from sidecall._worker import Effect, Worker
+from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
@@ -52,6 +52,7 @@ async def tools(
     profile: str | None = None,
     functions: Sequence[FunctionTool] = (),
     effects: Mapping[str, Effect] | None = None,
+    fails_cleanly: Mapping[str, Clean] | None = None,
     worker: Worker | None = None,
     **fields: Any,
 ) -> list[Tool]:
@@ -63,9 +64,9 @@ async def tools(
     given the history. ``fields`` are those of execute_tools. Calls that the SDK makes at
     once are one request."""
     door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
-    own = Own(client, door.calls, effects, worker)
+    own = Own(client, door.calls, effects, worker, fails_cleanly=fails_cleanly)
     own.declare([Declared(f.name, f.description, f.params_json_schema) for f in functions])
-    own.check_effects()
+    own.check_names()
     if functions:
         await own.start_async()
     found = [door.tool(tool) for tool in await door.calls.tools_async() if tool.name not in own.names()]

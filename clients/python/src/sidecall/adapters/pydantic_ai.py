@@ -31,7 +31,7 @@ from sidecall._client import Sidecall
 from sidecall._context import Failure, Reply
 from sidecall._messages import _PICTURES
 from sidecall._request import Call
-from sidecall._worker import Effect, Worker
+from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2 as pb
@@ -50,6 +50,7 @@ class SidecallToolset(AbstractToolset[AgentDepsT]):
         id: str = "sidecall",
         functions: AbstractToolset[AgentDepsT] | Sequence[Tool[AgentDepsT] | Callable[..., Any]] = (),
         effects: Mapping[str, Effect] | None = None,
+        fails_cleanly: Mapping[str, Clean] | None = None,
         worker: Worker | None = None,
         **fields: Any,
     ) -> None:
@@ -62,7 +63,7 @@ class SidecallToolset(AbstractToolset[AgentDepsT]):
         self._conversation = conversation_id
         self._id = id
         self._tools: dict[str, pb.Tool] | None = None
-        self._own = Own(client, self._calls, effects, worker, (CallDeferred, ApprovalRequired))
+        self._own = Own(client, self._calls, effects, worker, (CallDeferred, ApprovalRequired), fails_cleanly=fails_cleanly)
         if isinstance(functions, AbstractToolset):
             self._functions: AbstractToolset[AgentDepsT] = functions
         else:

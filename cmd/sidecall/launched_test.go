@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// program is one that has launched a sidecar.
+type program struct {
+	*testing.T
+
+	stdin *io.PipeWriter
+	lines *bufio.Scanner
+	ended chan said
+}
+
+// launches launches a sidecar as a program does.
+func launches(t *testing.T, config string, flags ...string) *program {
+	t.Helper()
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	p := &program{t, stdin, bufio.NewScanner(stdout), make(chan said, 1)}
+	root := newRoot()
+	root.SetOut(out)
+	root.SetErr(io.Discard)
+	root.SetIn(in)
+	root.SetArgs(append([]string{"serve", "--config", config, "--launched"}, flags...))
+	go func() {
+		cmd, err := root.ExecuteContextC(t.Context())
+		out.Close()
+		p.ended <- said{code: report(cmd, err), err: err}
+	}()
+	t.Cleanup(func() { stdin.Close() })
+	return p
+}
+
+type told struct {
+	Listen  string
+	Missing map[string]string
+	Stays   bool
+}
+
+// hears is the next thing that the program is told.
+func (p *program) hears() (what told) {
+	p.Helper()
+	if !p.lines.Scan() {
+		p.Fatalf("it is told nothing: %+v", <-p.ended)
+	}
+	if err := json.Unmarshal(p.lines.Bytes(), &what); err != nil {
+		p.Fatal(err)
+	}
+	return what
+}
+
+// ends is the end of the program, and then of its process.
+func (p *program) ends() said {
+	p.Helper()
+	p.stdin.Close()
+	return <-p.ended
+}
+
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sidecall.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Programs that launch a sidecar with one config on one store have one, until the last of
+// them has gone.
+func TestLaunchedSidecarsOfOneStoreAreOne(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config := configFile(t, "operator: off\n")
+	first := launches(t, config)
+	at := first.hears()
+	second := launches(t, config)
+	if got := second.hears(); got.Listen != at.Listen || at.Listen == "" {
+		t.Errorf("they are told %q and %q", at.Listen, got.Listen)
+	}
+	first.stdin.Close()
+	if got := first.hears(); !got.Stays {
+		t.Errorf("the first is told %+v", got)
+	}
+	// Which is there for the second, and for whoever comes now.
+	third := launches(t, config)
+	if got := third.hears(); got.Listen != at.Listen {
+		t.Errorf("the third is told %+v", got)
+	}
+	for _, p := range []*program{second, third, first} {
+		if got := p.ends(); got.code != 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(strings.TrimPrefix(at.Listen, "unix://"))); !os.IsNotExist(err) {
+		t.Errorf("its directory is left: %v", err)
+	}
+}
+
+// One config for one store; what a reference leads to is of it.
+func TestALaunchWithAnotherConfigIsToldSo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config := configFile(t, "operator: off\ninstance: \"${env:SIDECALL_TEST_INSTANCE}\"\n")
+	t.Setenv("SIDECALL_TEST_INSTANCE", "a")
+	first := launches(t, config)
+	first.hears()
+	t.Setenv("SIDECALL_TEST_INSTANCE", "b")
+	// What the first has read is in force; in this process it would read the same now.
+	second := launches(t, configFile(t, "operator: off\n"))
+	if got := <-second.ended; got.code != exitUnavailable || !strings.Contains(got.err.Error(), "with another config") {
+		t.Errorf("%+v", got)
+	}
+	first.ends()
+}
+
+// A backend that is down does not keep a program from starting: it is named when the start
+// has had its time.
+func TestALaunchNamesTheBackendsThatAreMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := launches(t, configFile(t, "store: {memory: {}}\nbackends: {files: {mcp: {url: \"http://"+nobody+"/mcp\", allow_private: true}}}\n"), "--start-timeout", "300ms")
+	if got := p.hears(); len(got.Missing) != 1 || got.Missing["files"] == "" || got.Listen == "" {
+		t.Errorf("%+v", got)
+	}
+	if got := p.ends(); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Why it does not start is its error, and its directory goes with it.
+func TestALaunchThatFails(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	if got := <-launches(t, configFile(t, "lissten: []\n")).ended; got.code != exitUsage || !strings.Contains(got.err.Error(), "lissten") {
+		t.Errorf("%+v", got)
+	}
+	if got := command(t, "serve", "x.yaml", "--launched", "--listen", "tcp://127.0.0.1:1"); got.code != exitUsage {
+		t.Errorf("%+v", got)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

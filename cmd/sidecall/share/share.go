@@ -1,0 +1,259 @@
+// Package share makes the launched sidecars of one store one sidecar.
+//
+// The embedded store is of one process. Of the sidecars that programs launch on it, the
+// first is the host: it holds a lock beside the file of the store for as long as it lives,
+// whose file names a socket of its own. The others are guests: they ask there, are told
+// where the host serves, and keep the connection for as long as their program lives. So
+// the host knows when the last program has gone. A host that is going takes no guest:
+// whoever comes then waits for the lock, which is let go after the store is.
+package share
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Answer is what a program is told that has launched a sidecar.
+type Answer struct {
+	// Listen is where it serves.
+	Listen string `json:"listen"`
+	// Missing are the backends, each with the reason, whose tools are not known although
+	// they are waited for.
+	Missing map[string]string `json:"missing,omitempty"`
+}
+
+const (
+	// lookAgain is how long whoever waits for a host leaves it alone between two looks.
+	lookAgain = 20 * time.Millisecond
+	// saying is how long a guest may take to say which config it has.
+	saying = 5 * time.Second
+	// longest bounds what either side says, in bytes.
+	longest = 1 << 20
+)
+
+// reply is what a host says to a guest.
+type reply struct {
+	Answer *Answer `json:"answer,omitempty"`
+	// Other: the host has another config. Going: it takes nobody in any more.
+	Other bool `json:"other,omitempty"`
+	Going bool `json:"going,omitempty"`
+}
+
+// Enter makes this process the host of a store, or a guest of the host that there is. A
+// host listens in dir, a directory of its own. config tells configs from each other. When
+// ctx ends before there is a place the error says what was waited for.
+//
+// Neither host nor guest, and no error: there is no place for the lock, and the store is
+// the one to say why.
+func Enter(ctx context.Context, store, dir, config string, waits func(why error)) (*Host, *Guest, error) {
+	lock, err := os.OpenFile(store+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, nil, nil //nolint:nilerr // as is said above
+	}
+	for last := error(nil); ; {
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			host, err := newHost(lock, dir)
+			return host, nil, err
+		}
+		guest, why := visit(ctx, lock, config)
+		if guest != nil {
+			return nil, guest, lock.Close()
+		}
+		if !errors.Is(why, last) {
+			waits(why)
+			last = why
+		}
+		again := time.NewTimer(lookAgain)
+		select {
+		case <-again.C:
+			if !errors.Is(why, errOther) {
+				continue
+			}
+		case <-ctx.Done():
+			again.Stop()
+		}
+		return nil, nil, errors.Join(fmt.Errorf("the store %s: %w", store, why), lock.Close())
+	}
+}
+
+var (
+	errOther = errors.New("a sidecar that another program has launched serves it with another config, or with other values of its ${env:…} and ${file:…}: " +
+		"launch both with the same, or give each a store of its own (store.embedded.path)")
+	errGoing = errors.New("the sidecar that an earlier program has launched lets its last calls end, and has not ended yet: launch again; what it has recorded is found then")
+	errMute  = errors.New("a sidecar that another program has launched holds it, and does not answer: " +
+		"if it runs in another container or as another user, connect to it at an address that both can reach")
+)
+
+// visit asks the host whose lock it is.
+func visit(ctx context.Context, lock *os.File, config string) (*Guest, error) {
+	address := make([]byte, 4<<10)
+	n, err := lock.ReadAt(address, 0)
+	if n == 0 || err != nil && !errors.Is(err, io.EOF) {
+		return nil, errMute // it has just begun
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", string(address[:n]))
+	if err != nil {
+		return nil, errMute
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	var said reply
+	_, err = io.WriteString(conn, config+"\n")
+	lines := bufio.NewReader(conn)
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(lines, longest)).Decode(&said)
+	}
+	switch {
+	case err != nil:
+		err = errMute
+	case said.Other:
+		err = errOther
+	case said.Going || said.Answer == nil:
+		err = errGoing
+	default:
+		return &Guest{Answer: *said.Answer, conn: conn}, nil
+	}
+	_ = conn.Close() // there was nothing to be lost on it
+	return nil, err
+}
+
+// Guest is a process whose program is served by the host.
+type Guest struct {
+	Answer Answer
+
+	conn net.Conn
+}
+
+// ErrHostGone is that the host has ended.
+var ErrHostGone = errors.New("the sidecar that this program shared with others has ended: launch again")
+
+// Stay holds the connection until ctx ends; ErrHostGone when the host has ended before.
+func (g *Guest) Stay(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { _ = g.conn.Close() })()
+	_, _ = io.Copy(io.Discard, g.conn) // it ends with either
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(ErrHostGone, g.conn.Close())
+}
+
+// Host is the process that has the store.
+type Host struct {
+	lock     *os.File
+	listener net.Listener
+
+	mu sync.Mutex
+	// guests have been taken in and have not gone; going is that no more are.
+	guests int
+	going  bool
+	// released: the host's own program has gone. alone is closed when the last one has.
+	released bool
+	alone    chan struct{}
+}
+
+func newHost(lock *os.File, dir string) (*Host, error) {
+	path := filepath.Join(dir, "join.sock")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := lock.Truncate(0); err == nil {
+		_, err = lock.WriteAt([]byte(path), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), lock.Close())
+	}
+	return &Host{lock: lock, listener: listener, alone: make(chan struct{})}, nil
+}
+
+// Receive takes guests in, until the process ends: whoever has a config that is the same
+// is told the answer.
+func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
+	for {
+		conn, err := h.listener.Accept()
+		if err != nil {
+			return
+		}
+		go h.receive(conn, same, answer)
+	}
+}
+
+func (h *Host) receive(conn net.Conn, same func(config string) bool, answer func() Answer) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(saying)) // a connection without one is read until it ends
+	lines := bufio.NewReader(io.LimitReader(conn, longest))
+	config, err := lines.ReadString('\n')
+	if err != nil {
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	said := reply{}
+	switch {
+	case !same(strings.TrimSuffix(config, "\n")):
+		said.Other = true
+	case !h.enter():
+		said.Going = true
+	default:
+		defer h.leave()
+		told := answer()
+		said.Answer = &told
+	}
+	if err := json.NewEncoder(conn).Encode(said); err == nil && said.Answer != nil {
+		_, _ = io.Copy(io.Discard, conn) // until its program is gone
+	}
+}
+
+func (h *Host) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.going {
+		return false
+	}
+	h.guests++
+	return true
+}
+
+func (h *Host) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.guests--
+	h.goIfAlone()
+}
+
+// Release says that the host's own program has gone. What it returns is closed when the
+// last guest has, too; nobody is taken in from then on.
+func (h *Host) Release() (alone <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+	h.goIfAlone()
+	return h.alone
+}
+
+func (h *Host) goIfAlone() {
+	if h.released && h.guests == 0 && !h.going {
+		h.going = true
+		close(h.alone)
+	}
+}
+
+// Go takes nobody in any more, whoever is there.
+func (h *Host) Go() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.going {
+		h.going = true
+		close(h.alone)
+	}
+}

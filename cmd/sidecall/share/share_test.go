@@ -1,0 +1,180 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// place is a store, and whoever comes to it.
+type place struct {
+	*testing.T
+
+	store string
+}
+
+func newPlace(t *testing.T) *place { return &place{t, filepath.Join(t.TempDir(), "s.db")} }
+
+func (p *place) dir() string {
+	p.Helper()
+	dir, err := os.MkdirTemp("", "share-") // a socket's path is short
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func ignore(error) {}
+
+// host comes first, and receives whoever has the config "same".
+func (p *place) host() *Host {
+	p.Helper()
+	host, guest, err := Enter(p.Context(), p.store, p.dir(), "same", ignore)
+	if host == nil || guest != nil || err != nil {
+		p.Fatalf("%v, %v, %v", host, guest, err)
+	}
+	go host.Receive(func(config string) bool { return config == "same" }, func() Answer {
+		return Answer{Listen: "unix:///s", Missing: map[string]string{"files": "away"}}
+	})
+	p.Cleanup(func() { host.end() })
+	return host
+}
+
+// end is the end of the host's process.
+func (h *Host) end() { _ = errors.Join(h.listener.Close(), h.lock.Close()) }
+
+func (p *place) guest() *Guest {
+	p.Helper()
+	host, guest, err := Enter(p.Context(), p.store, p.dir(), "same", ignore)
+	if host != nil || guest == nil || err != nil {
+		p.Fatalf("%v, %v, %v", host, guest, err)
+	}
+	return guest
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// The host serves until its own program and every guest has gone.
+func TestTheHostStaysUntilTheLastHasGone(t *testing.T) {
+	p := newPlace(t)
+	host, one, other := p.host(), (*Guest)(nil), (*Guest)(nil)
+	if one, other = p.guest(), p.guest(); one.Answer.Listen != "unix:///s" || one.Answer.Missing["files"] != "away" {
+		t.Errorf("a guest is told %+v", one.Answer)
+	}
+	leave := func(g *Guest) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.Stay(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	leave(one)
+	alone := host.Release()
+	if closed(alone) {
+		t.Error("it goes although a guest is there")
+	}
+	leave(other)
+	<-alone
+}
+
+func TestAHostWithoutGuestsGoesWithItsProgram(t *testing.T) {
+	if host := newPlace(t).host(); !closed(host.Release()) {
+		t.Error("it stays for nobody")
+	}
+}
+
+// Whoever comes while the host goes is the next host, when that has gone.
+func TestWhoComesWhileTheHostGoesWaitsForTheStore(t *testing.T) {
+	p := newPlace(t)
+	host := p.host()
+	<-host.Release()
+	next, waits := make(chan *Host), make(chan error)
+	go func() {
+		host, _, err := Enter(t.Context(), p.store, p.dir(), "same", func(why error) {
+			if errors.Is(why, errGoing) {
+				waits <- why
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		next <- host
+	}()
+	<-waits
+	host.end()
+	if host := <-next; host == nil {
+		t.Error("the place is free, and nobody has it")
+	} else {
+		host.end()
+	}
+}
+
+// A guest ends when its host does.
+func TestAGuestIsToldThatItsHostHasGone(t *testing.T) {
+	p := newPlace(t)
+	host, err := newHostOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan struct{})
+	go func() {
+		conn, err := host.listener.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = conn.Write([]byte(`{"answer":{"listen":"unix:///s"}}`))
+		<-accepted
+		_ = conn.Close()
+	}()
+	guest := p.guest()
+	close(accepted)
+	if err := guest.Stay(t.Context()); !errors.Is(err, ErrHostGone) {
+		t.Errorf("it is told %v", err)
+	}
+}
+
+func newHostOf(p *place) (*Host, error) {
+	host, _, err := Enter(p.Context(), p.store, p.dir(), "same", ignore)
+	p.Cleanup(func() { host.end() })
+	return host, err
+}
+
+// What keeps somebody out is said: another config at once, the rest when the time is over.
+func TestWhatKeepsSomebodyOutIsSaid(t *testing.T) {
+	p := newPlace(t)
+	host := p.host()
+	says := func(ctx context.Context, config, want string) {
+		t.Helper()
+		host, guest, err := Enter(ctx, p.store, p.dir(), config, ignore)
+		if host != nil || guest != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), p.store) {
+			t.Errorf("%v, %v, %v; want %q", host, guest, err, want)
+		}
+	}
+	says(t.Context(), "other", "with another config")
+	<-host.Release()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	says(over, "same", "does not answer") // it was not even asked
+	if _, why := visit(t.Context(), host.lock, "same"); !errors.Is(why, errGoing) {
+		t.Errorf("of one that goes it is said: %v", why)
+	}
+}
+
+// Where there is no place for a lock the store says what is wrong.
+func TestWithoutAPlaceThereIsNoLock(t *testing.T) {
+	if host, guest, err := Enter(t.Context(), filepath.Join(t.TempDir(), "no", "s.db"), t.TempDir(), "", ignore); host != nil || guest != nil || err != nil {
+		t.Errorf("%v, %v, %v", host, guest, err)
+	}
+}
