@@ -112,6 +112,17 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, ""},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}, unevaluatedProperties: false}}`, ""},
 		},
+		config.RuleEffectKey: {
+			{aBackend + `  pay: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {orderId: {}, cents: {}, note: {}}, required: [orderId, cents, note]}}`, "4:8: tools.pay"},
+			{aBackend + `  pay: {backend: sh, exec: {argv: [ls]}, effect_key: {args: [orderId]}, input_schema: {properties: {orderId: {}}, required: [orderId]}}`, ""},
+			{aBackend + `  pay: {backend: sh, effect: keyed, exec: {argv: [ls]}, input_schema: {properties: {orderId: {}}, required: [orderId]}}`, ""},
+			{aBackend + `  say: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {order_id: {}, idea: {}, amount: {}}, required: [idea, amount]}}`, ""},
+		},
+		config.RulePolling: {
+			{aBackend + `  job_status: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, "4:15: tools.job_status"},
+			{aBackend + `  job_status: {backend: sh, effect: read_only, polling: true, exec: {argv: [ls]}}`, ""},
+			{aBackend + `  job: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, ""},
+		},
 		config.RuleExecutable: {
 			{aBackend + `  a: {backend: sh, exec: {argv: [no-such-program]}}`, "4:34: tools.a.exec.argv[0]"},
 			{`backends: {m: {mcp: {command: [/no/such/server]}}}`, "1:32: backends.m.mcp.command[0]"},
