@@ -112,6 +112,17 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, ""},
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {id: {}}, unevaluatedProperties: false}}`, ""},
 		},
+		config.RuleEffectKey: {
+			{aBackend + `  pay: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {orderId: {}, cents: {}, note: {}}, required: [orderId, cents, note]}}`, "4:8: tools.pay"},
+			{aBackend + `  pay: {backend: sh, exec: {argv: [ls]}, effect_key: {args: [orderId]}, input_schema: {properties: {orderId: {}}, required: [orderId]}}`, ""},
+			{aBackend + `  pay: {backend: sh, effect: keyed, exec: {argv: [ls]}, input_schema: {properties: {orderId: {}}, required: [orderId]}}`, ""},
+			{aBackend + `  say: {backend: sh, exec: {argv: [ls]}, input_schema: {properties: {order_id: {}, idea: {}, amount: {}}, required: [idea, amount]}}`, ""},
+		},
+		config.RulePolling: {
+			{aBackend + `  job_status: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, "4:15: tools.job_status"},
+			{aBackend + `  job_status: {backend: sh, effect: read_only, polling: true, exec: {argv: [ls]}}`, ""},
+			{aBackend + `  job: {backend: sh, effect: read_only, exec: {argv: [ls]}}`, ""},
+		},
 		config.RuleExecutable: {
 			{aBackend + `  a: {backend: sh, exec: {argv: [no-such-program]}}`, "4:34: tools.a.exec.argv[0]"},
 			{`backends: {m: {mcp: {command: [/no/such/server]}}}`, "1:32: backends.m.mcp.command[0]"},
@@ -163,7 +174,7 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, verify_with: loook}`, "4:53: tools.a.verify_with"},
 			{"profiles: {p: {tools: [nothing_*]}}", "1:24: profiles.p.tools[0]"},
 		},
-		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}},
+		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}, {"", "1:1"}},
 		config.RuleDoubtful:    {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, attempt_timeout: 9s, deadline: 1s}`, "4:57: tools.a.attempt_timeout"}},
 		config.RuleDescription: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, "4:6: tools.a"}},
 		config.RuleStrictMode:  {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {minProperties: 1}}`, "4:54: tools.a.input_schema"}},
@@ -203,8 +214,8 @@ func TestEveryRule(t *testing.T) {
 	}
 }
 
-// Whoever runs check elsewhere than serve has to see where it looked.
-func TestRelativePathsAreTakenFromWhereCheckRuns(t *testing.T) {
+// Of a path that is relative it is said where it was looked for.
+func TestRelativePathsAreSaidWhole(t *testing.T) {
 	here := t.TempDir()
 	t.Chdir(here)
 	for _, p := range checked(t, `store: {embedded: {path: data/sidecall.db}}
@@ -213,7 +224,7 @@ backends: {m: {mcp: {command: [.venv/bin/python]}}, n: {mcp: {command: [/no/such
 		if p.Rule != config.RuleDirectory && p.Rule != config.RuleExecutable {
 			continue
 		}
-		if from, absolute := "(seen from "+here+")", strings.Contains(p.Message, "/no/such"); strings.Contains(p.Message, from) == absolute {
+		if absolute := strings.Contains(p.Message, "/no/such"); strings.Contains(p.Message, here) == absolute {
 			t.Errorf("%v", p)
 		}
 	}

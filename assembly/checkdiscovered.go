@@ -12,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -113,6 +114,12 @@ func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
 	for _, route := range routes {
 		if route.Refused != "" {
 			found.add(config.RuleDiscovery, "the tool "+route.Tool.Name+" is refused: "+route.Refused, append(slices.Clone(at), "pin")...)
+		}
+		if why := asWaiting(route.Tool.Name, route.Tool.Effect); why != "" && !route.Tool.Policy.Polling {
+			found.add(config.RulePolling, route.Tool.Name+": "+why, append(slices.Clone(at), "tools")...)
+		}
+		if why := withoutKey(route.Tool.Effect, schema.ReadDraft(route.Tool.InputSchema)); why != "" && len(route.Tool.Policy.EffectKey.Args) == 0 {
+			found.add(config.RuleEffectKey, route.Tool.Name+": "+why, append(slices.Clone(at), "tools")...)
 		}
 	}
 	for _, target := range targetsAstray(h, routes) {

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/sidecall/sidecall/backend/exectool"
@@ -25,7 +26,7 @@ func buildExec(b blueprint) (built, error) {
 		return built{}, err
 	}
 	made, err := exectool.New(exectool.Config{
-		Name: b.name, Dir: b.config.Exec.Dir.Reveal(), Env: b.config.Exec.Env.List(os.LookupEnv), Tools: commands, User: user,
+		Name: b.name, Dir: cmp.Or(b.config.Exec.Dir.Reveal(), b.dir), Env: b.config.Exec.Env.List(os.LookupEnv), Tools: commands, User: user,
 	})
 	if err != nil {
 		return built{}, err

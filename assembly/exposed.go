@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func exposed(cfg *config.Config) []config.Problem {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
 		t := cfg.Tools[name]
 		if on := cfg.Backends[t.Backend].Exec; t.Exec != nil && on != nil {
-			e.command(config.RevealList(t.Exec.Argv), on.Dir.Reveal(), on.Env, "tools", name, "exec", "argv")
+			e.command(config.RevealList(t.Exec.Argv), on.Dir, on.Env, "tools", name, "exec", "argv")
 		}
 	}
 	return e.found
@@ -80,7 +81,7 @@ func (e *exposure) stores() {
 		e.file(s.Path.Reveal(), true, e.config.Where("store", "embedded", "path"))
 	}
 	if e.config.Journal.On(e.config.Store.Kind()) {
-		e.file(e.config.Journal.File(), true, e.config.Where("journal", "path"))
+		e.file(e.config.JournalFile(), true, e.config.Where("journal", "path"))
 	}
 	e.file(e.config.PinsFile(), false, e.config.Where("pins", "path")) // who writes there accepts what tools say
 	if r := e.config.Store.Redis; r != nil && r.TLS != nil {
@@ -99,16 +100,16 @@ func (e *exposure) backend(name string, b config.Backend) {
 	case b.HTTP != nil && b.HTTP.TLS != nil:
 		e.certificates(*b.HTTP.TLS, "backends", name, "http", "tls")
 	case b.MCP != nil && b.MCP.Command != nil:
-		e.command(config.RevealList(b.MCP.Command), b.MCP.Dir.Reveal(), b.MCP.Env, "backends", name, "mcp", "command")
+		e.command(config.RevealList(b.MCP.Command), b.MCP.Dir, b.MCP.Env, "backends", name, "mcp", "command")
 	}
 }
 
 // command looks at the program that a command runs, where it is there.
-func (e *exposure) command(argv []string, dir string, env config.Env, path ...string) {
+func (e *exposure) command(argv []string, dir config.Path, env config.Env, path ...string) {
 	if len(argv) == 0 {
 		return
 	}
-	program, err := process.Spec{Argv: argv, Dir: dir, Env: env.List(os.LookupEnv)}.Program()
+	program, err := process.Spec{Argv: argv, Dir: cmp.Or(dir.Reveal(), e.config.Dir()), Env: env.List(os.LookupEnv)}.Program()
 	if err == nil {
 		e.file(program, false, e.config.Where(path...))
 	}

@@ -12,6 +12,9 @@ import (
 // inspect finds what compiles and hurts all the same. A start says it too. drafts
 // are the input schemas of the declared tools.
 func inspect(cfg *config.Config, drafts map[string]schema.Draft, found *problems) {
+	if len(cfg.Backends) == 0 {
+		found.add(config.RuleUnused, "there is no backend, so there is no tool that could be called: add one under backends")
+	}
 	inspectStore(cfg, found)
 	inspectSockets(cfg, found)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ func inspectBackend(name string, cfg *config.Config, found *problems) {
 			found.add(config.RuleTLSUnverified, unverified, at("http", "tls", "insecure_skip_verify")...)
 		}
 	case b.MCP != nil:
-		inspectMCP(b, found, at)
+		inspectMCP(b, cfg, found, at)
 	case b.Worker != nil:
 		inspectWorker(b, cfg, found, at)
 	case b.Exec != nil:
@@ -43,17 +44,17 @@ func inspectBackend(name string, cfg *config.Config, found *problems) {
 		inspectSecrets(b.Exec.Env.Set, found, at("exec", "env"))
 		for _, tool := range slices.Sorted(maps.Keys(cfg.Tools)) {
 			if t := cfg.Tools[tool]; t.Backend == name && t.Exec != nil {
-				inspectProgram(t.Exec.Argv, b.Exec.Dir, b.Exec.Env, found, []string{"tools", tool, "exec", "argv"})
+				inspectProgram(t.Exec.Argv, cmp.Or(b.Exec.Dir.Reveal(), cfg.Dir()), b.Exec.Env, found, []string{"tools", tool, "exec", "argv"})
 			}
 		}
 	}
 }
 
-func inspectMCP(b config.Backend, found *problems, at func(...string) []string) {
+func inspectMCP(b config.Backend, cfg *config.Config, found *problems, at func(...string) []string) {
 	m := b.MCP
 	if len(m.Command) > 0 {
 		inspectDirectory(m.Dir, found, at("mcp", "dir"))
-		inspectProgram(m.Command, m.Dir, m.Env, found, at("mcp", "command"))
+		inspectProgram(m.Command, cmp.Or(m.Dir.Reveal(), cfg.Dir()), m.Env, found, at("mcp", "command"))
 	} else {
 		inspectURL(m.URL, m.AllowPrivate, found, at("mcp", "url"))
 	}
@@ -83,7 +84,7 @@ func inspectWorker(b config.Backend, cfg *config.Config, found *problems, at fun
 func inspectStore(cfg *config.Config, found *problems) {
 	if embedded := cfg.Store.Embedded; embedded != nil {
 		if dir := filepath.Dir(embedded.Path.Reveal()); !isDirectory(dir) {
-			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine%s", quoted(embedded.Path), seenFrom(embedded.Path)), "store", "embedded", "path")
+			found.add(config.RuleDirectory, fmt.Sprintf("there is no directory for %s on this machine", quotedPath(embedded.Path)), "store", "embedded", "path")
 		}
 	}
 	r := cfg.Store.Redis
@@ -177,20 +178,18 @@ func inspectSecrets(values map[string]config.Secret, found *problems, at []strin
 	}
 }
 
-func inspectDirectory(dir config.Text, found *problems, at []string) {
+func inspectDirectory(dir config.Path, found *problems, at []string) {
 	if path := dir.Reveal(); path != "" && !isDirectory(path) {
-		found.add(config.RuleDirectory, fmt.Sprintf("there is no directory %s on this machine%s", quoted(dir), seenFrom(dir)), at...)
+		found.add(config.RuleDirectory, fmt.Sprintf("there is no directory %s on this machine", quotedPath(dir)), at...)
 	}
 }
 
-// seenFrom says where a path that is relative was looked for: serve takes it from
-// where it is started.
-func seenFrom(path config.Text) string {
-	here, err := os.Getwd()
-	if err != nil || filepath.IsAbs(path.Reveal()) {
-		return ""
+// quotedPath is a path as it is written, and where that is.
+func quotedPath(path config.Path) string {
+	if written := path.String(); !filepath.IsAbs(written) && len(path.References()) == 0 {
+		return fmt.Sprintf("%s (%s)", quoted(path.Text), path.Reveal())
 	}
-	return fmt.Sprintf(" (seen from %s)", here)
+	return quoted(path.Text)
 }
 
 func isDirectory(path string) bool {
@@ -200,11 +199,11 @@ func isDirectory(path string) bool {
 
 // inspectProgram looks for a program as a call would. In a directory that is not
 // there it would find none, which is told already.
-func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *problems, at []string) {
-	if len(argv) == 0 || dir.Reveal() != "" && !isDirectory(dir.Reveal()) {
+func inspectProgram(argv []config.Text, dir string, env config.Env, found *problems, at []string) {
+	if len(argv) == 0 || !isDirectory(dir) {
 		return
 	}
-	spec := process.Spec{Argv: config.RevealList(argv), Dir: dir.Reveal(), Env: env.List(os.LookupEnv)}
+	spec := process.Spec{Argv: config.RevealList(argv), Dir: dir, Env: env.List(os.LookupEnv)}
 	var why string
 	switch err := findProgram(spec); {
 	case err == nil || spec.Validate() != nil:
@@ -213,8 +212,8 @@ func inspectProgram(argv []config.Text, dir config.Text, env config.Env, found *
 		why = "may not be run on this machine"
 	case strings.ContainsRune(spec.Argv[0], filepath.Separator):
 		why = "is not there on this machine"
-		if !filepath.IsAbs(spec.Dir) {
-			why += seenFrom(argv[0])
+		if !filepath.IsAbs(spec.Argv[0]) {
+			why += fmt.Sprintf(" (seen from %s)", dir)
 		}
 	default:
 		why = "is not in the PATH that it gets on this machine"

@@ -44,6 +44,12 @@ func (i *inspection) declared(t config.Tool) {
 		}
 		i.add(config.RuleOpenSchema, fmt.Sprintf("the schema of a %s tool does not say that it has no other arguments: %s; add additionalProperties: false", i.effect, why), at...)
 	}
+	if why := withoutKey(i.effect, i.own); why != "" && t.EffectKey == nil {
+		i.add(config.RuleEffectKey, why, i.at...)
+	}
+	if why := asWaiting(i.at[1], i.effect); why != "" && !t.Polling {
+		i.add(config.RulePolling, why, i.at...)
+	}
 	if t.HTTP != nil {
 		i.request(t.HTTP)
 	}

@@ -2,7 +2,6 @@ package assembly
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/sidecall/sidecall/config"
 	"github.com/sidecall/sidecall/dedupe"
@@ -16,11 +15,7 @@ func openJournal(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Journal, er
 	if !cfg.Journal.On(cfg.Store.Kind()) {
 		return nil, nil
 	}
-	path, err := filepath.Abs(cfg.Journal.File()) // so that the log says where it is
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	opened, err := journal.Open(path, journal.Options{MaxBytes: int64(cfg.Journal.MaxBytes), Log: t.Logger})
+	opened, err := journal.Open(cfg.JournalFile(), journal.Options{MaxBytes: int64(cfg.Journal.MaxBytes), Log: t.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("%w: set journal.path to a file on this machine that this sidecar alone can write, "+
 			"or give the journal up with journal: {enabled: false}: results that the store cannot take are lost then", err)

@@ -25,6 +25,8 @@ type kind struct {
 type blueprint struct {
 	name   string
 	config config.Backend
+	// dir is where its commands run that have no directory of their own.
+	dir string
 	// tools are all that the file declares, those of other backends too.
 	tools map[string]config.Tool
 	// maxOutput bounds what is read of one output, in bytes.

@@ -37,7 +37,7 @@ func loopGuard(g config.LoopGuard) (*guard.Guard, error) {
 		SameCall: guard.Limit(g.SameCall), Cycle: guard.Limit(g.Cycle),
 		SameError: guard.Limit(g.SameError), SameResult: guard.Limit(g.SameResult), Malformed: guard.Limit(g.Malformed),
 		DuplicateEffect: guard.Limit(g.DuplicateEffect), DuplicateRead: guard.Limit(g.DuplicateRead),
-		AcrossEffects: g.AcrossEffects, Escalate: g.Escalate, Stop: g.Stop,
+		AcrossEffects: guard.Limit(g.AcrossEffects), Escalate: g.Escalate, Stop: g.Stop,
 	})
 }
 

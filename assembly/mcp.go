@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"os"
@@ -28,7 +29,7 @@ func buildMCP(b blueprint) (built, error) {
 		return built{}, err
 	}
 	made, err := mcptool.New(mcptool.Config{
-		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cfg.Dir.Reveal(), Env: cfg.Env.List(os.LookupEnv), User: user,
+		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cmp.Or(cfg.Dir.Reveal(), b.dir), Env: cfg.Env.List(os.LookupEnv), User: user,
 		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
 		MaxMessage: 2 * b.maxOutput, Logger: b.logger, Version: b.version,
 		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},

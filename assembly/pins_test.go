@@ -153,11 +153,15 @@ func TestANameThatIsTooLongToBePinned(t *testing.T) {
 }
 
 func TestWhereThePinsAre(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for text, want := range map[string]string{
-		"backends: {a: {mcp: {command: [x]}}}":                                 "./sidecall.pins",
+		"backends: {a: {mcp: {command: [x]}}}":                                 here + "/sidecall.pins",
 		"backends: {a: {exec: {}}}":                                            "",
 		"store: {memory: {}}\nbackends: {a: {mcp: {command: [x]}}}":            "",
-		"store: {memory: {}}\nbackends: {a: {pin: true, mcp: {command: [x]}}}": "./sidecall.pins",
+		"store: {memory: {}}\nbackends: {a: {pin: true, mcp: {command: [x]}}}": here + "/sidecall.pins",
 		"pins: {path: /etc/p}\nstore: {memory: {}}\nbackends: {a: {exec: {}}}": "/etc/p",
 	} {
 		cfg, err := config.Parse("test.yaml", []byte(text), config.System())

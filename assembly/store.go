@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -33,11 +32,7 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (store, error) {
 		t.Logger.Warn("store", "warning", memory.Warning)
 		return memory.New(memory.Options{}), nil
 	case "embedded":
-		path, err := filepath.Abs(cfg.Store.Embedded.Path.Reveal()) // so that what is said of it says where it is
-		if err != nil {
-			return nil, fmt.Errorf("store: %w", err)
-		}
-		store, err := embedded.Open(path, embedded.Options{Log: t.Logger})
+		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{Log: t.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}

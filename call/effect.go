@@ -120,7 +120,7 @@ func (c *call) effectUnknown(admission dedupe.Admission) *response {
 func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *response) *response {
 	if c.loop.guard != nil {
 		entry := c.failure(refused, guard.Failed)
-		entry.Outcome = guard.Failure(tool.Error{Code: tool.Code(refused.GetError().GetCode())}, nil)
+		entry.Outcome = guard.Failure(tool.Error{Code: tool.Code(refused.GetError().GetCode())}, c.args)
 		c.enter(entry)
 	}
 	if c.past.how != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -75,6 +76,9 @@ func (c *call) unread() guard.Call {
 	if c.route != nil {
 		seen.Effect, seen.Polling = c.effect(), c.route.Tool.Policy.Polling
 	}
+	if seen.Effect == tool.ReadOnly {
+		seen.Words = guard.WordsOf(c.args)
+	}
 	return seen
 }
 
@@ -126,11 +130,13 @@ func (c *call) enter(e guard.Entry) {
 
 // answered takes down what a tool has answered, and returns what is to be said to the
 // model beside it; empty for nothing.
-func (c *call) answered(reply *backend.Reply) (nudge string) {
+func (c *call) answered(reading *interpret.Reading) (nudge string) {
 	if c.loop.guard == nil || c.claim == nil {
 		return ""
 	}
-	c.judge(guard.Entry{Call: c.seen(), Kind: guard.OK, Outcome: outcomeOf(reply), End: guard.At(time.Now())})
+	c.judge(guard.Entry{
+		Call: c.seen(), Kind: guard.OK, Outcome: outcomeOf(&reading.Reply), Empty: reading.Outcome == interpret.Empty, End: guard.At(time.Now()),
+	})
 	return c.nudge()
 }
 
@@ -157,13 +163,19 @@ func (c *call) remember(end *ending) {
 		if nudge := c.nudge(); nudge != "" {
 			res.Notices = append(res.Notices, nudge)
 		}
-	case endsOfItself(tool.Code(res.GetError().GetCode())):
+	case endsOfItself(tool.Code(res.GetError().GetCode())) && !c.passes(res):
 		c.judge(c.failure(res, guard.Failed))
 		if nudge := c.nudge(); nudge != "" {
 			result.AddToHint(res, nudge)
 		}
 	}
 	c.find(res)
+}
+
+// passes reports that a call has failed because an upstream is away: that is the business
+// of a breaker, and over when the upstream is back. What may have happened is not.
+func (c *call) passes(res *response) bool {
+	return tool.Code(res.GetError().GetCode()).Class() == tool.Transient && !c.mayHaveRun()
 }
 
 // endsOfItself reports errors that a model can go round in circles about. The others
@@ -174,23 +186,11 @@ func endsOfItself(code tool.Code) bool {
 
 // failure is the entry of a call that failed.
 func (c *call) failure(res *response, kind guard.Kind) guard.Entry {
-	e, now := res.GetError(), time.Now()
-	entry := guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(now), Outcome: guard.Failure(tool.Error{
+	e := res.GetError()
+	return guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(time.Now()), Outcome: guard.Failure(tool.Error{
 		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
 	}, c.args)}
-	wait := res.GetRecovery().GetRetryAfter().AsDuration()
-	if wait == 0 && tool.Code(e.GetCode()).Class() == tool.Transient {
-		wait = comeAgain
-	}
-	if wait > 0 {
-		entry.ComeAgain = guard.At(now.Add(wait))
-	}
-	return entry
 }
-
-// comeAgain is how long after a failure that passes by itself a call is no repetition
-// of it, where nobody has said how long it takes.
-const comeAgain = 30 * time.Second
 
 // turnAway takes down a call that is to be refused before it is claimed, if its record
 // does not know better: for what is wrong with it, not for what there is no room for.
@@ -232,11 +232,7 @@ func (c *call) turnedAway(refused *response) *response {
 // looping refuses the call for what the guard has found. instead is the refusal that
 // it would have been; nil when it would have been made.
 func (c *call) looping(instead *response) *response {
-	var wait time.Duration
-	if at := c.loop.finding.ComeAgain; at != 0 {
-		wait = max(0, time.Until(at.Time()))
-	}
-	res := c.result().Refused(explain.Loop(c.loop.finding, wait), wait)
+	res := c.result().Refused(explain.Loop(c.loop.finding), 0)
 	if instead != nil { // what is wrong with it remains worth knowing
 		res.Violations, res.Earlier = instead.GetViolations(), instead.GetEarlier()
 		res.Recovery.AllowedAlternatives = instead.GetRecovery().GetAllowedAlternatives()

@@ -223,3 +223,32 @@ func TestGetExecutionTellsWhetherItRan(t *testing.T) {
 		t.Errorf("no id: %v", err)
 	}
 }
+
+// A search finds what the preview shows, spelled as it is there, and says when nothing
+// matches.
+func TestASearchIsInTheTextThatIsShown(t *testing.T) {
+	items := make([]map[string]any, 400)
+	for i := range items {
+		items[i] = map[string]any{"id": i, "status": "open", "note": strings.Repeat("x", 40)}
+	}
+	text, err := json.MarshalIndent(map[string]any{"items": items}, "", "    ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := calltest.New(t)
+	withReadOutput(t, s, calltest.NewRoute(t, "get_orders", tool.ReadOnly, calltest.Answers(string(text))))
+	res := s.Call(calltest.Request("toolu_1", "get_orders"))
+	const seen = `"id":0,"note":`
+	if !strings.Contains(res.GetContent(), seen) {
+		t.Fatalf("it shows %s", res.GetContent())
+	}
+	for i, c := range []struct{ pattern, want string }{
+		{seen, seen}, {`"id":399,`, `"id":399,`}, {"nosuchthing", "[nothing matches up to the end"},
+	} {
+		read := calltest.Request(fmt.Sprintf("toolu_2%d", i), output.ToolName)
+		read.ArgumentsJson = fmt.Sprintf(`{"output_ref":%q,"pattern":%q}`, res.GetTruncation().GetOutputRef(), c.pattern)
+		if got := s.Call(read); got.GetIsError() || !strings.Contains(got.GetContent(), c.want) || strings.Contains(got.GetContent(), "[end") {
+			t.Errorf("%s: %s", c.pattern, got.GetContent())
+		}
+	}
+}

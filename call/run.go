@@ -70,7 +70,7 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
 	items, observed := c.observed(reading)
-	nudge := c.answered(&reading.Reply)
+	nudge := c.answered(reading)
 	remarks := besides(observed, nudge)
 	shaped := output.Shape(output.Input{
 		Secrets: secretsOf(c.route), Remarks: remarks,

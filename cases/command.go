@@ -81,7 +81,7 @@ func sameInput(t target, x *exchange) string {
 // which asks at an address. Nothing of their environment is passed on.
 func redirectCommands(cfg *config.Config, name string, program []string, to string) {
 	b := cfg.Backends[name].Exec
-	b.Dir, b.Env, b.RunAs = config.Text{}, config.Env{}, config.Text{}
+	b.Dir, b.Env, b.RunAs = config.Path{}, config.Env{}, config.Text{}
 	for tool, t := range cfg.Tools {
 		if t.Backend != name || t.Exec == nil {
 			continue

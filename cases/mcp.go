@@ -151,6 +151,6 @@ func resultOf(a answer) (*mcp.CallToolResult, error) {
 
 // redirectMCP lets the config find the stand-in instead of its server.
 func redirectMCP(b *config.MCPBackend, url string) {
-	b.Command, b.Env, b.Dir, b.RunAs, b.Headers = nil, config.Env{}, config.Text{}, config.Text{}, nil
+	b.Command, b.Env, b.Dir, b.RunAs, b.Headers = nil, config.Env{}, config.Path{}, config.Text{}, nil
 	b.URL, b.AllowPrivate = config.NewText(url+"/mcp"), true
 }

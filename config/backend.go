@@ -96,7 +96,7 @@ type MCPBackend struct {
 	Command          []Text            `yaml:"command" one:"transport" doc:"Program and arguments of a server that speaks on stdin and stdout. No shell." items:"1"`
 	URL              Text              `yaml:"url" one:"transport" doc:"URL of a streamable HTTP server." format:"url"`
 	Env              Env               `yaml:"env" doc:"Environment of the command: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
-	Dir              Text              `yaml:"dir" doc:"Working directory of the command."`
+	Dir              Path              `yaml:"dir" doc:"Working directory of the command. Without this key: that of the config file."`
 	RunAs            Text              `yaml:"run_as" doc:"User of the command, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files it may then read." format:"run_as"`
 	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
 	AllowPrivate     bool              `yaml:"allow_private" doc:"Allow loopback and private addresses for the URL."`
@@ -106,7 +106,7 @@ type MCPBackend struct {
 
 // ExecBackend runs local commands.
 type ExecBackend struct {
-	Dir Text `yaml:"dir" doc:"Working directory of the commands."`
+	Dir Path `yaml:"dir" doc:"Working directory of the commands. Without this key: that of the config file."`
 	Env Env  `yaml:"env" doc:"Environment of the commands: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
 
 	RunAs Text `yaml:"run_as" doc:"User of the commands, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files they may then read." format:"run_as"`

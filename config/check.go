@@ -18,7 +18,7 @@ import (
 func (c *Config) check(found *collector, discovered []string) {
 	if c.Store == (Store{}) {
 		c.Store.Embedded = new(Embedded)
-		setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
+		(&decoder{dir: c.source.dir}).setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
 	}
 	k := newChecker(c, found, discovered)
 	k.listen()
@@ -209,7 +209,7 @@ func (k *checker) matches(glob string) bool {
 func (k *checker) files() {
 	store, journal, pins := "", "", clean(k.PinsFile())
 	if k.Journal.On(k.Store.Kind()) {
-		journal = clean(k.Journal.File())
+		journal = clean(k.JournalFile())
 	}
 	if k.Store.Embedded != nil {
 		store = clean(k.Store.Embedded.Path.Reveal())

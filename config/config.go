@@ -136,4 +136,5 @@ func (c *Config) String() string {
 type source struct {
 	file string
 	root *yaml.Node
+	dir  string
 }

@@ -12,7 +12,7 @@ import (
 // document decodes the root of the file.
 func (d *decoder) document(root *yaml.Node, c *Config) {
 	v := reflect.ValueOf(c).Elem()
-	setDefaults(v)
+	d.setDefaults(v)
 	d.value(v, &field{}, spot{node: root})
 }
 
@@ -30,7 +30,7 @@ func (d *decoder) value(v reflect.Value, f *field, s spot) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		v.Set(fresh(v.Type().Elem()).Addr())
+		v.Set(d.fresh(v.Type().Elem()).Addr())
 		d.value(v.Elem(), f, s)
 	case reflect.Struct:
 		d.structure(v, s)
@@ -123,7 +123,7 @@ func (d *decoder) list(v reflect.Value, f *field, s spot) {
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	rules := f.item()
 	for i, item := range items {
-		out.Index(i).Set(fresh(out.Type().Elem()))
+		out.Index(i).Set(d.fresh(out.Type().Elem()))
 		d.value(out.Index(i), rules, spot{path: s.path.item(i), node: item})
 	}
 	v.Set(out)
@@ -142,7 +142,7 @@ func (d *decoder) mapping(v reflect.Value, f *field, s spot) {
 		if bad := f.wrongKey(key); bad != "" {
 			d.found.add(at.atKey(), "%s as a key, found %s", bad, quote(key))
 		}
-		item := fresh(v.Type().Elem())
+		item := d.fresh(v.Type().Elem())
 		if seeds, ok := reflect.TypeAssert[seeder](v); ok {
 			if seed := seeds.seed(key); seed != nil {
 				item.Set(reflect.ValueOf(seed))
@@ -166,36 +166,36 @@ func mapKey(t reflect.Type, key string) (reflect.Value, bool) {
 }
 
 // fresh is a new value with its defaults.
-func fresh(t reflect.Type) reflect.Value {
+func (d *decoder) fresh(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	if shapeOf(t) != nil {
-		setDefaults(v)
+		d.setDefaults(v)
 	}
 	return v
 }
 
 // setDefaults gives every field of a struct its default, and the structs in it
 // theirs. Pointers stay nil: a block that is not there is not there.
-func setDefaults(v reflect.Value) {
+func (d *decoder) setDefaults(v reflect.Value) {
 	for _, f := range shapeOf(v.Type()).fields {
 		field := v.FieldByIndex(f.index)
 		switch {
 		case f.def != "":
-			setDefault(field, f)
+			d.setDefault(field, f)
 		case shapeOf(field.Type()) != nil:
-			setDefaults(field)
+			d.setDefaults(field)
 		}
 	}
 }
 
 // setDefault decodes the default as if it had been written in the file.
-func setDefault(v reflect.Value, f *field) {
+func (d *decoder) setDefault(v reflect.Value, f *field) {
 	n := textNode(f.def)
 	if v.Kind() == reflect.Slice {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
 	}
 	found := &collector{}
-	(&decoder{found: found}).value(v, f, spot{node: n})
+	(&decoder{dir: d.dir, found: found}).value(v, f, spot{node: n})
 	if bad := found.problems(); bad != nil {
 		panic("config: default of " + f.key + ": " + bad.Error())
 	}

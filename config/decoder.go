@@ -11,6 +11,7 @@ import (
 // that follow make no second problem of that.
 type decoder struct {
 	env   Environment
+	dir   string // where relative paths are seen from
 	found *collector
 }
 

@@ -56,8 +56,9 @@ func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
 	}
 	read := &Document[T]{Value: new(T), source: source{file: name, root: tree}}
 	v := reflect.ValueOf(read.Value).Elem()
-	setDefaults(v)
-	(&decoder{found: found}).value(v, &field{}, spot{node: tree})
+	d := &decoder{found: found}
+	d.setDefaults(v)
+	d.value(v, &field{}, spot{node: tree})
 	if problems := found.problems(); problems != nil {
 		return nil, problems
 	}

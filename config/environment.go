@@ -28,8 +28,9 @@ func (system) Getenv(name string) (string, bool) { return os.LookupEnv(name) }
 
 func (system) ReadFile(path string) ([]byte, error) { return ReadRegular(path, MaxSecretBytes) }
 
-// expandRefs resolves the references in source. The error never holds a value.
-func expandRefs(source string, env Environment) (*resolved, error) {
+// expandRefs resolves the references in source; dir is where relative paths are seen
+// from. The error never holds a value.
+func expandRefs(source, dir string, env Environment) (*resolved, error) {
 	if !strings.Contains(source, "${") {
 		return &resolved{value: source, source: source}, nil
 	}
@@ -53,7 +54,7 @@ func expandRefs(source string, env Environment) (*resolved, error) {
 		if !closed {
 			return nil, errors.New("a reference is not closed: expected ${env:NAME} or ${file:/path}; write $${ for a literal ${")
 		}
-		got, err := lookUp(inner, env)
+		got, err := lookUp(inner, dir, env)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +65,7 @@ func expandRefs(source string, env Environment) (*resolved, error) {
 }
 
 // lookUp resolves what stands between ${ and }.
-func lookUp(inner string, env Environment) (string, error) {
+func lookUp(inner, dir string, env Environment) (string, error) {
 	kind, name, _ := strings.Cut(inner, ":")
 	switch {
 	case env == nil:
@@ -76,7 +77,7 @@ func lookUp(inner string, env Environment) (string, error) {
 		}
 		return value, nil
 	case kind == "file" && name != "":
-		data, err := env.ReadFile(name)
+		data, err := env.ReadFile(from(dir, name))
 		if err != nil {
 			return "", fmt.Errorf("cannot read the file %s: %s", shorten(name), reason(err))
 		}

@@ -62,6 +62,8 @@ const (
 	RuleUndiscovered Rule = "undiscovered"
 	RuleEffectUnsaid Rule = "effect-unsaid"
 	RuleRejections   Rule = "rejections"
+	RuleEffectKey    Rule = "effect-key"
+	RulePolling      Rule = "polling"
 )
 
 // RuleInfo says what a rule looks for.
@@ -114,6 +116,8 @@ var rules = []RuleInfo{
 	{RuleUndiscovered, Telling, "A name that only a discovered tool can have; `--discover` looks."},
 	{RuleEffectUnsaid, Telling, "An mcp backend, a worker backend that says `trust_effects: false`, or a tool of one, about whose effects nothing is said: what it is not said of counts as `non_idempotent`. `--discover` names the tools."},
 	{RuleRejections, Telling, "A `non_idempotent` http tool that says nothing of `rejects_before_work` and has no `verify`: a 503 leaves its outcome unknown, and few upstreams answer that after the work."},
+	{RulePolling, Telling, "A `read_only` tool that by its name is asked until something changes, without `polling: true`: the loop guard takes that for a loop."},
+	{RuleEffectKey, Telling, "A `non_idempotent` tool that requires what looks like a business id and has no `effect_key`: called again under a new id it does the same again. The line to add is in the message."},
 }
 
 // Severity is that of the rule; of an unknown one, an error's.

@@ -1,15 +1,17 @@
 package config
 
+import (
+	"net/url"
+	"path/filepath"
+)
+
 // Journal is the local file where results wait that the store could not take:
 // their calls have happened, so they must not be lost.
 type Journal struct {
 	Enabled  *bool `yaml:"enabled" doc:"Keep a journal. Without this key: with a redis store, and with an embedded store when path is there."`
-	Path     Text  `yaml:"path" doc:"The file, mode 0600: it holds results of calls. For one sidecar alone; best on a disk that is not the store's. Without this key: ./sidecall.journal. Relative to the working directory."`
+	Path     Path  `yaml:"path" doc:"The file, mode 0600: it holds results of calls. For one sidecar alone; best on a disk that is not the store's. Without this key: ./sidecall.journal, or ./sidecall.INSTANCE.journal of a sidecar with an instance."`
 	MaxBytes Bytes `yaml:"max_bytes" doc:"Largest size of the file. A result beyond it is lost to the store, which is logged." default:"64MiB" min:"64KiB" max:"4GiB"`
 }
-
-// defaultJournal is where the journal is when the file does not say.
-const defaultJournal = "./sidecall.journal"
 
 // On reports whether there is a journal beside a store of a kind. Beside the
 // embedded one it needs a path of its own: on a disk that is full or failing a
@@ -25,10 +27,15 @@ func (j Journal) On(kind string) bool {
 	}
 }
 
-// File is the path of the journal.
-func (j Journal) File() string {
-	if path := j.Path.Reveal(); path != "" {
+// JournalFile is the path of the journal. It is for one sidecar alone, so that of one with
+// a name has it.
+func (c *Config) JournalFile() string {
+	if path := c.Journal.Path.Reveal(); path != "" {
 		return path
 	}
-	return defaultJournal
+	name := "sidecall.journal"
+	if instance := c.Instance.Reveal(); instance != "" {
+		name = "sidecall." + url.PathEscape(instance) + ".journal"
+	}
+	return filepath.Join(c.Dir(), name)
 }

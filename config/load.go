@@ -1,5 +1,10 @@
 package config
 
+import (
+	"os"
+	"path/filepath"
+)
+
 // Load reads, parses and checks the file at path, with secrets from this
 // process's environment and files. The error is of type Problems.
 func Load(path string) (*Config, error) {
@@ -38,6 +43,34 @@ func ExamineText(name string, data []byte, env Environment) (*Config, Problems) 
 	return examine(&collector{file: name, most: maxCollected}, data, env)
 }
 
+// directory is where the relative paths of a config file are seen from: its own directory,
+// or what SIDECALL_DIR says, where the file stands in a place that is not to be written to.
+func directory(file string) string {
+	dir := filepath.Dir(file)
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		dir = "." // a pipe, whose place says nothing
+	}
+	if said := os.Getenv("SIDECALL_DIR"); said != "" {
+		dir = said
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir // the working directory is gone: it is seen from there
+}
+
+// from is a path as it is seen from a directory.
+func from(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// Dir is the directory that relative paths are seen from, absolute, and in which commands
+// run for which the file names none.
+func (c *Config) Dir() string { return c.source.dir }
+
 func examine(found *collector, data []byte, env Environment) (*Config, Problems) {
 	root, bad := parseText(found.file, data)
 	if bad != nil {
@@ -51,8 +84,8 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 		}
 		return nil, found.problems()
 	}
-	c := &Config{source: &source{file: found.file, root: tree}}
-	d := &decoder{env: env, found: found}
+	c := &Config{source: &source{file: found.file, root: tree, dir: directory(found.file)}}
+	d := &decoder{env: env, dir: c.source.dir, found: found}
 	d.document(tree, c)
 	c.given = found.given
 	c.check(found, nil)

@@ -9,23 +9,23 @@ type LoopGuard struct {
 	SameCall        LoopLimit `yaml:"same_call" doc:"The same call with the same outcome. Without this key: nudge at 3, refuse at 4."`
 	Cycle           LoopLimit `yaml:"cycle" doc:"Rounds of two or three calls with the same outcomes. Without this key: nudge at 2, refuse at 3."`
 	SameError       LoopLimit `yaml:"same_error" doc:"The same error of a tool, whatever the arguments. Without this key: nudge at 4, refuse at 6."`
-	SameResult      LoopLimit `yaml:"same_result" doc:"The same result of a read_only tool, whatever the arguments. Without this key: nudge at 5, refuse at 8."`
+	SameResult      LoopLimit `yaml:"same_result" doc:"A read_only tool finds nothing, whatever the arguments. Without this key: nudge at 5, refuse at 25."`
 	Malformed       LoopLimit `yaml:"malformed" doc:"Invalid and unknown calls in a row. Without this key: nudge at 3, refuse at 5."`
 	DuplicateEffect LoopLimit `yaml:"duplicate_effect" doc:"The same call within one batch, of a tool that does something each time. Without this key: no nudge, refuse at 2."`
 	DuplicateRead   LoopLimit `yaml:"duplicate_read" doc:"The same call within one batch, of a tool that may be repeated. Without this key: nudge at 2, refuse at 4."`
-	AcrossEffects   int       `yaml:"across_effects" doc:"Factor of the limits of same_call, same_error and same_result for calls between which something new was done; -1 when those before it do not count. Without this key: 3." min:"-1" max:"48"`
-	Escalate        int       `yaml:"escalate" doc:"From which refusal in a row on a person has to be asked; -1 for never. Without this key: 2." min:"-1" max:"48"`
-	Stop            int       `yaml:"stop" doc:"From which refusal in a row on the program is told to stop; -1 for never. Without this key: 4." min:"-1" max:"48"`
+	AcrossEffects   LoopLimit `yaml:"across_effects" doc:"As same_call, same_error and same_result, of calls between which something new was done; -1 when those before it do not count. Without this key: nudge at 9, refuse at 25."`
+	Escalate        int       `yaml:"escalate" doc:"From which refusal in a row on a person has to be asked; -1 for never. Without this key: 2." min:"-1" max:"64"`
+	Stop            int       `yaml:"stop" doc:"From which refusal in a row on the program is told to stop; -1 for never. Without this key: 4." min:"-1" max:"64"`
 }
 
 // LoopLimit is from which repetition on a rule speaks; the first time is 1.
 type LoopLimit struct {
-	Nudge  int `yaml:"nudge" doc:"From here on the response says so; -1 for never." min:"-1" max:"48"`
-	Refuse int `yaml:"refuse" doc:"From here on nothing is sent; -1 for never." min:"-1" max:"48"`
+	Nudge  int `yaml:"nudge" doc:"From here on the response says so; -1 for never." min:"-1" max:"64"`
+	Refuse int `yaml:"refuse" doc:"From here on nothing is sent; -1 for never." min:"-1" max:"64"`
 }
 
 // mostRounds is how many rounds of a cycle are remembered.
-const mostRounds = 16
+const mostRounds = 21
 
 // loopGuard refuses thresholds that cannot be meant.
 func (k *checker) loopGuard(g LoopGuard, at ...string) {
@@ -36,7 +36,7 @@ func (k *checker) loopGuard(g LoopGuard, at ...string) {
 		most  int
 	}{
 		{"same_call", g.SameCall, 0}, {"cycle", g.Cycle, mostRounds}, {"same_error", g.SameError, 0}, {"same_result", g.SameResult, 0},
-		{"malformed", g.Malformed, 0}, {"duplicate_effect", g.DuplicateEffect, 0}, {"duplicate_read", g.DuplicateRead, 0},
+		{"malformed", g.Malformed, 0}, {"duplicate_effect", g.DuplicateEffect, 0}, {"duplicate_read", g.DuplicateRead, 0}, {"across_effects", g.AcrossEffects, 0},
 	} {
 		for _, n := range [...]struct {
 			key   string

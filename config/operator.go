@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -23,10 +22,7 @@ func (c *Config) OperatorAddress() (address, off string) {
 	case c.Store.Embedded == nil:
 		return "", "off: beside a store of the kind " + c.Store.Kind() + " there is no place for it" + set
 	}
-	path, err := filepath.Abs(c.Store.Embedded.Path.Reveal())
-	if err != nil {
-		return "", fmt.Sprintf("off: %v%s", err, set)
-	}
+	path := c.Store.Embedded.Path.Reveal()
 	path = strings.TrimSuffix(path, filepath.Ext(path)) + ".operator.sock"
 	if bad := checkSocket(path); bad != "" {
 		return "", "off: " + bad + set

@@ -24,7 +24,9 @@ wrong with a file, each with line and column.
 
 A duration has a unit (` + "`250ms`, `30s`, `1m30s`" + `), a size may have one (` + "`4MiB`" + `). Values
 marked *ref* may hold ` + "`${env:NAME}`" + ` or ` + "`${file:/path}`" + `, *secret* ones too, and are never
-shown. NAME stands for a name of your own, [] for each item of a list. What is marked
+shown. NAME stands for a name of your own, [] for each item of a list. A relative path is seen
+from the directory of the file, wherever the sidecar is started, or from ` + "`SIDECALL_DIR`" + `
+where that is set: for a file in a place that is not to be written to. What is marked
 *reserved* is read and checked, but this version does not act on it.
 `
 

@@ -174,7 +174,7 @@ func TestProblemsAreSortedAndBounded(t *testing.T) {
 
 func TestDefaultStore(t *testing.T) {
 	c := mustParse(t, "d.yaml", nil)
-	if c.Store.Kind() != "embedded" || c.Store.Embedded.Path.Reveal() != "./sidecall.db" {
+	if c.Store.Kind() != "embedded" || c.Store.Embedded.Path.String() != "./sidecall.db" {
 		t.Errorf("store is %s %+v", c.Store.Kind(), c.Store.Embedded)
 	}
 }
@@ -189,7 +189,7 @@ func TestTLSToRedis(t *testing.T) {
 		{&RedisTLS{}, false},
 		{&RedisTLS{TLS: TLS{InsecureSkipVerify: true}}, true},
 		{&RedisTLS{Enabled: &yes}, true},
-		{&RedisTLS{Enabled: &no, TLS: TLS{CA: NewText("ca.pem")}}, false},
+		{&RedisTLS{Enabled: &no, TLS: TLS{CA: Path{NewText("ca.pem")}}}, false},
 	} {
 		if got := tt.tls.On(); got != tt.want {
 			t.Errorf("%+v: %v", tt.tls, got)

@@ -1,12 +1,11 @@
 package config
 
+import "path/filepath"
+
 // Pins is the file that remembers what discovered tools say of themselves.
 type Pins struct {
-	Path Text `yaml:"path" doc:"The file: a line with a hash for each discovered tool, to be committed where a backend says pin. Without this key: ./sidecall.pins, and none with the memory store unless a backend says pin. Relative to the working directory."`
+	Path Path `yaml:"path" doc:"The file: a line with a hash for each discovered tool, to be committed where a backend says pin. Without this key: ./sidecall.pins, and none with the memory store unless a backend says pin."`
 }
-
-// defaultPins is where the pins are when the file does not say.
-const defaultPins = "./sidecall.pins"
 
 // PinsFile is the path of the file of pins; empty when there is none.
 func (c *Config) PinsFile() string {
@@ -19,7 +18,7 @@ func (c *Config) PinsFile() string {
 	case c.Pins.Path.Reveal() != "":
 		return c.Pins.Path.Reveal()
 	case pins, discovers && c.Store.Kind() != "memory":
-		return defaultPins
+		return filepath.Join(c.Dir(), "sidecall.pins")
 	default:
 		return ""
 	}

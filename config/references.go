@@ -34,7 +34,7 @@ func (c *Config) FileReferences() []FileReference {
 		for _, match := range fileReference.FindAllStringSubmatch(n.Value, -1) {
 			if escaped := match[1] != ""; !escaped && !known[match[2]] {
 				known[match[2]] = true
-				found = append(found, FileReference{match[2], n.Line, n.Column})
+				found = append(found, FileReference{from(c.source.dir, match[2]), n.Line, n.Column})
 			}
 		}
 		for _, child := range n.Content {

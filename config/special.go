@@ -22,6 +22,16 @@ func (t *Text) decode(d *decoder, f *field, s spot) {
 
 func (*Text) schema(f *field) map[string]any { return f.stringSchema() }
 
+// decode resolves the references of a Path, and where it is seen from.
+func (p *Path) decode(d *decoder, f *field, s spot) {
+	p.Text.decode(d, f, s)
+	if p.Reveal() != "" {
+		seen := *p.p
+		seen.value = from(d.dir, seen.value)
+		p.p = &seen
+	}
+}
+
 // decode resolves the references of a Secret. Its messages never show it.
 func (t *Secret) decode(d *decoder, f *field, s spot) {
 	if !isString(s.node) {
@@ -39,7 +49,7 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 	if s.node.Value == "" && !f.required && f.format == nil {
 		return nil
 	}
-	r, err := expandRefs(s.node.Value, d.env)
+	r, err := expandRefs(s.node.Value, d.dir, d.env)
 	if err != nil {
 		d.found.find(RuleReference, s.at(), "%s", err.Error())
 		return nil

@@ -27,7 +27,7 @@ func (s Store) Kind() string {
 
 // Embedded is the store in one local file.
 type Embedded struct {
-	Path Text `yaml:"path" doc:"The file; relative to the working directory." default:"./sidecall.db" format:"nonempty"`
+	Path Path `yaml:"path" doc:"The file." default:"./sidecall.db" format:"nonempty"`
 }
 
 // Memory is the store that forgets.
@@ -54,9 +54,9 @@ type Redis struct {
 
 // TLS is what a TLS client needs beyond the system's roots.
 type TLS struct {
-	CA                 Text `yaml:"ca" doc:"PEM file of the certificate authorities to trust instead of the system's."`
-	Cert               Text `yaml:"cert" doc:"PEM file of the client certificate; with key."`
-	Key                Text `yaml:"key" doc:"PEM file of the client certificate's key; with cert."`
+	CA                 Path `yaml:"ca" doc:"PEM file of the certificate authorities to trust instead of the system's."`
+	Cert               Path `yaml:"cert" doc:"PEM file of the client certificate; with key."`
+	Key                Path `yaml:"key" doc:"PEM file of the client certificate's key; with cert."`
 	ServerName         Text `yaml:"server_name" doc:"Name to verify in the server's certificate instead of the host's."`
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" doc:"Do not verify the server's certificate. For tests only."`
 }

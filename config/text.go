@@ -10,6 +10,10 @@ import (
 // line end, and $${ stands for ${ itself.
 type Text struct{ p *resolved }
 
+// Path is a Text that names a file or a directory. One that is relative is seen from the
+// directory of the config file, wherever the sidecar is started.
+type Path struct{ Text }
+
 // Secret is a Text that never shows: it prints as (secret), and as JSON it
 // shows the references in it, or (secret) when there is none.
 type Secret struct{ p *sealed }

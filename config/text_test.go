@@ -31,7 +31,7 @@ func TestReferences(t *testing.T) {
 		{"$5 and 100% {x}", "$5 and 100% {x}"},
 		{"${env:NESTED}", "${env:A}"},
 	} {
-		got, err := expandRefs(tt.source, env)
+		got, err := expandRefs(tt.source, "/", env)
 		if err != nil || got.value != tt.want {
 			t.Errorf("%q: %q, %v; want %q", tt.source, got.reveal(), err, tt.want)
 		}
@@ -48,11 +48,11 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		"${env:A":       "not closed",
 		"ok ${vault:x}": "unknown kind of reference",
 	} {
-		if _, err := expandRefs(source, scene{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := expandRefs(source, "/", scene{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", source, err, want)
 		}
 	}
-	if _, err := expandRefs("${env:A}", nil); err == nil {
+	if _, err := expandRefs("${env:A}", "/", nil); err == nil {
 		t.Error("resolved without an environment")
 	}
 }
@@ -117,7 +117,7 @@ backends:
 func TestWhatShowsInstead(t *testing.T) {
 	env := scene{"A": "1"}
 	secret := func(source string) Secret {
-		r, err := expandRefs(source, env)
+		r, err := expandRefs(source, "/", env)
 		if err != nil {
 			t.Fatal(err)
 		}

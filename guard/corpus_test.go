@@ -39,18 +39,17 @@ type step struct {
 }
 
 type recordedCall struct {
-	Tool        string        `yaml:"tool"`
-	Args        any           `yaml:"args"`
-	ArgsJSON    string        `yaml:"args_json"`
-	ID          string        `yaml:"id"`
-	Result      string        `yaml:"result"`
-	ResultTimes int           `yaml:"result_times"`
-	Shown       string        `yaml:"shown"`
-	Code        tool.Code     `yaml:"code"`
-	Said        string        `yaml:"said"`
-	RetryAfter  time.Duration `yaml:"retry_after"`
-	TurnedAway  bool          `yaml:"turned_away"`
-	Want        string        `yaml:"want"`
+	Tool        string    `yaml:"tool"`
+	Args        any       `yaml:"args"`
+	ArgsJSON    string    `yaml:"args_json"`
+	ID          string    `yaml:"id"`
+	Result      string    `yaml:"result"`
+	ResultTimes int       `yaml:"result_times"`
+	Shown       string    `yaml:"shown"`
+	Code        tool.Code `yaml:"code"`
+	Said        string    `yaml:"said"`
+	TurnedAway  bool      `yaml:"turned_away"`
+	Want        string    `yaml:"want"`
 }
 
 // corpus reads the recordings in a folder of testdata.
@@ -134,7 +133,7 @@ func (r *recording) turn(l *loop, c recordedCall, n, made int, asShown bool) tur
 		}
 		args = string(text)
 	}
-	w := turn{tool: c.Tool, args: number.Replace(args), id: c.ID, comeAgain: guard.Instant(c.RetryAfter.Milliseconds()), turnedAway: c.TurnedAway}
+	w := turn{tool: c.Tool, args: number.Replace(args), id: c.ID, turnedAway: c.TurnedAway}
 	for word := range strings.FieldsSeq(r.Tools[c.Tool]) {
 		if word == "polling" {
 			w.poll = true
@@ -152,7 +151,7 @@ func (r *recording) turn(l *loop, c recordedCall, n, made int, asShown bool) tur
 		if asShown && c.Shown != "" {
 			result = strings.ReplaceAll(c.Shown, "$i", strconv.Itoa(made))
 		}
-		w.outcome = guard.Sum([]byte(result))
+		w.outcome, w.empty = guard.Sum([]byte(result)), foundNothing(result)
 		return w
 	}
 	switch c.Code {
@@ -169,8 +168,14 @@ func (r *recording) turn(l *loop, c recordedCall, n, made int, asShown bool) tur
 	if err := dec.Decode(&decoded); err != nil && w.kind != guard.Invalid {
 		l.t.Fatalf("%s: %v", r.name, err)
 	}
+	w.passing = c.Code.Class() == tool.Transient
 	w.outcome = guard.Failure(tool.Error{Code: c.Code, Constraint: "the tool failed", Received: number.Replace(c.Said)}, decoded)
 	return w
+}
+
+// foundNothing is what is empty where no config says otherwise.
+func foundNothing(result string) bool {
+	return slices.Contains([]string{"", "[]", "{}", "null"}, result)
 }
 
 func TestCorpus(t *testing.T) {
@@ -233,7 +238,8 @@ func TestCorpusJudgesEachThreshold(t *testing.T) {
 		"duplicate_effect.refuse": func(t *guard.Thresholds) *int { return &t.DuplicateEffect.Refuse },
 		"duplicate_read.nudge":    func(t *guard.Thresholds) *int { return &t.DuplicateRead.Nudge },
 		"duplicate_read.refuse":   func(t *guard.Thresholds) *int { return &t.DuplicateRead.Refuse },
-		"across_effects":          func(t *guard.Thresholds) *int { return &t.AcrossEffects },
+		"across_effects.nudge":    func(t *guard.Thresholds) *int { return &t.AcrossEffects.Nudge },
+		"across_effects.refuse":   func(t *guard.Thresholds) *int { return &t.AcrossEffects.Refuse },
 		"escalate":                func(t *guard.Thresholds) *int { return &t.Escalate },
 		"stop":                    func(t *guard.Thresholds) *int { return &t.Stop },
 	} {
@@ -249,9 +255,9 @@ func TestCorpusJudgesEachThreshold(t *testing.T) {
 			}
 		}
 	}
-	// 16 thresholds two ways, but for those that would be 1: cycle.nudge,
+	// 17 thresholds two ways, but for those that would be 1: cycle.nudge,
 	// duplicate_effect.refuse, duplicate_read.nudge.
-	if want := 2*16 - 3; mutants != want {
+	if want := 2*17 - 3; mutants != want {
 		t.Errorf("%d altered thresholds, want %d", mutants, want)
 	}
 }

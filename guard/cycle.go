@@ -60,8 +60,7 @@ func (g *Guard) stillCycle(p *past, l Limit) Verdict {
 }
 
 // sequenceTo is the sequence that ends with the present call. It ends where
-// calls were made at once, where somebody was told to come again, or looks again at
-// what he waits for.
+// calls were made at once, or somebody looks again at what he waits for.
 func sequenceTo(entries []Entry, present *Entry) (s sequence) {
 	s.calls[0], s.n = present, 1
 	for i := len(entries) - 1; i >= 0 && s.n < len(s.calls); i-- {
@@ -69,7 +68,7 @@ func sequenceTo(entries []Entry, present *Entry) (s sequence) {
 		switch {
 		case e.Kind == Refused || e.ID != 0 && (e.ID == present.ID || e.ID == s.calls[s.n-1].ID):
 			continue // sent again under its id
-		case e.Polling || e.ComeAgain != 0 || !e.seenBy(&s.calls[s.n-1].Call):
+		case e.Polling || !e.seenBy(&s.calls[s.n-1].Call):
 			return s
 		}
 		s.calls[s.n] = e

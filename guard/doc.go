@@ -15,21 +15,26 @@
 //
 //	rule         what is counted                                          nudge  refuse
 //	same_call    the same call, with the same outcome each time               3       4
+//	             across something new that was done                           9      25
 //	cycle        rounds of 2 or 3 calls, with the same outcomes each time     2       3
 //	same_error   the same error of a tool, with other arguments               4       6
-//	same_result  the same result of a read-only tool, with other arguments    5       8
+//	same_result  a read-only tool finds nothing, with other arguments         5      25
 //	malformed    invalid and unknown calls in a row                           3       5
 //	duplicate    the same call in one batch: with an effect                   –       2
 //	                                         without                          2       4
 //
 // The present call counts: the fourth one is refused, and was not sent. A warning
-// changes nothing, a refusal does; so a rule does not nudge for long. The refusals
+// changes nothing, a refusal does; so a rule that is sure does not nudge for long. The
+// refusals
 // of one loop, and those in a row, are counted: from the second on a person has to be
 // asked, from the fourth on the program is told to stop.
 //
 // The numbers are measured on recorded runs (testdata/rules.md): a call and outcome
 // that came three times was part of no run that succeeded. The vaguer a rule, the
-// later it speaks.
+// later it speaks, and the longer it only speaks.
+//
+// A question that is put in other words is the same call (Words): of a tool that only
+// reads, in few words, most of which are the same.
 //
 // # What is healthy
 //
@@ -40,18 +45,20 @@
 //     The world is another one, and what was tried may be tried again, as in editing
 //     and testing. Yet some tools only look as if they did something, for nobody has
 //     declared them read-only, and some edits change nothing. So the count goes on
-//     beside the new one, with limits three times as high (AcrossEffects).
+//     beside the new one, with much higher limits (AcrossEffects).
 //   - Something new was read, with another tool: that ends same_result, so that
 //     searches among which something was found out are no loop.
 //   - A tool that is declared as polling may give the same answer for ever. That
 //     takes it out of same_call, cycle, same_result and duplicate; same_error counts
 //     its repetitions once. A tool that waits is a polling tool too.
-//   - The same result of a tool with an effect says nothing: thirty writes are "ok".
+//   - The same result with other arguments says nothing, unless it is that there is
+//     none: thirty writes are "ok", and so are a hundred checks.
 //   - Who made several calls at once had not seen what came of the others. Two of
 //     them count; in a cycle none.
 //   - A call that is sent again under its id is one call.
-//   - An error that says when to come again, and a call that comes no sooner, whatever
-//     was refused in between.
+//   - What failed because an upstream is away, in whatever number: a breaker is for that,
+//     unless it is the same call again that may have had its effect.
+//   - Different calls of which nobody knows whether they happened.
 //   - Nobody called anything for ten minutes: whoever comes then is not in the loop of
 //     before.
 //
@@ -68,15 +75,15 @@
 // Each one that was answered by a tool or by an error that the model can go round in
 // circles about, including those that were turned away. No entry is due for replays
 // and duplicates of a call in flight, for ID_REUSED, BUDGET_EXCEEDED,
-// STORE_UNAVAILABLE, CANCELLED and INTERNAL, for a call that is only validated, and
+// CANCELLED, INTERNAL and what is TRANSIENT, for a call that is only validated, and
 // for a duplicate in a batch.
 //
 // # What it costs, and how it goes wrong
 //
-// An entry has some 60 bytes, and a log is of use up to LogEntries of them. A
+// An entry has some 70 bytes, and a log is of use up to LogEntries of them. A
 // judgement looks at each pair of them at most once. A log that is cut shorter, or
 // of which not all can be read, leads to fewer refusals and never to more; the one
-// thing that is taken from times is which calls were made at once, or too soon, so
+// thing that is taken from times is which calls were made at once, so
 // clocks that differ by less than the model takes to answer do no harm.
 //
 // The words are call/explain's: a Verdict has the facts for them.

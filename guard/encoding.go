@@ -12,29 +12,28 @@ import (
 )
 
 // The layout of an entry, in big-endian: version, kind, flags, rule, count and
-// refusals (1 byte each); Same, ID, Batch, Outcome and Start (8 each); the duration
-// in milliseconds and, when there is one, ComeAgain in milliseconds after the start
-// (uvarints); the name, to the end.
+// refusals (1 byte each); Same, ID, Batch, Outcome, Start and Words (8 each); the
+// duration in milliseconds (uvarint); the name, to the end.
 //
 // A version that nobody here knows is skipped: during an update of several sidecars
 // the older ones judge by what they can read.
 const (
-	version    = 1
-	fixedBytes = 6 + 5*8
+	version    = 2
+	fixedBytes = 6 + 6*8
 	// maxName is how much of a tool's name an entry keeps, in bytes.
 	maxName = 128
 	// MaxEntryBytes bounds an entry in its encoding.
-	MaxEntryBytes = fixedBytes + 2*binary.MaxVarintLen64 + maxName
+	MaxEntryBytes = fixedBytes + binary.MaxVarintLen64 + maxName
 	// maxSpan bounds durations: what is longer was never written.
 	maxSpan = math.MaxInt64 / 4
 )
 
 // Flags: the effect in the two lowest bits.
 const (
-	effectMask    = 3
-	flagPolling   = 1 << 2
-	flagComeAgain = 1 << 3
-	knownFlags    = effectMask | flagPolling | flagComeAgain
+	effectMask  = 3
+	flagPolling = 1 << 2
+	flagEmpty   = 1 << 3
+	knownFlags  = effectMask | flagPolling | flagEmpty
 )
 
 var (
@@ -44,25 +43,21 @@ var (
 	ErrCorrupt = errors.New("guard: a corrupt entry")
 )
 
-// AppendTo appends the entry in its encoding: some 60 bytes, at most MaxEntryBytes.
-// Counts above 255 are written as 255, an end or a ComeAgain before the start as
-// the start.
+// AppendTo appends the entry in its encoding: some 70 bytes, at most MaxEntryBytes.
+// Counts above 255 are written as 255, an end before the start as the start.
 func (e *Entry) AppendTo(b []byte) []byte {
 	flags := byte(e.Effect) & effectMask
 	if e.Polling {
 		flags |= flagPolling
 	}
-	if e.ComeAgain != 0 {
-		flags |= flagComeAgain
+	if e.Empty {
+		flags |= flagEmpty
 	}
 	b = append(b, version, byte(e.Kind), flags, byte(e.Rule), saturated(e.Count), saturated(e.Refusals))
-	for _, n := range [...]uint64{uint64(e.Same), uint64(e.ID), uint64(e.Batch), uint64(e.Outcome), uint64(e.Start)} {
+	for _, n := range [...]uint64{uint64(e.Same), uint64(e.ID), uint64(e.Batch), uint64(e.Outcome), uint64(e.Start), uint64(e.Words)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	b = binary.AppendUvarint(b, span(e.Start, e.End))
-	if e.ComeAgain != 0 {
-		b = binary.AppendUvarint(b, span(e.Start, e.ComeAgain))
-	}
 	return append(b, cutName(e.Tool)...)
 }
 
@@ -114,20 +109,16 @@ func (e *Entry) decode(raw []byte) (name []byte, err error) {
 	}
 	flags, words := raw[2], raw[6:fixedBytes]
 	e.Kind, e.Rule, e.Count, e.Refusals = Kind(raw[1]), Rule(raw[3]), int(raw[4]), int(raw[5])
-	e.Effect, e.Polling = tool.Effect(flags&effectMask), flags&flagPolling != 0
+	e.Effect, e.Polling, e.Empty = tool.Effect(flags&effectMask), flags&flagPolling != 0, flags&flagEmpty != 0
 	e.Same = Hash(binary.BigEndian.Uint64(words))
 	e.ID = Hash(binary.BigEndian.Uint64(words[8:]))
 	e.Batch = Hash(binary.BigEndian.Uint64(words[16:]))
 	e.Outcome = Hash(binary.BigEndian.Uint64(words[24:]))
 	e.Start = Instant(binary.BigEndian.Uint64(words[32:]))
+	e.Words = Words(binary.BigEndian.Uint64(words[40:]))
 	name = raw[fixedBytes:]
 	if e.End, name, err = after(e.Start, name); err != nil {
 		return nil, err
-	}
-	if flags&flagComeAgain != 0 {
-		if e.ComeAgain, name, err = after(e.Start, name); err != nil {
-			return nil, err
-		}
 	}
 	return name, e.check(flags, name)
 }
@@ -153,8 +144,6 @@ func (e *Entry) check(flags byte, name []byte) error {
 		return fmt.Errorf("%w: rule %d", ErrCorrupt, e.Rule)
 	case len(name) > maxName || !utf8.Valid(name):
 		return fmt.Errorf("%w: a tool's name of %d bytes", ErrCorrupt, len(name))
-	case flags&flagComeAgain != 0 && e.ComeAgain == 0:
-		return fmt.Errorf("%w: a time to come again that is none", ErrCorrupt)
 	}
 	return nil
 }

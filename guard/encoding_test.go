@@ -18,21 +18,21 @@ import (
 func someEntry() guard.Entry {
 	return guard.Entry{
 		Call: guard.Call{
-			Tool: "get_order", Same: 0x1122334455667788, ID: 3, Batch: 4, Start: 1_763_881_671_000,
+			Tool: "get_order", Same: 0x1122334455667788, ID: 3, Batch: 4, Words: 5, Start: 1_763_881_671_000,
 			Effect: tool.Keyed, Polling: true,
 		},
-		Kind: guard.Refused, Outcome: 0xfedcba9876543210, End: 1_763_881_671_250, ComeAgain: 1_763_881_681_000,
+		Kind: guard.Refused, Outcome: 0xfedcba9876543210, End: 1_763_881_671_250, Empty: true,
 		Rule: guard.SameError, Count: 7, Refusals: 2,
 	}
 }
 
-// The bytes of version 1, which other sidecars and later versions read.
+// The bytes of version 2, which other sidecars and later versions read.
 func TestLayout(t *testing.T) {
 	e := someEntry()
-	want := "\x01\x05\x0f\x03\x07\x02" +
+	want := "\x02\x05\x0f\x03\x07\x02" +
 		"\x11\x22\x33\x44\x55\x66\x77\x88" + "\x00\x00\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x04" +
-		"\xfe\xdc\xba\x98\x76\x54\x32\x10" + "\x00\x00\x01\x9a\xaf\x8a\x59\x58" +
-		"\xfa\x01" + "\x90\x4e" + "get_order"
+		"\xfe\xdc\xba\x98\x76\x54\x32\x10" + "\x00\x00\x01\x9a\xaf\x8a\x59\x58" + "\x00\x00\x00\x00\x00\x00\x00\x05" +
+		"\xfa\x01" + "get_order"
 	if got := string(e.AppendTo(nil)); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -41,25 +41,22 @@ func TestLayout(t *testing.T) {
 // Nothing of arguments or outputs is in an entry, and its size does not depend on them.
 func TestEntriesAreSmall(t *testing.T) {
 	e := guard.Entry{Call: guard.Call{Tool: "get_order", Start: 1_763_881_671_000}, Kind: guard.OK, Outcome: guard.Sum(bytes.Repeat([]byte("secret"), 1<<20)), End: 1_763_881_671_250}
-	if got := e.AppendTo(nil); len(got) != 57 || bytes.Contains(got, []byte("secret")) {
-		t.Errorf("%d bytes, want 57: %q", len(got), got)
+	if got := e.AppendTo(nil); len(got) != 65 || bytes.Contains(got, []byte("secret")) {
+		t.Errorf("%d bytes, want 65: %q", len(got), got)
 	}
 }
 
 // What is written is read, as far as it can be written.
 func TestRoundTrip(t *testing.T) {
-	trip := func(name string, same, id, batch, outcome uint64, start int64, took, again uint32, kind, effect, rule, count, refusals uint8, polling bool) bool {
+	trip := func(name string, same, id, batch, outcome, words uint64, start int64, took uint32, kind, effect, rule, count, refusals uint8, polling, empty bool) bool {
 		e := guard.Entry{
 			Call: guard.Call{
-				Tool: name, Same: guard.Hash(same), ID: guard.Hash(id), Batch: guard.Hash(batch),
+				Tool: name, Same: guard.Hash(same), ID: guard.Hash(id), Batch: guard.Hash(batch), Words: guard.Words(words),
 				Start: guard.Instant(start / 2), Effect: tool.Effect(effect % 4), Polling: polling,
 			},
-			Kind: guard.Kind(1 + kind%5), Outcome: guard.Hash(outcome), Rule: guard.Rule(rule % 7), Count: int(count), Refusals: int(refusals),
+			Kind: guard.Kind(1 + kind%5), Outcome: guard.Hash(outcome), Empty: empty, Rule: guard.Rule(rule % 7), Count: int(count), Refusals: int(refusals),
 		}
 		e.End = e.Start + guard.Instant(took)
-		if again > 0 {
-			e.ComeAgain = e.Start + guard.Instant(again)
-		}
 		raw := e.AppendTo([]byte("before"))[len("before"):]
 		got, err := guard.Decode(raw)
 		if err != nil || len(raw) > guard.MaxEntryBytes {
@@ -88,12 +85,12 @@ func TestRoundTrip(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	e := someEntry()
 	e.Tool, e.Count, e.Refusals = "get\xff_order", 1000, -1
-	e.End, e.ComeAgain = e.Start-5, e.Start-9
+	e.End = e.Start - 5
 	got, err := guard.Decode(e.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Tool, e.Count, e.Refusals, e.End, e.ComeAgain = "get\uFFFD_order", 255, 0, e.Start, e.Start
+	e.Tool, e.Count, e.Refusals, e.End = "get\uFFFD_order", 255, 0, e.Start
 	if diff := cmp.Diff(e, got); diff != "" {
 		t.Error(diff)
 	}
@@ -112,16 +109,16 @@ func TestDecodeRefuses(t *testing.T) {
 		want error
 	}{
 		"nothing":              {nil, guard.ErrCorrupt},
-		"another version":      {with(0, 2), guard.ErrVersion},
+		"another version":      {with(0, 3), guard.ErrVersion},
 		"no kind":              {with(1, 0), guard.ErrCorrupt},
 		"a kind to come":       {with(1, 6), guard.ErrCorrupt},
 		"flags to come":        {with(2, 0x1f), guard.ErrCorrupt},
 		"a rule to come":       {with(3, 7), guard.ErrCorrupt},
-		"cut short":            {raw[:45], guard.ErrCorrupt},
-		"no duration":          {raw[:46], guard.ErrCorrupt},
-		"half a duration":      {raw[:47], guard.ErrCorrupt},
-		"an endless duration":  {append(slices.Clone(raw[:46]), bytes.Repeat([]byte{0xff}, 12)...), guard.ErrCorrupt},
-		"a padded duration":    {append(slices.Clone(raw[:46]), 0x80, 0, 0), guard.ErrCorrupt},
+		"cut short":            {raw[:53], guard.ErrCorrupt},
+		"no duration":          {raw[:54], guard.ErrCorrupt},
+		"half a duration":      {raw[:55], guard.ErrCorrupt},
+		"an endless duration":  {append(slices.Clone(raw[:54]), bytes.Repeat([]byte{0xff}, 12)...), guard.ErrCorrupt},
+		"a padded duration":    {append(slices.Clone(raw[:54]), 0x80, 0, 0), guard.ErrCorrupt},
 		"a name that is none":  {append(slices.Clone(raw), 0xff), guard.ErrCorrupt},
 		"an overlong name":     {append(slices.Clone(raw), bytes.Repeat([]byte("x"), 128)...), guard.ErrCorrupt},
 		"only another version": {[]byte{9}, guard.ErrVersion},
@@ -137,7 +134,7 @@ func TestUnreadableEntriesAreSkipped(t *testing.T) {
 	l := newLoop(t, guard.Thresholds{})
 	for range 3 {
 		l.make(read)
-		l.log = append(l.log, []byte{version2, 1, 2, 3}, nil, []byte("rubbish"))
+		l.log = append(l.log, []byte{versionNext, 1, 2, 3}, nil, []byte("rubbish"))
 	}
 	log := guard.Read(l.log)
 	if log.Len() != 3 || log.Skipped() != 9 {
@@ -148,7 +145,7 @@ func TestUnreadableEntriesAreSkipped(t *testing.T) {
 	}
 }
 
-const version2 = 2
+const versionNext = 3
 
 // Nothing that is read from a store makes the guard panic, and what can be read is
 // what would be written.
@@ -156,7 +153,7 @@ func FuzzDecode(f *testing.F) {
 	e := someEntry()
 	f.Add(e.AppendTo(nil))
 	f.Add([]byte{})
-	f.Add([]byte{version2, 0, 0})
+	f.Add([]byte{versionNext, 0, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		log := guard.Read([][]byte{raw, raw, raw, raw})
 		g, err := guard.New(guard.Thresholds{})

@@ -26,6 +26,8 @@ type Call struct {
 	// canonical arguments, it is the Sum of the name and the arguments as they came.
 	// 0 is like no other call.
 	Same Hash
+	// Words are those of the arguments of a call that only reads; 0 for all others.
+	Words Words
 	// ID is the Sum of the turn and the id. A call that is sent again under its id is
 	// the same call, and not one more. 0 when there is none.
 	ID Hash
@@ -48,7 +50,7 @@ const (
 	// OK: it ran, and has a result; an empty one too, and a partial one.
 	OK Kind = iota + 1
 	// Failed: its answer is an error that the kinds below do not name. It may have been
-	// sent, or turned away: a profile that forbids the tool, an open breaker.
+	// sent, or turned away: a profile that forbids the tool.
 	Failed
 	// Invalid: its arguments break the schema, or are no JSON.
 	Invalid
@@ -77,11 +79,8 @@ type Entry struct {
 	Outcome Hash
 	// End is when it was answered; not before Start.
 	End Instant
-	// ComeAgain is when the caller was told to come again, when it was told so: an
-	// open breaker, no room, a refusal for going round after one of these. Whoever comes
-	// no sooner is in no loop. 0 otherwise.
-	ComeAgain Instant
-
+	// Empty: it is OK, and found nothing.
+	Empty bool
 	// Rule, Count and Refusals are those of the verdict by which it was refused.
 	Rule     Rule
 	Count    int
@@ -91,7 +90,7 @@ type Entry struct {
 // Refuse returns the entry of a call that was refused, at some time, by a verdict
 // of Before.
 func (c Call) Refuse(v Verdict, at Instant) Entry {
-	return Entry{Call: c, Kind: Refused, End: at, ComeAgain: v.ComeAgain, Rule: v.Rule, Count: v.Count, Refusals: v.Refusals}
+	return Entry{Call: c, Kind: Refused, End: at, Rule: v.Rule, Count: v.Count, Refusals: v.Refusals}
 }
 
 // seenBy reports whether whoever made the call c can have known how e ended.

@@ -2,7 +2,7 @@ package guard
 
 // judge is the verdict on a call that has ended.
 func (g *Guard) judge(p *past, rule Rule, l Limit, t *trail) Verdict {
-	far := l.times(g.limits.AcrossEffects)
+	far := g.limits.AcrossEffects.beside(l)
 	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: max(l.Refuse, 0), Since: t.nearSince}
 	v.Level, v.Refusals = g.grade(l, t.near)
 	if level, refusals := g.grade(far, t.far); level > v.Level {
@@ -40,7 +40,7 @@ func (g *Guard) severity(refusals int) Level {
 // refuse is the verdict on a call that is not to be made; l is the limit that it
 // has reached.
 func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
-	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince, ComeAgain: t.comeAgain}
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince}
 	switch {
 	case t.again > 0:
 		v.Refusals = t.again
@@ -90,7 +90,13 @@ func (v Verdict) orNothing() Verdict {
 
 func (l Limit) off() bool { return l.Nudge <= 0 && l.Refuse <= 0 }
 
-// times is the limit n times as high; off when n is.
-func (l Limit) times(n int) Limit {
-	return Limit{Nudge: l.Nudge * max(n, 0), Refuse: l.Refuse * max(n, 0)}
+// beside is the limit beside a stricter one, of which it says no more than that.
+func (l Limit) beside(strict Limit) Limit {
+	if strict.Nudge <= 0 {
+		l.Nudge = -1
+	}
+	if strict.Refuse <= 0 {
+		l.Refuse = -1
+	}
+	return Limit{Nudge: max(l.Nudge, strict.Nudge), Refuse: max(l.Refuse, strict.Refuse)}
 }

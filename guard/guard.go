@@ -30,7 +30,7 @@ func (g *Guard) Thresholds() Thresholds {
 // Before judges a call that is about to be made: Pass, or Refuse and beyond. The log
 // is that of its prompt without the call itself.
 func (g *Guard) Before(log Log, c Call) Verdict {
-	if g == nil || g.quiet(log, &c) {
+	if g == nil || log.quiet(&c) {
 		return Verdict{}
 	}
 	return g.before(log.entries(), c)
@@ -51,7 +51,7 @@ func (g *Guard) before(entries []Entry, c Call) Verdict {
 // After judges a call that has been made: Pass or Nudge. The log is the one that
 // Before was shown, the entry what is appended to it.
 func (g *Guard) After(log Log, e Entry) Verdict {
-	if g == nil || e.Kind == Refused || g.quietAfter(log, &e) {
+	if g == nil || e.Kind == Refused || e.Kind == OK && log.quiet(&e.Call) {
 		return Verdict{}
 	}
 	return g.after(log.entries(), e)

@@ -14,6 +14,9 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
+// nothing is found.
+var nothing = turn{tool: "search", args: `{}`, effect: tool.ReadOnly, kind: guard.OK, outcome: 9, empty: true}
+
 var read = turn{tool: "get_order", args: `{"order_id":"A-17"}`, effect: tool.ReadOnly, kind: guard.OK, outcome: 1}
 
 func TestVerdictHasTheFacts(t *testing.T) {
@@ -122,7 +125,7 @@ func TestRefusedIDStaysRefused(t *testing.T) {
 			return turn{tool: []string{"a", "b"}[i%2], args: "{}", effect: tool.ReadOnly, kind: guard.OK}
 		}},
 		guard.SameError:  {5, func(i int) turn { return vary(turn{tool: "book", kind: guard.Failed, outcome: 9}, i) }},
-		guard.SameResult: {7, func(i int) turn { return vary(read, i) }},
+		guard.SameResult: {24, func(i int) turn { return vary(nothing, i) }},
 	} {
 		l := newLoop(t, guard.Thresholds{})
 		for i := range c.before {
@@ -177,12 +180,10 @@ func randomEntry(r *rand.Rand, now guard.Instant) guard.Entry {
 	e := guard.Entry{Kind: guard.Kind(1 + r.IntN(5)), Outcome: guard.Hash(1 + r.IntN(2))}
 	e.Call = randomCall(r, now)
 	e.Tool = names[int(e.Same)%3]
+	e.Empty = e.Kind == guard.OK && r.IntN(2) == 0
 	e.End = e.Start + guard.Instant(r.IntN(1500))
 	if e.Kind == guard.Refused {
 		e.Rule, e.Count, e.Refusals = guard.Rule(1+r.IntN(6)), 1+r.IntN(9), 1+r.IntN(5)
-	}
-	if r.IntN(9) == 0 {
-		e.ComeAgain = e.End + guard.Instant(r.IntN(3000))
 	}
 	return e
 }
@@ -208,12 +209,9 @@ func randomLog(r *rand.Rand, now *guard.Instant) (log [][]byte) {
 		}
 		for range 1 + r.IntN(12) {
 			for _, e := range piece {
-				took, again := e.End-e.Start, e.ComeAgain-e.Start
+				took := e.End - e.Start
 				e.Start = *now
 				e.End = *now + took
-				if e.ComeAgain != 0 {
-					e.ComeAgain = *now + again
-				}
 				if e.ID != 0 {
 					e.ID = guard.Hash(1 + r.IntN(500))
 				}

@@ -3,8 +3,6 @@ package guard
 import (
 	"encoding/binary"
 	"strings"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
 // Log is the log of a prompt. It is read when there is a reason to.
@@ -62,34 +60,12 @@ func (l Log) Len() int { return len(l.entries()) }
 func (l Log) Skipped() int { return len(l.raw) - l.Len() }
 
 // quiet reports that no rule can have anything to say of a call before it is made,
-// from a glance at the log: everything in it went well, nothing is the same call, and a
-// tool that only reads has not said anything twice. That is how nearly every log is, and
-// to read it would cost more than the rules do.
-func (g *Guard) quiet(l Log, c *Call) bool {
-	limit := g.limits.SameResult.Refuse
-	reads := c.Effect == tool.ReadOnly && !c.Polling && limit > 0 && len(l.raw)+1 >= limit
-	for i, b := range l.raw {
-		if len(b) < fixedBytes {
-			continue // which nobody can read
-		}
-		if !harmless(b, c) || reads && (limit <= 2 || heard(l.raw[:i], outcomeIn(b))) { // the first may say anything
-			return false
-		}
-	}
-	return true
-}
-
-// quietAfter is quiet for a call that has been made.
-func (g *Guard) quietAfter(l Log, e *Entry) bool {
-	if e.Kind != OK {
-		return false
-	}
-	reads := e.Effect == tool.ReadOnly && !e.Polling
+// from a glance at the log: everything in it went well and found something, and nothing
+// is the same call. That is how nearly every log is, and to read it would cost more than
+// the rules do.
+func (l Log) quiet(c *Call) bool {
 	for _, b := range l.raw {
-		if len(b) < fixedBytes {
-			continue
-		}
-		if !harmless(b, &e.Call) || reads && outcomeIn(b) == e.Outcome {
+		if len(b) >= fixedBytes && !harmless(b, c) { // what is shorter nobody can read
 			return false
 		}
 	}
@@ -100,17 +76,8 @@ func (g *Guard) quietAfter(l Log, e *Entry) bool {
 func harmless(b []byte, c *Call) bool {
 	words := b[6:fixedBytes]
 	same, id := Hash(binary.BigEndian.Uint64(words)), Hash(binary.BigEndian.Uint64(words[8:]))
-	return Kind(b[1]) == OK && (same != c.Same || same == 0) && (id != c.ID || id == 0)
-}
-
-func outcomeIn(b []byte) Hash { return Hash(binary.BigEndian.Uint64(b[6+3*8:])) }
-
-// heard reports that an outcome stands in one of the entries.
-func heard(raw [][]byte, outcome Hash) bool {
-	for _, b := range raw {
-		if len(b) >= fixedBytes && outcomeIn(b) == outcome {
-			return true
-		}
+	if Kind(b[1]) != OK || same == c.Same && same != 0 || id == c.ID && id != 0 {
+		return false
 	}
-	return false
+	return b[2]&flagEmpty == 0 && !Words(binary.BigEndian.Uint64(words[40:])).like(c.Words)
 }

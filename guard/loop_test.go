@@ -50,9 +50,11 @@ type turn struct {
 	poll   bool
 	id     string
 
-	kind      guard.Kind
-	outcome   guard.Hash
-	comeAgain guard.Instant // after its end
+	kind    guard.Kind
+	outcome guard.Hash
+	empty   bool
+	// passing: it is transient, and no entry is due.
+	passing bool
 	// turnedAway: refused before the guard was asked. What is malformed always is.
 	turnedAway bool
 }
@@ -79,6 +81,9 @@ func (l *loop) call(w turn, batch guard.Hash) guard.Call {
 		l.t.Fatal(err)
 	}
 	c.Same = guard.Cut(schema.Fingerprint(w.tool, canonical))
+	if w.effect == tool.ReadOnly {
+		c.Words = guard.WordsOf(args)
+	}
 	return c
 }
 
@@ -91,10 +96,7 @@ func (l *loop) make(w turn) guard.Verdict {
 
 // run is one call that is admitted with the log as it was when it came.
 func (l *loop) run(w turn, c guard.Call, admission [][]byte, end guard.Instant) guard.Verdict {
-	e := guard.Entry{Call: c, Kind: w.kind, Outcome: w.outcome, End: end}
-	if w.comeAgain != 0 {
-		e.ComeAgain = end + w.comeAgain
-	}
+	e := guard.Entry{Call: c, Kind: w.kind, Outcome: w.outcome, Empty: w.empty, End: end}
 	if w.turnedAway || w.kind == guard.Invalid || w.kind == guard.UnknownTool {
 		l.append(e)
 		return l.guard.TurnedAway(guard.Read(l.log))
@@ -103,6 +105,9 @@ func (l *loop) run(w turn, c guard.Call, admission [][]byte, end guard.Instant) 
 	if v := l.guard.Before(log, c); v.Level.Refused() {
 		l.append(c.Refuse(v, c.Start+1))
 		return v
+	}
+	if w.passing {
+		return guard.Verdict{}
 	}
 	v := l.guard.After(log, e)
 	l.append(e)
@@ -166,7 +171,7 @@ func TestStopIsForGood(t *testing.T) {
 			return turn{tool: "book", args: fmt.Sprintf(`{"n":%d}`, i), kind: guard.Failed, outcome: 9}
 		},
 		guard.SameResult: func(i int) turn {
-			return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9}
+			return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9, empty: true}
 		},
 	} {
 		l := newLoop(t, guard.Thresholds{})
@@ -200,17 +205,17 @@ func TestOverlappingCallsAreTogether(t *testing.T) {
 func TestRefusalThatNobodyHasSeen(t *testing.T) {
 	l := newLoop(t, guard.Thresholds{})
 	search := func(i int) turn {
-		return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9}
+		return turn{tool: "search", args: fmt.Sprintf(`{"n":%d}`, i), effect: tool.ReadOnly, kind: guard.OK, outcome: 9, empty: true}
 	}
-	for i := range 7 {
+	for i := range 24 {
 		l.make(search(i))
 	}
-	beside := l.call(search(8), 0)
+	beside := l.call(search(25), 0)
 	l.now += 10
-	if v := l.make(search(7)); v.Level != guard.Refuse {
+	if v := l.make(search(24)); v.Level != guard.Refuse {
 		t.Fatalf("%+v", v)
 	}
-	if v := l.run(search(8), beside, l.log, l.now); v.Level != guard.Refuse || v.Refusals != 1 {
+	if v := l.run(search(25), beside, l.log, l.now); v.Level != guard.Refuse || v.Refusals != 1 {
 		t.Errorf("%+v, want the same refusal", v)
 	}
 }

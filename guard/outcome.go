@@ -3,6 +3,7 @@ package guard
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -23,8 +24,9 @@ func Sum(text []byte) Hash { return Cut(sha256.Sum256(text)) }
 // Failure is the outcome of a call that failed: what kind of error it is, so that
 // two are equal when the model learns nothing from the second.
 //
-//   - Of what is transient or unknown the code is all: how long it took until the
-//     time was over is no news.
+//   - Of what is unknown, or transient, the code is all that was said, and it is of the
+//     call alone: five payments of which nobody knows whether they happened are five of
+//     their own.
 //   - What the error repeats of the arguments is taken out, since "order A-17 not
 //     found" says after "order A-16 not found" what was known. So are the ids that
 //     machines give to their errors, and the time of day.
@@ -33,8 +35,9 @@ func Sum(text []byte) Hash { return Cut(sha256.Sum256(text)) }
 //
 // The hint is no part of it. args are the decoded arguments; nil when there are none.
 func Failure(e tool.Error, args any) Hash {
-	if class := e.Code.Class(); class == tool.Transient || class == tool.Unknown {
-		return Sum([]byte(e.Code))
+	if class := e.Code.Class(); class == tool.Unknown || class == tool.Transient {
+		call, _ := json.Marshal(args) // which were decoded from JSON
+		return Sum(append([]byte(e.Code), call...))
 	}
 	values := valuesOf(args)
 	own := string(e.Code) + "\x00" + e.Field + "\x00" + ownWords(e.Constraint, values, 0)

@@ -3,7 +3,8 @@ package guard
 import "github.com/sidecall/sidecall/tool"
 
 // sameCall: the same call, with the same outcome each time. Once it is refused it
-// stays so until something new was done: what it leads to is known.
+// stays so until something new was done: what it leads to is known. Of the same question
+// in other words that is not so sure.
 func (g *Guard) sameCall(p *past) Verdict {
 	l := g.limits.SameCall
 	if p.call.Polling || p.call.Same == 0 || l.off() {
@@ -13,8 +14,11 @@ func (g *Guard) sameCall(p *past) Verdict {
 	if p.own != nil {
 		return g.judge(p, SameCall, l, &t)
 	}
+	if t.varied {
+		return g.vague(p, SameCall, l, &t)
+	}
 	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear || t.again > 0)
-	if far := l.times(g.limits.AcrossEffects); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
+	if far := g.limits.AcrossEffects.beside(l); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
 		return g.refuse(p, SameCall, far, &t).across(&t)
 	}
 	if !near {
@@ -33,8 +37,8 @@ func (g *Guard) sameError(p *past) Verdict {
 	return g.vague(p, SameError, l, &t)
 }
 
-// sameResult: a tool that only reads says the same, with other arguments each time.
-// For a tool with an effect that is as it should be: thirty writes are all "ok".
+// sameResult: a tool that only reads finds nothing, with other arguments each time. That
+// it finds the same is no loop: a hundred checks of a hundred orders may all say "ok".
 func (g *Guard) sameResult(p *past) Verdict {
 	l := g.limits.SameResult
 	if p.call.Polling || p.call.Effect != tool.ReadOnly || l.off() {
@@ -55,7 +59,7 @@ func (g *Guard) vague(p *past, rule Rule, l Limit, t *trail) Verdict {
 		}
 		return g.judge(p, rule, l, t)
 	}
-	far := l.times(g.limits.AcrossEffects)
+	far := g.limits.AcrossEffects.beside(l)
 	switch {
 	case t.again > 0 && l.Refuse > 0:
 		return g.refuse(p, rule, l, t)

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 )
@@ -9,7 +8,7 @@ import (
 const (
 	// LogEntries is how many entries of a prompt the guard wants to be kept and
 	// brought. More are of no use to it.
-	LogEntries = 48
+	LogEntries = 64
 	// longestCycle is how many calls a round has at most.
 	longestCycle = 3
 	// togetherCount is how many of the calls count that were made at once. Whoever
@@ -42,7 +41,7 @@ type Thresholds struct {
 	Cycle Limit
 	// SameError counts calls: {4, 6}.
 	SameError Limit
-	// SameResult counts calls: {5, 8}.
+	// SameResult counts calls: {5, 25}.
 	SameResult Limit
 	// Malformed counts calls: {3, 5}.
 	Malformed Limit
@@ -51,10 +50,10 @@ type Thresholds struct {
 	DuplicateEffect Limit
 	// DuplicateRead counts, within a batch, calls that may be repeated: {2, 4}.
 	DuplicateRead Limit
-	// AcrossEffects is by how much the limits of SameCall, SameError and SameResult
-	// are multiplied when something new was done in between: 3. With 1 that makes no
-	// difference; when it is off, nothing counts that came before it.
-	AcrossEffects int
+	// AcrossEffects counts what SameCall, SameError and SameResult do, also the calls
+	// before something new was done: {9, 25}. When it is off, nothing counts that came
+	// before that.
+	AcrossEffects Limit
 	// Escalate and Stop are from which refusal on a person has to be asked, and the
 	// program is told to stop: 2 and 4.
 	Escalate, Stop int
@@ -64,11 +63,11 @@ var defaults = Thresholds{
 	SameCall:        Limit{3, 4},
 	Cycle:           Limit{2, 3},
 	SameError:       Limit{4, 6},
-	SameResult:      Limit{5, 8},
+	SameResult:      Limit{5, 25},
 	Malformed:       Limit{3, 5},
 	DuplicateEffect: Limit{-1, 2},
 	DuplicateRead:   Limit{2, 4},
-	AcrossEffects:   3,
+	AcrossEffects:   Limit{9, 25},
 	Escalate:        2,
 	Stop:            4,
 }
@@ -81,7 +80,7 @@ type field struct {
 	unit int
 }
 
-func (t *Thresholds) fields() [7]field {
+func (t *Thresholds) fields() [8]field {
 	return [...]field{
 		{"same_call", &t.SameCall, 1},
 		{"cycle", &t.Cycle, longestCycle},
@@ -90,6 +89,7 @@ func (t *Thresholds) fields() [7]field {
 		{"malformed", &t.Malformed, 1},
 		{"duplicate_effect", &t.DuplicateEffect, 1},
 		{"duplicate_read", &t.DuplicateRead, 1},
+		{"across_effects", &t.AcrossEffects, 1},
 	}
 }
 
@@ -100,7 +100,6 @@ func (t Thresholds) resolved() Thresholds {
 	for i, f := range t.fields() {
 		*f.limit = f.limit.or(*usuals[i].limit)
 	}
-	t.AcrossEffects = cmp.Or(t.AcrossEffects, defaults.AcrossEffects)
 	if t.Stop == 0 {
 		t.Stop = max(defaults.Stop, t.Escalate)
 	}
@@ -150,7 +149,7 @@ func (t Thresholds) Validate() error {
 	for _, n := range [...]struct {
 		name  string
 		value int
-	}{{"across_effects", t.AcrossEffects}, {"escalate", t.Escalate}, {"stop", t.Stop}} {
+	}{{"escalate", t.Escalate}, {"stop", t.Stop}} {
 		if n.value > LogEntries {
 			wrong = append(wrong, fmt.Errorf("%s: %d, want 1 to %d, 0 for the default, or less for never", n.name, n.value, LogEntries))
 		}
@@ -164,6 +163,9 @@ func (t Thresholds) Validate() error {
 // off reports that no rule speaks.
 func (t *Thresholds) off() bool {
 	for _, f := range t.fields() {
+		if f.limit == &t.AcrossEffects {
+			continue // which says nothing by itself
+		}
 		if f.limit.Nudge > 0 || f.limit.Refuse > 0 {
 			return false
 		}

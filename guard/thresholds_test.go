@@ -50,16 +50,16 @@ func TestDefaults(t *testing.T) {
 // Each threshold that cannot be meant is named, with what is wanted of it.
 func TestThresholdsThatCannotBeMeant(t *testing.T) {
 	for want, set := range map[string]guard.Thresholds{
-		"same_call.refuse: 1, want 2 to 48, 0 for the default, or less for never":        {SameCall: guard.Limit{Refuse: 1}},
-		"same_call.nudge: 1, want 2 to 48, 0 for the default, or less for never":         {SameCall: guard.Limit{Nudge: 1}},
-		"cycle.refuse: 17, want 2 to 16, 0 for the default, or less for never":           {Cycle: guard.Limit{Refuse: 17}},
+		"same_call.refuse: 1, want 2 to 64, 0 for the default, or less for never":        {SameCall: guard.Limit{Refuse: 1}},
+		"same_call.nudge: 1, want 2 to 64, 0 for the default, or less for never":         {SameCall: guard.Limit{Nudge: 1}},
+		"cycle.refuse: 22, want 2 to 21, 0 for the default, or less for never":           {Cycle: guard.Limit{Refuse: 22}},
 		"same_error.nudge: 5, want at most 4, from where on it is refused":               {SameError: guard.Limit{Nudge: 5, Refuse: 4}},
-		"same_result.refuse: 49, want 2 to 48, 0 for the default, or less for never":     {SameResult: guard.Limit{Refuse: 49}},
-		"malformed.refuse: 49, want 2 to 48, 0 for the default, or less for never":       {Malformed: guard.Limit{Refuse: 49}},
-		"duplicate_effect.refuse: 1, want 2 to 48, 0 for the default, or less for never": {DuplicateEffect: guard.Limit{Refuse: 1}},
+		"same_result.refuse: 65, want 2 to 64, 0 for the default, or less for never":     {SameResult: guard.Limit{Refuse: 65}},
+		"malformed.refuse: 65, want 2 to 64, 0 for the default, or less for never":       {Malformed: guard.Limit{Refuse: 65}},
+		"duplicate_effect.refuse: 1, want 2 to 64, 0 for the default, or less for never": {DuplicateEffect: guard.Limit{Refuse: 1}},
 		"duplicate_read.nudge: 3, want at most 2, from where on it is refused":           {DuplicateRead: guard.Limit{Nudge: 3, Refuse: 2}},
-		"across_effects: 49, want 1 to 48, 0 for the default, or less for never":         {AcrossEffects: 49},
-		"stop: 50, want 1 to 48, 0 for the default, or less for never":                   {Stop: 50},
+		"across_effects.nudge: 65, want 2 to 64, 0 for the default, or less for never":   {AcrossEffects: guard.Limit{Nudge: 65}},
+		"stop: 65, want 1 to 64, 0 for the default, or less for never":                   {Stop: 65},
 		"escalate: 5, want at most 3, from where on the program is told to stop":         {Escalate: 5, Stop: 3},
 	} {
 		g, err := guard.New(set)

@@ -34,7 +34,7 @@ func replay(tr *recorded.Run, l *loop, effect func(string) tool.Effect) fired {
 	for _, prompt := range tr.Prompts {
 		l.newPrompt()
 		for _, c := range prompt {
-			w := turn{tool: c.Tool, args: c.Arguments, effect: effect(c.Tool), kind: guard.OK, outcome: guard.Sum([]byte(c.Result))}
+			w := turn{tool: c.Tool, args: c.Arguments, effect: effect(c.Tool), kind: guard.OK, outcome: guard.Sum([]byte(c.Result)), empty: foundNothing(c.Result)}
 			if c.IsError {
 				var args any
 				if err := json.Unmarshal([]byte(c.Arguments), &args); err != nil {

@@ -49,8 +49,6 @@ type trail struct {
 	again int
 	// across: the walk has come to something new that was done.
 	across bool
-	// comeAgain is when whoever makes the call was told to come again; 0 when nobody was.
-	comeAgain Instant
 	// ran: at least one call of the trail was not refused.
 	ran bool
 }
@@ -58,23 +56,20 @@ type trail struct {
 // concerns says which entries a rule is about, of those that can be before a call.
 func (r Rule) concerns(e *Entry, c *Call) bool {
 	if r == SameCall {
-		return e.Same == c.Same
+		return e.Same == c.Same || e.Tool == c.Tool && e.Words.like(c.Words)
 	}
 	return e.Tool == c.Tool && !e.Kind.malformed()
 }
 
 // alike says which of those count when their outcome is the same.
 func (r Rule) alike(e *Entry) bool {
-	return r == SameCall || r == SameError && e.Kind == Failed || r == SameResult && e.Kind == OK
+	return r == SameCall || r == SameError && e.Kind == Failed || r == SameResult && e.Kind == OK && e.Empty
 }
 
 // ends reports that an entry ends the trail of a rule, before latest: another outcome
-// does, and one after which the next call came no sooner than it was told.
-func (r Rule) ends(e, latest *Entry, inTime bool) bool {
-	if e.Kind == Refused {
-		return inTime && e.Rule == r
-	}
-	return inTime || !r.alike(e) || latest != nil && e.Outcome != latest.Outcome
+// does.
+func (r Rule) ends(e, latest *Entry) bool {
+	return e.Kind != Refused && (!r.alike(e) || latest != nil && e.Outcome != latest.Outcome)
 }
 
 // follow walks the log backwards for SameCall, SameError or SameResult.
@@ -82,12 +77,11 @@ func (p *past) follow(rule Rule) trail {
 	c := p.call
 	t := trail{near: 1, far: 1, nearTried: 1, farTried: 1, nearSince: c.Start, farSince: c.Start}
 	group := together{start: c.Start, batch: c.Batch, count: 1}
-	latest, later, same := p.own, c.Start, c.Same // of the calls that are alike
+	latest, same := p.own, c.Same // of the calls that are alike
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := &p.entries[i]
-		inTime := e.ComeAgain != 0 && later >= e.ComeAgain // who came next came no sooner than he was told
 		if e.ID != 0 && e.ID == c.ID {
-			t.itself(e, rule, inTime)
+			t.itself(e, rule)
 			continue
 		}
 		if !rule.concerns(e, c) {
@@ -96,10 +90,9 @@ func (p *past) follow(rule Rule) trail {
 			}
 			return t
 		}
-		if rule.ends(e, latest, inTime) {
+		if rule.ends(e, latest) {
 			return t
 		}
-		t.comeAgain = max(t.comeAgain, e.ComeAgain)
 		if e.Kind == Refused {
 			t.refusal(e, c, rule)
 			continue
@@ -107,7 +100,7 @@ func (p *past) follow(rule Rule) trail {
 		if sentAgain(p.entries[i+1:], e) {
 			continue
 		}
-		latest, later, t.ran = e, e.Start, true
+		latest, t.ran = e, true
 		if c.Polling && e.Same == same || !group.counts(e) {
 			continue // who polls does not try once more, but looks again
 		}
@@ -131,8 +124,8 @@ func (t *trail) count(e *Entry) {
 }
 
 // itself takes the present call, as it was sent before.
-func (t *trail) itself(e *Entry, rule Rule, inTime bool) {
-	if !inTime && e.Kind == Refused && e.Rule == rule && !t.across {
+func (t *trail) itself(e *Entry, rule Rule) {
+	if e.Kind == Refused && e.Rule == rule && !t.across {
 		t.again = max(t.again, e.Refusals)
 	}
 }

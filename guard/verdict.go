@@ -5,13 +5,14 @@ type Rule uint8
 
 // The rules; the package comment has the table.
 const (
-	// SameCall: the same call, with the same outcome each time.
+	// SameCall: the same call, or the same question in other words, with the same
+	// outcome each time.
 	SameCall Rule = iota + 1
 	// Cycle: two or three calls in turn, with the same outcomes each time.
 	Cycle
 	// SameError: the same error of a tool, whatever the arguments are.
 	SameError
-	// SameResult: the same result of a read-only tool, whatever the arguments are.
+	// SameResult: a read-only tool finds nothing, whatever the arguments are.
 	SameResult
 	// Malformed: calls that are invalid, or of a tool that there is not.
 	Malformed
@@ -68,9 +69,6 @@ type Verdict struct {
 	// Refusals is how many times it has been refused, this one included; 0 below
 	// Refuse.
 	Refusals int
-	// ComeAgain is from when on a call that is refused is none of the loop any more; 0
-	// when time does not help.
-	ComeAgain Instant
 	// Round names the tools of one round of a Cycle, in their order, the present one
 	// last. nil for every other rule.
 	Round []string

@@ -106,6 +106,18 @@ func (d *document) read(text []byte, declared bool) {
 	}
 }
 
+// oneSpelling leaves the white space of JSON out that is going to be cut: what is kept is
+// then spelled as what is shown, and a search finds what was seen there.
+func (d *document) oneSpelling(json bool) {
+	if !json || d.tree == nil {
+		return
+	}
+	ours := len(d.tree) - len(d.body) // the brackets that close what was read
+	d.tree, _ = compact(d.tree)
+	d.body = d.tree[:len(d.tree)-ours]
+	d.chars = countChars(d.body)
+}
+
 // looksJSON reports whether it is worth finding out if text is JSON.
 func looksJSON(text []byte) bool {
 	i := skipSpace(text, 0)

@@ -52,6 +52,7 @@ func shape(in Input, d document) Shaped {
 			return d.shown(content, in.CarryLimit)
 		}
 	}
+	d.oneSpelling(s.strategy() == JSON)
 	s.out = Shaped{Blocks: d.blocks, BlockRefs: d.blockRefs, OriginalChars: int64(d.chars), Truncated: true}
 	s.keep()
 	s.cut()

@@ -77,11 +77,14 @@ func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.
 			Constraint: invalid.Constraint, Message: invalid.Received, Hint: invalid.Hint,
 		}
 	}
-	return backend.Reply{Text: []byte(page.Content + position(page, kept.Complete))}, nil
+	return backend.Reply{Text: []byte(page.Content + position(page, pattern != "", kept.Complete))}, nil
 }
 
-// position tells the model where it is and how to go on.
-func position(page output.PageResult, complete bool) string {
+// position tells the model where it is and how to go on; of a search, what came of it.
+func position(page output.PageResult, searched, complete bool) string {
+	if searched {
+		return found(page, complete)
+	}
 	switch {
 	case page.NextOffset < page.TotalChars:
 		return fmt.Sprintf("\n[%d characters in all; for more call read_output with offset %d]", page.TotalChars, page.NextOffset)
@@ -89,6 +92,21 @@ func position(page output.PageResult, complete bool) string {
 		return fmt.Sprintf("\n[end of what was kept: %d characters; the tool returned more]", page.TotalChars)
 	default:
 		return fmt.Sprintf("\n[end: %d characters in all]", page.TotalChars)
+	}
+}
+
+func found(page output.PageResult, complete bool) string {
+	what := "nothing matches"
+	if page.Matches > 0 {
+		what = fmt.Sprintf("matches: %d", page.Matches)
+	}
+	switch {
+	case page.NextOffset < page.TotalChars:
+		return fmt.Sprintf("\n[%s in characters up to %d of %d; for more call read_output with the same pattern and offset %d]", what, page.NextOffset, page.TotalChars, page.NextOffset)
+	case !complete:
+		return fmt.Sprintf("\n[%s up to the end of what was kept: %d characters; the tool returned more]", what, page.TotalChars)
+	default:
+		return fmt.Sprintf("\n[%s up to the end: %d characters in all]", what, page.TotalChars)
 	}
 }
 

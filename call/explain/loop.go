@@ -11,7 +11,7 @@ import (
 
 // Loop refuses a call that goes round in circles; wait is from when on it would be
 // none of them any more, 0 when time does not help.
-func Loop(v guard.Verdict, wait time.Duration) tool.Error {
+func Loop(v guard.Verdict) tool.Error {
 	e := tool.Error{
 		Code:       tool.CodeLoopDetected,
 		Constraint: fmt.Sprintf("%s: refused from %s on", whatRepeats(v), ordinal(v.Limit)),
@@ -27,9 +27,6 @@ func Loop(v guard.Verdict, wait time.Duration) tool.Error {
 	case guard.Escalate:
 		e.Hint += " Ask the user before you go on: this was refused before."
 	case guard.Pass, guard.Nudge, guard.Refuse:
-		if wait > 0 {
-			e.Hint += fmt.Sprintf(" What failed may pass by itself: it is worth another call after %s, not before.", tool.RoundTime(wait))
-		}
 	}
 	return e
 }
@@ -50,13 +47,13 @@ func Nudge(v guard.Verdict) string {
 func whatRepeats(v guard.Verdict) string {
 	switch v.Rule {
 	case guard.SameCall:
-		return fmt.Sprintf("%s with the same arguments and the same outcome", v.Tool)
+		return fmt.Sprintf("%s with the same arguments, or the same in other words, and the same outcome", v.Tool)
 	case guard.Cycle:
 		return fmt.Sprintf("the same round of calls (%s) with the same outcomes", strings.Join(v.Round, ", "))
 	case guard.SameError:
 		return fmt.Sprintf("the same error of %s, whatever the arguments", v.Tool)
 	case guard.SameResult:
-		return fmt.Sprintf("the same result of %s, whatever the arguments", v.Tool)
+		return fmt.Sprintf("nothing found by %s, whatever the arguments", v.Tool)
 	case guard.Malformed:
 		return "an invalid or unknown call in a row"
 	case guard.Duplicate:

@@ -70,7 +70,7 @@ func Open(path string, options Options) (*Store, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := ensure(path); err != nil {
+	if err := ensure(path, options.Log); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
 	}
 	s := &Store{database: database{path: path, options: options, commit: commit, over: make(chan struct{})}}

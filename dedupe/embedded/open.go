@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,8 +19,9 @@ import (
 
 // ensure creates the file when there is none. It comes into being whole: made
 // under another name and linked into place, so that a crash leaves either
-// nothing or a store, and of two processes only one makes it.
-func ensure(path string) (err error) {
+// nothing or a store, and of two processes only one makes it. A new one is said to be so:
+// whoever expected another has named it wrongly, and calls would run again.
+func ensure(path string, log *slog.Logger) (err error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -36,7 +38,10 @@ func ensure(path string) (err error) {
 	if err := create(temp); err != nil {
 		return err
 	}
-	if err := os.Link(temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Link(temp, path); {
+	case err == nil:
+		log.Info("the store is new: it knows of no call", "path", path)
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	return syncDir(dir)
