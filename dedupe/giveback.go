@@ -1,9 +1,12 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,6 +14,9 @@ const (
 	// maxUnheard bounds the claims to be given back that are remembered. The lease
 	// ends the ones beyond it.
 	maxUnheard = 1024
+	// together is how many of them are given back at a time: a store may take a second
+	// for each, as one does that waits for replicas it has lost, and a lease has thirty.
+	together = 64
 	// downFirst is at least between two tries to give the same claim back, while
 	// the store does not answer; settleFirst between those of all of them.
 	downFirst = 100 * time.Millisecond
@@ -45,17 +51,23 @@ func (c *courier) giveBack(req Request, err error) {
 	nudge(c.lost)
 }
 
-// giveBackRound gives the claim back that is due first.
+// giveBackRound gives the claims back that are due.
 func (c *courier) giveBackRound() (rest time.Duration, wake <-chan struct{}) {
-	u, rest := c.takeUnheard()
-	switch {
-	case rest != 0:
+	due, rest := c.takeUnheard()
+	if rest != 0 {
 		return rest, c.lost
-	case !c.tryGiveBack(u):
-		return settleFirst, nil
-	default:
-		return 0, nil
 	}
+	var tries sync.WaitGroup
+	var silent atomic.Int64
+	for _, u := range due {
+		tries.Go(func() {
+			if !c.tryGiveBack(u) {
+				silent.Add(1)
+			}
+		})
+	}
+	tries.Wait()
+	return time.Duration(silent.Load()) * settleFirst, nil // a store that is away is not stormed
 }
 
 // tryGiveBack gives a claim back, or remembers it for another try; false when
@@ -88,37 +100,38 @@ func (c *courier) tryGiveBack(u unheard) bool {
 	return err == nil
 }
 
-// takeUnheard takes out the claim that is due first; with a rest other than 0
-// none is due before that. It forgets those that their lease has ended.
-func (c *courier) takeUnheard() (u unheard, rest time.Duration) {
+// takeUnheard takes out the claims that are due, those first that the store is likelier
+// to answer for; with a rest other than 0 none is due before that. It forgets those that
+// their lease has ended.
+func (c *courier) takeUnheard() (due []unheard, rest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.life.now()
 	c.unheard = slices.DeleteFunc(c.unheard, func(u unheard) bool { return u.until > 0 && max(now, u.next) >= u.until })
 	if len(c.unheard) == 0 {
 		c.unheard = nil
-		return unheard{}, untilWoken
+		return nil, untilWoken
 	}
-	first := 0
-	for i, u := range c.unheard {
-		if u.before(c.unheard[first], now) {
-			first = i
-		}
+	slices.SortStableFunc(c.unheard, func(a, b unheard) int { return a.compare(b, now) })
+	n := 0
+	for n < min(len(c.unheard), together) && c.unheard[n].next <= now {
+		n++
 	}
-	if u = c.unheard[first]; u.next > now {
-		return unheard{}, u.next - now
+	if n == 0 {
+		return nil, c.unheard[0].next - now
 	}
-	c.unheard = slices.Delete(c.unheard, first, first+1)
-	return u, 0
+	due = slices.Clone(c.unheard[:n])
+	c.unheard = slices.Delete(c.unheard, 0, n)
+	return due, 0
 }
 
-// before reports whether a claim comes before another: the one that is due first;
-// of those that are due, the one that the store is likelier to answer for.
-func (u unheard) before(other unheard, now time.Duration) bool {
+// compare sorts claims: the one comes first that is due first; of those that are due, the
+// one that the store is likelier to answer for.
+func (u unheard) compare(other unheard, now time.Duration) int {
 	if u.next <= now && other.next <= now && u.down != other.down {
-		return u.down < other.down
+		return cmp.Compare(u.down, other.down)
 	}
-	return u.next < other.next
+	return cmp.Compare(u.next, other.next)
 }
 
 // keepUnheard remembers a claim for a try.

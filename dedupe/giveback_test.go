@@ -220,3 +220,69 @@ func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 		}
 	})
 }
+
+// slowly is a store that hears each request for a claim, answers none, and takes a second
+// for each settlement: one that waits for replicas that it has lost.
+type slowly struct{ dedupe.Store }
+
+func (s slowly) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	_, err := s.Store.Admit(ctx, req)
+	return dedupe.Admission{}, errors.Join(errDown, err)
+}
+
+func (s slowly) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	time.Sleep(time.Second - time.Millisecond)
+	return s.Store.Settle(ctx, settlement)
+}
+
+// A hundred and sixty claims of a Cluster that lost a master were given back one after the
+// other: most had become Unknown by then, for good, and none had been sent.
+func TestManyClaimsAreGivenBackInTheirLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
+		here := dedupe.New(slowly{w}, dedupe.Options{Incarnation: "here"})
+		var keys []dedupe.Key
+		for n := range 160 {
+			request := refund(tool.NonIdempotent)
+			request.Key.ID = fmt.Sprint("call ", n)
+			keys = append(keys, request.Key)
+			if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		for _, key := range keys {
+			if got, _ := w.Lookup(t.Context(), key); got.State != dedupe.NotRun {
+				t.Errorf("%s: %v", key.ID, got.State)
+			}
+		}
+		if err := here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A claim of which nobody has heard does not stay Unknown when the store was away for
+// longer than its lease: its owner sent nothing, and says so.
+func TestAClaimThatIsGivenBackAfterItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, there *dedupe.Dedupe) {
+		store := &partly{Store: w, away: map[dedupe.Key]bool{}}
+		here := dedupe.New(store, dedupe.Options{Incarnation: "here"})
+		request := refund(tool.NonIdempotent)
+		store.away[request.Key] = true
+		if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(time.Minute)
+		if answer, claim, err := storetest.Admit(t.Context(), there, request); err != nil || claim != nil || answer.Verdict != dedupe.OutcomeUnknown {
+			t.Fatalf("got %v, %v", answer.Verdict, err)
+		}
+		store.mu.Lock()
+		clear(store.away)
+		store.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		settle(t, win(t, there, request), dedupe.Done, "ok")
+		if err := here.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -122,6 +122,8 @@ func (r Record) lost(now time.Time) Record {
 //	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
 //	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
 //	UNKNOWN → DONE             the (late) owner of this epoch
+//	UNKNOWN → NOT_RUN          the owner of the only epoch, who has not heard of its
+//	                           claim (epoch 0) and therefore sent nothing
 //	NOT_RUN → DONE             the late owner of this epoch, when somebody has
 //	                           resolved its call wrongly: it knows that it ran
 //	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
@@ -166,7 +168,9 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	switch r.State {
 	case Claimed:
 		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
-	case Unknown, NotRun:
+	case Unknown:
+		return s.State == Done || s.State == NotRun && s.Epoch == 0 && r.Epoch == 1
+	case NotRun:
 		return s.State == Done
 	case Absent, Done, Closed:
 		return false

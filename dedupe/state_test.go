@@ -118,6 +118,11 @@ func TestAdmit(t *testing.T) {
 }
 
 // observed is claimed() after somebody found its lease out.
+func secondOf(r Record) Record {
+	r.Epoch = 2
+	return r
+}
+
 func observed(effect tool.Effect) Record {
 	r := claimed(effect)
 	r.State, r.LeaseUntil, r.FinishedAt = Unknown, time.Time{}, start.Add(lease)
@@ -194,6 +199,9 @@ func TestSettle(t *testing.T) {
 		{"the late owner knows after all", settled(non, Unknown), settles("alice", 1, Done), Settled, Done, true},
 		{"a stranger does not", settled(non, Unknown), settles("bob", 1, Done), Superseded, Unknown, false},
 		{"unknown is not taken back", settled(non, Unknown), settles("alice", 1, NotRun), Superseded, Unknown, false},
+		{"nobody has heard of its only claim", observed(non), settles("alice", 0, NotRun), Settled, NotRun, true},
+		{"nor had a stranger", observed(non), settles("bob", 0, NotRun), Superseded, Unknown, false},
+		{"nor of its second", secondOf(observed(non)), settles("alice", 0, NotRun), Superseded, Unknown, false},
 
 		{"done, said again", settled(non, Done), settles("alice", 1, Done), Settled, Done, false},
 		{"done, said again with another result", settled(non, Done), otherResult, Superseded, Done, false},

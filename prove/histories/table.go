@@ -144,6 +144,8 @@ func (s state) leaves(op *Operation) bool {
 		return s.kind == dedupe.Unknown && op.To != dedupe.Unknown
 	case s.kind == dedupe.Claimed:
 		return op.To != dedupe.Unknown || s.effect == tool.NonIdempotent
+	case s.kind == dedupe.Unknown && op.To == dedupe.NotRun:
+		return op.Epoch == 0 && s.epoch == 1 // nobody has heard of the only claim
 	default:
 		return s.kind != dedupe.Done && s.kind != dedupe.Closed && op.To == dedupe.Done
 	}
