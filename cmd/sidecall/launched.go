@@ -58,10 +58,7 @@ func (l *launch) enter(cfg *config.Config, fingerprint string, log slog.Handler)
 	if cfg.Store.Kind() != "embedded" {
 		return nil, nil
 	}
-	store, err := filepath.Abs(cfg.Store.Embedded.Path.Reveal())
-	if err != nil {
-		return nil, err
-	}
+	store := cfg.Store.Embedded.Path.Reveal()
 	host, guest, err := share.Enter(l.until, store, l.dir, fingerprint, func(why error) {
 		slog.New(log).Info("waiting for the store", "store", store, "why", why)
 	})

@@ -106,7 +106,7 @@ func TestLaunchedSidecarsOfOneStoreAreOne(t *testing.T) {
 
 // One config for one store; what a reference leads to is of it.
 func TestALaunchWithAnotherConfigIsToldSo(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Setenv("SIDECALL_DIR", t.TempDir()) // one store for both files
 	config := configFile(t, "operator: off\ninstance: \"${env:SIDECALL_TEST_INSTANCE}\"\n")
 	t.Setenv("SIDECALL_TEST_INSTANCE", "a")
 	first := launches(t, config)
