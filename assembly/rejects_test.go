@@ -17,7 +17,8 @@ import (
 // in vain, or would take too long, its id is free to be sent later.
 func TestTooManyRequestsMeansThatNothingWasDone(t *testing.T) {
 	for _, store := range []string{"memory: {}", fmt.Sprintf("embedded: {path: %q}", filepath.Join(t.TempDir(), "calls"))} {
-		t.Run(store[:strings.Index(store, ":")], func(t *testing.T) {
+		kind, _, _ := strings.Cut(store, ":")
+		t.Run(kind, func(t *testing.T) {
 			ledger := upstream.NewLedger()
 			shop := upstream.New(ledger)
 			shop.Script("/once", upstream.Status(429), upstream.Echo())

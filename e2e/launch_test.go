@@ -151,7 +151,7 @@ func TestAProgramThatIsStartedAgainAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	go agent.Call(t.Context(), payment) //nolint:errcheck // it is broken off
+	go agent.Call(t.Context(), payment) // it is broken off
 	harness.WaitFor(t, "the call to begin", func() bool { return paid(dir) == 1 })
 	if err := errors.Join(agent.Close(), stdin.Close()); err != nil { // as when it is killed
 		t.Fatal(err)

@@ -87,7 +87,7 @@ type Call struct {
 	// something stable such as the turn's index.
 	Conversation, Turn string
 	// Message is the message of the model that the call stands in, for whoever sends the
-	// calls of one one after the other: the loop guard takes them together then.
+	// calls of a message one after the other: the loop guard takes them together then.
 	Message string
 	// Prompt is the user prompt that the call belongs to.
 	Prompt string

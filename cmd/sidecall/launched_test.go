@@ -20,7 +20,7 @@ type program struct {
 	ended chan said
 }
 
-// launches launches a sidecar as a program does.
+// launches is a program that has a sidecar started for it.
 func launches(t *testing.T, config string, flags ...string) *program {
 	t.Helper()
 	in, stdin := io.Pipe()

@@ -168,7 +168,7 @@ func newHost(lock *os.File, dir string) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := lock.Truncate(0); err == nil {
+	if err = lock.Truncate(0); err == nil {
 		_, err = lock.WriteAt([]byte(path), 0)
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
 }
 
 func (h *Host) receive(conn net.Conn, same func(config string) bool, answer func() Answer) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // nothing more is said on it
 	_ = conn.SetDeadline(time.Now().Add(saying)) // a connection without one is read until it ends
 	lines := bufio.NewReader(io.LimitReader(conn, longest))
 	config, err := lines.ReadString('\n')

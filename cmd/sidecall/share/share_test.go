@@ -68,8 +68,9 @@ func closed(c <-chan struct{}) bool {
 // The host serves until its own program and every guest has gone.
 func TestTheHostStaysUntilTheLastHasGone(t *testing.T) {
 	p := newPlace(t)
-	host, one, other := p.host(), (*Guest)(nil), (*Guest)(nil)
-	if one, other = p.guest(), p.guest(); one.Answer.Listen != "unix:///s" || one.Answer.Missing["files"] != "away" {
+	host := p.host()
+	one, other := p.guest(), p.guest()
+	if one.Answer.Listen != "unix:///s" || one.Answer.Missing["files"] != "away" {
 		t.Errorf("a guest is told %+v", one.Answer)
 	}
 	leave := func(g *Guest) {
