@@ -190,7 +190,7 @@ func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
 }
 
 func (h *Host) receive(conn net.Conn, same func(config string) bool, answer func() Answer) {
-	defer func() { _ = conn.Close() }() // nothing more is said on it
+	defer func() { _ = conn.Close() }()          // nothing more is said on it
 	_ = conn.SetDeadline(time.Now().Add(saying)) // a connection without one is read until it ends
 	lines := bufio.NewReader(io.LimitReader(conn, longest))
 	config, err := lines.ReadString('\n')
