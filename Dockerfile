@@ -44,10 +44,9 @@ COPY --from=build --chown=65532:65532 /out/state/ /var/lib/sidecall/
 # The store: ./sidecall.db of a config that does not say otherwise. Calls are
 # remembered for as long as this volume is.
 VOLUME /var/lib/sidecall
-ENV SIDECALL_DIR=/var/lib/sidecall
 WORKDIR /var/lib/sidecall
 # Whatever needs a temporary file (the demo) makes it in the volume.
-ENV TMPDIR=/var/lib/sidecall
+ENV TMPDIR=/var/lib/sidecall SIDECALL_DIR=/var/lib/sidecall
 USER 65532:65532
 ENTRYPOINT ["/usr/bin/sidecall"]
 CMD ["serve", "--config", "/etc/sidecall/sidecall.yaml"]

@@ -29,6 +29,8 @@ type Watch struct {
 	files []string
 	had   digest
 	vars  map[string]string
+	// around is what the config was read with beside them.
+	around []string
 	// seen is what all held at the last look that read them, and looked how they looked
 	// then. While they look like settled, they hold what they had.
 	seen            digest
@@ -60,6 +62,7 @@ func (w *Watch) Load() (*Config, error) {
 	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
 	c, problems := examine(&collector{file: w.path}, data, files)
 	if c != nil {
+		w.around = c.around()
 		for _, path := range c.certificates() {
 			files.read[path] = contentOf(w.env.ReadFile(path))
 		}
@@ -98,15 +101,37 @@ func (w *Watch) Changed() bool {
 	return false
 }
 
-// Fingerprint is the same of two configs that were read with the same text, and the same
-// behind each of their references.
+// Fingerprint is the same of two configs that were read with the same text, the same
+// behind each of their references, from one directory, and with the same in the variables
+// that commands are passed: by these they have somebody's rights.
 func (w *Watch) Fingerprint() string {
 	hash := sha256.New()
 	hash.Write(w.had[:])
+	fmt.Fprintf(hash, "%q\n", w.around)
 	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
 		fmt.Fprintf(hash, "%q=%q\n", name, w.vars[name])
 	}
 	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// around is where relative paths are seen from, and what commands are passed.
+func (c *Config) around() []string {
+	all := []string{c.Dir()}
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		b := c.Backends[name]
+		var env Env
+		switch {
+		case b.Exec != nil:
+			env = b.Exec.Env
+		case b.MCP != nil:
+			env = b.MCP.Env
+		}
+		for _, one := range env.Pass {
+			value, set := os.LookupEnv(one)
+			all = append(all, fmt.Sprint(name, "\x00", one, "\x00", set, "\x00", value))
+		}
+	}
+	return all
 }
 
 // remember keeps what was read.

@@ -34,7 +34,7 @@
 // later it speaks, and the longer it only speaks.
 //
 // A question that is put in other words is the same call (Words): of a tool that only
-// reads, in few words, most of which are the same.
+// reads, in few words, some of which are left out or added.
 //
 // # What is healthy
 //

@@ -43,13 +43,15 @@ func WordsOf(args any) Words {
 	return Words(w.words&wordsMask | w.rest<<wordBits)
 }
 
-// like reports that two calls have most of their words in common, and all else.
+// like reports that one of two calls has all words of the other and few beside them, and
+// all else the same. Where a word stands in the place of another it may be a name: that is
+// another question.
 func (w Words) like(other Words) bool {
 	if w == 0 || w>>wordBits != other>>wordBits {
 		return false
 	}
 	both, either := bits.OnesCount64(uint64(w&other&wordsMask)), bits.OnesCount64(uint64((w|other)&wordsMask))
-	return 10*both >= 7*either
+	return (w&other&wordsMask == w&wordsMask || w&other&wordsMask == other&wordsMask) && 10*both >= 7*either
 }
 
 // wordsIn collects them.
@@ -96,7 +98,7 @@ func (w *wordsIn) text(path, text string) {
 			continue
 		}
 		w.count++
-		w.words |= 1 << (hashed(strings.ToLower(word)) % wordBits)
+		w.words |= 1 << (hashed(path+"\x00"+strings.ToLower(word)) % wordBits)
 	}
 	// What is no letter may be all that there is: an operator, a path, a flag.
 	marks := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsSpace(c) })

@@ -88,14 +88,15 @@ say "$((kib / 1024)) MiB in $(find "$root" -type f | wc -l) files:"
 # which inside sets, has no PATH to find it by.
 tool() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" || die "there is no $1 here"; }
 
-# inside COMMAND... runs a command in the image, as its user. It replaces this
+# inside COMMAND... runs a command in the image, as its user, with its environment, whose
+# values have no spaces. It replaces this
 # shell, so call it in a subshell.
 inside() {
 	if [ "$(id -u)" -eq 0 ]; then
 		# chroot and not a container: it starts in /, so paths below are absolute.
-		exec env -i "$environment" "$(tool chroot)" --userspec="$user" "$root" "$@"
+		exec env -i $environment "$(tool chroot)" --userspec="$user" "$root" "$@"
 	fi
-	exec env -i "$environment" "$(tool unshare)" --user --map-user="${user%:*}" --map-group="${user#*:}" --root="$root" "$@"
+	exec env -i $environment "$(tool unshare)" --user --map-user="${user%:*}" --map-group="${user#*:}" --root="$root" "$@"
 }
 
 version=$( (inside "$entrypoint" version) ) || die "sidecall version failed"
@@ -144,7 +145,7 @@ if [ "$(id -u)" -eq 0 ] && unshare --mount --fork mount -t proc proc /proc 2>/de
 	unshare --mount --fork sh -ec '
 		mount -t proc proc "$1/proc"
 		mount --bind /dev/null "$1/dev/null"
-		exec env -i "$2" "$3" --userspec="$4" "$1" "$5" demo
+		exec env -i $2 "$3" --userspec="$4" "$1" "$5" demo
 	' sh "$root" "$environment" "$(tool chroot)" "$user" "$entrypoint" >"$work/demo" 2>&1 </dev/null ||
 		die "the demo failed: $(cat "$work/demo")"
 	say "demo: $(grep . "$work/demo" | tail -n 1)"

@@ -165,7 +165,8 @@ function json(value: unknown): string {
 /** What a function threw, on the wire; clean is what it throws when it has done nothing. What an adapter makes of an error
  * has that as its cause. */
 export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Partial<WorkerResult> {
-  const isClean = clean.some((one) => error instanceof one || (error as { cause?: unknown } | null | undefined)?.cause instanceof one)
+  // Of any other error the cause says nothing: the function may have gone on after it.
+  const isClean = clean.some((one) => error instanceof one || (error instanceof Failure && error.cause instanceof one))
   // Not to be made again by itself: it would fail again.
   const hard = isClean ? { notRun: true, code: 'UNRECOVERABLE' } : {}
   if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true, ...hard }

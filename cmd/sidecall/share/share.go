@@ -63,6 +63,10 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 	}
 	for last := error(nil); ; {
 		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			// What the host before has left there leads to nobody, or to somebody else.
+			if err := lock.Truncate(0); err != nil {
+				return nil, nil, errors.Join(err, lock.Close())
+			}
 			host, err := newHost(lock, dir)
 			return host, nil, err
 		}
@@ -168,10 +172,7 @@ func newHost(lock *os.File, dir string) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err = lock.Truncate(0); err == nil {
-		_, err = lock.WriteAt([]byte(path), 0)
-	}
-	if err != nil {
+	if _, err = lock.WriteAt([]byte(path), 0); err != nil {
 		return nil, errors.Join(err, listener.Close(), lock.Close())
 	}
 	return &Host{lock: lock, listener: listener, alone: make(chan struct{})}, nil
@@ -182,8 +183,12 @@ func newHost(lock *os.File, dir string) (*Host, error) {
 func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
 	for {
 		conn, err := h.listener.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // no descriptor is left, perhaps: whoever waits is taken in later
+			time.Sleep(lookAgain)
+			continue
 		}
 		go h.receive(conn, same, answer)
 	}
@@ -200,10 +205,11 @@ func (h *Host) receive(conn net.Conn, same func(config string) bool, answer func
 	_ = conn.SetDeadline(time.Time{})
 	said := reply{}
 	switch {
-	case !same(strings.TrimSuffix(config, "\n")):
-		said.Other = true
-	case !h.enter():
+	case !h.enter(): // also to one with another config: it is waited for
 		said.Going = true
+	case !same(strings.TrimSuffix(config, "\n")):
+		h.leave()
+		said.Other = true
 	default:
 		defer h.leave()
 		told := answer()

@@ -106,9 +106,10 @@ def result_of(value: Any) -> pb.WorkerResult:
 
 
 def failure_of(error: BaseException, clean: tuple[type[BaseException], ...] = ()) -> pb.WorkerResult:
-    """What a function raised; ``clean`` is what it raises when it has done nothing. What
-    an adapter makes of an exception has that as its cause."""
-    is_clean = isinstance(error, clean) or isinstance(error.__cause__, clean)
+    """What a function raised; ``clean`` is what it raises when it has done nothing. The
+    Failure that an adapter makes of an exception has that as its cause; of any other the
+    cause says nothing: the function may have gone on after it."""
+    is_clean = isinstance(error, clean) or (isinstance(error, Failure) and isinstance(error.__cause__, clean))
     if not isinstance(error, Failure):
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         # Not to be made again by itself: it would fail again.
