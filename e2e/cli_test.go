@@ -142,7 +142,7 @@ func TestCLIToolsInEveryFormat(t *testing.T) {
 	if !strings.Contains(narrow, "get_order") || strings.Contains(narrow, "refund") {
 		t.Errorf("the profile reader sees\n%s", narrow)
 	}
-	if code, _, stderr := harness.CLI(t, "tools", "--addr", addr, "--format", "xml"); code != 2 || !strings.Contains(stderr, "table, json, anthropic or openai") {
+	if code, _, stderr := harness.CLI(t, "tools", "--addr", addr, "--format", "xml"); code != 2 || !strings.Contains(stderr, "table, json, anthropic, openai or openai-responses") {
 		t.Errorf("--format xml: exit code %d\n%s", code, stderr)
 	}
 	if code, _, stderr := harness.CLI(t, "tools", "--addr", addr, "--profile", "raeder"); code == 0 || !strings.Contains(stderr, "raeder") {
