@@ -220,4 +220,14 @@ func TestTheFingerprintOfAConfig(t *testing.T) {
 			t.Errorf("another %s is not told apart", name)
 		}
 	}
+	// What a command is passed is whose rights it has, and the directory which program it is.
+	commands := "backends: {sh: {exec: {env: [SIDECALL_TEST_FINGERPRINT]}}, m: {mcp: {command: [x], env: [SIDECALL_TEST_FINGERPRINT]}}}\n"
+	one = of(commands, "f", "v")
+	if other := of(commands, "f", "w"); other == one {
+		t.Error("another variable of a command is not told apart")
+	}
+	t.Setenv("SIDECALL_DIR", t.TempDir())
+	if other := of(commands, "f", "v"); other == one {
+		t.Error("another directory is not told apart")
+	}
 }

@@ -127,6 +127,9 @@ test('what functions return and throw', async () => {
       { isError: true, content: 'RangeError: no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: [TypeError, RangeError] }],
     cleanCause: [() => { throw Object.assign(new Failure('declined'), { cause: new RangeError('x') }) },
       { isError: true, content: 'declined', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: RangeError }],
+    // After the first way it tried another, of which nobody knows.
+    wentOn: [() => { throw new Error('no answer', { cause: new RangeError('refused') }) }, { isError: true, content: 'Error: no answer' },
+      { failsCleanly: RangeError }],
     otherwise: [() => { throw new TypeError('broken') }, { isError: true, content: 'TypeError: broken' }, { failsCleanly: RangeError }],
     fails: [async () => { throw new Failure('not now', { code: 'RATE_LIMITED', notRun: true, retryAfter: 2000 }) },
       { isError: true, content: 'not now', code: 'RATE_LIMITED', notRun: true, retryAfter: { seconds: 2, nanos: 0 } }],

@@ -234,7 +234,10 @@ class WorkTest(unittest.TestCase):
         def declined() -> None:
             raise Failure("declined") from KeyError("a")
 
-        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "otherwise": KeyError, "nan": ValueError}
+        def went_on() -> None:  # after the first way it tried another, of which nobody knows
+            raise TimeoutError("no answer") from KeyError("a")
+
+        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": ValueError}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
             "nothing": (lambda: None, {}),
@@ -249,6 +252,7 @@ class WorkTest(unittest.TestCase):
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
             "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
             "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),
+            "went_on": (went_on, {"is_error": True, "content": "TimeoutError: no answer"}),
             "otherwise": (lambda: "a".index("b"), {"is_error": True, "content": "ValueError: substring not found"}),
             "stops": (stops, {"is_error": True, "content": "RuntimeError: StopIteration()"}),
             "exits": (exits, {"is_error": True, "content": "RuntimeError: SystemExit('I go')"}),

@@ -95,14 +95,22 @@ func TestAHostWithoutGuestsGoesWithItsProgram(t *testing.T) {
 	}
 }
 
-// Whoever comes while the host goes is the next host, when that has gone.
+// Whoever comes while the host goes is the next host, when that has gone; also with another
+// config, as one that was changed and started again at once.
 func TestWhoComesWhileTheHostGoesWaitsForTheStore(t *testing.T) {
+	for _, config := range []string{"same", "another"} {
+		waitsForTheStore(t, config)
+	}
+}
+
+func waitsForTheStore(t *testing.T, config string) {
+	t.Helper()
 	p := newPlace(t)
 	host := p.host()
 	<-host.Release()
 	next, waits := make(chan *Host), make(chan error)
 	go func() {
-		host, _, err := Enter(t.Context(), p.store, p.dir(), "same", func(why error) {
+		host, _, err := Enter(t.Context(), p.store, p.dir(), config, func(why error) {
 			if errors.Is(why, errGoing) {
 				waits <- why
 			}
