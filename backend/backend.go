@@ -85,6 +85,8 @@ type Invocation struct {
 	Tenant       string
 	Conversation string
 	Turn, ID     string
+	// Client is what the program calls itself that has made the call, if it says so.
+	Client string
 	// Tool is the registered name; Target the backend's own name for it (for a
 	// discovered tool, without prefix).
 	Tool   string

@@ -20,6 +20,9 @@ type Request struct {
 	// Nameless says why the call has no identity, Impossible why it cannot be
 	// made though it has one; nil when nothing is wrong.
 	Nameless, Impossible *tool.Error
+	// Client is what the program calls itself that makes the call; a worker may serve it
+	// alone. Empty where nobody says so.
+	Client string
 	// Message names the message of the model that the call stands in, if somebody says.
 	Message string
 	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are

@@ -26,7 +26,8 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 
 	limits := &c.snapshot.Limits
 	errand := newErrand(c.route, c.Key, c.args, c.canonical, limits.KeepOutputBytes)
-	errand.trace, errand.room, errand.invocation.MaxChars = &c.trace, c.seats.room, c.outputLimit()
+	errand.trace, errand.room = &c.trace, c.seats.room
+	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
 	if c.hurried {
 		errand.caller = ctx
 	}

@@ -43,6 +43,18 @@ func ofTenant(name string) grpc.UnaryServerInterceptor {
 	}
 }
 
+// clientHeader is the metadata in which a program says what it calls itself, for the
+// workers that serve its own calls alone.
+const clientHeader = "sidecall-client"
+
+// client is what the program calls itself that has sent a request.
+func client(ctx context.Context) string {
+	if named := metadata.ValueFromIncomingContext(ctx, clientHeader); len(named) > 0 {
+		return named[0]
+	}
+	return ""
+}
+
 // tenantHeader is the metadata in which an operator names a tenant.
 const tenantHeader = "sidecall-tenant"
 

@@ -69,7 +69,7 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 // request is a call as the caller sends it.
 func (s *Service) request(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.ExecuteToolRequest) call.Request {
 	made := call.NewRequest(tenant(ctx), req, snapshot.Limits.RequireIDs...)
-	made.Offered, made.Bytes, made.Load = s.Offered, s.bytes, loadOf(ctx)
+	made.Client, made.Offered, made.Bytes, made.Load = client(ctx), s.Offered, s.bytes, loadOf(ctx)
 	return made
 }
 

@@ -31,6 +31,8 @@ type Trip struct {
 	written, received int64
 	kept              bool
 	gotten            int
+	// dialled is set when a connection begins to be made for it.
+	dialled atomic.Bool
 	// began is set when HTTP/1 has begun, and ended, to write the request.
 	began   atomic.Bool
 	verdict atomic.Uint32
@@ -54,6 +56,8 @@ func (t *Trip) Watch(ctx context.Context) context.Context {
 	t.ctx = ctx
 	t.trace.GotConn = t.gotConn
 	t.trace.WroteRequest = t.wroteRequest
+	t.trace.DNSStart = func(httptrace.DNSStartInfo) { t.dialled.Store(true) }
+	t.trace.ConnectStart = func(string, string) { t.dialled.Store(true) }
 	return httptrace.WithClientTrace(ctx, &t.trace)
 }
 
@@ -169,6 +173,10 @@ func (t *Trip) Fate(err error) Fate {
 		return Underway
 	}
 }
+
+// Waited reports, once RoundTrip has failed, that the request has only waited for its turn:
+// it got no connection, and none was being made for it.
+func (t *Trip) Waited() bool { return t.gotten == 0 && !t.dialled.Load() }
 
 // Wrote reports, once RoundTrip has failed, whether any of the request may have
 // been sent. It relies on HTTP/1 round trips returning an error only after

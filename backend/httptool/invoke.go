@@ -2,8 +2,10 @@ package httptool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/backend/conn"
@@ -45,6 +47,8 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 		resp, err := b.transport.RoundTrip(req.build(trip.Watch(sending)))
 		switch fate := trip.Fate(err); {
 		case fate == conn.Underway && err == nil:
+		case fate == conn.Underway && trip.Waited() && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return backend.Reply{}, busy(err)
 		case fate == conn.Underway:
 			return backend.Reply{}, backend.Classify(ctx, err, trip.Wrote())
 		default:
@@ -72,6 +76,16 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 func disown(resp *http.Response) {
 	if resp != nil {
 		_ = resp.Body.Close() // the connection is closed already
+	}
+}
+
+// busy is a request that has waited for its turn all its time. That the calls before it
+// take long is no failure of the connection.
+func busy(err error) *tool.Failure {
+	return &tool.Failure{
+		Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, ErrorType: "connections_busy",
+		Constraint: "no connection to the upstream was free for as long as the call could wait",
+		RetryAfter: time.Second, KnownDown: true, Err: err,
 	}
 }
 

@@ -252,7 +252,10 @@ func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
 	ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	_, failure = call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.under(ctx, t, b)
-	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+	proves(t, failure, tool.CodeOverloaded, tool.NotExecuted)
+	if failure.Unreached { // nobody has tried to connect
+		t.Error("it counts against the connection")
+	}
 }
 
 func TestNoConnectionMeansNotExecuted(t *testing.T) {
@@ -301,11 +304,14 @@ func TestWaitingForAConnectionIsNotSending(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, failure = c.under(ctx, t, b)
 		cancel()
-		if failure != nil && failure.Code == tool.CodeDependencyUnavailable {
+		if failure != nil && failure.Code == tool.CodeOverloaded {
 			break
 		}
 	}
-	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+	proves(t, failure, tool.CodeOverloaded, tool.NotExecuted)
+	if failure.Unreached || !failure.KnownDown { // the connection is well
+		t.Errorf("it counts against the connection: %+v", failure)
+	}
 	close(release)
 	noFailure(t, <-first)
 }

@@ -85,5 +85,5 @@ func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.roster.relieve(tenant, register.GetWorker())
+	b.roster.relieve(tenant, register)
 }

@@ -221,3 +221,29 @@ func TestCallsThatWaitWhileARenewedRegistrationIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// One that comes again relieves the one of its own client, and no other of its name.
+func TestAWorkerRelievesTheOneOfItsClient(t *testing.T) {
+	of := func(client string) *sidecallv1.WorkerRegister {
+		return with(registration("agent", "add"), func(r *sidecallv1.WorkerRegister) { r.Client = client })
+	}
+	for range 10 { // any of them could be taken
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, Config{Heartbeat: time.Hour}, says(""))
+			one, two := r.hire(of("one")), r.hire(of("two"))
+			r.Adopt(Config{Name: "local", Heartbeat: time.Minute}, says("my_"))
+			if !one.told() || !two.told() {
+				t.Fatal("they were not told")
+			}
+			r.hire(of("two"))
+			if err := <-two.served; err != nil || one.ctx.Err() != nil {
+				t.Fatalf("its stream ended with %v, that of the other with %v", err, one.ctx.Err())
+			}
+			call := to("add")
+			call.Client = "one"
+			done := r.call(t.Context(), call)
+			one.answer(one.invoked().GetInvocationId(), "by the old one")
+			(<-done).text(t, "by the old one")
+		})
+	}
+}

@@ -98,6 +98,8 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 			register.GetProtocolVersion(), protocolVersion)
 	case !workerName.MatchString(register.GetWorker()):
 		return nil, invalid("worker: the name of a worker is 1 to 64 of A-Z a-z 0-9 . _ -, not %s", shown(register.GetWorker()))
+	case register.GetClient() != "" && !workerName.MatchString(register.GetClient()):
+		return nil, invalid("client: a client calls itself 1 to 64 of A-Z a-z 0-9 . _ -, not %s", shown(register.GetClient()))
 	case register.GetMaxInFlight() < 0:
 		return nil, invalid("max_in_flight: it is %d; want at least 1, or 0 for 1", register.GetMaxInFlight())
 	case len(register.GetTools()) == 0:

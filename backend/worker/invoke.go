@@ -55,7 +55,7 @@ func (b *Backend) enlist(ctx context.Context, call backend.Invocation) *invocati
 	b.roster.numbered++
 	inv.id = strconv.FormatUint(b.roster.numbered, 10)
 	b.roster.place(inv)
-	inv.unserved = inv.state == waiting && !b.roster.serves(call.Tenant, call.Target)
+	inv.unserved = inv.state == waiting && !b.roster.serves(&inv.call)
 	return inv
 }
 
@@ -68,7 +68,7 @@ func (b *Backend) lookAgain(inv *invocation) *tool.Failure {
 		return nil
 	}
 	before := inv.unserved
-	inv.unserved = !b.roster.serves(inv.call.Tenant, inv.call.Target)
+	inv.unserved = !b.roster.serves(&inv.call)
 	if !before || !inv.unserved {
 		return nil
 	}

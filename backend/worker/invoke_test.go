@@ -391,3 +391,32 @@ func TestAForgottenToolIsAnother(t *testing.T) {
 		}
 	})
 }
+
+// A worker that serves the calls of one client is given no others, however busy those are
+// that could be.
+func TestAWorkerOfOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		of := func(client string) (worker *peer, call backend.Invocation) {
+			call = to("add")
+			call.Client = client
+			return r.hire(with(registration("agent", "add"), func(r *sidecallv1.WorkerRegister) { r.Client = client })).alive(), call
+		}
+		one, ones := of("one")
+		two, twos := of("two")
+		first, second := r.call(t.Context(), ones), r.call(t.Context(), ones) // the second waits, although two is idle
+		nobodys := r.call(t.Context(), to("add"))
+		a := one.invoked()
+		if !two.idle() {
+			t.Fatal("a worker was given the call of another client")
+		}
+		one.answer(a.GetInvocationId(), "a")
+		one.answer(one.invoked().GetInvocationId(), "b")
+		third := r.call(t.Context(), twos)
+		two.answer(two.invoked().GetInvocationId(), "c")
+		(<-first).text(t, "a")
+		(<-second).text(t, "b")
+		(<-third).text(t, "c")
+		(<-nobodys).want(t, tool.CodeDependencyUnavailable, tool.NotExecuted)
+	})
+}

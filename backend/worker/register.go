@@ -255,7 +255,7 @@ func clipped(message string) string {
 // admit lets a worker have calls.
 func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, next map[string]*known, stream Stream) (*session, error) {
 	s := &session{
-		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(),
+		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(), client: register.GetClient(),
 		log:   b.log.With("worker", register.GetWorker()),
 		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
 		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}), written: make(chan struct{}),
@@ -282,7 +282,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	s.last = b.roster.turn
 	b.roster.sessions[s] = struct{}{}
 	b.roster.fill(s)
-	b.roster.relieve(tenant, s.name)
+	b.roster.relieve(tenant, register)
 	return s, nil
 }
 

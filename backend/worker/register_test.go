@@ -33,6 +33,7 @@ func TestBadRegistrations(t *testing.T) {
 		"no name":         {func(r *sidecallv1.WorkerRegister) { r.Worker = "" }, codes.InvalidArgument, `worker: the name of a worker is 1 to 64 of A-Z a-z 0-9 . _ -, not ""`},
 		"a bad name":      {func(r *sidecallv1.WorkerRegister) { r.Worker = "a b" }, codes.InvalidArgument, `not "a b"`},
 		"no places":       {func(r *sidecallv1.WorkerRegister) { r.MaxInFlight = -1 }, codes.InvalidArgument, "max_in_flight: it is -1"},
+		"a bad client":    {func(r *sidecallv1.WorkerRegister) { r.Client = "a b" }, codes.InvalidArgument, `client: a client calls itself 1 to 64 of A-Z a-z 0-9 . _ -, not "a b"`},
 		"no tools":        {func(r *sidecallv1.WorkerRegister) { r.Tools = nil }, codes.InvalidArgument, "the worker has none"},
 		"too many tools":  {func(r *sidecallv1.WorkerRegister) { r.Tools = make([]*sidecallv1.WorkerTool, 4) }, codes.ResourceExhausted, "tools: the worker has 4, and the backend local may have 3"},
 		"no tool at all":  {func(r *sidecallv1.WorkerRegister) { r.Tools[1] = nil }, codes.InvalidArgument, `tool "": a name is`},

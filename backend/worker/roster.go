@@ -3,6 +3,9 @@ package worker
 import (
 	"container/list"
 	"time"
+
+	"github.com/sidecall/sidecall/backend"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // roster is who is there, what they can do, and who waits for them. All of it is
@@ -54,10 +57,10 @@ func (r *roster) stayingOf(tenant string) (n int) {
 	return n
 }
 
-// serves reports whether some worker takes calls of a tool.
-func (r *roster) serves(tenant, target string) bool {
+// serves reports whether some worker takes a call.
+func (r *roster) serves(call *backend.Invocation) bool {
 	for s := range r.sessions {
-		if s.takes(tenant, target) {
+		if s.takes(call) {
 			return true
 		}
 	}
@@ -69,7 +72,7 @@ func (r *roster) serves(tenant, target string) bool {
 func (r *roster) place(inv *invocation) {
 	var best *session
 	for s := range r.sessions {
-		if s.takes(inv.call.Tenant, inv.call.Target) && s.free() &&
+		if s.takes(&inv.call) && s.free() &&
 			(best == nil || len(s.busy) < len(best.busy) || len(s.busy) == len(best.busy) && s.last < best.last) {
 			best = s
 		}
@@ -93,7 +96,7 @@ func (r *roster) give(s *session, inv *invocation) {
 func (r *roster) fill(s *session) {
 	for e := r.waiting.Front(); e != nil && s.free(); {
 		inv, next := e.Value.(*invocation), e.Next()
-		if s.takes(inv.call.Tenant, inv.call.Target) {
+		if s.takes(&inv.call) {
 			r.leaveLine(inv)
 			r.give(s, inv)
 		}
@@ -141,11 +144,12 @@ func (r *roster) dismiss(s *session) {
 	}
 }
 
-// relieve dismisses one of the workers of a name that were told Goodbye, for the one
-// that has come, or was refused, in its place. Of several it does not matter which.
-func (r *roster) relieve(tenant, name string) {
+// relieve dismisses one of the workers of a name, and of a client, that were told Goodbye,
+// for the one that has come, or was refused, in its place. Of several it does not matter
+// which.
+func (r *roster) relieve(tenant string, register *sidecallv1.WorkerRegister) {
 	for s := range r.sessions {
-		if s.parted && !s.leaving && s.tenant == tenant && s.name == name {
+		if s.parted && !s.leaving && s.tenant == tenant && s.name == register.GetWorker() && s.client == register.GetClient() {
 			r.dismiss(s)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/backend"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -36,6 +37,8 @@ type session struct {
 	log     *slog.Logger
 
 	tenant, name string
+	// client is whose calls alone it takes; empty for everybody's.
+	client string
 	tools        map[string]bool
 	most         int // calls at a time
 	heartbeat    time.Duration
@@ -74,8 +77,8 @@ type outgoing struct {
 
 // takes reports whether the worker is given calls of a tool. One of the tenant without a
 // name, who may have every profile, serves all tenants; any other serves its own.
-func (s *session) takes(tenant, target string) bool {
-	return !s.leaving && (s.tenant == "" || s.tenant == tenant) && s.tools[target]
+func (s *session) takes(call *backend.Invocation) bool {
+	return !s.leaving && (s.tenant == "" || s.tenant == call.Tenant) && (s.client == "" || s.client == call.Client) && s.tools[call.Target]
 }
 
 func (s *session) free() bool { return !s.leaving && len(s.busy) < s.most }

@@ -35,16 +35,21 @@ type Method = (
   request: object, metadata: grpc.Metadata, options: grpc.CallOptions, answered: (error: grpc.ServiceError | null, response?: unknown) => void,
 ) => grpc.ClientUnaryCall
 
-/** One request, and its answer. */
+/** The metadata in which a client says what it calls itself. */
+const CLIENT = 'sidecall-client'
+
+/** One request of a client, and its answer. */
 export function unary(
-  stub: grpc.Client, method: string, request: object, wait: { rpcTimeout?: number | undefined; signal?: AbortSignal | undefined },
+  client: string, stub: grpc.Client, method: string, request: object, wait: { rpcTimeout?: number | undefined; signal?: AbortSignal | undefined },
 ): Promise<unknown> {
   const { rpcTimeout, signal } = wait
   signal?.throwIfAborted()
   const options = rpcTimeout === undefined ? {} : { deadline: Date.now() + rpcTimeout }
+  const metadata = traceContext()
+  metadata.set(CLIENT, client)
   return new Promise((resolve, reject) => {
     const abort = () => call.cancel()
-    const call = (stub as unknown as Record<string, Method>)[method]!.call(stub, request, traceContext(), options, (error, response) => {
+    const call = (stub as unknown as Record<string, Method>)[method]!.call(stub, request, metadata, options, (error, response) => {
       signal?.removeEventListener('abort', abort)
       if (!error) resolve(response)
       else reject(signal?.aborted && error.code === grpc.status.CANCELLED ? signal.reason : error)

@@ -1,4 +1,6 @@
 /** The client. */
+import { randomUUID } from 'node:crypto'
+
 import * as grpc from '@grpc/grpc-js'
 
 import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, mostBytes, PATIENCE, unary } from './channel.js'
@@ -47,7 +49,7 @@ type Sent = { toolUseId?: string; toolName?: string; argumentsJson?: string; con
 /** How long a loop waits for the sidecar to hear that it has ended, in milliseconds. */
 const END_PROMPT = 2_000
 
-/** Serves functions that are not the client's own, as its work does: those of an adapter. */
+/** Serves functions that are not the client's own, as its work does, for its own calls alone: those of an adapter. */
 export let serve: (client: Sidecall, functions: ReadonlyMap<string, Served>, settings: WorkSettings) => Promise<Work>
 
 /** Speaks to one sidecar. One per process is enough. It connects at the first call, and again by itself. */
@@ -57,6 +59,8 @@ export class Sidecall implements AsyncDisposable {
   readonly stub: ToolServiceStub
   /** The same of the service of conversations: startPrompt and endPrompt. */
   readonly conversations: ConversationServiceStub
+  /** What this client calls itself: functions of adapters serve its calls alone. */
+  readonly #id = randomUUID()
   readonly #patience: number
   readonly #worker: WorkerServiceStub
   readonly #functions = new Map<string, Served>()
@@ -64,7 +68,7 @@ export class Sidecall implements AsyncDisposable {
   #launched: Launched | undefined
 
   static {
-    serve = (client, functions, settings) => client.#serve(functions, settings)
+    serve = (client, functions, settings) => client.#serve(functions, settings, client.#id)
   }
 
   /**
@@ -175,7 +179,7 @@ export class Sidecall implements AsyncDisposable {
   async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
     const sidecar = {
       run: (turn: Turn, fields: Fields, wait: Wait) => this.#run(turn, fields, wait),
-      endPrompt: (request: object) => unary(this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
+      endPrompt: (request: object) => unary(this.#id, this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
     }
     return runLoop(sidecar, ask, messages, options)
   }
@@ -253,9 +257,9 @@ export class Sidecall implements AsyncDisposable {
     return this.#serve(new Map(this.#functions), settings)
   }
 
-  async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings): Promise<Work> {
+  async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings, client = ''): Promise<Work> {
     const isGone = async () => (this.#launched?.hasEnded() ? this.#launched.end() : undefined)
-    const work = new Work(this.#worker, functions, settings, this.#patience, isGone)
+    const work = new Work(this.#worker, client, functions, settings, this.#patience, isGone)
     this.#works.add(work)
     work.ended.catch(() => {}).finally(() => this.#works.delete(work))
     await work.registered
@@ -277,7 +281,7 @@ export class Sidecall implements AsyncDisposable {
   async #ask(method: string, request: object, wait: Wait, patience = 0, stub: grpc.Client = this.stub): Promise<unknown> {
     const isGone = () => this.#launched?.hasEnded() ?? false
     try {
-      return await insisting(patience, wait.signal, () => unary(stub, method, request, wait), isGone)
+      return await insisting(patience, wait.signal, () => unary(this.#id, stub, method, request, wait), isGone)
     } catch (error) {
       throw isAway(error) && isGone() ? await this.#launched!.end() : error
     }

@@ -19,6 +19,8 @@ export interface Self {
   name: string
   backend: string
   maxInFlight: number
+  /** Whose calls alone it takes; empty for everybody's. */
+  client: string
   functions: ReadonlyMap<string, Served>
 }
 
@@ -57,7 +59,7 @@ export class Shift {
       })
     })
     const tools = [...self.functions.values()].map(({ declared }) => declared) as WorkerRegister['tools']
-    this.#say({ register: { worker: self.name, protocolVersion: PROTOCOL, maxInFlight: self.maxInFlight, tools, backend: self.backend } })
+    this.#say({ register: { worker: self.name, protocolVersion: PROTOCOL, maxInFlight: self.maxInFlight, tools, backend: self.backend, client: self.client } })
   }
 
   /** Takes no more calls; the stream ends with those that it has. */

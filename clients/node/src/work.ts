@@ -61,19 +61,20 @@ export class Work implements AsyncDisposable {
 
   /**
    * @param stub
+   * @param client Whose calls alone it takes; empty for everybody's.
    * @param functions
    * @param settings
    * @param patience How long it looks for a sidecar that takes it in for the first time, in milliseconds.
    * @param isGone Says why there is never to be a sidecar again.
    */
   constructor(
-    stub: WorkerServiceStub, functions: ReadonlyMap<string, Served>, settings: WorkSettings, patience: number,
+    stub: WorkerServiceStub, client: string, functions: ReadonlyMap<string, Served>, settings: WorkSettings, patience: number,
     isGone: () => Promise<SidecallError | undefined>,
   ) {
     const given = checked(object(settings, 'settings'), settingsFields) as WorkSettings
     if (functions.size === 0) throw new WrongTool('the worker has no functions: make one a tool first')
     this.#stub = stub
-    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight: given.maxInFlight ?? 16, functions }
+    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight: given.maxInFlight ?? 16, client, functions }
     this.#grace = given.grace ?? 30_000
     this.#patience = patience
     this.#isGone = isGone

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 from unittest import mock
 
 from sidecall import AsyncSidecall, Call, Context, Sidecall, Worker, WorkerRefused, _shift
+
+from sidecall.adapters._calls import Calls
+from sidecall.adapters._own import Declared, Own
 
 from frameworks.desk import DeskTest
 
@@ -50,6 +54,32 @@ class WorkerTest(DeskTest):
         away = self.s.execute_tool(Call("4", "count", {}), conversation_id="c")
         self.assertEqual(away.error.code, "DEPENDENCY_UNAVAILABLE")
         self.assertIn("no worker serves it now", away.error.constraint)
+
+    def test_each_process_is_given_its_own_calls(self) -> None:
+        """Two that share a sidecar have functions of the same names."""
+        other = Sidecall(self.s._target)
+        self.addCleanup(other.close)
+        ran: list[tuple[str, str]] = []
+        crews = {"one": self._own(self.s), "other": self._own(other)}
+
+        def call(of: str, n: int) -> str:
+            def body() -> str:
+                ran.append((of, f"{of}-{n}"))
+                return of
+
+            crew = crews[of]
+            return crew.run(Call(f"{of}-{n}", "order", {}), {"conversation_id": "c", "turn_id": of}, body).content
+
+        with ThreadPoolExecutor(8) as pool:
+            calls = [(of, n) for n in range(10) for of in crews]
+            answers = list(pool.map(lambda c: call(*c), calls))
+        self.assertEqual(answers, [of for of, _ in calls])
+        self.assertEqual(sorted(ran), sorted((of, f"{of}-{n}") for of, n in calls))
+
+    def _own(self, client: Sidecall) -> Own:
+        own = Own(client, Calls(client, {}), None, Worker("desk", "local", max_in_flight=2))
+        own.declare([Declared("order", "Order.", {"type": "object"})])
+        return own
 
     def test_what_it_refuses_is_said_and_nothing_is_registered(self) -> None:
         before = self.names()

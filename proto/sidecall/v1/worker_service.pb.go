@@ -175,7 +175,11 @@ type WorkerRegister struct {
 	// At least one.
 	Tools []*WorkerTool `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Name of the worker backend in the config. Empty where there is only one.
-	Backend       string `protobuf:"bytes,5,opt,name=backend,proto3" json:"backend,omitempty"`
+	Backend string `protobuf:"bytes,5,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Whose calls alone the worker takes: those of requests whose metadata sidecall-client
+	// has this value, 1 to 64 of [A-Za-z0-9._-]. Empty: everybody's. It is for functions that
+	// need what the program has around the call that it has made.
+	Client        string `protobuf:"bytes,6,opt,name=client,proto3" json:"client,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -241,6 +245,13 @@ func (x *WorkerRegister) GetTools() []*WorkerTool {
 func (x *WorkerRegister) GetBackend() string {
 	if x != nil {
 		return x.Backend
+	}
+	return ""
+}
+
+func (x *WorkerRegister) GetClient() string {
+	if x != nil {
+		return x.Client
 	}
 	return ""
 }
@@ -1131,13 +1142,14 @@ const file_sidecall_v1_worker_service_proto_rawDesc = "" +
 	"\bprogress\x18\x03 \x01(\v2\x1b.sidecall.v1.WorkerProgressH\x00R\bprogress\x123\n" +
 	"\x06result\x18\x04 \x01(\v2\x19.sidecall.v1.WorkerResultH\x00R\x06result\x120\n" +
 	"\x05leave\x18\x05 \x01(\v2\x18.sidecall.v1.WorkerLeaveH\x00R\x05leaveB\t\n" +
-	"\amessage\"\xc0\x01\n" +
+	"\amessage\"\xd8\x01\n" +
 	"\x0eWorkerRegister\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12)\n" +
 	"\x10protocol_version\x18\x02 \x01(\x05R\x0fprotocolVersion\x12\"\n" +
 	"\rmax_in_flight\x18\x03 \x01(\x05R\vmaxInFlight\x12-\n" +
 	"\x05tools\x18\x04 \x03(\v2\x17.sidecall.v1.WorkerToolR\x05tools\x12\x18\n" +
-	"\abackend\x18\x05 \x01(\tR\abackend\"\xdd\x04\n" +
+	"\abackend\x18\x05 \x01(\tR\abackend\x12\x16\n" +
+	"\x06client\x18\x06 \x01(\tR\x06client\"\xdd\x04\n" +
 	"\n" +
 	"WorkerTool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +

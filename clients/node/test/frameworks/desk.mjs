@@ -49,13 +49,20 @@ export const OWN = { own: { worker: {}, prefix: 'my_' } }
 export async function desk(t, backends = {}) {
   const directory = mkdtempSync(path.join(tmpdir(), 'desk-'))
   const asked = config(directory)
-  const sidecall = await Sidecall.launch({ ...asked, backends: { ...asked.backends, ...backends } })
+  const launch = () => Sidecall.launch({ ...asked, backends: { ...asked.backends, ...backends } })
+  const sidecall = await launch()
   t.after(async () => {
     await sidecall.close()
     rmSync(directory, { recursive: true })
   })
   const it = {
     sidecall,
+    /** Another client of the same sidecar, as another process has one. */
+    another: async () => {
+      const other = await launch()
+      t.after(() => other.close())
+      return other
+    },
     /** The calls of each request, and the results of each answer. */
     batches: [],
     answers: [],

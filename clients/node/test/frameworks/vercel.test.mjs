@@ -244,6 +244,17 @@ test('an abort leaves a function alone that has begun, and the same messages hav
   assert.deepEqual(it.results().map((r) => [r.content, r.replayed]), [['ran 1, aborted false', true]])
 })
 
+test('each process is given the calls of its own functions', async (t) => {
+  const it = await desk(t, OWN)
+  const made = (client, of) => tools(client, {
+    conversationId: of, functions: { whose: tool({ description: 'Whose.', inputSchema: z.object({ n: z.int() }), execute: () => of }) }, worker: { maxInFlight: 2 },
+  })
+  const both = { one: await made(it.sidecall, 'one'), other: await made(await it.another(), 'other') }
+  const asked = Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? 'one' : 'other'))
+  const answers = asked.map((of, i) => both[of].whose.execute({ n: i }, { toolCallId: `id-${i}`, messages: [] }))
+  assert.deepEqual(await Promise.all(answers), asked)
+})
+
 test('functions are made for every run, and registered once', async (t) => {
   const it = await desk(t, OWN)
   const say = (description, execute) => tool({ description, inputSchema: z.object({}), execute })

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -44,6 +45,8 @@ class AsyncSidecall:
         """As Sidecall."""
         at = address(target)
         self._target = target
+        #: What this client calls itself. Functions of adapters serve its calls alone.
+        self.client_id = uuid.uuid4().hex
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -199,11 +202,11 @@ class AsyncSidecall:
     async def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
         stub = self.conversations if rpc.service == "conversations" else self.stub
         method = getattr(stub, rpc.method)
-        span = _trace.metadata()
+        metadata = ((_channel.CLIENT, self.client_id), *_trace.metadata())
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
             try:
-                return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=span)
+                return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=metadata)
             except grpc.RpcError as e:
                 if not _channel.is_away(e):
                     raise

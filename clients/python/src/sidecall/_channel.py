@@ -16,6 +16,9 @@ from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc, wo
 #: Where a sidecar listens when its config does not say.
 DEFAULT_TARGET = "tcp://127.0.0.1:8470"
 
+#: The metadata in which a client says what it calls itself.
+CLIENT = "sidecall-client"
+
 #: Bounds one response. A batch of results can be much larger than gRPC's own
 #: default of 4 MiB.
 MAX_RESPONSE_BYTES = 256 << 20

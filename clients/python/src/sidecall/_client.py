@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -45,6 +46,8 @@ class Sidecall:
         on asking, in seconds, while the sidecar is away."""
         at = address(target)
         self._target = target
+        #: What this client calls itself. Functions of adapters serve its calls alone.
+        self.client_id = uuid.uuid4().hex
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -255,11 +258,11 @@ class Sidecall:
     def _rpc(self, rpc: _session.Rpc, wait: float | None) -> Any:
         stub = self.conversations if rpc.service == "conversations" else self.stub
         method = getattr(stub, rpc.method)
-        span = _trace.metadata()
+        metadata = ((_channel.CLIENT, self.client_id), *_trace.metadata())
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
             try:
-                return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=span)
+                return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=metadata)
             except grpc.RpcError as e:
                 if not _channel.is_away(e):
                     raise

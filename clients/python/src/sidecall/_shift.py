@@ -50,7 +50,7 @@ class Shift:
             pb.WorkerMessage(
                 register=pb.WorkerRegister(
                     worker=self._worker.name, protocol_version=PROTOCOL, max_in_flight=self._worker.max_in_flight,
-                    tools=tools, backend=self._worker.backend,
+                    tools=tools, backend=self._worker.backend, client=self._worker.client,
                 )
             )
         )  # fmt: skip

@@ -64,6 +64,8 @@ class Worker:
     max_in_flight: int = 16
     #: Seconds that functions may go on when the work is to end.
     grace: float | timedelta = 30.0
+    #: The client_id whose calls alone it takes, as adapters set it. Empty: everybody's.
+    client: str = ""
     functions: dict[str, Function] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

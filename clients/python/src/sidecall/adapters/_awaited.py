@@ -20,6 +20,7 @@ class Awaited(AsyncSidecall):
         self.stub = _Stub(client.stub)
         self.conversations = _Stub(client.conversations)
         self._launched = client._launched
+        self.client_id = client.client_id
 
 
 class _Stub:

@@ -160,7 +160,7 @@ class Own:
 
     def _worker(self) -> Worker:
         self._registered = frozenset(self._functions)
-        return replace(self._settings, functions=dict(self._functions))
+        return replace(self._settings, functions=dict(self._functions), client=self._client.client_id)
 
     def run(self, call: Call, ids: Fields, body: Body) -> pb.ExecuteToolResponse:
         """Runs a call of a function and waits."""

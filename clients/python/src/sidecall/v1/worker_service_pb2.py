@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from sidecall.v1 import tool_service_pb2 as sidecall_dot_v1_dot_tool__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sidecall/v1/worker_service.proto\x12\x0bsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1esidecall/v1/tool_service.proto\"\x87\x02\n\rWorkerMessage\x12/\n\x08register\x18\x01 \x01(\x0b\x32\x1b.sidecall.v1.WorkerRegisterH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.sidecall.v1.WorkerHeartbeatH\x00\x12/\n\x08progress\x18\x03 \x01(\x0b\x32\x1b.sidecall.v1.WorkerProgressH\x00\x12+\n\x06result\x18\x04 \x01(\x0b\x32\x19.sidecall.v1.WorkerResultH\x00\x12)\n\x05leave\x18\x05 \x01(\x0b\x32\x18.sidecall.v1.WorkerLeaveH\x00\x42\t\n\x07message\"\x8a\x01\n\x0eWorkerRegister\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\x12\x15\n\rmax_in_flight\x18\x03 \x01(\x05\x12&\n\x05tools\x18\x04 \x03(\x0b\x32\x17.sidecall.v1.WorkerTool\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\"\xb7\x03\n\nWorkerTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12=\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32(.sidecall.v1.WorkerTool.AnnotationsEntry\x12\x12\n\nsequential\x18\x07 \x01(\x08\x12\x0f\n\x07polling\x18\x08 \x01(\x08\x12\x15\n\rfails_cleanly\x18\t \x01(\x08\x12\x1a\n\x12\x63\x61ncel_with_caller\x18\n \x01(\x08\x12\x32\n\x0f\x61ttempt_timeout\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x61\x64line\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x11\n\x0fWorkerHeartbeat\"5\n\x0eWorkerProgress\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"\xe3\x01\n\x0cWorkerResult\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x1f\n\x17structured_content_json\x18\x03 \x01(\t\x12)\n\x06\x62locks\x18\x04 \x03(\x0b\x32\x19.sidecall.v1.ContentBlock\x12\x10\n\x08is_error\x18\x05 \x01(\x08\x12\x0f\n\x07not_run\x18\x06 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12.\n\x0bretry_after\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"\r\n\x0bWorkerLeave\"\xd8\x01\n\rWorkerCommand\x12\x33\n\nregistered\x18\x01 \x01(\x0b\x32\x1d.sidecall.v1.WorkerRegisteredH\x00\x12+\n\x06invoke\x18\x02 \x01(\x0b\x32\x19.sidecall.v1.WorkerInvokeH\x00\x12+\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32\x19.sidecall.v1.WorkerCancelH\x00\x12-\n\x07goodbye\x18\x04 \x01(\x0b\x32\x1a.sidecall.v1.WorkerGoodbyeH\x00\x42\t\n\x07\x63ommand\"\xa7\x01\n\x10WorkerRegistered\x12\x35\n\x12heartbeat_interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x05tools\x18\x02 \x03(\x0b\x32\x1b.sidecall.v1.WorkerAccepted\x12\x15\n\rmax_in_flight\x18\x03 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x03\"h\n\x0eWorkerAccepted\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\x10\n\x08left_out\x18\x04 \x01(\x08\"\xf6\x01\n\x0cWorkerInvoke\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x13\n\x0btool_use_id\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12\x0f\n\x07turn_id\x18\x06 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\x05\x12+\n\x08\x64\x65\x61\x64line\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0btraceparent\x18\n \x01(\t\"%\n\x0cWorkerCancel\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\"\x0f\n\rWorkerGoodbye2T\n\rWorkerService\x12\x43\n\x05Serve\x12\x1a.sidecall.v1.WorkerMessage\x1a\x1a.sidecall.v1.WorkerCommand(\x01\x30\x01\x42;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n sidecall/v1/worker_service.proto\x12\x0bsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1esidecall/v1/tool_service.proto\"\x87\x02\n\rWorkerMessage\x12/\n\x08register\x18\x01 \x01(\x0b\x32\x1b.sidecall.v1.WorkerRegisterH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.sidecall.v1.WorkerHeartbeatH\x00\x12/\n\x08progress\x18\x03 \x01(\x0b\x32\x1b.sidecall.v1.WorkerProgressH\x00\x12+\n\x06result\x18\x04 \x01(\x0b\x32\x19.sidecall.v1.WorkerResultH\x00\x12)\n\x05leave\x18\x05 \x01(\x0b\x32\x18.sidecall.v1.WorkerLeaveH\x00\x42\t\n\x07message\"\x9a\x01\n\x0eWorkerRegister\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\x12\x15\n\rmax_in_flight\x18\x03 \x01(\x05\x12&\n\x05tools\x18\x04 \x03(\x0b\x32\x17.sidecall.v1.WorkerTool\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12\x0e\n\x06\x63lient\x18\x06 \x01(\t\"\xb7\x03\n\nWorkerTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x04 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12=\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32(.sidecall.v1.WorkerTool.AnnotationsEntry\x12\x12\n\nsequential\x18\x07 \x01(\x08\x12\x0f\n\x07polling\x18\x08 \x01(\x08\x12\x15\n\rfails_cleanly\x18\t \x01(\x08\x12\x1a\n\x12\x63\x61ncel_with_caller\x18\n \x01(\x08\x12\x32\n\x0f\x61ttempt_timeout\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x64\x65\x61\x64line\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x11\n\x0fWorkerHeartbeat\"5\n\x0eWorkerProgress\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"\xe3\x01\n\x0cWorkerResult\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x1f\n\x17structured_content_json\x18\x03 \x01(\t\x12)\n\x06\x62locks\x18\x04 \x03(\x0b\x32\x19.sidecall.v1.ContentBlock\x12\x10\n\x08is_error\x18\x05 \x01(\x08\x12\x0f\n\x07not_run\x18\x06 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x07 \x01(\t\x12.\n\x0bretry_after\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"\r\n\x0bWorkerLeave\"\xd8\x01\n\rWorkerCommand\x12\x33\n\nregistered\x18\x01 \x01(\x0b\x32\x1d.sidecall.v1.WorkerRegisteredH\x00\x12+\n\x06invoke\x18\x02 \x01(\x0b\x32\x19.sidecall.v1.WorkerInvokeH\x00\x12+\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32\x19.sidecall.v1.WorkerCancelH\x00\x12-\n\x07goodbye\x18\x04 \x01(\x0b\x32\x1a.sidecall.v1.WorkerGoodbyeH\x00\x42\t\n\x07\x63ommand\"\xa7\x01\n\x10WorkerRegistered\x12\x35\n\x12heartbeat_interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x05tools\x18\x02 \x03(\x0b\x32\x1b.sidecall.v1.WorkerAccepted\x12\x15\n\rmax_in_flight\x18\x03 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x03\"h\n\x0eWorkerAccepted\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12#\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\x0e\x32\x13.sidecall.v1.Effect\x12\x10\n\x08left_out\x18\x04 \x01(\x08\"\xf6\x01\n\x0cWorkerInvoke\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x13\n\x0btool_use_id\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12\x0f\n\x07turn_id\x18\x06 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x08 \x01(\x05\x12+\n\x08\x64\x65\x61\x64line\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0btraceparent\x18\n \x01(\t\"%\n\x0cWorkerCancel\x12\x15\n\rinvocation_id\x18\x01 \x01(\t\"\x0f\n\rWorkerGoodbye2T\n\rWorkerService\x12\x43\n\x05Serve\x12\x1a.sidecall.v1.WorkerMessage\x1a\x1a.sidecall.v1.WorkerCommand(\x01\x30\x01\x42;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,31 +39,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WORKERMESSAGE']._serialized_start=114
   _globals['_WORKERMESSAGE']._serialized_end=377
   _globals['_WORKERREGISTER']._serialized_start=380
-  _globals['_WORKERREGISTER']._serialized_end=518
-  _globals['_WORKERTOOL']._serialized_start=521
-  _globals['_WORKERTOOL']._serialized_end=960
-  _globals['_WORKERTOOL_ANNOTATIONSENTRY']._serialized_start=910
-  _globals['_WORKERTOOL_ANNOTATIONSENTRY']._serialized_end=960
-  _globals['_WORKERHEARTBEAT']._serialized_start=962
-  _globals['_WORKERHEARTBEAT']._serialized_end=979
-  _globals['_WORKERPROGRESS']._serialized_start=981
-  _globals['_WORKERPROGRESS']._serialized_end=1034
-  _globals['_WORKERRESULT']._serialized_start=1037
-  _globals['_WORKERRESULT']._serialized_end=1264
-  _globals['_WORKERLEAVE']._serialized_start=1266
-  _globals['_WORKERLEAVE']._serialized_end=1279
-  _globals['_WORKERCOMMAND']._serialized_start=1282
-  _globals['_WORKERCOMMAND']._serialized_end=1498
-  _globals['_WORKERREGISTERED']._serialized_start=1501
-  _globals['_WORKERREGISTERED']._serialized_end=1668
-  _globals['_WORKERACCEPTED']._serialized_start=1670
-  _globals['_WORKERACCEPTED']._serialized_end=1774
-  _globals['_WORKERINVOKE']._serialized_start=1777
-  _globals['_WORKERINVOKE']._serialized_end=2023
-  _globals['_WORKERCANCEL']._serialized_start=2025
-  _globals['_WORKERCANCEL']._serialized_end=2062
-  _globals['_WORKERGOODBYE']._serialized_start=2064
-  _globals['_WORKERGOODBYE']._serialized_end=2079
-  _globals['_WORKERSERVICE']._serialized_start=2081
-  _globals['_WORKERSERVICE']._serialized_end=2165
+  _globals['_WORKERREGISTER']._serialized_end=534
+  _globals['_WORKERTOOL']._serialized_start=537
+  _globals['_WORKERTOOL']._serialized_end=976
+  _globals['_WORKERTOOL_ANNOTATIONSENTRY']._serialized_start=926
+  _globals['_WORKERTOOL_ANNOTATIONSENTRY']._serialized_end=976
+  _globals['_WORKERHEARTBEAT']._serialized_start=978
+  _globals['_WORKERHEARTBEAT']._serialized_end=995
+  _globals['_WORKERPROGRESS']._serialized_start=997
+  _globals['_WORKERPROGRESS']._serialized_end=1050
+  _globals['_WORKERRESULT']._serialized_start=1053
+  _globals['_WORKERRESULT']._serialized_end=1280
+  _globals['_WORKERLEAVE']._serialized_start=1282
+  _globals['_WORKERLEAVE']._serialized_end=1295
+  _globals['_WORKERCOMMAND']._serialized_start=1298
+  _globals['_WORKERCOMMAND']._serialized_end=1514
+  _globals['_WORKERREGISTERED']._serialized_start=1517
+  _globals['_WORKERREGISTERED']._serialized_end=1684
+  _globals['_WORKERACCEPTED']._serialized_start=1686
+  _globals['_WORKERACCEPTED']._serialized_end=1790
+  _globals['_WORKERINVOKE']._serialized_start=1793
+  _globals['_WORKERINVOKE']._serialized_end=2039
+  _globals['_WORKERCANCEL']._serialized_start=2041
+  _globals['_WORKERCANCEL']._serialized_end=2078
+  _globals['_WORKERGOODBYE']._serialized_start=2080
+  _globals['_WORKERGOODBYE']._serialized_end=2095
+  _globals['_WORKERSERVICE']._serialized_start=2097
+  _globals['_WORKERSERVICE']._serialized_end=2181
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,20 @@ class WorkerMessage(_message.Message):
     def __init__(self, register: _Optional[_Union[WorkerRegister, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., progress: _Optional[_Union[WorkerProgress, _Mapping]] = ..., result: _Optional[_Union[WorkerResult, _Mapping]] = ..., leave: _Optional[_Union[WorkerLeave, _Mapping]] = ...) -> None: ...
 
 class WorkerRegister(_message.Message):
-    __slots__ = ("worker", "protocol_version", "max_in_flight", "tools", "backend")
+    __slots__ = ("worker", "protocol_version", "max_in_flight", "tools", "backend", "client")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     MAX_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     worker: str
     protocol_version: int
     max_in_flight: int
     tools: _containers.RepeatedCompositeFieldContainer[WorkerTool]
     backend: str
-    def __init__(self, worker: _Optional[str] = ..., protocol_version: _Optional[int] = ..., max_in_flight: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[WorkerTool, _Mapping]]] = ..., backend: _Optional[str] = ...) -> None: ...
+    client: str
+    def __init__(self, worker: _Optional[str] = ..., protocol_version: _Optional[int] = ..., max_in_flight: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[WorkerTool, _Mapping]]] = ..., backend: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class WorkerTool(_message.Message):
     __slots__ = ("name", "description", "input_schema_json", "output_schema_json", "effect", "annotations", "sequential", "polling", "fails_cleanly", "cancel_with_caller", "attempt_timeout", "deadline")
