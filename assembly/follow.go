@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -30,6 +31,7 @@ type follower struct {
 	succession *succession
 	source     Source
 	wishes     chan struct{}
+	begun      atomic.Int64 // configs that were begun to be read
 	outcome    outcome
 
 	life context.Context //nolint:containedctx // of what has no caller
@@ -40,6 +42,7 @@ type follower struct {
 // newFollower returns a follower that runs when run is called, until end is.
 func newFollower(s *succession, source Source) *follower {
 	f := &follower{succession: s, source: source, wishes: make(chan struct{}, 1), done: make(chan struct{})}
+	f.outcome.news = make(chan struct{})
 	f.life, f.end = context.WithCancel(s.life)
 	return f
 }
@@ -49,6 +52,26 @@ func (f *follower) wish() {
 	select {
 	case f.wishes <- struct{}{}:
 	default: // there is a wish already that nobody has heard yet
+	}
+}
+
+// current has the config read now, and waits until one that was read from now on is in
+// force or refused, or until ctx or the follower ends.
+func (f *follower) current(ctx context.Context) {
+	before := f.begun.Load()
+	f.wish()
+	for {
+		decided, news := f.outcome.decision()
+		if decided > before {
+			return
+		}
+		select {
+		case <-news:
+		case <-f.done:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -77,9 +100,10 @@ func (f *follower) run() {
 // begin reads the config and has it take over, unless it is overtaken, which ends
 // before overtake returns.
 func (f *follower) begin() (overtake func()) {
+	turn := f.begun.Add(1)
 	cfg, err := f.source.Load()
 	if err != nil {
-		f.refused(err)
+		f.refused(turn, err)
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(f.life)
@@ -88,9 +112,9 @@ func (f *follower) begin() (overtake func()) {
 		defer close(done)
 		switch err := f.succession.take(ctx, cfg, f.outcome.waits); {
 		case err == nil:
-			f.outcome.took()
+			f.outcome.took(turn)
 		case !errors.Is(err, errOvertaken):
-			f.refused(maskError(cfg, err))
+			f.refused(turn, maskError(cfg, err))
 		}
 	}()
 	return func() {
@@ -100,7 +124,7 @@ func (f *follower) begin() (overtake func()) {
 }
 
 // refused tells operators that a config was not taken over, and why.
-func (f *follower) refused(err error) {
+func (f *follower) refused(turn int64, err error) {
 	problems, wrong := errors.AsType[config.Problems](err)
 	if !wrong {
 		problems = config.Problems{{Message: err.Error()}}
@@ -114,7 +138,7 @@ func (f *follower) refused(err error) {
 		logger.Error("config refused", "problem", problem.Error())
 	}
 	logger.Warn("the config before it stays in force", "problems", len(problems))
-	f.outcome.refused(problems)
+	f.outcome.refused(turn, problems)
 }
 
 // wait waits for the end of run, at most until ctx ends.
@@ -132,6 +156,22 @@ type outcome struct {
 	mu              sync.Mutex
 	taken, refusals int64
 	waiting, why    string
+	// decided is the turn of the last config that was taken or refused; news is closed
+	// when there is one more.
+	decided int64
+	news    chan struct{}
+}
+
+func (o *outcome) decide(turn int64) {
+	o.decided = turn
+	close(o.news)
+	o.news = make(chan struct{})
+}
+
+func (o *outcome) decision() (turn int64, news <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.decided, o.news
 }
 
 func (o *outcome) waits(what string) {
@@ -140,16 +180,18 @@ func (o *outcome) waits(what string) {
 	o.waiting = what
 }
 
-func (o *outcome) took() {
+func (o *outcome) took(turn int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.decide(turn)
 	o.taken++
 	o.waiting, o.why = "", ""
 }
 
-func (o *outcome) refused(problems config.Problems) {
+func (o *outcome) refused(turn int64, problems config.Problems) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.decide(turn)
 	o.refusals++
 	o.waiting, o.why = "", problems[0].Error()
 	if more := len(problems) - 1; more > 0 {

@@ -137,4 +137,6 @@ type source struct {
 	file string
 	root *yaml.Node
 	dir  string
+	// fingerprint is empty of a config that no Watch has read.
+	fingerprint string
 }

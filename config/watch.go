@@ -24,13 +24,9 @@ type Watch struct {
 
 	// once: the config came through a pipe, from which nothing more comes.
 	once bool
-	// files were read beside path, sorted, and had is what all of them held; vars are the
-	// variables of the environment to which there was a reference.
+	// files were read beside path, sorted, and had is what all of them held.
 	files []string
 	had   digest
-	vars  map[string]string
-	// around is what the config was read with beside them.
-	around []string
 	// seen is what all held at the last look that read them, and looked how they looked
 	// then. While they look like settled, they hold what they had.
 	seen            digest
@@ -62,16 +58,15 @@ func (w *Watch) Load() (*Config, error) {
 	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
 	c, problems := examine(&collector{file: w.path}, data, files)
 	if c != nil {
-		w.around = c.around()
 		for _, path := range c.certificates() {
 			files.read[path] = contentOf(w.env.ReadFile(path))
 		}
 	}
 	w.remember(contentOf(data, nil), files.read)
-	w.vars = files.vars
 	if problems != nil {
 		return nil, problems
 	}
+	c.source.fingerprint = w.fingerprint(files.vars, c.around())
 	return c, nil
 }
 
@@ -101,15 +96,17 @@ func (w *Watch) Changed() bool {
 	return false
 }
 
-// Fingerprint is the same of two configs that were read with the same text, the same
+// Fingerprint is the same of two configs that a Watch has read with the same text, the same
 // behind each of their references, from one directory, and with the same in the variables
-// that commands are passed: by these they have somebody's rights.
-func (w *Watch) Fingerprint() string {
+// that commands are passed: by these they have somebody's rights. Any other has none.
+func (c *Config) Fingerprint() string { return c.source.fingerprint }
+
+func (w *Watch) fingerprint(vars map[string]string, around []string) string {
 	hash := sha256.New()
 	hash.Write(w.had[:])
-	fmt.Fprintf(hash, "%q\n", w.around)
-	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
-		fmt.Fprintf(hash, "%q=%q\n", name, w.vars[name])
+	fmt.Fprintf(hash, "%q\n", around)
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		fmt.Fprintf(hash, "%q=%q\n", name, vars[name])
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

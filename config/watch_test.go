@@ -205,10 +205,11 @@ func TestTheFingerprintOfAConfig(t *testing.T) {
 			}
 		}
 		w := NewWatch(path)
-		if _, err := w.Load(); err != nil {
+		c, err := w.Load()
+		if err != nil {
 			t.Fatal(err)
 		}
-		return w.Fingerprint()
+		return c.Fingerprint()
 	}
 	config := "instance: \"${env:SIDECALL_TEST_FINGERPRINT}${file:" + secret + "}\"\n"
 	one := of(config, "f", "v")

@@ -3,14 +3,17 @@
 package e2e_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -126,9 +129,20 @@ func paid(dir string) int {
 
 var payment = sidecall.Call{ID: "1", Tool: "pay", Conversation: "c"}
 
-// A program that was killed in the middle of a call, and is started again at once, waits for
-// the sidecar of the one before it, and finds what became of the call.
+// A program that was killed in the middle of a call, or whose sidecar was told to end, and
+// that is started again at once, waits for the sidecar before it, and finds what became of
+// the call.
 func TestAProgramThatIsStartedAgainAtOnce(t *testing.T) {
+	for how, end := range map[string]func(sidecar *exec.Cmd, stdin io.Closer) error{
+		"killed":             func(_ *exec.Cmd, stdin io.Closer) error { return stdin.Close() },
+		"sidecar terminated": func(sidecar *exec.Cmd, _ io.Closer) error { return sidecar.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(how, func(t *testing.T) { startedAgain(t, end) })
+	}
+}
+
+func startedAgain(t *testing.T, end func(sidecar *exec.Cmd, stdin io.Closer) error) {
+	t.Helper()
 	dir, config := launchedDesk(t)
 	before := exec.CommandContext(t.Context(), harness.Binary(t), "serve", "--config", config, "--launched")
 	stdin, err := before.StdinPipe()
@@ -139,9 +153,21 @@ func TestAProgramThatIsStartedAgainAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stderr, err := before.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := before.Start(); err != nil {
 		t.Fatal(err)
 	}
+	drains := make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if strings.Contains(lines.Text(), `"draining"`) {
+				close(drains)
+			}
+		}
+	}()
 	var told struct{ Listen string }
 	if err := json.NewDecoder(stdout).Decode(&told); err != nil {
 		t.Fatal(err)
@@ -153,9 +179,10 @@ func TestAProgramThatIsStartedAgainAtOnce(t *testing.T) {
 	defer agent.Close()
 	go agent.Call(t.Context(), payment) // it is broken off
 	harness.WaitFor(t, "the call to begin", func() bool { return paid(dir) == 1 })
-	if err := errors.Join(agent.Close(), stdin.Close()); err != nil { // as when it is killed
+	if err := errors.Join(agent.Close(), end(before, stdin)); err != nil {
 		t.Fatal(err)
 	}
+	<-drains
 	again, waits := make(chan error), make(chan struct{})
 	go func() {
 		log := func(line string) {

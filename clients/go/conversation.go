@@ -198,6 +198,7 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
 		again := of
 		again.ID, again.Tool, again.Arguments = asked.ID, asked.Tool, asked.Arguments
 		again.Conversation, again.Turn, again.Prompt = v.ID, p.GetTurnId(), v.Prompt
+		again.Message = cmp.Or(of.Message, p.GetTurnId())
 		calls, places = append(calls, again), append(places, i)
 	}
 	for batch := range slices.Chunk(calls, maxBatch) {

@@ -60,6 +60,7 @@ func (c *Client) runTurn(ctx context.Context, turn *Turn, of Call) (*Answer, err
 		return turn.answer(turn.notRun())
 	}
 	of.Turn = cmp.Or(of.Turn, turn.ID)
+	of.Message = cmp.Or(of.Message, of.Turn) // its calls may be several batches
 	calls := make([]Call, len(turn.Calls))
 	for i, call := range turn.Calls {
 		calls[i] = of

@@ -21,13 +21,19 @@ import (
 // startTimeout is how long a launched sidecar has until its program is told where it is.
 const startTimeout = time.Minute
 
+// followTime is how long whoever comes with another config waits until it is in force.
+const followTime = 10 * time.Second
+
 // launch is a sidecar that belongs to the program that has started it, or to several that
 // have launched it with one config on one embedded store (see package share).
 type launch struct {
-	dir   string // its own, with its sockets
-	out   io.Writer
-	until context.Context //nolint:containedctx // the time that the start has
-	done  context.CancelFunc
+	dir string // its own, with its sockets
+	out io.Writer
+	// follows: what the file says anew takes over.
+	follows bool
+	life    context.Context //nolint:containedctx // of the process
+	until   context.Context //nolint:containedctx // the time that the start has
+	done    context.CancelFunc
 
 	mu   sync.Mutex  // of what is said, and of host
 	host *share.Host // nil where the store is no file
@@ -39,7 +45,7 @@ func newLaunch(ctx context.Context, out io.Writer, timeout time.Duration) (*laun
 	if err != nil {
 		return nil, fmt.Errorf("there is no place for a socket: set TMPDIR to a directory that this user can write: %w", err)
 	}
-	l := &launch{dir: dir, out: out}
+	l := &launch{dir: dir, out: out, life: ctx}
 	l.until, l.done = context.WithTimeout(ctx, timeout)
 	return l, nil
 }
@@ -54,19 +60,23 @@ func (l *launch) address() string { return "unix://" + filepath.Join(l.dir, "age
 
 // enter finds out whether this process is to have the store, or is a guest of the one that
 // has it.
-func (l *launch) enter(cfg *config.Config, fingerprint string, log slog.Handler) (guest *share.Guest, err error) {
+func (l *launch) enter(cfg *config.Config, options assembly.Options) (guest *share.Guest, err error) {
 	if cfg.Store.Kind() != "embedded" {
 		return nil, nil
 	}
 	store := cfg.Store.Embedded.Path.Reveal()
-	host, guest, err := share.Enter(l.until, store, l.dir, fingerprint, func(why error) {
-		slog.New(log).Info("waiting for the store", "store", store, "why", why)
+	host, guest, err := share.Enter(l.until, store, l.dir, identity(cfg, options.Version), func(why error) {
+		slog.New(options.Log).Info("waiting for the store", "store", store, "why", why)
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.host = host
 	return guest, err
 }
+
+// identity is the same of launches that may share a sidecar. One of another version is none
+// that the program would have started.
+func identity(cfg *config.Config, version string) string { return version + " " + cfg.Fingerprint() }
 
 // stay is the life of a guest: its program is told where the host serves.
 func (l *launch) stay(ctx context.Context, guest *share.Guest) error {
@@ -75,8 +85,11 @@ func (l *launch) stay(ctx context.Context, guest *share.Guest) error {
 }
 
 // serve tells the program where the sidecar is, once it is ready or has had its time, and
-// whoever comes later.
-func (l *launch) serve(sidecar *assembly.Sidecar, config string, from *source) {
+// whoever comes later with the config that is in force.
+func (l *launch) serve(sidecar *assembly.Sidecar, version string) {
+	if l == nil {
+		return
+	}
 	answer := func() share.Answer {
 		select {
 		case <-sidecar.Ready():
@@ -84,10 +97,25 @@ func (l *launch) serve(sidecar *assembly.Sidecar, config string, from *source) {
 		}
 		return share.Answer{Listen: l.address(), Missing: sidecar.Missing()}
 	}
+	same := func(other string) bool {
+		if l.follows && identity(sidecar.Config(), version) != other {
+			ctx, cancel := context.WithTimeout(l.life, followTime)
+			defer cancel()
+			sidecar.Follow(ctx) // the file has changed, perhaps, and nobody has looked yet
+		}
+		return identity(sidecar.Config(), version) == other
+	}
 	if l.host != nil {
-		go l.host.Receive(func(other string) bool { return other == config || other == from.now() }, answer)
+		go l.host.Receive(same, answer)
 	}
 	go l.say(answer())
+}
+
+// shut has nobody come any more.
+func (l *launch) shut() {
+	if l != nil && l.host != nil {
+		l.host.Go()
+	}
 }
 
 // release waits, when the program of the host has gone, until nobody needs it any more.
@@ -115,7 +143,6 @@ func (l *launch) release(ctx context.Context) {
 	select {
 	case <-alone:
 	case <-ctx.Done():
-		host.Go()
 	}
 }
 

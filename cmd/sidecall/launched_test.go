@@ -120,6 +120,36 @@ func TestALaunchWithAnotherConfigIsToldSo(t *testing.T) {
 	first.ends()
 }
 
+// What counts is the config in force: a file that has changed is taken over first, and one
+// that is refused is another config, however the file reads.
+func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
+	t.Setenv("SIDECALL_DIR", t.TempDir())
+	config := configFile(t, "operator: off\n")
+	first := launches(t, config)
+	at := first.hears()
+	write := func(text string) {
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("operator: off\nbackends: {sh: {exec: {}}}\ntools: {now: {backend: sh, description: Now., exec: {argv: [date]}, input_schema: {type: object}}}\n")
+	second := launches(t, config)
+	if got := second.hears(); got.Listen != at.Listen {
+		t.Errorf("it is told %+v", got)
+	}
+	if got := command(t, "tools", "--addr", at.Listen); !strings.Contains(got.out, "now ") {
+		t.Errorf("the tool of its config is not there: %+v", got)
+	}
+	write("operator: off\ninstance: another\n") // which needs a restart
+	third := launches(t, config)
+	if got := <-third.ended; got.code != exitUnavailable || !strings.Contains(got.err.Error(), "with another config") {
+		t.Errorf("%+v", got)
+	}
+	for _, p := range []*program{second, first} {
+		p.ends()
+	}
+}
+
 // A backend that is down does not keep a program from starting: it is named when the start
 // has had its time.
 func TestALaunchNamesTheBackendsThatAreMissing(t *testing.T) {

@@ -90,7 +90,7 @@ func newServe() *cobra.Command {
 				return fail(exitUsage, err)
 			}
 			tuneGC()
-			return serve(cmd.Context(), cfg, hangups, options, func(*assembly.Sidecar) {})
+			return serve(cmd.Context(), cfg, hangups, options, nil)
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
@@ -112,6 +112,7 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 		return fail(exitUnavailable, err)
 	}
 	defer l.close()
+	l.follows = from.watch
 	from.listen = []string{l.address()}
 	cfg, err := from.Load()
 	if err != nil {
@@ -122,8 +123,7 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 		_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // one that fails has nobody at its other end either
 		l.release(ctx)
 	}()
-	fingerprint := from.Fingerprint()
-	guest, err := l.enter(cfg, fingerprint, options.Log)
+	guest, err := l.enter(cfg, options)
 	if err == nil && guest != nil {
 		if err = l.stay(ctx, guest); err == nil {
 			return nil
@@ -133,7 +133,7 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 		return fail(exitUnavailable, err)
 	}
 	tuneGC()
-	return serve(ctx, cfg, hangups, options, func(s *assembly.Sidecar) { l.serve(s, fingerprint, from) })
+	return serve(ctx, cfg, hangups, options, l)
 }
 
 // gcPercent trades memory for processor time: what is alive in a sidecar is a
@@ -176,30 +176,17 @@ func (s *source) Load() (*config.Config, error) {
 	return cfg, nil
 }
 
-// now is the fingerprint of what there is to be read now; empty when that is wrong, or
-// when nobody is to read it.
-func (s *source) now() string {
-	again := config.NewWatch(s.path)
-	if !s.watch {
-		return ""
-	}
-	if _, err := again.Load(); err != nil {
-		return ""
-	}
-	return again.Fingerprint()
-}
-
 // Changed implements assembly.Source.
 func (s *source) Changed() bool { return s.watch && s.Watch.Changed() }
 
-// serve runs a sidecar until ctx ends, its terminal hangs up or a part of it fails. begun
-// is told when it takes calls.
-func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options assembly.Options, begun func(*assembly.Sidecar)) error {
+// serve runs a sidecar until ctx ends, its terminal hangs up or a part of it fails. l is who
+// has launched it; nil for nobody.
+func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options assembly.Options, l *launch) error {
 	sidecar, err := assembly.Start(ctx, cfg, options)
 	if err != nil {
 		return fail(startCode(err), err)
 	}
-	begun(sidecar)
+	l.serve(sidecar, options.Version)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go hangups.heed(ctx, sidecar.Reload, cancel)
@@ -207,6 +194,7 @@ func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options as
 	if err := sidecar.Wait(ctx); err != nil {
 		errs = append(errs, fail(exitUnavailable, err))
 	}
+	l.shut() // before it drains: nobody is sent to one that takes no calls
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := sidecar.Stop(drain); err != nil {

@@ -320,7 +320,8 @@ export class Sidecall implements AsyncDisposable {
 
   async #run(turn: Turn, fields: Fields, wait: Wait): Promise<ToolMessages> {
     if (turn.cut) return answers(turn, notRun(turn))
-    return answers(turn, await this.#execute(turn.calls, fields, wait, this.#patience))
+    const messageId = fields.messageId ?? fields.turnId // its calls may be several batches
+    return answers(turn, await this.#execute(turn.calls, { ...fields, messageId }, wait, this.#patience))
   }
 
   async #list(profile: string, wait: Wait, patience: number): Promise<Tool[]> {

@@ -194,7 +194,7 @@ export class Kept {
     const calls = this.pending.filter((p) => !isForgotten(p)).map(({ toolUseId, turnId }) => {
       const call = made.get(toolUseId)
       if (call === undefined) throw new BrokenAnswer(`the conversation ${this.id} has no call ${shown(toolUseId)}`)
-      return { ...call, conversationId: this.id, turnId, promptId: this.promptId }
+      return { ...call, conversationId: this.id, turnId, messageId: fields.messageId ?? turnId, promptId: this.promptId }
     })
     const again = calls.length > 0 ? await this.#keeper.execute(calls, fields, wait) : []
     const results = this.pending.map((p) => (isForgotten(p) ? p.result! : again.shift()!))

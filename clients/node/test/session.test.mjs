@@ -31,7 +31,7 @@ test('a turn is one batch', async () => {
 
 test('a turn that is named goes by that name', async () => {
   await sidecall.runTools(ANTHROPIC, { conversationId: 'c', turnId: 7 })
-  assert.deepEqual(fake.calls().map((c) => c.turnId), ['7', '7'])
+  assert.deepEqual(fake.calls().map((c) => [c.turnId, c.messageId]), [['7', '7'], ['7', '7']])
 })
 
 test('the same ids are sent again while the sidecar is away', async () => {

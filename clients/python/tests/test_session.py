@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import tempfile
+import time
 import unittest
 from collections.abc import Callable
 from concurrent import futures
@@ -110,7 +111,7 @@ class RunToolsTest(Both):
             self.assertEqual([b["tool_use_id"] for b in appended[0]["content"]], ["toolu_1", "toolu_2"])
             self.assertEqual([r.content for r in appended.results], ['{"order_id": "A-1"}', "{}"])
             run("run_tools", ANTHROPIC, conversation_id="c", turn_id=7)
-            self.assertEqual({c.turn_id for c in fake.requests[1].calls}, {"7"})
+            self.assertEqual({(c.turn_id, c.message_id) for c in fake.requests[1].calls}, {("7", "7")})
 
         self.each(test)
 
@@ -396,9 +397,15 @@ open({str(pid)!r}, "w").write(str(os.getpid()))
 open({str(self.directory / "end")!r}).read()  # a pipe
 """)
         os.mkfifo(self.directory / "end")
-        Sidecall.launch({}, binary=goes_on).close()
+        client = Sidecall.launch({}, binary=goes_on)
+        for _ in range(2):
+            client.close()
         with open(self.directory / "end", "w"):  # which it has to open, so it is there
             os.kill(int(pid.read_text()), 0)
+        with self.assertRaises(ProcessLookupError):  # then it is gone, and no zombie
+            while True:
+                os.kill(int(pid.read_text()), 0)
+                time.sleep(0.01)
 
     def test_one_that_dies_later_is_told_of_at_once(self) -> None:
         dies = self.program(f"#!{sys.executable}\n{DIES}")

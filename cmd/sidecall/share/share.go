@@ -20,8 +20,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Answer is what a program is told that has launched a sidecar.
@@ -61,8 +62,11 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // as is said above
 	}
+	if err := ours(lock); err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
 	for last := error(nil); ; {
-		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			// What the host before has left there leads to nobody, or to somebody else.
 			if err := lock.Truncate(0); err != nil {
 				return nil, nil, errors.Join(err, lock.Close())
@@ -91,10 +95,25 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 	}
 }
 
+// ours refuses a lock that another user can write: whoever can, says who answers in the
+// sidecar's place.
+func ours(lock *os.File) error {
+	var found unix.Stat_t
+	if err := unix.Fstat(int(lock.Fd()), &found); err != nil {
+		return fmt.Errorf("the lock %s: %w", lock.Name(), err)
+	}
+	if int(found.Uid) != os.Geteuid() || found.Mode&0o022 != 0 {
+		return fmt.Errorf("the lock %s is of the user %d, with mode %#o, and may lead to a sidecar that is not yours: remove it, or keep the store in a directory of your own",
+			lock.Name(), found.Uid, found.Mode&0o777)
+	}
+	return nil
+}
+
 var (
-	errOther = errors.New("a sidecar that another program has launched serves it with another config, or with other values of its ${env:…} and ${file:…}: " +
+	errOther = errors.New("a sidecar that another program has launched serves it with another config, with other values of its ${env:…} and ${file:…}, or in another version: " +
 		"launch both with the same, or give each a store of its own (store.embedded.path)")
 	errGoing = errors.New("the sidecar that an earlier program has launched lets its last calls end, and has not ended yet: launch again; what it has recorded is found then")
+	errSlow  = errors.New("a sidecar that another program has launched holds it, and is not ready yet: give the start more time (start_timeout)")
 	errMute  = errors.New("a sidecar that another program has launched holds it, and does not answer: " +
 		"if it runs in another container or as another user, connect to it at an address that both can reach")
 )
@@ -119,6 +138,8 @@ func visit(ctx context.Context, lock *os.File, config string) (*Guest, error) {
 		err = json.NewDecoder(io.LimitReader(lines, longest)).Decode(&said)
 	}
 	switch {
+	case err != nil && ctx.Err() != nil:
+		err = errSlow
 	case err != nil:
 		err = errMute
 	case said.Other:

@@ -3,10 +3,13 @@ package share
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // place is a store, and whoever comes to it.
@@ -185,5 +188,80 @@ func TestWhatKeepsSomebodyOutIsSaid(t *testing.T) {
 func TestWithoutAPlaceThereIsNoLock(t *testing.T) {
 	if host, guest, err := Enter(t.Context(), filepath.Join(t.TempDir(), "no", "s.db"), t.TempDir(), "", ignore); host != nil || guest != nil || err != nil {
 		t.Errorf("%v, %v, %v", host, guest, err)
+	}
+}
+
+// What a host before has left in the lock leads nobody anywhere, however long it was.
+func TestTheLockLeadsToItsHostAlone(t *testing.T) {
+	p := newPlace(t)
+	if err := os.WriteFile(p.store+".lock", []byte(strings.Repeat("/gone", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := p.host()
+	if got, err := os.ReadFile(p.store + ".lock"); err != nil || string(got) != host.listener.Addr().String() {
+		t.Errorf("it leads to %q, %v", got, err)
+	}
+	p.guest()
+}
+
+// A lock that others can write may lead to somebody else.
+func TestALockOfOthersIsRefused(t *testing.T) {
+	p := newPlace(t)
+	if err := os.WriteFile(p.store+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(p.store+".lock", 0o622); err != nil {
+		t.Fatal(err)
+	}
+	host, guest, err := Enter(t.Context(), p.store, p.dir(), "same", ignore)
+	if host != nil || guest != nil || err == nil || !strings.Contains(err.Error(), "may lead to a sidecar that is not yours") {
+		t.Errorf("%v, %v, %v", host, guest, err)
+	}
+}
+
+// stumbling is a listener that cannot accept for once.
+type stumbling struct {
+	net.Listener
+
+	stumbled bool
+}
+
+func (s *stumbling) Accept() (net.Conn, error) {
+	if !s.stumbled {
+		s.stumbled = true
+		return nil, unix.EMFILE
+	}
+	return s.Listener.Accept()
+}
+
+// A host that cannot take somebody in for the moment takes in whoever comes later.
+func TestAHostOutlastsAMomentWithoutDescriptors(t *testing.T) {
+	p := newPlace(t)
+	host, err := newHostOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.listener = &stumbling{Listener: host.listener}
+	go host.Receive(func(string) bool { return true }, func() Answer { return Answer{Listen: "unix:///s"} })
+	p.guest()
+}
+
+// Who gives up before the host is ready is told that, and not that nobody answers.
+func TestAHostThatIsNotReadyYetIsNoMuteOne(t *testing.T) {
+	p := newPlace(t)
+	host, err := newHostOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan struct{})
+	defer close(ready)
+	go host.Receive(func(string) bool { return true }, func() Answer {
+		cancel()
+		<-ready
+		return Answer{}
+	})
+	if _, _, err := Enter(ctx, p.store, p.dir(), "same", ignore); err == nil || !strings.Contains(err.Error(), "is not ready yet") {
+		t.Errorf("it is told %v", err)
 	}
 }

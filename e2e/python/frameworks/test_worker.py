@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 from unittest import mock
 
 from sidecall import AsyncSidecall, Call, Context, Sidecall, Worker, WorkerRefused, _shift
-
 from sidecall.adapters._calls import Calls
 from sidecall.adapters._own import Declared, Own
 

@@ -130,7 +130,7 @@ class Kept:
                 continue
             if p.tool_use_id not in made:
                 raise BrokenAnswer(f"the conversation {self.id} has no call {p.tool_use_id!r}")
-            sent.append(request(made[p.tool_use_id], {**fields, **own, "turn_id": p.turn_id}))
+            sent.append(request(made[p.tool_use_id], {"message_id": p.turn_id, **fields, **own, "turn_id": p.turn_id}))
         made_again = iter((yield from _session.send(sent, insist=True)) if sent else ())
         results = [p.result if _is_forgotten(p) else next(made_again) for p in self.pending]
         answered = _messages.answers(_messages.Turn(self.provider, (), "", "", "", 0, ()), results)

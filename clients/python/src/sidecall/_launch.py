@@ -58,6 +58,7 @@ class Launched:
         self._hearer = threading.Thread(target=self._hear, args=(process.stdout,), daemon=True)
         self._reader.start()
         self._hearer.start()
+        self._stays = False
         #: Where it serves, once it is awaited.
         self.target = ""
 
@@ -110,11 +111,13 @@ class Launched:
         with contextlib.suppress(OSError):  # it is gone already
             self._process.stdin.close()
         self._hearer.join(timeout=END)
-        if self._stays():
-            self._process.returncode = 0  # it is no process of this one any more
-        elif self._hearer.is_alive():
-            self._process.kill()
-        self._process.wait()
+        self._stays = self._stays or self._says_that_it_stays()
+        if self._stays:  # whenever it ends, it leaves no zombie
+            threading.Thread(target=self._process.wait, name="sidecall-stays", daemon=True).start()
+        else:
+            if self._hearer.is_alive():
+                self._process.kill()
+            self._process.wait()
         for reader in (self._hearer, self._reader):
             reader.join(timeout=5)
         self._process.stdout.close()
@@ -122,8 +125,8 @@ class Launched:
             self._process.stderr.close()
         _remove(self._directory)
 
-    def _stays(self) -> bool:
-        """Whether it has said that it goes on for others."""
+    def _says_that_it_stays(self) -> bool:
+        """Whether it says that it goes on for others."""
         while not self._told.empty():
             told = self._told.get()
             if told is not None and told.get("stays"):

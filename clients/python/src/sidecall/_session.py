@@ -113,6 +113,7 @@ def _run_turn(turn: _messages.Turn, fields: Mapping[str, Any]) -> Steps[ToolMess
     with_turn = dict(fields)
     if with_turn.get("turn_id") is None:
         with_turn["turn_id"] = turn.id
+    with_turn.setdefault("message_id", with_turn["turn_id"])  # the calls of one message may be several batches
     results = yield from execute(turn.calls, with_turn, insist=True)
     return _messages.answers(turn, results)
 
