@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 
 from sidecall import AsyncSidecall, Call, Context, Failure, Sidecall, WrongField, WrongTool, pb
-from sidecall.adapters._calls import Calls, about, identity, schema, text
+from sidecall.adapters._calls import MOST_ROUNDS, Calls, about, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2_grpc
 from sidecall.v1 import worker_service_pb2 as worker_pb
@@ -73,6 +73,20 @@ class CallsTest(unittest.TestCase):
             self.assertEqual(calls._open, {})
 
         self.each(test, profile="research", prompt_id=None)
+
+    def test_calls_that_are_known_to_come_are_waited_for(self) -> None:
+        async def test(calls: Calls) -> None:
+            async def late() -> pb.ExecuteToolResponse:
+                for _ in range(2 * MOST_ROUNDS):
+                    await asyncio.sleep(0)
+                return await calls.run_async(Call("b", "t"), IDS, 2)
+
+            await asyncio.gather(calls.run_async(Call("a", "t"), IDS, 2), late())
+            self.assertEqual(self.batches(), [["a", "b"]])
+            await calls.run_async(Call("c", "t"), IDS, 2)  # the other one never comes
+            self.assertEqual(self.batches()[1:], [["c"]])
+
+        self.each(test)
 
     def test_a_call_that_is_given_up_before_it_is_sent_is_not(self) -> None:
         async def test(calls: Calls) -> None:

@@ -10,6 +10,7 @@ Calls of functions of the framework's own come here too: see _own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import Mapping
@@ -30,6 +31,10 @@ from sidecall.v1 import tool_service_pb2 as pb
 #: often at most. A framework starts the calls of a turn together, but each has some steps
 #: of its own before its tool: one that is traced has more of them than the others.
 QUIET_ROUNDS, MOST_ROUNDS = 32, 512
+
+#: How long those are waited for, in seconds, that the model has made in the same message:
+#: one that waits for a person, say, does not come.
+TOGETHER = 0.1
 
 Fields = Mapping[str, Any]
 
@@ -58,16 +63,16 @@ class Calls:
         """Runs calls of one turn and waits."""
         return self._waiting()._run(_session.execute(calls, self._named(ids), insist=True), None)
 
-    async def run_async(self, call: Call, ids: Fields) -> pb.ExecuteToolResponse:
+    async def run_async(self, call: Call, ids: Fields, made: int = 1) -> pb.ExecuteToolResponse:
         """Runs a call, together with those that other tasks make of the same turn. A
         task that is cancelled leaves the others alone; the last one cancels the
-        request."""
+        request. ``made`` is how many of them are known to come."""
         fields = self._named(ids)
         request(call, fields)  # one that cannot be sent spoils nobody else's
         key = (asyncio.get_running_loop(), json.dumps(fields, sort_keys=True, default=repr))
         batch = self._open.get(key)
         if batch is None:
-            batch = self._open[key] = _Batch()
+            batch = self._open[key] = _Batch(made)
             batch.sent = asyncio.ensure_future(self._send(key, batch, fields))
             batch.sent.add_done_callback(lambda _: self._close(key, batch))
         return await batch.result(call)
@@ -79,6 +84,9 @@ class Calls:
         return {**self._fields, **ids, "message_id": ids.get("turn_id")}
 
     async def _send(self, key: Any, batch: _Batch, fields: Fields) -> dict[int, pb.ExecuteToolResponse]:
+        if len(batch.calls) < batch.made:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(batch.whole.wait(), TOGETHER)
         quiet = 0
         for _ in range(MOST_ROUNDS):
             there = len(batch.calls)
@@ -109,7 +117,10 @@ class _Batch:
 
     sent: asyncio.Future[dict[int, pb.ExecuteToolResponse]]
 
-    def __init__(self) -> None:
+    def __init__(self, made: int) -> None:
+        self.made = made
+        #: Set when that many calls have come.
+        self.whole = asyncio.Event()
         self.calls: dict[int, Call] = {}
         self._waiting = 0
         self._places = itertools.count()
@@ -118,6 +129,8 @@ class _Batch:
         place = next(self._places)
         self.calls[place] = call
         self._waiting += 1
+        if place + 1 >= self.made:
+            self.whole.set()
         try:
             # Shielded: what one task gives up, others may wait for.
             return (await asyncio.shield(self.sent))[place]

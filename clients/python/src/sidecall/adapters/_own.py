@@ -169,12 +169,12 @@ class Own:
             (result,) = self._calls.run([self._named(call)], ids)
         return _unless_passed(asked, result)
 
-    async def run_async(self, call: Call, ids: Fields, body: Body) -> pb.ExecuteToolResponse:
-        """Runs it, together with the other calls of its turn. What has begun goes on
-        when the task is cancelled."""
+    async def run_async(self, call: Call, ids: Fields, body: Body, made: int = 1) -> pb.ExecuteToolResponse:
+        """Runs it, together with the other calls of its turn, as Calls.run_async does. What
+        has begun goes on when the task is cancelled."""
         await self.start_async()
         with self._waiting(call, ids, body, asyncio.get_running_loop()) as asked:
-            result = await self._calls.run_async(self._named(call), ids)
+            result = await self._calls.run_async(self._named(call), ids, made)
         return _unless_passed(asked, result)
 
     def _named(self, call: Call) -> Call:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
             self._own.start()
         found = self._door.calls.tools() if listed is None else listed
         self.tools = [*(_tool(self._door, tool) for tool in found if tool.name not in self._own.names()), *own]
-        self._names = {tool.name for tool in self.tools}
+        self._names = self._door.names = {tool.name for tool in self.tools}
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
@@ -145,7 +145,9 @@ def tools(
     BaseTools. They are to be called by tool calls, which have an id. The arguments are
     those of SidecallMiddleware."""
     door = _Door(client, conversation_id, {"profile": profile, **fields})
-    return [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
+    found = [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
+    door.names = {tool.name for tool in found}
+    return found
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,10 @@ class _Asked:
                 return message
         return None
 
+    def made(self, turn: AIMessage | None, names: Set[str]) -> int:
+        """How many calls with these names the model has made in the same message."""
+        return sum(call["name"] in names for call in turn.tool_calls) if turn else 1
+
     def prompt(self) -> str | None:
         said = (message.id for message in reversed(self.messages) if isinstance(message, HumanMessage))
         return next(said, None)
@@ -184,6 +190,8 @@ class _Door:
         self, client: Sidecall | AsyncSidecall, conversation_id: Conversation | None, fields: Mapping[str, Any]
     ) -> None:
         self.calls = Calls(client, fields)
+        #: Of the tools whose calls come here.
+        self.names: Set[str] = frozenset()
         self._conversation = conversation_id
 
     def run(self, asked: _Asked, body: Body | None = None, own: Own | None = None) -> ToolMessage:
@@ -199,7 +207,8 @@ class _Door:
         call, ids = self._call(asked, turn)
         result = _cut(call, turn)
         if result is None:
-            result = await (self.calls.run_async(call, ids) if own is None or body is None else own.run_async(call, ids, body))
+            made = asked.made(turn, self.names)
+            result = await (self.calls.run_async(call, ids, made) if own is None or body is None else own.run_async(call, ids, body, made))
         return _message(asked, result)
 
     def _call(self, asked: _Asked, turn: AIMessage | None) -> tuple[Call, dict[str, Any]]:
