@@ -26,6 +26,7 @@ const (
 type Pending int32
 
 const (
+	// Never sent.
 	Pending_PENDING_UNSPECIFIED Pending = 0
 	// It has not run. Sent with the same ids it does.
 	Pending_PENDING_NOT_RUN Pending = 1
@@ -84,9 +85,11 @@ func (Pending) EnumDescriptor() ([]byte, []int) {
 	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{0}
 }
 
+// StartPromptRequest names a prompt that begins.
 type StartPromptRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The conversation of the prompt. Required where identity.require asks for it.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// Empty means that the conversation is one prompt.
 	PromptId string `protobuf:"bytes,2,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
 	// Empty means default_profile.
@@ -146,6 +149,7 @@ func (x *StartPromptRequest) GetProfile() string {
 	return ""
 }
 
+// StartPromptResponse tells what may be used in a prompt.
 type StartPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prompt's limits and what is used of them. Unset when the profile has no
@@ -193,9 +197,11 @@ func (x *StartPromptResponse) GetBudget() *Budget {
 	return nil
 }
 
+// EndPromptRequest names a prompt that has ended, and why.
 type EndPromptRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The conversation of the prompt. Required where identity.require asks for it.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// Empty means that the conversation is one prompt.
 	PromptId string `protobuf:"bytes,2,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
 	// Why the loop has ended: end_turn, max_tokens, refusal, budget_exceeded, error,
@@ -266,6 +272,7 @@ func (x *EndPromptRequest) GetProfile() string {
 	return ""
 }
 
+// EndPromptResponse tells what was used in a prompt.
 type EndPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in StartPromptResponse.
@@ -311,6 +318,7 @@ func (x *EndPromptResponse) GetBudget() *Budget {
 	return nil
 }
 
+// AppendMessagesRequest is what is to follow the messages of a conversation.
 type AppendMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -416,6 +424,7 @@ func (x *AppendMessagesRequest) GetPromptId() string {
 	return ""
 }
 
+// AppendMessagesResponse says that the messages are kept.
 type AppendMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version now: the expected_version of the next append.
@@ -461,6 +470,7 @@ func (x *AppendMessagesResponse) GetVersion() int64 {
 	return 0
 }
 
+// LoadConversationRequest asks for a page of the messages of a conversation.
 type LoadConversationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -547,6 +557,7 @@ func (x *LoadConversationRequest) GetCompactBefore() int64 {
 	return 0
 }
 
+// LoadConversationResponse is a page of the messages of a conversation.
 type LoadConversationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many messages the conversation has.
@@ -628,15 +639,17 @@ func (x *LoadConversationResponse) GetCompactedBefore() int64 {
 	return 0
 }
 
+// ResumeConversationRequest names a conversation that is to be gone on with.
 type ResumeConversationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// As in LoadConversationRequest.
 	CompactAfterTurns int32 `protobuf:"varint,2,opt,name=compact_after_turns,json=compactAfterTurns,proto3" json:"compact_after_turns,omitempty"`
-	CompactToTokens   int64 `protobuf:"varint,3,opt,name=compact_to_tokens,json=compactToTokens,proto3" json:"compact_to_tokens,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// As in LoadConversationRequest.
+	CompactToTokens int64 `protobuf:"varint,3,opt,name=compact_to_tokens,json=compactToTokens,proto3" json:"compact_to_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ResumeConversationRequest) Reset() {
@@ -690,11 +703,15 @@ func (x *ResumeConversationRequest) GetCompactToTokens() int64 {
 	return 0
 }
 
+// ResumeConversationResponse is what it takes to go on with a conversation: the first
+// page of its messages, and the calls that are open.
 type ResumeConversationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in LoadConversationResponse: the first page of it.
-	Version      int64    `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Provider     string   `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// How many messages the conversation has.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// As in AppendMessagesRequest.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Those of the first page, as in LoadConversationResponse.
 	MessagesJson []string `protobuf:"bytes,3,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
 	// Where LoadConversation goes on; 0 when messages_json are all.
 	NextVersion int64 `protobuf:"varint,4,opt,name=next_version,json=nextVersion,proto3" json:"next_version,omitempty"`
@@ -800,11 +817,15 @@ func (x *ResumeConversationResponse) GetPromptId() string {
 
 // PendingCall is a call whose result is not in its conversation.
 type PendingCall struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	ToolUseId string                 `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
-	ToolName  string                 `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	TurnId    string                 `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
-	State     Pending                `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.Pending" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call's own id, as the message has it.
+	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// The tool that is to be called, as the message has it.
+	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// That of the append which the call came with; may be empty.
+	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// What became of it. Always set.
+	State Pending `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.Pending" json:"state,omitempty"`
 	// What the model is to be told of it. Set in every state.
 	Result        *ExecuteToolResponse `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -876,6 +897,7 @@ func (x *PendingCall) GetResult() *ExecuteToolResponse {
 	return nil
 }
 
+// ListConversationsRequest asks for a page of the conversations of the caller.
 type ListConversationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many conversations to return, about: 1 to 1000. 0 means 100.
@@ -930,6 +952,7 @@ func (x *ListConversationsRequest) GetPageToken() string {
 	return ""
 }
 
+// ListConversationsResponse is a page of the conversations of the caller.
 type ListConversationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// May be empty on a page that is not the last.
@@ -986,13 +1009,18 @@ func (x *ListConversationsResponse) GetNextPageToken() string {
 
 // ConversationSummary is what a listing tells of a conversation.
 type ConversationSummary struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	Version        int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Provider       string                 `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id. Always set.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// How many messages it has.
+	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in AppendMessagesRequest.
+	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Of its messages, as they were sent.
-	Bytes     int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Bytes int64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// When its first message was appended, by the store's clock.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When its last message was appended, by the store's clock.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// How many calls have no result in it.
 	OpenCalls int32 `protobuf:"varint,7,opt,name=open_calls,json=openCalls,proto3" json:"open_calls,omitempty"`

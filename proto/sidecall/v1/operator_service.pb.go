@@ -26,6 +26,7 @@ const (
 type VerificationVerdict int32
 
 const (
+	// Never sent.
 	VerificationVerdict_VERIFICATION_VERDICT_UNSPECIFIED VerificationVerdict = 0
 	// It cannot tell.
 	VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE VerificationVerdict = 1
@@ -82,6 +83,7 @@ func (VerificationVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{0}
 }
 
+// ListUnknownRequest asks for a page of the calls that are unknown.
 type ListUnknownRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Calls to return at most: 1 to 1000. 0 means 100.
@@ -136,6 +138,7 @@ func (x *ListUnknownRequest) GetPageToken() string {
 	return ""
 }
 
+// ListUnknownResponse is a page of the calls that are unknown.
 type ListUnknownResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// May be empty on a page that is not the last.
@@ -192,10 +195,13 @@ func (x *ListUnknownResponse) GetNextPageToken() string {
 
 // UnknownExecution is a call of which nobody knows whether it ran.
 type UnknownExecution struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	TurnId         string                 `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
-	ToolUseId      string                 `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; may be empty.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// Its record, without the result.
 	Execution *Execution `protobuf:"bytes,4,opt,name=execution,proto3" json:"execution,omitempty"`
 	// First 12 hexadecimal digits of the hash of tool and arguments, to tell
@@ -308,10 +314,13 @@ func (x *UnknownExecution) GetTenant() string {
 	return ""
 }
 
+// ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	TurnId         string                 `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Required.
 	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// EXECUTION_STATE_DONE: it has happened. EXECUTION_STATE_NOT_RUN: it has not,
@@ -427,6 +436,7 @@ func (x *ResolveExecutionRequest) GetEpoch() int64 {
 	return 0
 }
 
+// ResolveExecutionResponse says that the call is settled.
 type ResolveExecutionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The record as it is now.
@@ -472,10 +482,13 @@ func (x *ResolveExecutionResponse) GetExecution() *Execution {
 	return nil
 }
 
+// VerifyExecutionRequest names an unknown call that is to be looked at.
 type VerifyExecutionRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	TurnId         string                 `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Required.
 	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// The arguments of the call. They are not stored, so the verification needs
@@ -561,9 +574,11 @@ func (x *VerifyExecutionRequest) GetResolvedBy() string {
 	return ""
 }
 
+// VerifyExecutionResponse is what the verification says, and what came of it.
 type VerifyExecutionResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Verdict VerificationVerdict    `protobuf:"varint,1,opt,name=verdict,proto3,enum=sidecall.v1.VerificationVerdict" json:"verdict,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the verification says. Always set.
+	Verdict VerificationVerdict `protobuf:"varint,1,opt,name=verdict,proto3,enum=sidecall.v1.VerificationVerdict" json:"verdict,omitempty"`
 	// Why, in a sentence.
 	Explanation string `protobuf:"bytes,2,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	// With TOO_EARLY: when NOT_RUN can be concluded, by the store's clock.

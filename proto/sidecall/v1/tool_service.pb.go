@@ -27,6 +27,7 @@ const (
 type Outcome int32
 
 const (
+	// Never sent.
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	// The tool ran and returned something.
 	Outcome_OUTCOME_OK Outcome = 1
@@ -87,6 +88,7 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 type LoopLevel int32
 
 const (
+	// Never sent: where the loop guard has nothing to say there is no LoopFinding.
 	LoopLevel_LOOP_LEVEL_UNSPECIFIED LoopLevel = 0
 	// The call was made; it repeats what led nowhere.
 	LoopLevel_LOOP_LEVEL_NUDGE LoopLevel = 1
@@ -147,6 +149,7 @@ func (LoopLevel) EnumDescriptor() ([]byte, []int) {
 type RecoveryClass int32
 
 const (
+	// Never sent.
 	RecoveryClass_RECOVERY_CLASS_UNSPECIFIED RecoveryClass = 0
 	// The call is wrong: correct it and call again.
 	RecoveryClass_RECOVERY_CLASS_MALFORMED RecoveryClass = 1
@@ -211,6 +214,8 @@ func (RecoveryClass) EnumDescriptor() ([]byte, []int) {
 type Effect int32
 
 const (
+	// From a worker: EFFECT_NON_IDEMPOTENT. Of a record: it cannot be read. Otherwise
+	// never sent.
 	Effect_EFFECT_UNSPECIFIED Effect = 0
 	// No effect.
 	Effect_EFFECT_READ_ONLY Effect = 1
@@ -271,6 +276,7 @@ func (Effect) EnumDescriptor() ([]byte, []int) {
 type ExecutionState int32
 
 const (
+	// Never sent.
 	ExecutionState_EXECUTION_STATE_UNSPECIFIED ExecutionState = 0
 	// A sidecar has claimed the call and is running it.
 	ExecutionState_EXECUTION_STATE_CLAIMED ExecutionState = 1
@@ -513,9 +519,11 @@ func (x *ExecuteToolRequest) GetMessageId() string {
 
 // ExecuteToolResponse is the one result of one call.
 type ExecuteToolResponse struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	ToolUseId string                 `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
-	Outcome   Outcome                `protobuf:"varint,2,opt,name=outcome,proto3,enum=sidecall.v1.Outcome" json:"outcome,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The request's, also where it was refused.
+	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// What became of the call. Always set.
+	Outcome Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=sidecall.v1.Outcome" json:"outcome,omitempty"`
 	// What goes to the model: the result, or the error rendered as JSON.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	// True exactly when outcome is OUTCOME_ERROR.
@@ -562,7 +570,11 @@ type ExecuteToolResponse struct {
 	// The call that stands in the way of this one, because it has, may have or is
 	// having the same effect: with DUPLICATE_EFFECT, and with OUTCOME_UNKNOWN and
 	// IN_PROGRESS where they are about another call than this.
-	Earlier       *EarlierEffect `protobuf:"bytes,21,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier *EarlierEffect `protobuf:"bytes,21,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// The span of the execution whose result this is, as a W3C traceparent: in a replay
+	// that of then, so that the trace with the attempts in it is found. Empty when no
+	// attempt was made, and when the sidecar that made them did not trace.
+	Traceparent   string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,10 +756,18 @@ func (x *ExecuteToolResponse) GetEarlier() *EarlierEffect {
 	return nil
 }
 
+func (x *ExecuteToolResponse) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // LoopFinding is a repetition that the loop guard has found in the prompt.
 type LoopFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Level LoopLevel              `protobuf:"varint,1,opt,name=level,proto3,enum=sidecall.v1.LoopLevel" json:"level,omitempty"`
+	// How far it goes with this call. Always set.
+	Level LoopLevel `protobuf:"varint,1,opt,name=level,proto3,enum=sidecall.v1.LoopLevel" json:"level,omitempty"`
 	// same_call, cycle, same_error, same_result, malformed or duplicate.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// How often it has been so, this call included: calls, or the rounds of a cycle.
@@ -849,8 +869,10 @@ type EarlierEffect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Another than the request's only where the effect is the whole tenant's.
 	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	TurnId         string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
-	ToolUseId      string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As the earlier call was sent with; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The earlier call's own id.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	// When it ended, or was found to be unknown; unset while it runs.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// EXECUTION_STATE_DONE, EXECUTION_STATE_CLAIMED while it runs, or
@@ -1106,7 +1128,8 @@ func (x *ToolError) GetHint() string {
 // Recovery says how to go on after an error.
 type Recovery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Class RecoveryClass          `protobuf:"varint,1,opt,name=class,proto3,enum=sidecall.v1.RecoveryClass" json:"class,omitempty"`
+	// What can be done about the code of the error. Always set.
+	Class RecoveryClass `protobuf:"varint,1,opt,name=class,proto3,enum=sidecall.v1.RecoveryClass" json:"class,omitempty"`
 	// True when the model may usefully call again as the hint says.
 	Retryable bool `protobuf:"varint,2,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	// True when Sidecall has already used up its own attempts.
@@ -1236,11 +1259,16 @@ func (x *Recovery) GetRequireEscalation() bool {
 
 // ItemResult is one item of a call that was done in part.
 type ItemResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Ok            bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	Content       string                 `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	Error         *ToolError             `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The place of the item in the tool's reply; the first is 0.
+	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// True when the item was done.
+	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	// What the tool says of an item that was done, at most 1,000 characters. Empty for
+	// one that was not, and where it says nothing.
+	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	// Why the item was not done. Set exactly when ok is false.
+	Error         *ToolError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1381,14 +1409,22 @@ func (x *Truncation) GetStrategy() string {
 // answered, also in a replay. A limit of 0 means unlimited. It is set where the
 // profile has limits and the store could be asked.
 type Budget struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ToolCallsUsed  int64                  `protobuf:"varint,1,opt,name=tool_calls_used,json=toolCallsUsed,proto3" json:"tool_calls_used,omitempty"`
-	ToolCallsLimit int64                  `protobuf:"varint,2,opt,name=tool_calls_limit,json=toolCallsLimit,proto3" json:"tool_calls_limit,omitempty"`
-	TokensUsed     int64                  `protobuf:"varint,3,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
-	TokensLimit    int64                  `protobuf:"varint,4,opt,name=tokens_limit,json=tokensLimit,proto3" json:"tokens_limit,omitempty"`
-	Deadline       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls of the prompt that were admitted, this one included. One that turns out not
+	// to have run is given back.
+	ToolCallsUsed int64 `protobuf:"varint,1,opt,name=tool_calls_used,json=toolCallsUsed,proto3" json:"tool_calls_used,omitempty"`
+	// max_tool_calls of the profile.
+	ToolCallsLimit int64 `protobuf:"varint,2,opt,name=tool_calls_limit,json=toolCallsLimit,proto3" json:"tool_calls_limit,omitempty"`
+	// Tokens of the prompt: the most that its requests have said in tokens_used, and an
+	// estimate for the results since.
+	TokensUsed int64 `protobuf:"varint,3,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
+	// max_tokens of the profile.
+	TokensLimit int64 `protobuf:"varint,4,opt,name=tokens_limit,json=tokensLimit,proto3" json:"tokens_limit,omitempty"`
+	// When the prompt's time is over, by the store's clock. Unset when its time has no
+	// limit, or has not begun.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
@@ -1460,7 +1496,8 @@ func (x *Budget) GetDeadline() *timestamppb.Timestamp {
 type ContentBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// image, audio, resource or resource_link.
-	Type     string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Media type of data or of what uri names; empty when the tool names none.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
 	// Raw bytes of an image, audio or binary resource. Empty when the response
 	// would be larger than 3 MiB with them; size then says how large they are, and
@@ -1567,6 +1604,7 @@ func (x *ContentBlock) GetOutputRef() string {
 	return ""
 }
 
+// ExecuteToolsRequest is the calls of one assistant turn.
 type ExecuteToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 128 calls. Calls with the same id are made in request order: the
@@ -1613,6 +1651,7 @@ func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
 	return nil
 }
 
+// ExecuteToolsResponse is what became of each of them.
 type ExecuteToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One per call, in request order. Together they have 3 MiB: of results that do
@@ -1663,15 +1702,22 @@ func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
 
 // Tool is one entry of the registry.
 type Tool struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Description     string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	InputSchemaJson string                 `protobuf:"bytes,3,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a call names it by, with the prefix of its backend: 1 to 64 of
+	// [A-Za-z0-9_-].
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it does, for the model. Empty when nobody has said.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// JSON Schema of the arguments, an object. Never empty.
+	InputSchemaJson string `protobuf:"bytes,3,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
 	// Empty when the tool declares none.
 	OutputSchemaJson string `protobuf:"bytes,4,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
-	Effect           Effect `protobuf:"varint,5,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
+	// What repeating a call does: what the config says, else what the backend claims
+	// where the config trusts it, else EFFECT_NON_IDEMPOTENT.
+	Effect Effect `protobuf:"varint,5,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
 	// Name of the backend it lives on.
-	Backend     string            `protobuf:"bytes,6,opt,name=backend,proto3" json:"backend,omitempty"`
+	Backend string `protobuf:"bytes,6,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Free hints of the config or of the backend, by name. No promise rests on them.
 	Annotations map[string]string `protobuf:"bytes,7,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of a tool that its backend declares: the hash of what it says of it (name,
 	// texts, schemas, annotations), as in the file of pins. "sha256:" and hex.
@@ -1766,6 +1812,7 @@ func (x *Tool) GetDefinitionHash() string {
 	return ""
 }
 
+// ListToolsRequest asks for a page of the tools of a profile.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty means default_profile.
@@ -1829,6 +1876,7 @@ func (x *ListToolsRequest) GetPageToken() string {
 	return ""
 }
 
+// ListToolsResponse is a page of the tools of a profile.
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sorted by name.
@@ -1894,6 +1942,7 @@ func (x *ListToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// GetInstructionsRequest asks what a model is to be told of the tools of a profile.
 type GetInstructionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty means default_profile.
@@ -1939,6 +1988,7 @@ func (x *GetInstructionsRequest) GetProfile() string {
 	return ""
 }
 
+// GetInstructionsResponse is what a model is to be told of the tools of a profile.
 type GetInstructionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For the system prompt, as it is: plain text of at most 4,000 characters,
@@ -1997,9 +2047,11 @@ func (x *GetInstructionsResponse) GetUnavailableBackends() []*UnavailableBackend
 
 // UnavailableBackend is a backend that is down, and why.
 type UnavailableBackend struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name in the config.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was last wrong with it, in a short sentence for people.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Its tools have never been seen since the start, so they are not listed, and
 	// calls of names that may be theirs are DEPENDENCY_UNAVAILABLE. Of one that was
 	// reached before, the tools it had then are listed.
@@ -2059,10 +2111,13 @@ func (x *UnavailableBackend) GetUndiscovered() bool {
 	return false
 }
 
+// GetExecutionRequest names a call by the ids that it was sent with.
 type GetExecutionRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
-	TurnId         string                 `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Required.
 	ToolUseId     string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2122,17 +2177,23 @@ func (x *GetExecutionRequest) GetToolUseId() string {
 
 // Execution is the record of a call.
 type Execution struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	State     ExecutionState         `protobuf:"varint,1,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is known of the call. Always set.
+	State ExecutionState `protobuf:"varint,1,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
+	// When it was claimed last, by the store's clock. Unset of a record that cannot be
+	// read.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Unset while the call is claimed.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// Attempts made at the backend.
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// The result as it was returned; unset while there is none.
-	Result   *ExecuteToolResponse `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
-	ToolName string               `protobuf:"bytes,6,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	Effect   Effect               `protobuf:"varint,7,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
+	Result *ExecuteToolResponse `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	// The tool that was called. Empty of a record that cannot be read.
+	ToolName string `protobuf:"bytes,6,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// The effect that the tool had when it was claimed. Unspecified of a record that
+	// cannot be read.
+	Effect Effect `protobuf:"varint,7,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
 	// How often the call has been claimed.
 	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The sidecar process that holds or held the claim.
@@ -2243,6 +2304,7 @@ func (x *Execution) GetLeaseUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// ReadOutputRequest asks for a page of an output that a response had no room for.
 type ReadOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From Truncation, a ContentBlock or structured_output_ref. Required.
@@ -2326,6 +2388,7 @@ func (x *ReadOutputRequest) GetConversationId() string {
 	return ""
 }
 
+// ReadOutputResponse is a page of such an output: of a text, or of what is none.
 type ReadOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A page of a text.
@@ -2451,7 +2514,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"message_id\x18\x0e \x01(\tR\tmessageId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\a\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -2480,7 +2543,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x15structured_output_ref\x18\x12 \x01(\tR\x13structuredOutputRef\x12\x12\n" +
 	"\x04stop\x18\x13 \x01(\bR\x04stop\x12,\n" +
 	"\x04loop\x18\x14 \x01(\v2\x18.sidecall.v1.LoopFindingR\x04loop\x124\n" +
-	"\aearlier\x18\x15 \x01(\v2\x1a.sidecall.v1.EarlierEffectR\aearlier\"\xdf\x01\n" +
+	"\aearlier\x18\x15 \x01(\v2\x1a.sidecall.v1.EarlierEffectR\aearlier\x12 \n" +
+	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\"\xdf\x01\n" +
 	"\vLoopFinding\x12,\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x16.sidecall.v1.LoopLevelR\x05level\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x14\n" +

@@ -939,8 +939,11 @@ type WorkerInvoke struct {
 	// What is left of the call's time. An attempt without progress may end sooner: a
 	// Cancel says so. Unset when there is no end.
 	Deadline *durationpb.Duration `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// W3C trace context of the attempt; may be empty.
-	Traceparent   string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Span of the attempt, as a W3C traceparent; empty when there is none.
+	Traceparent string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// W3C Baggage of the call; empty when there is none, and for tools that are not
+	// trusted.
+	Baggage       string `protobuf:"bytes,11,opt,name=baggage,proto3" json:"baggage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1041,6 +1044,13 @@ func (x *WorkerInvoke) GetDeadline() *durationpb.Duration {
 func (x *WorkerInvoke) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *WorkerInvoke) GetBaggage() string {
+	if x != nil {
+		return x.Baggage
 	}
 	return ""
 }
@@ -1202,7 +1212,7 @@ const file_sidecall_v1_worker_service_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12+\n" +
 	"\x06effect\x18\x03 \x01(\x0e2\x13.sidecall.v1.EffectR\x06effect\x12\x19\n" +
-	"\bleft_out\x18\x04 \x01(\bR\aleftOut\"\xec\x02\n" +
+	"\bleft_out\x18\x04 \x01(\bR\aleftOut\"\x86\x03\n" +
 	"\fWorkerInvoke\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12%\n" +
@@ -1214,7 +1224,8 @@ const file_sidecall_v1_worker_service_proto_rawDesc = "" +
 	"\aattempt\x18\b \x01(\x05R\aattempt\x125\n" +
 	"\bdeadline\x18\t \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12 \n" +
 	"\vtraceparent\x18\n" +
-	" \x01(\tR\vtraceparent\"3\n" +
+	" \x01(\tR\vtraceparent\x12\x18\n" +
+	"\abaggage\x18\v \x01(\tR\abaggage\"3\n" +
 	"\fWorkerCancel\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\"\x0f\n" +
 	"\rWorkerGoodbye2T\n" +

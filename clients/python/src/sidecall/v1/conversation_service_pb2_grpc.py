@@ -38,7 +38,7 @@ class ConversationServiceStub:
     NOT_FOUND           there is no such conversation, or its time is over
     ABORTED             expected_version is not the version of the conversation,
     which the message tells, and the trailing metadata
-    sidecall-conversation-version
+    sidecall-conversation-version, a decimal number
     FAILED_PRECONDITION a call that an append answers is running, or has run, or may
     have, with another result: resume, and append what that says
     RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
@@ -99,7 +99,7 @@ class ConversationServiceServicer:
     NOT_FOUND           there is no such conversation, or its time is over
     ABORTED             expected_version is not the version of the conversation,
     which the message tells, and the trailing metadata
-    sidecall-conversation-version
+    sidecall-conversation-version, a decimal number
     FAILED_PRECONDITION a call that an append answers is running, or has run, or may
     have, with another result: resume, and append what that says
     RESOURCE_EXHAUSTED  the conversation would be larger than the settings below
@@ -219,7 +219,7 @@ class ConversationService:
     NOT_FOUND           there is no such conversation, or its time is over
     ABORTED             expected_version is not the version of the conversation,
     which the message tells, and the trailing metadata
-    sidecall-conversation-version
+    sidecall-conversation-version, a decimal number
     FAILED_PRECONDITION a call that an append answers is running, or has run, or may
     have, with another result: resume, and append what that says
     RESOURCE_EXHAUSTED  the conversation would be larger than the settings below

@@ -120,7 +120,7 @@ class ExecuteToolRequest(_message.Message):
     def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,7 @@ class ExecuteToolResponse(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     LOOP_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -163,7 +164,8 @@ class ExecuteToolResponse(_message.Message):
     stop: bool
     loop: LoopFinding
     earlier: EarlierEffect
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class LoopFinding(_message.Message):
     __slots__ = ("level", "rule", "count", "limit", "since", "refusals", "round")

@@ -37,13 +37,36 @@ class ToolServiceStub:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-    limits.max_held_bytes has no room for it now; nothing
-    was started
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, which
+    the trailing metadata sidecall-max-request-bytes tells; or,
+    without that, limits.max_held_bytes has no room for it now.
+    Nothing was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
     INTERNAL            a bug here; the message has the id to look for in the log
+
+    Beside the messages goes metadata, here and with the other services. In a request:
+
+    traceparent, tracestate  the span of the caller, W3C Trace Context: that of the call
+    is its child. Optional, and under other names where
+    OTEL_PROPAGATORS of the sidecar says so
+    baggage                  W3C Baggage, for the tools that are trusted. Optional, and
+    likewise
+    sidecall-client          what the client calls itself: 1 to 64 of [A-Za-z0-9._-]. Optional;
+    a worker may serve the calls of one client alone. See
+    WorkerRegister.client
+    sidecall-tenant          whose records it is about; on the operators' socket alone,
+    and nothing elsewhere. See OperatorService
+
+    In the trailer of a response, where its status is not OK:
+
+    sidecall-max-request-bytes     with RESOURCE_EXHAUSTED, when the request is too large:
+    how many bytes one may have, a decimal number. A client
+    sends less at a time, and what one call has too much is
+    that call's own error
+    sidecall-conversation-version  with ABORTED of AppendMessages: see
+    ConversationService
     """
 
     def __init__(self, channel):
@@ -96,13 +119,36 @@ class ToolServiceServicer:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-    limits.max_held_bytes has no room for it now; nothing
-    was started
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, which
+    the trailing metadata sidecall-max-request-bytes tells; or,
+    without that, limits.max_held_bytes has no room for it now.
+    Nothing was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
     INTERNAL            a bug here; the message has the id to look for in the log
+
+    Beside the messages goes metadata, here and with the other services. In a request:
+
+    traceparent, tracestate  the span of the caller, W3C Trace Context: that of the call
+    is its child. Optional, and under other names where
+    OTEL_PROPAGATORS of the sidecar says so
+    baggage                  W3C Baggage, for the tools that are trusted. Optional, and
+    likewise
+    sidecall-client          what the client calls itself: 1 to 64 of [A-Za-z0-9._-]. Optional;
+    a worker may serve the calls of one client alone. See
+    WorkerRegister.client
+    sidecall-tenant          whose records it is about; on the operators' socket alone,
+    and nothing elsewhere. See OperatorService
+
+    In the trailer of a response, where its status is not OK:
+
+    sidecall-max-request-bytes     with RESOURCE_EXHAUSTED, when the request is too large:
+    how many bytes one may have, a decimal number. A client
+    sends less at a time, and what one call has too much is
+    that call's own error
+    sidecall-conversation-version  with ABORTED of AppendMessages: see
+    ConversationService
     """
 
     def ExecuteTool(self, request, context):
@@ -215,13 +261,36 @@ class ToolService:
     identity.require asks for. What else is wrong with a
     call is a result, and everything is in a batch. From
     ExecuteTools: more than 128 calls
-    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, or
-    limits.max_held_bytes has no room for it now; nothing
-    was started
+    RESOURCE_EXHAUSTED  the request is larger than limits.max_request_bytes, which
+    the trailing metadata sidecall-max-request-bytes tells; or,
+    without that, limits.max_held_bytes has no room for it now.
+    Nothing was started
     UNAVAILABLE         the sidecar is draining, gone, or it died in the middle.
     Only the same ids are safe to send again. From
     GetExecution and ReadOutput also: the store is down
     INTERNAL            a bug here; the message has the id to look for in the log
+
+    Beside the messages goes metadata, here and with the other services. In a request:
+
+    traceparent, tracestate  the span of the caller, W3C Trace Context: that of the call
+    is its child. Optional, and under other names where
+    OTEL_PROPAGATORS of the sidecar says so
+    baggage                  W3C Baggage, for the tools that are trusted. Optional, and
+    likewise
+    sidecall-client          what the client calls itself: 1 to 64 of [A-Za-z0-9._-]. Optional;
+    a worker may serve the calls of one client alone. See
+    WorkerRegister.client
+    sidecall-tenant          whose records it is about; on the operators' socket alone,
+    and nothing elsewhere. See OperatorService
+
+    In the trailer of a response, where its status is not OK:
+
+    sidecall-max-request-bytes     with RESOURCE_EXHAUSTED, when the request is too large:
+    how many bytes one may have, a decimal number. A client
+    sends less at a time, and what one call has too much is
+    that call's own error
+    sidecall-conversation-version  with ABORTED of AppendMessages: see
+    ConversationService
     """
 
     @staticmethod

@@ -148,7 +148,7 @@ class WorkerAccepted(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tool_name: _Optional[str] = ..., effect: _Optional[_Union[_tool_service_pb2.Effect, str]] = ..., left_out: _Optional[bool] = ...) -> None: ...
 
 class WorkerInvoke(_message.Message):
-    __slots__ = ("invocation_id", "tool", "arguments_json", "tool_use_id", "conversation_id", "turn_id", "idempotency_key", "attempt", "deadline", "traceparent")
+    __slots__ = ("invocation_id", "tool", "arguments_json", "tool_use_id", "conversation_id", "turn_id", "idempotency_key", "attempt", "deadline", "traceparent", "baggage")
     INVOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,7 @@ class WorkerInvoke(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    BAGGAGE_FIELD_NUMBER: _ClassVar[int]
     invocation_id: str
     tool: str
     arguments_json: str
@@ -169,7 +170,8 @@ class WorkerInvoke(_message.Message):
     attempt: int
     deadline: _duration_pb2.Duration
     traceparent: str
-    def __init__(self, invocation_id: _Optional[str] = ..., tool: _Optional[str] = ..., arguments_json: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., attempt: _Optional[int] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    baggage: str
+    def __init__(self, invocation_id: _Optional[str] = ..., tool: _Optional[str] = ..., arguments_json: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., attempt: _Optional[int] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., traceparent: _Optional[str] = ..., baggage: _Optional[str] = ...) -> None: ...
 
 class WorkerCancel(_message.Message):
     __slots__ = ("invocation_id",)
