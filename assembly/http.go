@@ -21,6 +21,7 @@ func buildHTTP(b blueprint) (built, error) {
 		Name: b.name, BaseURL: cfg.BaseURL.Reveal(), Headers: config.RevealMap(cfg.Headers),
 		AllowPrivate: cfg.AllowPrivate, MaxConns: cfg.MaxConns, DisableHTTP2: !cfg.HTTP2,
 		ConnectTimeout: cfg.ConnectTimeout, IdleTimeout: cfg.IdleTimeout,
+		HidePath: len(cfg.BaseURL.References()) > 0,
 	}
 	if proxy := cfg.Proxy.Reveal(); proxy != "" {
 		parsed, err := url.Parse(proxy)

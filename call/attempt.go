@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
+
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/call/explain"
@@ -68,7 +70,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 	}
 
 	call := ctx
-	ctx, progress, cancel := r.bounded(ctx)
+	ctx, progress, cancel := r.bounded(r.entrusted(ctx))
 	defer cancel()
 	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, n)
 	ended := &tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic"} // until it is known
@@ -96,6 +98,15 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 		}
 	}
 	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
+}
+
+// entrusted is the context of an attempt as its backend gets it: the baggage of the caller,
+// which may tell of users and tenants, is for tools that are trusted.
+func (r *errand) entrusted(ctx context.Context) context.Context {
+	if r.route.Tool.Policy.Untrusted && baggage.FromContext(ctx).Len() > 0 {
+		return baggage.ContextWithoutBaggage(ctx)
+	}
+	return ctx
 }
 
 // notSent is an attempt that a guard did not let through.

@@ -66,11 +66,11 @@ type gates struct{ tool, connection func(breaker.Outcome) }
 func (r *errand) passBreakers() (g gates, refused *tool.Failure) {
 	var err error
 	if g.tool, err = r.route.Breaker.Allow(); err != nil {
-		return g, circuitOpen(err, r.route.Tool.Name)
+		return g, r.circuitOpen(err, r.route.Tool.Name)
 	}
 	if g.connection, err = r.route.Connection.Allow(); err != nil {
 		g.tool(breaker.Ignored)
-		return g, circuitOpen(err, fmt.Sprintf("the connection to the backend %s", r.route.Tool.Backend))
+		return g, r.circuitOpen(err, fmt.Sprintf("the connection to the backend %s", r.route.Tool.Backend))
 	}
 	return g, nil
 }
@@ -80,13 +80,14 @@ func (g gates) tell(v verdict) {
 	g.connection(v.connection)
 }
 
-func circuitOpen(err error, what string) *tool.Failure {
+func (r *errand) circuitOpen(err error, what string) *tool.Failure {
 	failure := &tool.Failure{
 		Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err,
 		Constraint: what + " has been failing, so nothing is sent to it for a while",
 	}
 	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
 		failure.RetryAfter = open.RetryAfter
+		r.trace.BlockedBy(open.Name)
 	}
 	return failure
 }

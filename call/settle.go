@@ -21,6 +21,9 @@ const settleTimeout = 5 * time.Second
 // that a replay equals the original.
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	e.stain(c, &end)
+	if c.tried.sent > 0 {
+		end.response.Traceparent = c.trace.Traceparent()
+	}
 	if c.claim == nil {
 		e.advise(c, end.response)
 		return end.response

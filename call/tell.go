@@ -49,7 +49,7 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 	}
 	switch {
 	case res.GetReplayed():
-		end.Outcome = "replayed"
+		end.Outcome, end.Origin = "replayed", res.GetTraceparent()
 	case end.Code == "" && c.tried.sent > 1:
 		end.Outcome = "retried"
 	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_EMPTY:

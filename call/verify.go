@@ -148,6 +148,9 @@ func (c *call) resolution(reason string, state dedupe.State, by settler) *sideca
 // down who did. False when it is no longer that one.
 func (e *Executor) resolve(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, res *response) (bool, error) {
 	res.Recorded = true
+	if last, err := result.Replay(record); err == nil {
+		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
+	}
 	encoded, err := proto.Marshal(res)
 	if err != nil {
 		return false, err

@@ -9,13 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -191,35 +189,6 @@ func readable(most int) grpc.UnaryServerInterceptor {
 		}
 		return next(ctx, req)
 	}
-}
-
-// withTraceContext takes W3C trace context out of the request's metadata, so
-// that a call's span is a child of the agent's.
-func withTraceContext(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md["traceparent"]) > 0 {
-		ctx = propagation.TraceContext{}.Extract(ctx, metadataCarrier(md))
-	}
-	return next(ctx, req)
-}
-
-// metadataCarrier lets the propagator read gRPC metadata.
-type metadataCarrier metadata.MD
-
-func (c metadataCarrier) Get(key string) string {
-	if values := metadata.MD(c).Get(key); len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
-
-func (c metadataCarrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
-
-func (c metadataCarrier) Keys() []string {
-	keys := make([]string, 0, len(c))
-	for key := range c {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // recovered keeps a bug in one request from ending the process. Calls have a

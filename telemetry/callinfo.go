@@ -31,6 +31,9 @@ type CallEnd struct {
 	Code     tool.Code
 	Attempts int
 	Replayed bool
+	// Origin is the Traceparent of the call whose result was replayed; empty when it
+	// was not traced, and when nothing was replayed.
+	Origin   string
 	Recorded bool
 	// Profile is the one that applied; empty when there is none of that name.
 	Profile string

@@ -52,7 +52,8 @@ type Recorder struct {
 
 type setKey struct{ tool, outcome, code string }
 
-func newRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (*Recorder, error) {
+// NewRecorder returns a recorder that makes spans and metrics by these.
+func NewRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (*Recorder, error) {
 	_, off := tracer.(noop.Tracer)
 	r := &Recorder{tracer: tracer, tracing: !off, meter: meter, logger: logger}
 	var err error
@@ -147,6 +148,9 @@ func (c *Call) End(ctx context.Context, end CallEnd) {
 			attribute.String("sidecall.outcome", end.Outcome),
 			attribute.Int("sidecall.attempts", end.Attempts),
 			attribute.Bool("sidecall.replayed", end.Replayed))
+		if origin := spanOf(end.Origin); origin.IsValid() {
+			c.span.AddLink(trace.Link{SpanContext: origin})
+		}
 		if end.Code != "" {
 			c.span.SetAttributes(attribute.String("error.type", string(end.Code)))
 			c.span.SetStatus(codes.Error, string(end.Code))
@@ -235,6 +239,14 @@ func (c *Call) StartAttempt(ctx context.Context, backend string, n int) (context
 		}
 		c.countAttempt(failure)
 		span.End()
+	}
+}
+
+// BlockedBy says on the span of the call which breaker kept an attempt from being made. Of a
+// verification that is no word about the call.
+func (c *Call) BlockedBy(breaker string) {
+	if c.recorder.tracing && !c.verifies && c.span.IsRecording() {
+		c.span.SetAttributes(attribute.String("sidecall.breaker", breaker))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func TestAVerificationHasASpanOfItsOwn(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
-	r, err := newRecorder(provider.Tracer("test"), noop.NewMeterProvider().Meter("test"), slog.New(slog.DiscardHandler))
+	r, err := NewRecorder(provider.Tracer("test"), noop.NewMeterProvider().Meter("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func newObserved(t *testing.T) *observed {
 	o := &observed{t: t, reader: metric.NewManualReader()}
 	provider := metric.NewMeterProvider(metric.WithReader(o.reader))
 	var err error
-	if o.Recorder, err = newRecorder(noop.NewTracerProvider().Tracer("test"), provider.Meter("test"), slog.New(slog.NewJSONHandler(&o.log, nil))); err != nil {
+	if o.Recorder, err = NewRecorder(noop.NewTracerProvider().Tracer("test"), provider.Meter("test"), slog.New(slog.NewJSONHandler(&o.log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -391,7 +391,7 @@ func TestTheTableOfPromptsIsBounded(t *testing.T) {
 func BenchmarkSignals(b *testing.B) {
 	for name, prompts := range map[string]int{"one prompt": 1, "a prompt per call": 4 * maxPrompts} {
 		b.Run(name, func(b *testing.B) {
-			r, err := newRecorder(noop.NewTracerProvider().Tracer("test"), metric.NewMeterProvider().Meter("test"), slog.New(slog.DiscardHandler))
+			r, err := NewRecorder(noop.NewTracerProvider().Tracer("test"), metric.NewMeterProvider().Meter("test"), slog.New(slog.DiscardHandler))
 			if err != nil {
 				b.Fatal(err)
 			}

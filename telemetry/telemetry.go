@@ -24,10 +24,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/bridges/otelslog"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/propagators/autoprop"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/propagation"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -60,12 +60,13 @@ type Telemetry struct {
 // Start sets telemetry up. Metrics are always served on /metrics. Traces,
 // metrics and logs go out over OTLP when the standard OTEL_* environment
 // variables ask for it (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, ...);
-// without them nothing is sent anywhere. log receives the log lines.
+// without them nothing is sent anywhere. In which form a caller's trace comes in and
+// goes on says OTEL_PROPAGATORS, also where no span is made: otel.GetTextMapPropagator
+// is that from then on. log receives the log lines.
 func Start(ctx context.Context, version string, log slog.Handler) (*Telemetry, error) {
 	t := &Telemetry{Logger: slog.New(log), local: slog.New(log)}
 	otel.SetErrorHandler(&complaints{logger: t.local, seldom: rate.Sometimes{Interval: complaintEvery}})
-	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(
-		propagation.TraceContext{}, propagation.Baggage{}))
+	otel.SetTextMapPropagator(autoprop.NewTextMapPropagator())
 
 	res, err := resource.New(ctx,
 		resource.WithAttributes(
@@ -115,7 +116,7 @@ func (t *Telemetry) start(ctx context.Context, res *resource.Resource, log slog.
 			return err
 		}
 	}
-	if t.Recorder, err = newRecorder(tracers.Tracer(scope, oteltrace.WithSchemaURL(semconv.SchemaURL)), meter, t.Logger); err != nil {
+	if t.Recorder, err = NewRecorder(tracers.Tracer(scope, oteltrace.WithSchemaURL(semconv.SchemaURL)), meter, t.Logger); err != nil {
 		return err
 	}
 	t.end = t.Recorder.signals.prompts.keep()

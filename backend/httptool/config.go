@@ -20,6 +20,8 @@ type Config struct {
 	// BaseURL is put before the path of every tool: http or https, host, and
 	// maybe a path. No user, query or fragment.
 	BaseURL string
+	// HidePath keeps the path of BaseURL out of spans: it may be secret.
+	HidePath bool
 	// Headers are sent with every request; secrets are resolved. Their values
 	// are kept out of error messages. Host sets the Host header.
 	Headers map[string]string

@@ -65,6 +65,7 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 			hop++
 			continue
 		}
+		answered(ctx, resp)
 		reply, failure := b.read(ctx, resp, call)
 		failpoint.Hit(failpoint.ResponseRead)
 		return reply, failure

@@ -5,12 +5,20 @@ import (
 	"strings"
 )
 
-// fixed are the names of the query parameters that the operator wrote into the
-// path.
-func (p *path) fixed() map[string]bool {
-	names := make(map[string]bool)
+// parameters are the names of the query parameters that the operator wrote into the
+// path, escaped as they stand there.
+func (p *path) parameters() (names []string) {
 	for parameter := range strings.FieldsFuncSeq(p.query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(parameter, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// fixed are these names as queryName has them.
+func (p *path) fixed() map[string]bool {
+	names := make(map[string]bool)
+	for _, name := range p.parameters() {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}

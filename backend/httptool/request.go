@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -71,15 +73,16 @@ func (at *endpoint) request(ctx context.Context, call backend.Invocation) (*requ
 		return nil, failure
 	}
 	req.body = body
+	at.describe(ctx, f.args)
 	return req, nil
 }
 
 // header is the header of the request: what all requests of the tool share,
-// the idempotency key, arguments, and the W3C trace context of ctx. When the
+// the idempotency key, arguments, and the span and baggage of ctx. When the
 // call adds nothing it is the endpoint's own, which nobody writes to.
 func (f *filler) header(ctx context.Context, at *endpoint, key string) http.Header {
 	keyed := at.idempotencyHeader != "" && key != ""
-	traced := trace.SpanContextFromContext(ctx).IsValid()
+	traced := trace.SpanContextFromContext(ctx).IsValid() || baggage.FromContext(ctx).Len() > 0
 	if !keyed && !traced && len(at.headers) == 0 {
 		return at.header
 	}
@@ -89,7 +92,7 @@ func (f *filler) header(ctx context.Context, at *endpoint, key string) http.Head
 		header[at.idempotencyHeader] = []string{key}
 	}
 	if traced {
-		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
+		otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header))
 	}
 	for _, h := range at.headers {
 		value, present := f.args[h.argument]

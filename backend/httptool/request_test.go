@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sidecall/sidecall/backend/httptool"
@@ -134,8 +135,31 @@ func TestTheTraceContextGoesAlong(t *testing.T) {
 	ctx := trace.ContextWithSpanContext(t.Context(), span)
 	_, failure := call{spec: httptool.Spec{Path: "/x"}}.under(ctx, t, at(t, base))
 	noFailure(t, failure)
+	if value, sent := got.Header["Baggage"]; sent {
+		t.Errorf("baggage = %q, and there is none", value)
+	}
 	if want := "00-01020300000000000000000000000000-0405000000000000-01"; got.Header.Get("Traceparent") != want {
 		t.Errorf("traceparent = %q, want %q", got.Header.Get("Traceparent"), want)
+	}
+}
+
+// Baggage goes along too, also where there is no span; and both are nobody else's to set.
+func TestBaggageGoesAlong(t *testing.T) {
+	base, got := recorder(t)
+	carried, err := baggage.Parse("tenant=acme,user=4%207")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := at(t, base)
+	_, failure := call{spec: httptool.Spec{Path: "/x"}}.under(baggage.ContextWithBaggage(t.Context(), carried), t, b)
+	noFailure(t, failure)
+	if arrived, err := baggage.Parse(got.Header.Get("Baggage")); err != nil || arrived.Member("tenant").Value() != "acme" || arrived.Member("user").Value() != "4 7" {
+		t.Errorf("baggage = %q, %v", got.Header.Get("Baggage"), err)
+	}
+	for _, name := range []string{"baggage", "Traceparent"} {
+		if err := b.Register("it", httptool.Spec{Method: "GET", Path: "/x", Headers: map[string]string{name: "arg"}}); err == nil {
+			t.Errorf("an argument may be the header %s", name)
+		}
 	}
 }
 

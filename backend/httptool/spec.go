@@ -249,6 +249,11 @@ type origin struct {
 	scheme string
 	// authority is what is connected to; host is what the Host header says.
 	authority, host string
+	// address and port are the authority taken apart, and shown is scheme, authority and
+	// prefix as a span may have them.
+	address string
+	port    int
+	shown   string
 	// prefix is the escaped path of the base URL, without a slash at its end.
 	prefix string
 	header http.Header
@@ -291,6 +296,9 @@ func newOrigin(cfg Config) (*origin, error) {
 	}
 	if strings.Contains(o.prefix, "//") {
 		return nil, fmt.Errorf("base_url %q: an empty path segment", cfg.BaseURL)
+	}
+	if err := o.show(base, cfg.HidePath); err != nil {
+		return nil, fmt.Errorf("base_url %q: %w", cfg.BaseURL, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Headers)) { // of several mistakes always the same
 		if err := o.addHeader(name, cfg.Headers[name]); err != nil {
@@ -342,7 +350,7 @@ var framing = map[string]bool{
 	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
 	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Accept-Encoding": true, "Content-Encoding": true,
-	"Traceparent": true, "Tracestate": true,
+	"Traceparent": true, "Tracestate": true, "Baggage": true,
 }
 
 // identity keeps net/http from looking into the empty body of a request to

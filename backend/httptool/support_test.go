@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/backend"
@@ -16,7 +18,11 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The propagator is what telemetry.Start makes it by default.
+func TestMain(m *testing.M) {
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	goleak.VerifyTestMain(m)
+}
 
 // open returns a backend that is closed at the end of the test.
 func open(t testing.TB, cfg httptool.Config) *httptool.Backend {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
@@ -133,7 +133,7 @@ func (b *Backend) acquireNext(ctx context.Context) (*session, *tool.Failure) {
 	}
 }
 
-// meta is the _meta of a request as a carrier of W3C trace context, which MCP
+// meta is the _meta of a request as a carrier of trace context and baggage, which MCP
 // puts there without a prefix.
 type meta map[string]any
 
@@ -157,6 +157,6 @@ func (m meta) Keys() []string {
 
 func metaOf(ctx context.Context) mcp.Meta {
 	m := make(meta, 4)
-	propagation.TraceContext{}.Inject(ctx, m)
+	otel.GetTextMapPropagator().Inject(ctx, m)
 	return mcp.Meta(m)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sidecall/sidecall/backend"
@@ -359,6 +360,11 @@ func TestProgressAndTraceContextTravel(t *testing.T) {
 
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
+	carried, err := baggage.Parse("tenant=acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx = baggage.ContextWithBaggage(ctx, carried)
 	reply, f := r.Invoke(ctx, backend.Invocation{Target: "meta", Args: []byte(`{}`)})
 	if f != nil {
 		t.Fatal(f)
@@ -367,7 +373,7 @@ func TestProgressAndTraceContextTravel(t *testing.T) {
 	if err := json.Unmarshal(reply.Text, &meta); err != nil {
 		t.Fatal(err)
 	}
-	if want := "00-01000000000000000000000000000000-0200000000000000-01"; meta["traceparent"] != want {
+	if want := "00-01000000000000000000000000000000-0200000000000000-01"; meta["traceparent"] != want || meta["baggage"] != "tenant=acme" {
 		t.Errorf("_meta is %v", meta)
 	}
 }

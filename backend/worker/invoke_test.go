@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,13 +23,18 @@ func TestACallIsHandedOverAndAnswered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 		defer cancel()
 		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
+		carried, err := baggage.Parse("tenant=acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx = baggage.ContextWithBaggage(ctx, carried)
 		call := to("add")
 		call.Args, call.ID, call.Conversation, call.Turn, call.Attempt = []byte(`{"a":1}`), "toolu_1", "c1", "t\xff1", 3
 		done := r.call(ctx, call)
 		in := p.invoked()
 		if in.GetTool() != "add" || in.GetArgumentsJson() != `{"a":1}` || in.GetToolUseId() != "toolu_1" || in.GetConversationId() != "c1" ||
 			in.GetTurnId() != "t\uFFFD1" || in.GetIdempotencyKey() != "key" || in.GetAttempt() != 3 || in.GetDeadline().AsDuration() != 7*time.Second ||
-			in.GetTraceparent() != "00-01000000000000000000000000000000-0200000000000000-01" {
+			in.GetTraceparent() != "00-01000000000000000000000000000000-0200000000000000-01" || in.GetBaggage() != "tenant=acme" {
 			t.Errorf("the worker was told %v", in)
 		}
 		p.answer(in.GetInvocationId(), "2")

@@ -78,7 +78,7 @@ func (inv *invocation) command() *sidecallv1.WorkerCommand {
 	invoke := &sidecallv1.WorkerInvoke{
 		InvocationId: inv.id, Tool: call.Target, ArgumentsJson: arguments(call),
 		ToolUseId: text(call.ID), ConversationId: text(call.Conversation), TurnId: text(call.Turn),
-		IdempotencyKey: call.IdempotencyKey, Attempt: int32(min(call.Attempt, math.MaxInt32)), Traceparent: traceparent(inv.ctx),
+		IdempotencyKey: call.IdempotencyKey, Attempt: int32(min(call.Attempt, math.MaxInt32)), Traceparent: carried(inv.ctx, propagation.TraceContext{}, "traceparent"), Baggage: carried(inv.ctx, propagation.Baggage{}, "baggage"),
 	}
 	if end, ok := inv.ctx.Deadline(); ok {
 		invoke.Deadline = durationpb.New(max(time.Until(end), 0))
@@ -97,10 +97,12 @@ func arguments(call *backend.Invocation) string {
 // the whole message back.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func traceparent(ctx context.Context) string {
+// carried is what a propagator writes into a field. The contract names the form of it, and
+// not OTEL_PROPAGATORS, which is about headers.
+func carried(ctx context.Context, by propagation.TextMapPropagator, field string) string {
 	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier.Get("traceparent")
+	by.Inject(ctx, carrier)
+	return carrier[field]
 }
 
 func cancelled(id string) outgoing {
