@@ -23,8 +23,9 @@ type Invocation struct {
 	Key string
 	// Attempt counts from 1.
 	Attempt int
-	// Traceparent is the W3C trace context of the attempt; may be empty.
-	Traceparent string
+	// Traceparent is the span of the attempt as W3C Trace Context has it, and Baggage the
+	// W3C Baggage of the call; each may be empty.
+	Traceparent, Baggage string
 }
 
 // current is the invocation that a context belongs to.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -24,7 +25,7 @@ type listening struct {
 func (l *listening) ExecuteTool(ctx context.Context, _ *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
 	sent, _ := metadata.FromIncomingContext(ctx)
 	of := make(map[string][]string)
-	for _, key := range []string{"traceparent", "tracestate"} {
+	for _, key := range []string{"traceparent", "tracestate", "baggage"} {
 		if values := sent.Get(key); len(values) > 0 {
 			of[key] = values
 		}
@@ -33,7 +34,8 @@ func (l *listening) ExecuteTool(ctx context.Context, _ *sidecallv1.ExecuteToolRe
 	return &sidecallv1.ExecuteToolResponse{}, nil
 }
 
-// The span of the context goes with the request, unless the program sends one itself.
+// The span and the baggage of the context go with the request, unless the program sends
+// one itself.
 func TestARequestCarriesTheSpanOfItsContext(t *testing.T) {
 	l, pipe := &listening{}, bufconn.Listen(1<<16)
 	server := grpc.NewServer()
@@ -55,7 +57,11 @@ func TestARequestCarriesTheSpanOfItsContext(t *testing.T) {
 	within := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{0x4b, 15: 0x36}, SpanID: trace.SpanID{0xf0, 7: 0xb7}, TraceFlags: trace.FlagsSampled, TraceState: state,
 	}))
-	for _, ctx := range []context.Context{t.Context(), within, metadata.AppendToOutgoingContext(within, "traceparent", "its own")} {
+	carried, err := baggage.Parse("tenant=acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ctx := range []context.Context{t.Context(), within, baggage.ContextWithBaggage(t.Context(), carried), metadata.AppendToOutgoingContext(within, "traceparent", "its own")} {
 		if _, err := client.Call(ctx, sidecall.Call{ID: "1", Tool: "t", Conversation: "c"}); err != nil {
 			t.Fatal(err)
 		}
@@ -63,6 +69,7 @@ func TestARequestCarriesTheSpanOfItsContext(t *testing.T) {
 	want := []map[string][]string{
 		{},
 		{"traceparent": {"00-4b000000000000000000000000000036-f0000000000000b7-01"}, "tracestate": {"vendor=x"}},
+		{"baggage": {"tenant=acme"}},
 		{"traceparent": {"its own"}},
 	}
 	if diff := cmp.Diff(want, l.heard); diff != "" {

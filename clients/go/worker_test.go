@@ -163,7 +163,7 @@ func TestAFunctionIsATool(t *testing.T) {
 	}
 	l.invoke(&sidecallv1.WorkerInvoke{
 		InvocationId: "1", Tool: "add", ArgumentsJson: `{"a":1,"b":2}`, ToolUseId: "t", ConversationId: "c", TurnId: "u",
-		IdempotencyKey: "k", Attempt: 2, Traceparent: "p", Deadline: durationpb.New(time.Hour),
+		IdempotencyKey: "k", Attempt: 2, Traceparent: "p", Baggage: "b", Deadline: durationpb.New(time.Hour),
 	})
 	if p := l.hears().GetProgress(); p.GetInvocationId() != "1" || p.GetNote() != "half" {
 		t.Errorf("it says %v", p)
@@ -171,7 +171,7 @@ func TestAFunctionIsATool(t *testing.T) {
 	if r := l.hears().GetResult(); r.GetInvocationId() != "1" || r.GetStructuredContentJson() != `{"sum":3}` || r.GetIsError() {
 		t.Errorf("it says %v", r)
 	}
-	if seen != (sidecall.Invocation{Tool: "add", ID: "t", Conversation: "c", Turn: "u", Key: "k", Attempt: 2, Traceparent: "p"}) || left <= 0 || left > time.Hour {
+	if seen != (sidecall.Invocation{Tool: "add", ID: "t", Conversation: "c", Turn: "u", Key: "k", Attempt: 2, Traceparent: "p", Baggage: "b"}) || left <= 0 || left > time.Hour {
 		t.Errorf("the function saw %+v, %s", seen, left)
 	}
 }

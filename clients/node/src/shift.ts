@@ -128,12 +128,12 @@ export class Shift {
     this.#answer(invoke, result)
   }
 
-  #context({ tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, invocationId }: WorkerInvoke, signal: AbortSignal, left?: number): Context {
+  #context({ tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, invocationId }: WorkerInvoke, signal: AbortSignal, left?: number): Context {
     const progress = (note = '') => {
       if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note)) } })
     }
     const deadline = left === undefined ? undefined : Date.now() + left
-    return { tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, deadline, signal, progress }
+    return { tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, deadline, signal, progress }
   }
 
   #answer({ invocationId }: WorkerInvoke, result: Partial<WorkerResult>): void {

@@ -59,8 +59,10 @@ export interface Context {
   readonly attempt: number
   /** When the call's time is over, by Date.now(); undefined when there is no end. */
   readonly deadline: number | undefined
-  /** W3C trace context of the attempt; may be empty. */
+  /** The span of the attempt, as W3C Trace Context has it; may be empty. */
   readonly traceparent: string
+  /** W3C Baggage of the call; may be empty. */
+  readonly baggage: string
   /** Aborts when nobody waits for the call any more. */
   readonly signal: AbortSignal
   /** Says that the call goes on: the time of its attempt begins anew. */

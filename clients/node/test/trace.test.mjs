@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { after, before, test } from 'node:test'
 
 import grpc from '@grpc/grpc-js'
-import { context, createTraceState, ROOT_CONTEXT, trace } from '@opentelemetry/api'
+import { baggageEntryMetadataFromString, context, createTraceState, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 
 import { Sidecall } from '@sidecall/client'
 
@@ -16,7 +16,7 @@ before(async () => {
   server = new grpc.Server()
   server.addService(new Sidecall().stub.constructor.service, {
     executeTool: ({ metadata, request }, done) => {
-      heard.push([request.toolUseId, metadata.get('traceparent'), metadata.get('tracestate')])
+      heard.push([request.toolUseId, metadata.get('traceparent'), metadata.get('tracestate'), ...metadata.get('baggage')])
       done(null, {})
     },
   })
@@ -52,4 +52,19 @@ test('the current span goes with each request', async () => {
     ['before any program traces', [], []], ['no span', [], []], ['a span that is none', [], []],
   ])
   assert.deepEqual(new Set(heard.slice(3)), new Set([['sampled', [`${parent}1`], []], ['not sampled', [`${parent}0`], ['vendor=x']]]))
+})
+
+test('the current baggage goes with each request, as much of it as a header may have', async () => {
+  heard.length = 0
+  const carry = async (name, entries) => {
+    const baggage = propagation.createBaggage(Object.fromEntries(entries.map(([key, value, properties]) =>
+      [key, { value, metadata: properties && baggageEntryMetadataFromString(properties) }])))
+    await context.with(propagation.setBaggage(ROOT_CONTEXT, baggage), () => call(name))
+  }
+  await carry('some', [['tenant', 'a & b'], ['half', '\ud800'], ['known', '1', 'p=1'], ['no header', 'x', 'ü'], ['line', 'x', 'a\nb']])
+  await carry('none', [])
+  await carry('too much', [['small', '1'], ['large', 'x'.repeat(8185)], ['last', '2']])
+  assert.deepEqual(heard, [
+    ['some', [], [], 'tenant=a%20%26%20b,half=%EF%BF%BD,known=1;p=1'], ['none', [], []], ['too much', [], [], 'small=1,last=2'],
+  ])
 })

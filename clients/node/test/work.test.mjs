@@ -89,7 +89,7 @@ async function working(functions, settings = { name: 'w', grace: 50 }, how) {
 test('functions are registered and called', async () => {
   sidecall.tool(
     { name: 'pay', description: 'Pay.', effect: 'keyed', attemptTimeout: 2500, input: z.object({ cents: z.int().describe('In cents.'), how: z.enum(['cash', 'card']).default('cash') }) },
-    ({ cents, how }, { attempt, idempotencyKey }) => ({ cents: cents + attempt, how, key: idempotencyKey }))
+    ({ cents, how }, { attempt, idempotencyKey, traceparent, baggage }) => ({ cents: cents + attempt, how, key: idempotencyKey, traceparent, baggage }))
   const { work, stream, register } = await working({ greet: async () => 'Hello' }, { name: 'desk', backend: 'local', maxInFlight: 3 })
   assert.deepEqual([register.worker, register.protocolVersion, register.maxInFlight, register.backend], ['desk', 1, 3, 'local'])
   const [pay, greet] = register.tools
@@ -98,8 +98,8 @@ test('functions are registered and called', async () => {
   const schema = JSON.parse(pay.inputSchemaJson)
   assert.deepEqual([schema.required, schema.additionalProperties, schema.properties.cents.description], [['cents'], false, 'In cents.'])
   assert.deepEqual([...work.names], [['pay', 'my_pay'], ['greet', 'my_greet']])
-  const paid = await stream.ask('pay', { cents: 5 }, { attempt: 2, idempotencyKey: 'key' })
-  assert.equal(paid.structuredContentJson, '{"cents":7,"how":"cash","key":"key"}')
+  const paid = await stream.ask('pay', { cents: 5 }, { attempt: 2, idempotencyKey: 'key', traceparent: '00-1-2-01', baggage: 'a=b' })
+  assert.equal(paid.structuredContentJson, '{"cents":7,"how":"cash","key":"key","traceparent":"00-1-2-01","baggage":"a=b"}')
   assert.equal((await stream.ask('greet')).content, 'Hello')
   const wrong = await stream.ask('pay', { cents: '5' })
   assert.deepEqual([wrong.code, wrong.notRun], ['INVALID_ARGS', true])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from opentelemetry import trace
+from opentelemetry import baggage, context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from sidecall import AsyncSidecall, Call, Sidecall, pb
@@ -29,7 +29,7 @@ class Listening(pb_grpc.ToolServiceServicer):
         self.heard: list[dict[str, str]] = []
 
     def ExecuteTool(self, request: Any, context: grpc.ServicerContext) -> Any:
-        sent = [(str(k), str(v)) for k, v in context.invocation_metadata() if k.startswith("trace")]
+        sent = [(str(k), str(v)) for k, v in context.invocation_metadata() if k.startswith(("trace", "baggage"))]
         assert len(sent) == len(dict(sent)), sent
         self.heard.append(dict(sent))
         return pb.ExecuteToolResponse(tool_use_id=request.tool_use_id)
@@ -51,15 +51,18 @@ class TraceTest(unittest.TestCase):
         context = SpanContext(TRACE, SPAN, is_remote=False, trace_flags=TraceFlags(flags), trace_state=TraceState(state))
         return trace.use_span(NonRecordingSpan(context))
 
-    def test_the_current_span_is_told(self) -> None:
+    def test_the_current_span_and_baggage_are_told(self) -> None:
         with Sidecall(self.target) as client:
             with self.within():
                 client.execute_tool(Call("1", "t"), conversation_id="c")
             with self.within(flags=0, state=(("vendor", "x"),)):
                 client.execute_tool(Call("2", "t"), conversation_id="c")
             client.execute_tool(Call("3", "t"), conversation_id="c")
+            token = context.attach(baggage.set_baggage("tenant", "acme&co"))
+            self.addCleanup(context.detach, token)
+            client.execute_tool(Call("4", "t"), conversation_id="c")
         self.assertEqual(self.sidecar.heard, [
-            {"traceparent": PARENT}, {"traceparent": PARENT[:-1] + "0", "tracestate": "vendor=x"}, {},
+            {"traceparent": PARENT}, {"traceparent": PARENT[:-1] + "0", "tracestate": "vendor=x"}, {}, {"baggage": "tenant=acme%26co"},
         ])  # fmt: skip
 
     def test_each_task_has_its_own(self) -> None:

@@ -190,7 +190,8 @@ class WorkTest(unittest.TestCase):
 
             @w.tool
             async def greet(name: str) -> str:
-                return f"Hello {name}, {Context.current().idempotency_key}"
+                context = Context.current()
+                return f"Hello {name}, {context.idempotency_key}{context.traceparent}{context.baggage}"
 
             return w
 
@@ -203,8 +204,8 @@ class WorkTest(unittest.TestCase):
             self.assertEqual([(t.name, t.description) for t in registration.tools], [("pay", "Pay."), ("greet", "")])
             stream.invoke("pay", '{"cents": 5}', attempt=2)
             self.assertEqual(stream.next("result").structured_content_json, '{"cents": 7, "colour": "red"}')
-            stream.invoke("greet", '{"name": "Zoë"}', id="i2", idempotency_key="key")
-            self.assertEqual(stream.next("result"), pb.WorkerResult(invocation_id="i2", content="Hello Zoë, key"))
+            stream.invoke("greet", '{"name": "Zoë"}', id="i2", idempotency_key="key", traceparent=", 00-1-2-01", baggage=", a=b")
+            self.assertEqual(stream.next("result"), pb.WorkerResult(invocation_id="i2", content="Hello Zoë, key, 00-1-2-01, a=b"))
             self.assertEqual(stream.ask("greet", '{"name": 5}').code, "INVALID_ARGS")
             unknown = stream.ask("other")
             self.assertEqual((unknown.code, unknown.not_run), ("NOT_FOUND", True))

@@ -35,8 +35,10 @@ class Context:
         self.idempotency_key: str = invoke.idempotency_key
         #: Counts from 1.
         self.attempt: int = invoke.attempt
-        #: W3C trace context of the attempt; may be empty.
+        #: The span of the attempt, as W3C Trace Context has it; may be empty.
         self.traceparent: str = invoke.traceparent
+        #: W3C Baggage of the call; may be empty.
+        self.baggage: str = invoke.baggage
         #: When the call's time is over, by time.monotonic(); None when there is no end.
         self.deadline: float | None = None
         if invoke.HasField("deadline"):
