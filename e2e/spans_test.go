@@ -31,7 +31,9 @@ func (r *receiver) called(id string) (calls []*tracepb.Span) {
 			calls = append(calls, span)
 		}
 	}
-	slices.SortFunc(calls, func(a, b *tracepb.Span) int { return int(int64(a.GetStartTimeUnixNano()) - int64(b.GetStartTimeUnixNano())) })
+	slices.SortFunc(calls, func(a, b *tracepb.Span) int {
+		return int(int64(a.GetStartTimeUnixNano()) - int64(b.GetStartTimeUnixNano()))
+	})
 	return calls
 }
 
