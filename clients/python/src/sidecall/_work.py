@@ -237,8 +237,7 @@ class Work:
         """Works until it is told to leave. KeyboardInterrupt tells it, too."""
         try:
             self.start()
-            while not self.wait(1.0):  # a wait without an end takes no Ctrl-C on Windows
-                pass
+            self.wait()
         finally:
             self.stop()
 
