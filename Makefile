@@ -47,8 +47,12 @@ bench: build ## Measure against the floor; needs redis-server
 	$(GO) run ./bench/compare
 
 .PHONY: npm
-npm: ## Pack dist/npm: @sidecall/client and the sidecar for each platform; installs and tries them
-	GO="$(GO)" scripts/npm.sh
+npm: ## Pack dist/npm: @sidecall/client and the sidecar for each platform, PLATFORMS=here: for this one; tries them
+	GO="$(GO)" scripts/npm.sh dist/npm $(PLATFORMS)
+
+.PHONY: wheel
+wheel: ## Python wheels that carry the sidecar, in dist/, for each platform, PLATFORMS=here: for this one; tries them
+	GO="$(GO)" scripts/wheels.sh dist $(PLATFORMS)
 
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
@@ -98,10 +102,6 @@ figures: deps ## Print what the tests measure: calls repaired, kills survived, d
 test-python: deps ## The Python client, as packaged
 	scripts/test-python.sh $(PYTHON) $(AGENTS)
 
-.PHONY: wheel
-wheel: deps ## Python wheels that carry the sidecar, in dist/, for each platform; PLATFORMS=here: for this one
-	GO="$(GO)" scripts/wheels.sh $(PYTHON) dist $(PLATFORMS)
-
 .PHONY: test-node
 test-node: deps ## The Node client, as packaged, and its adapters
 	GO="$(GO)" scripts/test-node.sh
@@ -149,7 +149,7 @@ generate-node: ## Copy the contract into the Node package
 	cp proto/sidecall/v1/*.proto clients/node/proto/sidecall/v1/
 
 .PHONY: lint
-lint: lint-proto lint-generated lint-format lint-house lint-go ## Everything that can be said without running it
+lint: lint-proto lint-generated lint-format lint-house lint-platforms lint-go ## Everything that can be said without running it
 
 .PHONY: fix
 fix: ## Format, and let the linters mend what they can
@@ -172,6 +172,10 @@ lint-format:
 .PHONY: lint-house
 lint-house:
 	$(GO) run ./scripts/house
+
+.PHONY: lint-platforms
+lint-platforms:
+	scripts/platforms.sh | while read -r platform _; do GO="$(GO)" scripts/binary.sh "$$platform" /dev/null lint || exit; done
 
 .PHONY: lint-go
 lint-go:

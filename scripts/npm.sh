@@ -1,71 +1,64 @@
 #!/bin/sh
-# Packs @sidecall/client and the packages that carry the sidecar for it, one per
-# platform, into dist/npm. npm installs the one that fits, as an optional dependency; so
-# that `npm install @sidecall/client` is the whole set-up. Then it installs what it packed
-# for this platform into an empty directory, and runs the example with it.
+# Packs @sidecall/client and the packages that carry the sidecar for it, one per platform.
+# npm installs the one that fits, as an optional dependency; so that `npm install
+# @sidecall/client` is the whole set-up. Then it goes the way to the first call with what it
+# packed for this machine (docs/first-call.md), and runs the examples and the compiler.
 #
-# usage: npm.sh [OUT]
-# The version is that of clients/node/package.json. Nothing is published.
+# usage: npm.sh [-offline] DIRECTORY [PLATFORM...]
+# With -offline nothing is downloaded: what the client requires is that of clients/node, as
+# links. A PLATFORM is one of platforms.sh. The version is that of clients/node/package.json.
+# Nothing is published.
 set -eu
 cd "$(dirname "$0")/.."
 
 say() { printf 'npm: %s\n' "$*"; }
 die() { printf 'npm: error: %s\n' "$*" >&2; exit 1; }
 
-# By their names in Node and in Go.
-platforms="
-linux x64 linux amd64
-linux arm64 linux arm64
-darwin arm64 darwin arm64
-win32 x64 windows amd64
-"
+offline=
+[ "$1" != -offline ] || { offline='--offline --ignore-scripts' && shift; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+platforms=$(scripts/platforms.sh "$@")
+here=$(scripts/platforms.sh here) || here=none
 version=$(node -p 'require("./clients/node/package.json").version')
-out=${1:-dist/npm}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
 top=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
-pack() { (cd "$1" && npm pack --silent --pack-destination "$out"); }
+rm -f "$out"/sidecall-*.tgz
+pack() { say "packed $(cd "$1" && npm pack --silent --pack-destination "$out")"; }
 
-# platform OS CPU GOOS GOARCH packs the sidecar for one.
+# platform GOOS/GOARCH NAME packs the sidecar for one.
 platform() {
-	name=$1-$2
-	exe=sidecall
-	[ "$1" != win32 ] || exe=sidecall.exe
-	dir=$work/$name
+	dir=$work/$2
 	mkdir -p "$dir/bin"
-	CGO_ENABLED=0 GOOS=$3 GOARCH=$4 ${GO:-go} build -trimpath -ldflags "-s -w -X main.version=v$version" -o "$dir/bin/$exe" ./cmd/sidecall ||
-		die "no binary for $name"
-	[ -s "$dir/bin/$exe" ] || die "no binary for $name"
-	chmod 755 "$dir/bin/$exe"
+	scripts/binary.sh "$1" "$dir/bin/sidecall" "v$version" || die "no binary for $2"
 	cp LICENSE "$dir/"
 	cat >"$dir/package.json" <<EOF
 {
-  "name": "@sidecall/$name",
+  "name": "@sidecall/$2",
   "version": "$version",
-  "description": "The sidecar of @sidecall/client, for $1 on $2",
+  "description": "The sidecar of @sidecall/client, for ${2%-*} on ${2#*-}",
   "license": "Apache-2.0",
-  "os": ["$1"],
-  "cpu": ["$2"],
+  "os": ["${2%-*}"],
+  "cpu": ["${2#*-}"],
   "main": "index.js",
   "files": ["bin", "index.js"],
   "preferUnplugged": true
 }
 EOF
-	printf "exports.binary = require('node:path').join(__dirname, 'bin', '%s')\n" "$exe" >"$dir/index.js"
-	printf '# @sidecall/%s\n\nThe sidecar that [@sidecall/client](https://www.npmjs.com/package/@sidecall/client) starts with `Sidecall.launch`.\n' "$name" >"$dir/README.md"
-	say "packed $(pack "$dir")"
+	echo "exports.binary = require('node:path').join(__dirname, 'bin', 'sidecall')" >"$dir/index.js"
+	printf '# @sidecall/%s\n\nThe sidecar that [@sidecall/client](https://www.npmjs.com/package/@sidecall/client) starts with `Sidecall.launch`.\n' "$2" >"$dir/README.md"
+	pack "$dir"
 }
 
 names=
-while read -r os cpu goos goarch; do
-	[ -n "$os" ] || continue
-	platform "$os" "$cpu" "$goos" "$goarch" </dev/null
-	names="$names $os-$cpu"
-done <<EOF
+while read -r go name _ <&3; do
+	platform "$go" "$name"
+	names="$names $name"
+done 3<<EOF
 $platforms
 EOF
 
@@ -73,33 +66,40 @@ EOF
 node clients/node/scripts/build.mjs
 client=$work/client
 mkdir "$client"
-cp -R clients/node/dist clients/node/proto clients/node/README.md LICENSE "$client/"
+cp -R clients/node/bin clients/node/dist clients/node/proto clients/node/README.md LICENSE "$client/"
 NAMES=$names node -e '
 	const { scripts, devDependencies, ...published } = require("./clients/node/package.json")
 	const version = published.version
 	published.optionalDependencies = Object.fromEntries(process.env.NAMES.trim().split(" ").map((name) => [`@sidecall/${name}`, version]))
 	console.log(JSON.stringify(published, null, 2))
 ' >"$client/package.json"
-say "packed $(pack "$client")"
+pack "$client"
 
-# As a user gets it. The other platforms are not there to be had before they are published.
-here=$(node -p 'process.platform + "-" + process.arch')
-case " $names " in
-*" $here "*) ;;
-*) say "there is no package for $here, so nothing is tried" && exit ;;
-esac
-mkdir "$work/agent"
-cd "$work/agent"
-npm init -y >/dev/null
-npm install --silent --no-fund --no-audit --omit=optional "$out/sidecall-client-$version.tgz" "$out/sidecall-$here-$version.tgz"
-cp "$top/clients/node/examples/agent.mjs" .
-env -u SIDECALL_BINARY node agent.mjs >"$work/said" || die "the example failed with the packages: $(cat "$work/said")"
-grep -q '^end_turn after' "$work/said" || die "the example said $(cat "$work/said")"
-cp "$top/e2e/fresh/agent.mjs" "$top/e2e/fresh/sidecall.yaml" .
+# As a user gets it, in an empty directory.
+here=$(echo "$here" | cut -d ' ' -f 2)
+[ -f "$out/sidecall-$here-$version.tgz" ] || { say "there is none for this machine, so nothing is tried"; exit; }
+mkdir -p "$work/sidecall/dist/npm"
+ln -s "$out/sidecall-client-$version.tgz" "$out/sidecall-$here-$version.tgz" "$work/sidecall/dist/npm/"
+scripts/first-call.sh Node "$work" ${offline:+"$top/clients/node/node_modules"}
+cd "$work/first"
+unset SIDECALL_BINARY
+# What was installed stays what it is when npm is asked for nothing, and has its types.
+npm install --silent $offline
+[ ! -L node_modules/@sidecall/client ] || die "npm install has made a link of the client"
+cp first.mjs first.mts
+cp "$top/clients/node/test/types/required.cts" .
+node "$top/clients/node/node_modules/typescript/bin/tsc" --ignoreConfig --noEmit --strict --target es2022 --module nodenext \
+	--lib es2022,esnext.disposable first.mts required.cts || die "the types do not fit"
+npx sidecall check "$top/clients/examples/sidecall.yaml" || die "sidecall check failed"
+cp "$top/clients/node/examples/agent.mjs" example.mjs
+node example.mjs >said || die "the example failed with the packages: $(cat said)"
+grep -q '^end_turn after' said || die "the example said $(cat said)"
 server=$top/e2e/node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js
 if [ -f "$server" ]; then
-	python3 -B "$top/e2e/fresh/check.py" "$server" node agent.mjs || die "the agent with a function and an MCP server failed"
+	mkdir agent
+	cp "$top/e2e/fresh/agent.mjs" "$top/e2e/fresh/sidecall.yaml" agent/
+	(cd agent && python3 -B "$top/e2e/fresh/check.py" "$server" node agent.mjs) || die "the agent with a function and an MCP server failed"
 else
 	say "no MCP server is installed here (make deps), so none is tried"
 fi
-say "ok: npm install, and the example with the sidecar of @sidecall/$here"
+say "ok: @sidecall/client and @sidecall/$here, the command, the first call, the types and the examples"

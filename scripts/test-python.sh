@@ -28,34 +28,10 @@ fi
 (cd clients/python && "$python" -m mypy --cache-dir "$out/mypy" --no-error-summary)
 
 # As a wheel that carries the sidecar.
-scripts/wheels.sh "$python" "$out/wheel" here
+scripts/wheels.sh -offline "$python" "$out/wheel" here
 "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$out/installed" "$out"/wheel/*.whl
-for file in py.typed v1/tool_service_pb2.pyi bin/sidecall; do
-	[ -f "$out/installed/sidecall/$file" ] || { echo "the Python package lacks $file" >&2; exit 1; }
-done
 cd clients/python
 PYTHONPATH="$out/installed" "$python" -B -W error::ResourceWarning -m unittest discover -t . -s tests
-# It needs nothing else: no program on the PATH, and no variable that names one.
-mkdir "$out/desk"
-sed '/^listen:/d' ../examples/sidecall.yaml >"$out/desk/sidecall.yaml"
-cd "$out/desk"
-env -u SIDECALL_BINARY PYTHONPATH="$out/installed" "$python" -B -c '
-import sidecall
-with sidecall.Sidecall.launch("sidecall.yaml") as s:
-    print("the wheel has a sidecar with", ", ".join(tool["name"] for tool in s.tools()))
-'
-
-# An environment that has nothing but the wheel, and links to what it requires: an agent
-# of 15 lines has its own function and a real MCP server's tools behind all of it.
-"$python" -m venv --without-pip "$out/fresh"
-"$python" -m pip --python "$out/fresh/bin/python" install -q --disable-pip-version-check --no-deps "$out"/wheel/*.whl
-site=$("$out/fresh/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-"$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/required.pth"
-mkdir "$out/agent"
-cp "$root"/e2e/fresh/agent.py "$root"/e2e/fresh/sidecall.yaml "$out/agent/"
-cd "$out/agent"
-"$python" -B "$root/e2e/fresh/check.py" "$root/e2e/node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js" \
-	"$out/fresh/bin/python" -B agent.py
 
 # The adapters, with the frameworks themselves and the sidecar that the wheel carries.
 if ! [ -f "$agents" ]; then

@@ -1,7 +1,3 @@
-//go:build unix
-
-// Elsewhere nobody can tell what waits in the kernel: see socket_other.go.
-
 package conn
 
 import (

@@ -69,8 +69,7 @@ func (h *hangups) heed(ctx context.Context, reload, end func()) {
 	}
 }
 
-// terminal reports whether the process has a terminal that can hang up. On Windows it
-// has none.
+// terminal reports whether the process has a terminal that can hang up.
 func terminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -66,6 +66,6 @@ function compilerInstalled() {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_config_(?!cache$|registry$|userconfig$|.*proxy$)|^npm_(package|lifecycle|command)/i.test(name)))
   const npm = process.env.npm_execpath ? [process.execPath, [process.env.npm_execpath]] : ['npm', []]
   execFileSync(npm[0], [...npm[1], 'ci', '--ignore-scripts', '--include=dev', '--no-fund', '--no-audit', '--loglevel=error'], {
-    cwd: top, env, stdio: ['ignore', 2, 2], shell: npm[0] === 'npm' && process.platform === 'win32',
+    cwd: top, env, stdio: ['ignore', 2, 2],
   })
 }

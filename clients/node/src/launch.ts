@@ -193,8 +193,7 @@ async function started(file: string, args: string[], env: Record<string, string>
   const sidecar = spawn(file, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
-    detached: process.platform !== 'win32', // Ctrl-C is for this process, which then ends the sidecar
-    windowsHide: true,
+    detached: true, // Ctrl-C is for this process, which then ends the sidecar
   })
   try {
     await once(sidecar, 'spawn')

@@ -12,8 +12,6 @@ import { fileURLToPath } from 'node:url'
 
 import { LaunchFailed, Sidecall, UnsafeSocket, WrongField } from '@sidecall/client'
 
-const unix = { skip: process.platform === 'win32' && 'no unix sockets, and no scripts' }
-
 let directory, restore
 
 beforeEach(() => {
@@ -53,7 +51,7 @@ async function refused(says, config, options) {
 
 const SAYS_NO = "#!/bin/sh\necho 'sidecall: sidecall.yaml:3:1: no such key' >&2\nexit 2\n"
 
-test('why it did not start', unix, async () => {
+test('why it did not start', async () => {
   const binary = program(SAYS_NO)
   await refused('the sidecar ended with exit code 2:\nsidecall: sidecall.yaml:3:1: no such key', {}, { binary })
   await refused('the sidecar ended with exit code 0:\nit said nothing', {}, { binary: program('#!/bin/sh\n', 'silent') })
@@ -65,7 +63,7 @@ test('why it did not start', unix, async () => {
   await refused('cannot be started: ENOENT', {}, { binary: program('#!/no/interpreter\n', 'lost') })
 })
 
-test('a config that JSON cannot hold is refused', unix, async () => {
+test('a config that JSON cannot hold is refused', async () => {
   const binary = program(SAYS_NO)
   const circle = {}
   circle.self = circle
@@ -75,12 +73,12 @@ test('a config that JSON cannot hold is refused', unix, async () => {
   }
 })
 
-test('a binary for another platform is refused, and not run', unix, async () => {
+test('a binary for another platform is refused, and not run', async () => {
   const elf = Buffer.alloc(64)
   elf.write('\x7fELF\x02\x01\x01', 'latin1')
   elf.writeUInt16LE(process.arch === 'arm64' ? 0x3e : 0xb7, 18)
   const mach = Buffer.concat([Buffer.from(process.platform === 'darwin' ? '' : 'cffaedfe0c000001', 'hex'), Buffer.alloc(64)])
-  const foreign = { elf, mach, pe: 'MZ of another system', text: '\x7fELF of another machine' }
+  const foreign = { elf, mach, text: '\x7fELF of another machine' }
   for (const [name, bytes] of Object.entries(foreign)) {
     if (name === 'mach' && process.platform === 'darwin') continue
     const binary = program(bytes, name)
@@ -88,7 +86,7 @@ test('a binary for another platform is refused, and not run', unix, async () => 
   }
 })
 
-test('where the program comes from', unix, async () => {
+test('where the program comes from', async () => {
   const names = (name) => program(`#!/bin/sh\necho I am ${name} >&2\nexit 1\n`, name)
   process.env.PATH = directory
   await refused('there is no sidecar for ', {}, {})
@@ -101,7 +99,7 @@ test('where the program comes from', unix, async () => {
   await refused('gone: there is no such program', {}, {})
 })
 
-test('the last lines are quoted, and every line is told', unix, async () => {
+test('the last lines are quoted, and every line is told', async () => {
   const binary = program('#!/bin/sh\ni=0\nwhile [ $i -lt 30 ]; do i=$((i+1)); echo "line $i" >&2; done\nprintf "the end" >&2\nexit 3\n')
   const lines = []
   const error = await Sidecall.launch({}, { binary, log: (line) => lines.push(line) }).catch((e) => e)
@@ -145,7 +143,7 @@ function stand() {
   return program(`#!/bin/sh\nexec '${process.execPath}' '${file}' "$@"\n`, 'stand')
 }
 
-test('it is started as this process wants it, and ends with close', unix, async () => {
+test('it is started as this process wants it, and ends with close', async () => {
   const lines = []
   const sidecall = await Sidecall.launch({ store: { memory: {} } }, { binary: stand(), env: { MINE: 'yes' }, log: (line) => lines.push(line) })
   const told = JSON.parse(await sidecall.instructions())
@@ -157,7 +155,7 @@ test('it is started as this process wants it, and ends with close', unix, async 
   assert.deepEqual(left(), [])
 })
 
-test('backends that are missing are named', unix, async () => {
+test('backends that are missing are named', async () => {
   const binary = program(`#!/bin/sh\necho '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}}'\ncat >/dev/null\n`)
   const warned = once(process, 'warning')
   const sidecall = await Sidecall.launch({}, { binary, startTimeout: 250 })
@@ -167,7 +165,7 @@ test('backends that are missing are named', unix, async () => {
   await sidecall.close()
 })
 
-test('one that goes on for others is let go', unix, async () => {
+test('one that goes on for others is let go', async () => {
   const binary = program(`#!/bin/sh\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\necho '{"stays": true}'\nexec >/dev/null 2>&1\necho $$ >${directory}/pid\ncat ${directory}/end\n`)
   execFileSync('mkfifo', [path.join(directory, 'end')])
   await (await Sidecall.launch({}, { binary })).close()
@@ -175,7 +173,7 @@ test('one that goes on for others is let go', unix, async () => {
   assert.ok(Number(readFileSync(path.join(directory, 'pid'), 'utf8')) > 0)
 })
 
-test('of one that has died it is said how', unix, async () => {
+test('of one that has died it is said how', async () => {
   const sidecall = await Sidecall.launch({}, { binary: stand() })
   process.kill(JSON.parse(await sidecall.instructions()).pid, 'SIGKILL')
   await assert.rejects(sidecall.instructions(), { name: 'LaunchFailed', message: 'the sidecar ended with signal SIGKILL:\nit serves' })
@@ -183,7 +181,7 @@ test('of one that has died it is said how', unix, async () => {
   assert.deepEqual(left(), [])
 })
 
-test('a config file is read where it is', unix, async () => {
+test('a config file is read where it is', async () => {
   const config = path.join(directory, 'sidecall.yaml')
   writeFileSync(config, 'store: {memory: {}}\n')
   const sidecall = await Sidecall.launch(config, { binary: stand() })
@@ -195,7 +193,7 @@ test('a config file is read where it is', unix, async () => {
 })
 
 for (const [end, how] of [['without a word', ''], ['by an exception', 'throw new Error("broken")'], ['by kill -9', 'process.kill(process.pid, "SIGKILL")']]) {
-  test(`it ends with a program that ends ${end}`, unix, async () => {
+  test(`it ends with a program that ends ${end}`, async () => {
     const agent = spawn(process.execPath, ['--input-type=module', '-e', `
       import { Sidecall } from ${JSON.stringify(import.meta.resolve('@sidecall/client'))}
       const sidecall = await Sidecall.launch({}, { binary: ${JSON.stringify(stand())} })
@@ -211,7 +209,7 @@ for (const [end, how] of [['without a word', ''], ['by an exception', 'throw new
   })
 }
 
-test('a binary that came as a package is found', unix, async () => {
+test('a binary that came as a package is found', async () => {
   // As npm lays it out: this package, and beside it the one for the platform.
   const modules = path.join(directory, 'node_modules')
   const top = fileURLToPath(new URL('..', import.meta.url))
@@ -229,7 +227,7 @@ test('a binary that came as a package is found', unix, async () => {
   await assert.rejects(cjs.Sidecall.launch({}), /I am packaged/)
 })
 
-test('a socket that others may open is refused', unix, () => {
+test('a socket that others may open is refused', () => {
   const socket = path.join(directory, 'socket')
   writeFileSync(socket, '')
   for (const target of [`unix://${socket}`, `unix:${socket}`]) {

@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import os
 import queue
+import signal
 import threading
 import unittest
 from collections.abc import Callable, Iterator
@@ -215,6 +217,33 @@ class WorkTest(unittest.TestCase):
             self.assertEqual(at.names, {"pay": "my_pay", "greet": "my_greet"})
 
         self.each(worker, test)
+
+    def test_an_interrupt_lets_the_calls_that_run_end(self) -> None:
+        left = threading.Event()
+        ended = []
+        worker = Worker("desk")
+
+        @worker.tool
+        def slow() -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            left.wait(LONG)
+            ended.append("slow")
+
+        def play(stream: Stream) -> None:
+            stream.take_in()
+            stream.invoke("slow")
+            stream.next("leave")
+            left.set()
+            stream.next("result")
+            stream.says.put(None)
+
+        with served() as (fake, target), Sidecall(target) as s:
+            playing = threading.Thread(target=lambda: play(fake.stream()))
+            playing.start()
+            with self.assertRaises(KeyboardInterrupt):
+                s.work(worker).run()
+            self.assertEqual(ended, ["slow"])
+            playing.join(LONG)
 
     def test_what_functions_return_and_raise(self) -> None:
         def stops() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import json
 import logging
 import os
-import platform
 import queue
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -21,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
+from sidecall._binary import found, not_started
 from sidecall._errors import LaunchFailed
 from sidecall._request import seconds
 
@@ -152,7 +150,7 @@ def launch(
 ) -> Launched:
     """Starts a sidecar, and returns when it is ready."""
     timeout = seconds(start_timeout, "start_timeout")
-    program = _program(binary)
+    program = found(binary)
     argv = [program, "serve", "--launched", f"--start-timeout={timeout * 1000:.0f}ms"]
     directory = None
     try:
@@ -163,7 +161,7 @@ def launch(
             env = {"SIDECALL_DIR": os.environ.get("SIDECALL_DIR") or os.getcwd(), **(env or {})}
             argv += ["--config", _written(config, directory), "--watch=false"]
         else:
-            argv += ["--config", _found(config)]
+            argv += ["--config", _file(config)]
         started = Launched(_start(argv, env), directory)
     except BaseException:
         _remove(directory)
@@ -184,34 +182,10 @@ def _start(argv: list[str], env: Mapping[str, str] | None) -> subprocess.Popen[b
             start_new_session=True,  # Ctrl-C is for this process, which then ends the sidecar
         )  # fmt: skip
     except OSError as e:
-        if e.errno == errno.ENOEXEC:
-            raise LaunchFailed(f"{argv[0]} is no program for {platform.system()} on {platform.machine()}") from e
-        raise LaunchFailed(f"{argv[0]} cannot be started: {e.strerror or e}") from e
+        raise not_started(argv[0], e) from e
 
 
-def _program(binary: str | os.PathLike[str] | None) -> str:
-    """The program: the one that is named, in the environment or by the caller, or the
-    one that came with this package, or one on the PATH."""
-    named = os.fspath(binary) if binary is not None else os.environ.get("SIDECALL_BINARY", "")
-    if named:
-        found = shutil.which(named)
-        if found is None:
-            raise LaunchFailed(f"{named}: there is no such program")
-        return found
-    name = "sidecall.exe" if sys.platform == "win32" else "sidecall"
-    bundled = Path(__file__).parent / "bin" / name
-    if bundled.is_file():
-        return str(bundled)
-    found = shutil.which(name)
-    if found is None:
-        raise LaunchFailed(
-            f"this package came without a sidecar for {platform.system()} on {platform.machine()}, and there is none on the PATH:"
-            " name one with binary=, or in SIDECALL_BINARY"
-        )
-    return found
-
-
-def _found(config: str | os.PathLike[str]) -> str:
+def _file(config: str | os.PathLike[str]) -> str:
     path = os.fspath(config)
     if not os.path.isfile(path):
         raise LaunchFailed(f"{path}: there is no such config file")

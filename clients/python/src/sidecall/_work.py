@@ -176,6 +176,8 @@ class Work:
     def __init__(self, career: Career) -> None:
         self._career = career
         self._thread: threading.Thread | None = None
+        #: Is set when the work has ended. Before Python 3.13 a join that Ctrl-C breaks off takes the thread for ended.
+        self._over = threading.Event()
         self._error: BaseException | None = None
 
     @property
@@ -205,6 +207,8 @@ class Work:
             self._error = e
             if self._career.names:
                 log.error("the worker has ended: %s", e)
+        finally:
+            self._over.set()
 
     def leave(self) -> None:
         """Takes no more calls; those that there are go on for the worker's grace. Does
@@ -219,8 +223,7 @@ class Work:
         """Waits, for so many seconds at the most, until the work has ended; whether it
         has. Raises why, when it was not told to leave."""
         if self._thread is not None:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
+            if self._thread.is_alive() and not self._over.wait(timeout):
                 return False
             if self._error is not None:
                 raise self._error
@@ -230,15 +233,14 @@ class Work:
         """Leaves, and waits until the work has ended."""
         self.leave()
         atexit.unregister(self.stop)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        if self._thread is not None and self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._over.wait()  # a process that was forked has no such thread
 
     def run(self) -> None:
         """Works until it is told to leave. KeyboardInterrupt tells it, too."""
         try:
             self.start()
-            while not self.wait(1.0):  # a wait without an end takes no Ctrl-C on Windows
-                pass
+            self.wait()
         finally:
             self.stop()
 

@@ -1,5 +1,3 @@
-//go:build unix
-
 package process
 
 import (
@@ -37,8 +35,8 @@ func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 // Signalled returns the name of the signal that ended the process; ok is false
 // when it ended by itself. The command must have been waited for.
 func Signalled(cmd *exec.Cmd) (name string, ok bool) {
-	status, isUnix := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !isUnix || !status.Signaled() {
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
 		return "", false
 	}
 	return status.Signal().String(), true
