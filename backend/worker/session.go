@@ -38,10 +38,10 @@ type session struct {
 
 	tenant, name string
 	// client is whose calls alone it takes; empty for everybody's.
-	client string
-	tools        map[string]bool
-	most         int // calls at a time
-	heartbeat    time.Duration
+	client    string
+	tools     map[string]bool
+	most      int // calls at a time
+	heartbeat time.Duration
 
 	// heard counts the messages that came. sends counts those that have ended, and is odd
 	// while one is under way.
