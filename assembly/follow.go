@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/config"
@@ -31,7 +30,6 @@ type follower struct {
 	succession *succession
 	source     Source
 	wishes     chan struct{}
-	begun      atomic.Int64 // configs that were begun to be read
 	outcome    outcome
 
 	life context.Context //nolint:containedctx // of what has no caller
@@ -52,26 +50,6 @@ func (f *follower) wish() {
 	select {
 	case f.wishes <- struct{}{}:
 	default: // there is a wish already that nobody has heard yet
-	}
-}
-
-// current has the config read now, and waits until one that was read from now on is in
-// force or refused, or until ctx or the follower ends.
-func (f *follower) current(ctx context.Context) {
-	before := f.begun.Load()
-	f.wish()
-	for {
-		decided, news := f.outcome.decision()
-		if decided > before {
-			return
-		}
-		select {
-		case <-news:
-		case <-f.done:
-			return
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -100,10 +78,9 @@ func (f *follower) run() {
 // begin reads the config and has it take over, unless it is overtaken, which ends
 // before overtake returns.
 func (f *follower) begin() (overtake func()) {
-	turn := f.begun.Add(1)
 	cfg, err := f.source.Load()
 	if err != nil {
-		f.refused(turn, err)
+		f.refused(nil, err)
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(f.life)
@@ -112,9 +89,9 @@ func (f *follower) begin() (overtake func()) {
 		defer close(done)
 		switch err := f.succession.take(ctx, cfg, f.outcome.waits); {
 		case err == nil:
-			f.outcome.took(turn)
+			f.outcome.took()
 		case !errors.Is(err, errOvertaken):
-			f.refused(turn, maskError(cfg, err))
+			f.refused(cfg, maskError(cfg, err))
 		}
 	}()
 	return func() {
@@ -123,8 +100,9 @@ func (f *follower) begin() (overtake func()) {
 	}
 }
 
-// refused tells operators that a config was not taken over, and why.
-func (f *follower) refused(turn int64, err error) {
+// refused tells operators that a config was not taken over, and why; it is nil when what was
+// read is none.
+func (f *follower) refused(cfg *config.Config, err error) {
 	problems, wrong := errors.AsType[config.Problems](err)
 	if !wrong {
 		problems = config.Problems{{Message: err.Error()}}
@@ -138,7 +116,7 @@ func (f *follower) refused(turn int64, err error) {
 		logger.Error("config refused", "problem", problem.Error())
 	}
 	logger.Warn("the config before it stays in force", "problems", len(problems))
-	f.outcome.refused(turn, problems)
+	f.outcome.refused(cfg, problems)
 }
 
 // wait waits for the end of run, at most until ctx ends.
@@ -156,22 +134,34 @@ type outcome struct {
 	mu              sync.Mutex
 	taken, refusals int64
 	waiting, why    string
-	// decided is the turn of the last config that was taken or refused; news is closed
-	// when there is one more.
-	decided int64
-	news    chan struct{}
+	// last is the config that why is about, if it is one.
+	last *config.Config
+	// news is closed, and another one made, when something becomes of a config.
+	news chan struct{}
 }
 
-func (o *outcome) decide(turn int64) {
-	o.decided = turn
+// tell is held with mu.
+func (o *outcome) tell() {
 	close(o.news)
 	o.news = make(chan struct{})
 }
 
-func (o *outcome) decision() (turn int64, news <-chan struct{}) {
+// Following is what became of the last config that a sidecar has read from its Source.
+type Following struct {
+	// Refused is why it is not in force; empty when it is, or may still be. Config is what
+	// was refused, nil when that was none.
+	Refused string
+	Config  *config.Config
+	// Waiting is what it waits for.
+	Waiting string
+	// News is closed when something becomes of it, or of the next one.
+	News <-chan struct{}
+}
+
+func (o *outcome) following() Following {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.decided, o.news
+	return Following{Refused: o.why, Config: o.last, Waiting: o.waiting, News: o.news}
 }
 
 func (o *outcome) waits(what string) {
@@ -180,20 +170,20 @@ func (o *outcome) waits(what string) {
 	o.waiting = what
 }
 
-func (o *outcome) took(turn int64) {
+func (o *outcome) took() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.decide(turn)
 	o.taken++
-	o.waiting, o.why = "", ""
+	o.waiting, o.why, o.last = "", "", nil
+	o.tell()
 }
 
-func (o *outcome) refused(turn int64, problems config.Problems) {
+func (o *outcome) refused(cfg *config.Config, problems config.Problems) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.decide(turn)
 	o.refusals++
-	o.waiting, o.why = "", problems[0].Error()
+	o.waiting, o.why, o.last = "", problems[0].Error(), cfg
+	o.tell()
 	if more := len(problems) - 1; more > 0 {
 		o.why += fmt.Sprintf(" (and %d more: see the log)", more)
 	}

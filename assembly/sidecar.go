@@ -137,13 +137,8 @@ func (s *Sidecar) Reload() {
 // Config is the config in force.
 func (s *Sidecar) Config() *config.Config { return s.parts.generation.Load().config }
 
-// Follow is Reload that waits, at most until ctx ends, until a config that was read from now
-// on is in force or refused.
-func (s *Sidecar) Follow(ctx context.Context) {
-	if s.follower != nil {
-		s.follower.current(ctx)
-	}
-}
+// Following is what became of the last config that was read from the Source, which there is.
+func (s *Sidecar) Following() Following { return s.follower.outcome.following() }
 
 // Wait waits until ctx ends, which is no error, or until the sidecar fails: the
 // error says why it takes no more calls. It is to be stopped after either.

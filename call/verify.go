@@ -29,6 +29,7 @@ const byVerification = "verification"
 func (e *Executor) look(ctx context.Context, c *call, epoch int64, notBefore time.Time) verify.Finding {
 	return e.verifier.Look(ctx, verify.Case{
 		Key: c.Key, Epoch: epoch, About: c.about(), Route: c.route, Snapshot: c.snapshot, NotBefore: notBefore,
+		Client: c.Client,
 	})
 }
 
@@ -41,7 +42,7 @@ func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret
 	}
 	defer room.leave()
 	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, q.MaxBytes)
-	errand.trace, errand.room = q.Trace, room.room
+	errand.trace, errand.room, errand.invocation.Client = q.Trace, room.room, q.Client
 	var load limit.Load
 	load.Of(e.Bytes)
 	defer load.Release()

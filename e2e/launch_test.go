@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -216,6 +217,46 @@ func startedAgain(t *testing.T, end func(sidecar *exec.Cmd, stdin io.Closer) err
 	}
 	if n := paid(dir); n != 1 {
 		t.Errorf("it was paid %d times", n)
+	}
+}
+
+// A sidecar that is told to end before it is ready sends nobody to itself: who waited for it
+// is the next.
+func TestASidecarThatIsEndedBeforeItIsReady(t *testing.T) {
+	dir := harness.ShortDir(t)
+	config, lock := filepath.Join(dir, "sidecall.yaml"), filepath.Join(dir, "sidecall.db.lock")
+	text := "backends: {files: {mcp: {command: [sh, -c, 'exec sleep 100000']}}}\n" // which never says its tools
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	first := exec.CommandContext(t.Context(), harness.Binary(t), "serve", "--config", config, "--launched", "--start-timeout", "1h")
+	first.Stdout = &said
+	stdin, err := first.StdinPipe()
+	if err == nil {
+		err = first.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	harness.WaitFor(t, "the first to be the host", func() bool { info, err := os.Stat(lock); return err == nil && info.Size() > 0 })
+	second := make(chan error, 1)
+	go func() {
+		client, err := sidecall.Launch{Config: config, Binary: harness.Binary(t), StartTimeout: 10 * time.Second}.Start(t.Context())
+		if err == nil {
+			err = client.Close()
+		}
+		second <- err
+	}()
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err != nil || said.Len() > 0 {
+		t.Errorf("%v, and it says %q", err, said.String())
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the second: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/baggage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
@@ -15,6 +16,8 @@ import (
 func withTraceContext(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	return next(otel.GetTextMapPropagator().Extract(ctx, incoming{ctx}), req)
 }
+
+const baggageHeader = "baggage"
 
 // incoming lets a propagator read the metadata of a request, one key at a time: all of it
 // would be copied.
@@ -28,8 +31,18 @@ func (i incoming) Get(key string) string {
 	return ""
 }
 
-// Values implements propagation.ValuesGetter.
-func (i incoming) Values(key string) []string { return metadata.ValueFromIncomingContext(i, key) }
+// Values implements propagation.ValuesGetter. Baggage that is none is left out here: the
+// propagator would complain of it with its values.
+func (i incoming) Values(key string) []string {
+	values := metadata.ValueFromIncomingContext(i, key)
+	if key == baggageHeader {
+		values = slices.DeleteFunc(values, func(value string) bool {
+			_, err := baggage.Parse(value)
+			return err != nil
+		})
+	}
+	return values
+}
 
 // Set implements propagation.TextMapCarrier. What has come in is not written to.
 func (incoming) Set(string, string) {}

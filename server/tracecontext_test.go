@@ -26,6 +26,7 @@ func TestTheTraceContextOfARequestComesIn(t *testing.T) {
 		"a span":          {"", metadata.Pairs("traceparent", parent), span, ""},
 		"baggage":         {"", metadata.Pairs("baggage", "tenant=acme"), "0000000000000000", "tenant=acme"},
 		"baggage twice":   {"", metadata.Pairs("baggage", "tenant=acme", "baggage", "tenant=other"), "0000000000000000", "tenant=other"},
+		"a part is none":  {"", metadata.Pairs("traceparent", parent, "baggage", "tenant=acme,token=sk live"), span, ""},
 		"nothing":         {"", nil, "0000000000000000", ""},
 		"another form":    {"b3", metadata.Pairs("b3", "4bf92f3577b34da6a3ce929d0e0e4736-"+span+"-1", "baggage", "tenant=acme"), span, ""},
 		"OpenTracing's":   {"ottrace", metadata.Pairs("ot-tracer-traceid", "a3ce929d0e0e4736", "ot-tracer-spanid", span, "ot-tracer-sampled", "true", "ot-baggage-tenant", "acme"), span, "tenant=acme"},

@@ -28,6 +28,8 @@ type Conn struct {
 	closed   atomic.Bool
 	turned   atomic.Pointer[chan struct{}]
 	protocol atomic.Uint32
+	// serves is set once a request has got it.
+	serves atomic.Bool
 }
 
 func newConn(raw net.Conn, set *Set) *Conn {

@@ -101,6 +101,18 @@ func (s *Set) Len() int {
 	return len(s.open)
 }
 
+// Serving is how many connections are open that requests have got.
+func (s *Set) Serving() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.serves.Load() {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *Set) forget(c *Conn) {
 	s.mu.Lock()
 	delete(s.open, c)

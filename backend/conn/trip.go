@@ -67,6 +67,7 @@ func (t *Trip) gotConn(info httptrace.GotConnInfo) {
 	t.conn, t.watched, t.kept = info.Conn, unwrap(info.Conn), info.Reused
 	if t.watched != nil {
 		t.written = t.watched.written.Load()
+		t.watched.serves.Store(true)
 	}
 	switch shared := speaksHTTP2(info.Conn, t.watched); {
 	case shared || t.watched == nil:

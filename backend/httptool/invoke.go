@@ -47,8 +47,8 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 		resp, err := b.transport.RoundTrip(req.build(trip.Watch(sending)))
 		switch fate := trip.Fate(err); {
 		case fate == conn.Underway && err == nil:
-		case fate == conn.Underway && trip.Waited() && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return backend.Reply{}, busy(err)
+		case fate == conn.Underway && trip.Waited() && b.busy():
+			return backend.Reply{}, overloaded(ctx, err)
 		case fate == conn.Underway:
 			return backend.Reply{}, backend.Classify(ctx, err, trip.Wrote())
 		default:
@@ -80,9 +80,18 @@ func disown(resp *http.Response) {
 	}
 }
 
-// busy is a request that has waited for its turn all its time. That the calls before it
-// take long is no failure of the connection.
-func busy(err error) *tool.Failure {
+// busy reports that requests have all connections that there may be.
+func (u *upstream) busy() bool {
+	most := u.transport.MaxConnsPerHost
+	return most > 0 && u.conns.Serving() >= most
+}
+
+// overloaded is a request that has waited for its turn all its time. That the calls before
+// it take long is no failure of the connection.
+func overloaded(ctx context.Context, err error) *tool.Failure {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return backend.Classify(ctx, err, false)
+	}
 	return &tool.Failure{
 		Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, ErrorType: "connections_busy",
 		Constraint: "no connection to the upstream was free for as long as the call could wait",

@@ -252,10 +252,7 @@ func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
 	ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	_, failure = call{spec: httptool.Spec{Method: "POST", Path: "/do"}}.under(ctx, t, b)
-	proves(t, failure, tool.CodeOverloaded, tool.NotExecuted)
-	if failure.Unreached { // nobody has tried to connect
-		t.Error("it counts against the connection")
-	}
+	proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
 }
 
 func TestNoConnectionMeansNotExecuted(t *testing.T) {
@@ -314,4 +311,30 @@ func TestWaitingForAConnectionIsNotSending(t *testing.T) {
 	}
 	close(release)
 	noFailure(t, <-first)
+}
+
+// Whoever waits behind connections that do not come about, waits for the connection.
+func TestWaitingBehindADialIsWaitingForTheConnection(t *testing.T) {
+	b := open(t, httptool.Config{BaseURL: silent(t), AllowPrivate: true, MaxConns: 1})
+	c := call{spec: httptool.Spec{Method: "POST", Path: "/do"}}
+	for range 3 { // the first of them dials
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, failure := c.under(ctx, t, b)
+		cancel()
+		proves(t, failure, tool.CodeDependencyUnavailable, tool.NotExecuted)
+		if !failure.Unreached {
+			t.Errorf("it says nothing of the connection: %+v", failure)
+		}
+	}
+}
+
+// silent is the address of a server that takes connections and never shakes hands.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return "https://" + listener.Addr().String()
 }

@@ -46,6 +46,8 @@ type Case struct {
 	// NotBefore is from when on, by the store's clock, an effect that is not
 	// there will not come; zero when that cannot be said yet.
 	NotBefore time.Time
+	// Client is whose call it is, as in backend.Invocation.
+	Client string
 }
 
 // Finding is what a look came to.
@@ -64,6 +66,7 @@ type Finding struct {
 // Question is one call of a read-only tool.
 type Question struct {
 	Key       dedupe.Key
+	Client    string
 	Route     *catalog.Route
 	Args      map[string]any
 	Canonical []byte
@@ -180,7 +183,7 @@ func (c *Case) question() (Question, error) {
 	canonical, err := schema.Canonical(args)
 	key := c.Key
 	key.ID += "/verification"
-	return Question{Key: key, Route: route, Args: args, Canonical: canonical, MaxBytes: c.Snapshot.Limits.KeepOutputBytes}, err
+	return Question{Key: key, Client: c.Client, Route: route, Args: args, Canonical: canonical, MaxBytes: c.Snapshot.Limits.KeepOutputBytes}, err
 }
 
 // asked returns the tool that is asked, which may be one that can be asked behind

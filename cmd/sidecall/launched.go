@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,31 +23,27 @@ import (
 // startTimeout is how long a launched sidecar has until its program is told where it is.
 const startTimeout = time.Minute
 
-// followTime is how long whoever comes with another config waits until it is in force.
-const followTime = 10 * time.Second
-
 // launch is a sidecar that belongs to the program that has started it, or to several that
 // have launched it with one config on one embedded store (see package share).
 type launch struct {
-	dir string // its own, with its sockets
-	out io.Writer
-	// follows: what the file says anew takes over.
-	follows bool
-	life    context.Context //nolint:containedctx // of the process
-	until   context.Context //nolint:containedctx // the time that the start has
-	done    context.CancelFunc
+	dir  string // its own, with its sockets
+	out  io.Writer
+	from *source
+	// life is that of the process, until the time that the start has.
+	life, until context.Context //nolint:containedctx // of what goes on without its caller
+	done        context.CancelFunc
 
 	mu   sync.Mutex  // of what is said, and of host
 	host *share.Host // nil where the store is no file
 }
 
 // newLaunch makes the directory for the sockets of a launched sidecar.
-func newLaunch(ctx context.Context, out io.Writer, timeout time.Duration) (*launch, error) {
+func newLaunch(ctx context.Context, out io.Writer, from *source, timeout time.Duration) (*launch, error) {
 	dir, err := os.MkdirTemp("", "sidecall-")
 	if err != nil {
 		return nil, fmt.Errorf("there is no place for a socket: set TMPDIR to a directory that this user can write: %w", err)
 	}
-	l := &launch{dir: dir, out: out, life: ctx}
+	l := &launch{dir: dir, out: out, from: from, life: ctx}
 	l.until, l.done = context.WithTimeout(ctx, timeout)
 	return l, nil
 }
@@ -90,25 +88,54 @@ func (l *launch) serve(sidecar *assembly.Sidecar, version string) {
 	if l == nil {
 		return
 	}
-	answer := func() share.Answer {
+	place := func(ctx context.Context) (share.Answer, error) {
 		select {
 		case <-sidecar.Ready():
-		case <-l.until.Done():
+		case <-ctx.Done():
+		case <-l.life.Done():
 		}
-		return share.Answer{Listen: l.address(), Missing: sidecar.Missing()}
-	}
-	same := func(other string) bool {
-		if l.follows && identity(sidecar.Config(), version) != other {
-			ctx, cancel := context.WithTimeout(l.life, followTime)
-			defer cancel()
-			sidecar.Follow(ctx) // the file has changed, perhaps, and nobody has looked yet
+		if l.life.Err() != nil {
+			return share.Answer{}, share.ErrGoing
 		}
-		return identity(sidecar.Config(), version) == other
+		return share.Answer{Listen: l.address(), Missing: sidecar.Missing()}, nil
 	}
 	if l.host != nil {
-		go l.host.Receive(same, answer)
+		go l.host.Receive(func(ctx context.Context, guest string) (share.Answer, error) {
+			if err := l.agree(ctx, sidecar, version, guest); err != nil {
+				return share.Answer{}, err
+			}
+			return place(ctx)
+		})
 	}
-	go l.say(answer())
+	go func() {
+		if answer, err := place(l.until); err == nil {
+			l.say(answer)
+		}
+	}()
+}
+
+// agree waits, at most until ctx ends, until what a guest has is in force: its file may have
+// changed since this sidecar has read it. The error says what is known of why it is not.
+func (l *launch) agree(ctx context.Context, sidecar *assembly.Sidecar, version, guest string) error {
+	for {
+		last := sidecar.Following() // first: what becomes of it later is news
+		read, err := config.NewWatch(l.from.path).Load()
+		switch {
+		case identity(sidecar.Config(), version) == guest:
+			return nil
+		case err != nil || identity(read, version) != guest:
+			return share.ErrOther
+		case !l.from.watch:
+			return errors.New("its file has changed since it began, and it does not watch it")
+		case last.Config != nil && identity(last.Config, version) == guest:
+			return fmt.Errorf("its file has changed since it began, to what it cannot take over: %s", last.Refused)
+		}
+		select {
+		case <-last.News:
+		case <-ctx.Done():
+			return fmt.Errorf("its file has changed, and is not in force yet: %s", cmp.Or(sidecar.Following().Waiting, "it takes its time"))
+		}
+	}
 }
 
 // shut has nobody come any more.

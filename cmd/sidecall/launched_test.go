@@ -58,10 +58,15 @@ func (p *program) hears() (what told) {
 	return what
 }
 
-// ends is the end of the program, and then of its process.
+// ends is the end of the program, and then of its process. What that still says is read: of
+// a pipe that was filled it would wait.
 func (p *program) ends() said {
 	p.Helper()
 	p.stdin.Close()
+	go func() {
+		for p.lines.Scan() {
+		}
+	}()
 	return <-p.ended
 }
 
@@ -142,7 +147,11 @@ func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
 	}
 	write("operator: off\ninstance: another\n") // which needs a restart
 	third := launches(t, config)
-	if got := <-third.ended; got.code != exitUnavailable || !strings.Contains(got.err.Error(), "with another config") {
+	if got := <-third.ended; got.code != exitUnavailable || !strings.Contains(got.err.Error(), "it cannot take over: ") || !strings.Contains(got.err.Error(), "instance: this is not") {
+		t.Errorf("%+v", got)
+	}
+	fourth := launches(t, configFile(t, "operator: off\n"))
+	if got := <-fourth.ended; got.code != exitUnavailable || strings.Contains(got.err.Error(), "its file has changed") {
 		t.Errorf("%+v", got)
 	}
 	for _, p := range []*program{second, first} {
@@ -154,21 +163,24 @@ func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
 // has had its time.
 func TestALaunchNamesTheBackendsThatAreMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p := launches(t, configFile(t, "store: {memory: {}}\nbackends: {files: {mcp: {url: \"http://"+nobody+"/mcp\", allow_private: true}}}\n"), "--start-timeout", "300ms")
+	p := launches(t, configFile(t, "store: {memory: {}}\nbackends: {files: {mcp: {url: \"http://"+nobody(t)+"/mcp\", allow_private: true}}}\n"), "--start-timeout", "300ms")
 	if got := p.hears(); len(got.Missing) != 1 || got.Missing["files"] == "" || got.Listen == "" {
 		t.Errorf("%+v", got)
 	}
 	if got := p.ends(); got.code != 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// nobody is an address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // Why it does not start is its error, and its directory goes with it.

@@ -107,12 +107,11 @@ func newServe() *cobra.Command {
 func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hangups *hangups, options assembly.Options) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	l, err := newLaunch(ctx, cmd.OutOrStdout(), timeout)
+	l, err := newLaunch(ctx, cmd.OutOrStdout(), from, timeout)
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}
 	defer l.close()
-	l.follows = from.watch
 	from.listen = []string{l.address()}
 	cfg, err := from.Load()
 	if err != nil {

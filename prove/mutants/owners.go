@@ -12,6 +12,6 @@ func owners() []Mutant {
 		one("server: the order of profiles makes a tenant", request, "slices.Sorted(slices.Values(offered))", "slices.Clone(offered)", test("./server", "TestListenersThatOfferTheSame")),
 		one("server: a listener is no tenant", "server/grpc.go", `name := tenantOf(offered); name != "" {`, `name := ""; name != "" {`, test("./server", "TestAListenerReachesOnlyWhatCameThroughIt")),
 		one("worker: what was under way proves that a worker lives", session, "if began && now != heard {", "if (began || true) && now != heard {", test("./backend/worker", "TestAWorkerThatComesBeforeItsEnd")),
-		one("worker: a worker of one tenant serves all", session, `(s.tenant == "" || s.tenant == tenant)`, "true", test("./backend/worker", "TestTenants")),
+		one("worker: a worker of one tenant serves all", session, `(s.tenant == "" || s.tenant == call.Tenant)`, "true", test("./backend/worker", "TestTenants")),
 	}
 }

@@ -21,19 +21,26 @@ function program(name, text) {
 }
 
 /** Runs the command by a link, as npm makes one, with a program or with what is on the PATH. */
-function run(SIDECALL_BINARY, places = []) {
+function run(SIDECALL_BINARY, places = [], more = {}) {
   const link = path.join(directory, 'linked', 'sidecall')
   mkdirSync(path.dirname(link), { recursive: true })
   rmSync(link, { force: true })
   symlinkSync(command, link)
   const PATH = [...places, path.dirname(process.execPath), '/usr/bin', '/bin'].join(':')
-  return spawnSync(link, ['check', 'a b'], { env: { PATH, SIDECALL_BINARY }, encoding: 'utf8' })
+  return spawnSync(link, ['check', 'a b'], { env: { PATH, SIDECALL_BINARY, ...more }, encoding: 'utf8' })
 }
 
 test('the command is the program', () => {
   const sidecar = program('sidecall', '#!/bin/sh\necho $0 "$@"\nexit 7\n')
   assert.deepEqual([run(sidecar).stdout, run(sidecar).status], [`${sidecar} check a b\n`, 7])
   assert.equal(run(program('killed', '#!/bin/sh\nkill -TERM $$\n')).signal, 'SIGTERM')
+})
+
+test('what is printed when node starts is not the program', () => {
+  const noisy = program('noisy.cjs', 'console.log("hello")\n')
+  const sidecar = program('sidecall', '#!/bin/sh\necho $0\n')
+  assert.equal(run(sidecar, [], { NODE_OPTIONS: `--require ${noisy}` }).stdout, `${sidecar}
+`)
 })
 
 test('a command without a program says so', () => {

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import unittest
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent import futures
 from typing import Any
+from unittest import mock
 
 import grpc
 
@@ -197,6 +199,23 @@ class CallsTest(unittest.TestCase):
         self.assertEqual(identity(7, ""), "7")
         for written in ("", "{}", "true"):
             self.assertEqual(schema(pb.Tool(input_schema_json=written)), {"type": "object", "properties": {}})
+
+
+class IdTest(unittest.TestCase):
+    def test_a_client_has_another_id_in_another_process(self) -> None:
+        def another(client: Sidecall | AsyncSidecall) -> None:
+            before = client.client_id
+            self.assertEqual(before, client.client_id)
+            with mock.patch("os.getpid", return_value=os.getpid() + 1):  # as after a fork
+                self.assertNotEqual(before, client.client_id)
+
+        async def main() -> None:
+            async with AsyncSidecall() as client:
+                another(client)
+
+        with Sidecall() as client:
+            another(client)
+        asyncio.run(main())
 
 
 class OwnTest(unittest.TestCase):

@@ -18,7 +18,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,12 +42,22 @@ const (
 	longest = 1 << 20
 )
 
+// question is what a guest says to a host, in a line.
+type question struct {
+	// Config is what it has.
+	Config string `json:"config"`
+	// Patience is how long it waits for the answer, in milliseconds; 0 is without an end.
+	Patience int64 `json:"patience"`
+}
+
 // reply is what a host says to a guest.
 type reply struct {
 	Answer *Answer `json:"answer,omitempty"`
-	// Other: the host has another config. Going: it takes nobody in any more.
-	Other bool `json:"other,omitempty"`
-	Going bool `json:"going,omitempty"`
+	// Other: the host has another config, of which Why says more. Going: it takes nobody in
+	// any more.
+	Other bool   `json:"other,omitempty"`
+	Why   string `json:"why,omitempty"`
+	Going bool   `json:"going,omitempty"`
 }
 
 // Enter makes this process the host of a store, or a guest of the host that there is. A
@@ -58,21 +67,21 @@ type reply struct {
 // Neither host nor guest, and no error: there is no place for the lock, and the store is
 // the one to say why.
 func Enter(ctx context.Context, store, dir, config string, waits func(why error)) (*Host, *Guest, error) {
-	lock, err := os.OpenFile(store+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(store+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // as is said above
-	}
-	if err := ours(lock); err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
 	}
 	for last := error(nil); ; {
 		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			// What the host before has left there leads to nobody, or to somebody else.
-			if err := lock.Truncate(0); err != nil {
+			if err := errors.Join(owned(lock, 0), lock.Chmod(0o600), lock.Truncate(0)); err != nil {
 				return nil, nil, errors.Join(err, lock.Close())
 			}
 			host, err := newHost(lock, dir)
 			return host, nil, err
+		}
+		if err := owned(lock, 0o022); err != nil {
+			return nil, nil, errors.Join(err, lock.Close())
 		}
 		guest, why := visit(ctx, lock, config)
 		if guest != nil {
@@ -85,7 +94,7 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 		again := time.NewTimer(lookAgain)
 		select {
 		case <-again.C:
-			if !errors.Is(why, errOther) {
+			if !errors.Is(why, ErrOther) {
 				continue
 			}
 		case <-ctx.Done():
@@ -95,14 +104,14 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 	}
 }
 
-// ours refuses a lock that another user can write: whoever can, says who answers in the
-// sidecar's place.
-func ours(lock *os.File) error {
+// owned refuses a lock of another user, or one that others could write by its mode: whoever
+// can, says who answers in the sidecar's place.
+func owned(lock *os.File, others uint32) error {
 	var found unix.Stat_t
 	if err := unix.Fstat(int(lock.Fd()), &found); err != nil {
 		return fmt.Errorf("the lock %s: %w", lock.Name(), err)
 	}
-	if int(found.Uid) != os.Geteuid() || found.Mode&0o022 != 0 {
+	if int(found.Uid) != os.Geteuid() || uint32(found.Mode)&others != 0 {
 		return fmt.Errorf("the lock %s is of the user %d, with mode %#o, and may lead to a sidecar that is not yours: remove it, or keep the store in a directory of your own",
 			lock.Name(), found.Uid, found.Mode&0o777)
 	}
@@ -110,10 +119,11 @@ func ours(lock *os.File) error {
 }
 
 var (
-	errOther = errors.New("a sidecar that another program has launched serves it with another config, with other values of its ${env:…} and ${file:…}, or in another version: " +
+	// ErrOther is that a host has another config.
+	ErrOther = errors.New("a sidecar that another program has launched serves it with another config, with other values of its ${env:…} and ${file:…}, or in another version: " +
 		"launch both with the same, or give each a store of its own (store.embedded.path)")
-	errGoing = errors.New("the sidecar that an earlier program has launched lets its last calls end, and has not ended yet: launch again; what it has recorded is found then")
-	errSlow  = errors.New("a sidecar that another program has launched holds it, and is not ready yet: give the start more time (start_timeout)")
+	// ErrGoing is that a host takes nobody in any more.
+	ErrGoing = errors.New("the sidecar that an earlier program has launched lets its last calls end, and has not ended yet: launch again; what it has recorded is found then")
 	errMute  = errors.New("a sidecar that another program has launched holds it, and does not answer: " +
 		"if it runs in another container or as another user, connect to it at an address that both can reach")
 )
@@ -132,20 +142,22 @@ func visit(ctx context.Context, lock *os.File, config string) (*Guest, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
 	var said reply
-	_, err = io.WriteString(conn, config+"\n")
-	lines := bufio.NewReader(conn)
-	if err == nil {
-		err = json.NewDecoder(io.LimitReader(lines, longest)).Decode(&said)
+	asked := question{Config: config}
+	if until, ok := ctx.Deadline(); ok { // less what the answer needs for its way
+		asked.Patience = max(1, time.Until(until).Milliseconds()*9/10)
+	}
+	if err = json.NewEncoder(conn).Encode(asked); err == nil {
+		err = json.NewDecoder(io.LimitReader(conn, longest)).Decode(&said)
 	}
 	switch {
-	case err != nil && ctx.Err() != nil:
-		err = errSlow
 	case err != nil:
 		err = errMute
+	case said.Other && said.Why != "":
+		err = fmt.Errorf("%w (%s)", ErrOther, said.Why)
 	case said.Other:
-		err = errOther
+		err = ErrOther
 	case said.Going || said.Answer == nil:
-		err = errGoing
+		err = ErrGoing
 	default:
 		return &Guest{Answer: *said.Answer, conn: conn}, nil
 	}
@@ -199,9 +211,10 @@ func newHost(lock *os.File, dir string) (*Host, error) {
 	return &Host{lock: lock, listener: listener, alone: make(chan struct{})}, nil
 }
 
-// Receive takes guests in, until the process ends: whoever has a config that is the same
-// is told the answer.
-func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
+// Receive takes guests in, until the process ends. answer says where the host serves whoever
+// has a config, or why it does not: ErrGoing, ErrOther, or what is to be said of its own. Its context
+// ends when the guest does not wait any more.
+func (h *Host) Receive(answer func(ctx context.Context, config string) (Answer, error)) {
 	for {
 		conn, err := h.listener.Accept()
 		switch {
@@ -211,33 +224,58 @@ func (h *Host) Receive(same func(config string) bool, answer func() Answer) {
 			time.Sleep(lookAgain)
 			continue
 		}
-		go h.receive(conn, same, answer)
+		go h.receive(conn, answer)
 	}
 }
 
-func (h *Host) receive(conn net.Conn, same func(config string) bool, answer func() Answer) {
+func (h *Host) receive(conn net.Conn, answer func(ctx context.Context, config string) (Answer, error)) {
 	defer func() { _ = conn.Close() }()          // nothing more is said on it
 	_ = conn.SetDeadline(time.Now().Add(saying)) // a connection without one is read until it ends
 	lines := bufio.NewReader(io.LimitReader(conn, longest))
-	config, err := lines.ReadString('\n')
-	if err != nil {
+	var asked question
+	line, err := lines.ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &asked) != nil {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	said := reply{}
-	switch {
-	case !h.enter(): // also to one with another config: it is waited for
-		said.Going = true
-	case !same(strings.TrimSuffix(config, "\n")):
-		h.leave()
-		said.Other = true
-	default:
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if asked.Patience > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(asked.Patience)*time.Millisecond)
+		defer cancel()
+	}
+	gone := make(chan struct{})
+	go func() { // until its program is gone, or nothing more is said to it
+		defer close(gone)
+		defer cancel()
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	said := h.reply(ctx, asked.Config, answer)
+	if said.Answer != nil {
 		defer h.leave()
-		told := answer()
-		said.Answer = &told
 	}
 	if err := json.NewEncoder(conn).Encode(said); err == nil && said.Answer != nil {
-		_, _ = io.Copy(io.Discard, conn) // until its program is gone
+		<-gone
+	}
+}
+
+// reply is what a guest is told. It has entered when that is an answer.
+func (h *Host) reply(ctx context.Context, config string, answer func(ctx context.Context, config string) (Answer, error)) (said reply) {
+	if !h.enter() { // also to one with another config: it is waited for
+		return reply{Going: true}
+	}
+	told, err := answer(ctx, config)
+	if err == nil {
+		return reply{Answer: &told}
+	}
+	h.leave()
+	switch {
+	case errors.Is(err, ErrGoing):
+		return reply{Going: true}
+	case errors.Is(err, ErrOther):
+		return reply{Other: true}
+	default:
+		return reply{Other: true, Why: err.Error()}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,8 +41,14 @@ func (p *place) host() *Host {
 	if host == nil || guest != nil || err != nil {
 		p.Fatalf("%v, %v, %v", host, guest, err)
 	}
-	go host.Receive(func(config string) bool { return config == "same" }, func() Answer {
-		return Answer{Listen: "unix:///s", Missing: map[string]string{"files": "away"}}
+	go host.Receive(func(_ context.Context, config string) (Answer, error) {
+		switch config {
+		case "same":
+			return Answer{Listen: "unix:///s", Missing: map[string]string{"files": "away"}}, nil
+		case "changed":
+			return Answer{}, errors.New("its file has changed")
+		}
+		return Answer{}, ErrOther
 	})
 	p.Cleanup(func() { host.end() })
 	return host
@@ -114,7 +121,7 @@ func waitsForTheStore(t *testing.T, config string) {
 	next, waits := make(chan *Host), make(chan error)
 	go func() {
 		host, _, err := Enter(t.Context(), p.store, p.dir(), config, func(why error) {
-			if errors.Is(why, errGoing) {
+			if errors.Is(why, ErrGoing) {
 				waits <- why
 			}
 		})
@@ -175,11 +182,12 @@ func TestWhatKeepsSomebodyOutIsSaid(t *testing.T) {
 		}
 	}
 	says(t.Context(), "other", "with another config")
+	says(t.Context(), "changed", "(its file has changed)")
 	<-host.Release()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	says(over, "same", "does not answer") // it was not even asked
-	if _, why := visit(t.Context(), host.lock, "same"); !errors.Is(why, errGoing) {
+	if _, why := visit(t.Context(), host.lock, "same"); !errors.Is(why, ErrGoing) {
 		t.Errorf("of one that goes it is said: %v", why)
 	}
 }
@@ -204,15 +212,21 @@ func TestTheLockLeadsToItsHostAlone(t *testing.T) {
 	p.guest()
 }
 
-// A lock that others can write may lead to somebody else.
+// A lock that others can write may lead to somebody else. Who gets it makes it its own.
 func TestALockOfOthersIsRefused(t *testing.T) {
 	p := newPlace(t)
+	open := func() {
+		if err := os.Chmod(p.store+".lock", 0o662); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile(p.store+".lock", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(p.store+".lock", 0o622); err != nil {
-		t.Fatal(err)
-	}
+	open()
+	p.host()
+	p.guest()
+	open()
 	host, guest, err := Enter(t.Context(), p.store, p.dir(), "same", ignore)
 	if host != nil || guest != nil || err == nil || !strings.Contains(err.Error(), "may lead to a sidecar that is not yours") {
 		t.Errorf("%v, %v, %v", host, guest, err)
@@ -242,26 +256,35 @@ func TestAHostOutlastsAMomentWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.listener = &stumbling{Listener: host.listener}
-	go host.Receive(func(string) bool { return true }, func() Answer { return Answer{Listen: "unix:///s"} })
+	go host.Receive(func(context.Context, string) (Answer, error) { return Answer{Listen: "unix:///s"}, nil })
 	p.guest()
 }
 
-// Who gives up before the host is ready is told that, and not that nobody answers.
-func TestAHostThatIsNotReadyYetIsNoMuteOne(t *testing.T) {
+// A host that waits for something answers before its guest gives up, and knows when one has.
+func TestAHostAnswersInTheTimeOfItsGuest(t *testing.T) {
 	p := newPlace(t)
 	host, err := newHostOf(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := make(chan struct{})
-	defer close(ready)
-	go host.Receive(func(string) bool { return true }, func() Answer {
-		cancel()
-		<-ready
-		return Answer{}
+	go host.Receive(func(ctx context.Context, _ string) (Answer, error) {
+		<-ctx.Done()
+		return Answer{Listen: "unix:///s", Missing: map[string]string{"files": ctx.Err().Error()}}, nil
 	})
-	if _, _, err := Enter(ctx, p.store, p.dir(), "same", ignore); err == nil || !strings.Contains(err.Error(), "is not ready yet") {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, guest, err := Enter(ctx, p.store, p.dir(), "same", ignore)
+	if err != nil || guest.Answer.Missing["files"] != context.DeadlineExceeded.Error() {
+		t.Fatalf("%+v, %v", guest, err)
+	}
+	hurried, leave := context.WithCancel(t.Context())
+	go func() {
+		_, _, err = Enter(hurried, p.store, p.dir(), "same", ignore)
+		cancel()
+	}()
+	leave()
+	<-ctx.Done()
+	if err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("it is told %v", err)
 	}
 }

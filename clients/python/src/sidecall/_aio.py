@@ -45,8 +45,7 @@ class AsyncSidecall:
         """As Sidecall."""
         at = address(target)
         self._target = target
-        #: What this client calls itself. Functions of adapters serve its calls alone.
-        self.client_id = uuid.uuid4().hex
+        self._id = uuid.uuid4().hex
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -61,6 +60,11 @@ class AsyncSidecall:
         self.worker = Worker()
         self.tool = self.worker.tool
         self._works: list[AsyncWork] = []
+
+    @property
+    def client_id(self) -> str:
+        """As Sidecall.client_id."""
+        return f"{self._id}-{os.getpid()}"
 
     @classmethod
     def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> AsyncSidecall:

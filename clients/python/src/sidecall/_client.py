@@ -46,8 +46,7 @@ class Sidecall:
         on asking, in seconds, while the sidecar is away."""
         at = address(target)
         self._target = target
-        #: What this client calls itself. Functions of adapters serve its calls alone.
-        self.client_id = uuid.uuid4().hex
+        self._id = uuid.uuid4().hex
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -65,6 +64,12 @@ class Sidecall:
         #: Makes a function one of them: see Worker.tool.
         self.tool = self.worker.tool
         self._works: list[Work] = []
+
+    @property
+    def client_id(self) -> str:
+        """What this client calls itself in this process. Functions of adapters serve its
+        calls alone."""
+        return f"{self._id}-{os.getpid()}"
 
     @classmethod
     def connect(cls, target: str = _channel.DEFAULT_TARGET, **options: Any) -> Sidecall:

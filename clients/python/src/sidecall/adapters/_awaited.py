@@ -20,7 +20,7 @@ class Awaited(AsyncSidecall):
         self.stub = _Stub(client.stub)
         self.conversations = _Stub(client.conversations)
         self._launched = client._launched
-        self.client_id = client.client_id
+        self._id = client._id
 
 
 class _Stub:

@@ -175,8 +175,11 @@ class _Asked:
         return None
 
     def made(self, turn: AIMessage | None, names: Set[str]) -> int:
-        """How many calls with these names the model has made in the same message."""
-        return sum(call["name"] in names for call in turn.tool_calls) if turn else 1
+        """How many calls with these names of the same message are run at once: those that
+        have no result yet, and no more than the graph runs."""
+        answered = {message.tool_call_id for message in self.messages if isinstance(message, ToolMessage)}
+        made = sum(call["name"] in names and call["id"] not in answered for call in turn.tool_calls) if turn else 1
+        return min(made, self.config.get("max_concurrency") or made)
 
     def prompt(self) -> str | None:
         said = (message.id for message in reversed(self.messages) if isinstance(message, HumanMessage))
