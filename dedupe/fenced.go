@@ -18,7 +18,7 @@ type fenced struct {
 // record, and nothing is claimed.
 func (s fenced) Admit(ctx context.Context, req Request) (Admission, error) {
 	if err := s.fence.mayClaim(ctx, req.Owner); err != nil {
-		return recall(ctx, s.Store, req, err)
+		return Recall(ctx, s.Store, req, err)
 	}
 	return s.Store.Admit(ctx, req)
 }
@@ -39,8 +39,9 @@ func (f *fence) mayClaim(ctx context.Context, owner string) error {
 	return err
 }
 
-// recall answers a request from the record alone.
-func recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
+// Recall answers a request from the record alone, and with the error because where
+// something would be claimed, or changed.
+func Recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
 	record, err := store.Lookup(ctx, req.Key)
 	if err != nil {
 		return Admission{}, err

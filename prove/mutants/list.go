@@ -145,7 +145,7 @@ func layers() []Mutant {
 		one("fence: a process is never fenced, seen by calls", fence, "return int64(f.life.elapsed(now)) < f.until.Load()", "return f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", incarnations),
 		one("fence: a tenure counts from the answer", fence, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
 		one("fence: what was claimed before the tenure was forgotten is held", fence, "int64(claimed) >= f.since.Load()", "claimed >= 0", forgottenTenure),
-		one("fenced: settles whoever is the instance", fenced, "	if err := s.fence.check(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.Store.Settle", "	return s.Store.Settle", stoppedPredecessor),
+		one("fenced: settles whoever is the instance", fenced, "	if err := s.fence.check(); err != nil && settlement.Epoch != 0 {\n\t\treturn 0, err\n\t}\n\treturn s.Store.Settle", "	return s.Store.Settle", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
 		one("dedupe: calls share an owner", process,
