@@ -25,6 +25,9 @@ var (
 	// ErrFull is returned when a bound of the store is reached; it passes as
 	// records expire.
 	ErrFull = errors.New("the store is full")
+	// ErrUnkept is returned by Claim.Settle when the store has no room for an output.
+	// Nothing is settled: the result is to be told without it, and settled again.
+	ErrUnkept = errors.New("the store has no room for the output")
 )
 
 // FailedError is the error of a store that refuses everything until it is opened
