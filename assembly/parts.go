@@ -40,7 +40,8 @@ type parts struct {
 // error, close ends those that there are.
 func (p *parts) open(ctx context.Context, options Options) error {
 	var err error
-	if p.telemetry, err = telemetry.Start(ctx, options.Version, options.Log); err != nil {
+	p.instance = instance(p.config)
+	if p.telemetry, err = telemetry.Start(ctx, telemetry.Service{Version: options.Version, Instance: p.instance}, options.Log); err != nil {
 		return err
 	}
 	p.telemetry.Logger = masking(p.telemetry.Logger, p.config, p.config.Mask)
@@ -52,7 +53,6 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	}
 	p.generation.Store(first)
 	p.warnOf(first.warnings)
-	p.instance = instance(p.config)
 	if p.dedupe, p.book, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
 		return err
 	}

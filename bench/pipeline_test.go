@@ -51,7 +51,7 @@ type options struct {
 
 func newExecutor(b *testing.B, on options) *call.Executor {
 	b.Helper()
-	observed, err := telemetry.Start(b.Context(), "bench", slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
+	observed, err := telemetry.Start(b.Context(), telemetry.Service{Version: "bench"}, slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
 	if err != nil {
 		b.Fatal(err)
 	}

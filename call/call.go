@@ -141,6 +141,8 @@ type ending struct {
 	response *response
 	state    dedupe.State
 	output   *dedupe.Output
+	// unkept tells the result without its output, for which there is no room.
+	unkept func()
 	// harmless says that what ended it is a proof that it had no effect; attempts
 	// before the last one may yet have had it.
 	harmless bool

@@ -29,7 +29,7 @@ import (
 // logged lets a sidecar log to handler.
 func logged(s *calltest.Sidecar, t *testing.T, handler slog.Handler) {
 	t.Helper()
-	observed, err := telemetry.Start(t.Context(), "test", handler)
+	observed, err := telemetry.Start(t.Context(), telemetry.Service{Version: "test"}, handler)
 	if err != nil {
 		t.Fatal(err)
 	}

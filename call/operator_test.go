@@ -259,7 +259,7 @@ func TestResolutionsThatAreRefused(t *testing.T) {
 // in it that is not to be seen.
 func TestResolutionsAreCleanedAndWrittenDown(t *testing.T) {
 	var log bytes.Buffer
-	observed, err := telemetry.Start(t.Context(), "test", slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	observed, err := telemetry.Start(t.Context(), telemetry.Service{Version: "test"}, slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if err != nil {
 		t.Fatal(err)
 	}

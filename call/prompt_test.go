@@ -24,7 +24,7 @@ import (
 func metered(t *testing.T, routes ...*catalog.Route) (s *calltest.Sidecar, metrics func() string, log *bytes.Buffer) {
 	t.Helper()
 	log = new(bytes.Buffer)
-	observed, err := telemetry.Start(t.Context(), "test", slog.NewJSONHandler(log, nil))
+	observed, err := telemetry.Start(t.Context(), telemetry.Service{Version: "test"}, slog.NewJSONHandler(log, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func (c *call) succeed() ending {
 	items, observed := c.observed(reading)
 	nudge := c.answered(reading)
 	remarks := besides(observed, nudge)
-	shaped := output.Shape(output.Input{
+	in := output.Input{
 		Secrets: secretsOf(c.route), Remarks: remarks,
 		Reply:     reading.Reply,
 		Limit:     c.outputLimit(),
@@ -82,7 +82,8 @@ func (c *call) succeed() ending {
 		// Without a claim there is no settlement that could carry the output.
 		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
 		CarryLimit: output.DefaultCarry - items.Bytes,
-	})
+	}
+	shaped := output.Shape(in)
 	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}
 	if len(observed) > 0 {
 		end.response.Notices = append(end.response.Notices, observed[0])
@@ -93,6 +94,11 @@ func (c *call) succeed() ending {
 	if shaped.Ref != "" {
 		end.output = &dedupe.Output{
 			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: limits.OutputTTL,
+		}
+		end.unkept = func() {
+			in.Keep = false
+			bare := output.Shape(in)
+			result.Reshape(end.response, &bare)
 		}
 	}
 	return end

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,6 +16,17 @@ import (
 // journal (see dedupe.Claim.Settle) the store has 2 s of it, and 250 ms while
 // it is known to be down: the result is safe then, and the caller waits.
 const settleTimeout = 5 * time.Second
+
+// encode makes the record of a response. It is nil where that cannot be done, which is
+// unreachable while every string in a response is valid UTF-8: the record still has to end.
+func (c *call) encode(res *response) []byte {
+	encoded, err := proto.Marshal(res)
+	if err != nil {
+		c.cause = err
+		return nil
+	}
+	return encoded
+}
 
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
@@ -31,16 +43,10 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	spend := c.spend(&end)
 	e.advise(c, end.response)
 	end.response.Recorded, end.response.Budget = true, c.purse.left()
-	encoded, err := proto.Marshal(end.response)
-	if err != nil {
-		// Unreachable while every string in a response is valid UTF-8; then the
-		// record still has to end.
-		c.cause = err
-		encoded = nil
-	}
+	encoded := c.encode(end.response)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	verdict, err := c.claim.Settle(ctx, dedupe.Settlement{
+	settlement := dedupe.Settlement{
 		State:    end.state,
 		Attempts: c.tried.sent,
 		Result:   encoded,
@@ -48,7 +54,14 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Spend:    spend,
 		Appends:  c.book.appends,
 		Frees:    c.frees(&end),
-	})
+	}
+	verdict, err := c.claim.Settle(ctx, settlement)
+	if errors.Is(err, dedupe.ErrUnkept) {
+		end.unkept()
+		encoded = c.encode(end.response)
+		settlement.Result, settlement.Output = encoded, nil
+		verdict, err = c.claim.Settle(ctx, settlement)
+	}
 	e.stained(c, verdict, err)
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || encoded == nil {

@@ -483,7 +483,7 @@ func TestVerificationDoesNotStandInItsOwnWay(t *testing.T) {
 
 func TestVerificationIsLoggedAndCounted(t *testing.T) {
 	var log bytes.Buffer
-	observed, err := telemetry.Start(t.Context(), "test", slog.NewJSONHandler(&log, nil))
+	observed, err := telemetry.Start(t.Context(), telemetry.Service{Version: "test"}, slog.NewJSONHandler(&log, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

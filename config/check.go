@@ -57,6 +57,10 @@ func (k *checker) identity() {
 }
 
 func (k *checker) store() {
+	if e := k.Store.Embedded; e != nil && e.MaxBytes != 0 && 3*k.Limits.KeepOutputBytes > e.MaxBytes {
+		k.warn("outputs may have a third of "+e.MaxBytes.String()+", and one that is as large as limits.keep_output_bytes, "+
+			k.Limits.KeepOutputBytes.String()+", is never kept: expected at least "+(3*k.Limits.KeepOutputBytes).String(), "store", "embedded", "max_bytes")
+	}
 	r := k.Store.Redis
 	if r == nil {
 		return

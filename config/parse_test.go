@@ -213,6 +213,7 @@ tools: {get_it: {backend: sh, exec: {argv: [x]}, errors: [{when: "true", code: N
 backends: {sh: {exec: {}}}
 tools: {t: {backend: sh, exec: {argv: [x]}, input_schema: {properties: {card: {}}}, sensitive_args: [crad]}}`, `the input schema has no property "crad"`},
 		{"a profile for nothing", "default_profile: p\nprofiles: {p: {tools: [x_*]}}", `profiles.p.tools[0]: no tool matches "x_*"`},
+		{"a file without room for one output", "limits: {keep_output_bytes: 64MiB}\nstore: {embedded: {max_bytes: 128MiB}}", "limits.keep_output_bytes, 64MiB, is never kept: expected at least 192MiB"},
 		{"a narrow profile beside a wide default", `profiles: {p: {tools: [read_output]}}`, `profiles: a request that names no profile gets "interactive", which is built in and has every tool`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

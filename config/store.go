@@ -27,7 +27,8 @@ func (s Store) Kind() string {
 
 // Embedded is the store in one local file.
 type Embedded struct {
-	Path Path `yaml:"path" doc:"The file." default:"./sidecall.db" format:"nonempty"`
+	Path     Path  `yaml:"path" doc:"The file." default:"./sidecall.db" format:"nonempty"`
+	MaxBytes Bytes `yaml:"max_bytes" doc:"Largest size of the file. A third of it, 256MiB at the most, is for what is kept for ReadOutput, where older outputs give way to new ones. When there is no room the rest of a result is not kept, which the result says; then calls with an effect are refused, as on a full disk." default:"8GiB" min:"64MiB" max:"1024GiB"`
 }
 
 // Memory is the store that forgets.

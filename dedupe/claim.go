@@ -2,6 +2,8 @@ package dedupe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -204,7 +206,8 @@ func (c *Claim) stop() {
 // and the verdict is Journaled; likewise when it waits in memory, for which no
 // store is given up sooner. A store that has forgotten the call is told again; Superseded means that somebody else has decided it. Whatever comes of
 // it, the claim is no longer renewed afterwards, and duplicates that waited here
-// go on. An error means that the settlement may or may not be recorded.
+// go on. An error means that the settlement may or may not be recorded, but ErrUnkept
+// that it is not, and that the claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
 	s.Retention = c.process.options.Retention
@@ -212,9 +215,12 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		s.State = NotRun
 	}
 	var ended landing
+	unkept := false
 	defer func() { // also when the store panics
-		c.stop()
-		c.process.flights.land(c.key, c.flight, ended)
+		if !unkept {
+			c.stop()
+			c.process.flights.land(c.key, c.flight, ended)
+		}
 	}()
 	if err := s.Output.validate(); err != nil {
 		// What became of the call matters more than the part of it that was cut.
@@ -226,6 +232,10 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		s = s.alone()
 	}
 	verdict, err := c.settle(ctx, s)
+	if unkept = s.Output != nil && errors.Is(err, ErrFull); unkept {
+		c.process.courier.log.Warn("the store is full: an output is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data))
+		return 0, fmt.Errorf("%w: %w", ErrUnkept, err)
+	}
 	if err == nil && verdict == Superseded {
 		verdict, err = c.insist(ctx, s)
 	}
@@ -247,7 +257,7 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		verdict, err := c.process.store.Settle(ctx, s)
 		failpoint.Hit(failpoint.SettlementDurable)
 		c.process.courier.heard(err)
-		if err == nil || final(err) {
+		if err == nil || final(err) || s.Output != nil && errors.Is(err, ErrFull) {
 			return verdict, err
 		}
 		if stop := c.process.life.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {

@@ -19,9 +19,15 @@ var (
 	// ErrCorrupt is returned when what a store holds cannot be what was
 	// written to it. It is never repaired or skipped silently.
 	ErrCorrupt = errors.New("the store is corrupt")
+	// ErrUnasked is returned when a request has not reached the store, or was not sent
+	// to it: nothing came of it, and nothing will.
+	ErrUnasked = errors.New("the store was not asked")
 	// ErrFull is returned when a bound of the store is reached; it passes as
 	// records expire.
 	ErrFull = errors.New("the store is full")
+	// ErrUnkept is returned by Claim.Settle when the store has no room for an output.
+	// Nothing is settled: the result is to be told without it, and settled again.
+	ErrUnkept = errors.New("the store has no room for the output")
 )
 
 // FailedError is the error of a store that refuses everything until it is opened

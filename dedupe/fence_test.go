@@ -352,3 +352,59 @@ func TestWhoResignsIsNotWaitedFor(t *testing.T) {
 		expect(t.Context(), t, third.Dedupe, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 	})
 }
+
+// short is a store that hears each request for a claim and answers none, and then for a
+// while neither confirms a tenure nor settles: a Cluster that has lost a replica.
+type short struct {
+	*memory.Store
+
+	unconfirmed, unsettled atomic.Bool
+}
+
+func (s *short) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	_, err := s.Store.Admit(ctx, req)
+	return dedupe.Admission{}, errors.Join(errDown, err)
+}
+
+func (s *short) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+	if s.unconfirmed.Load() {
+		return before, after, 0, errDown
+	}
+	return s.Store.Bid(ctx, bid)
+}
+
+func (s *short) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if s.unsettled.Load() {
+		return 0, errDown
+	}
+	return s.Store.Settle(ctx, settlement)
+}
+
+// A claim of which nobody has heard is given back whether or not the process is known to
+// be the only one: that nothing was sent is true of it all the same. Until then the call
+// would be taken for running, for a whole lease.
+func TestAClaimIsGivenBackWithoutATenure(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		store := &short{Store: s.store}
+		p := dedupe.New(store, dedupe.Options{Incarnation: "only", Instance: "shop", Lease: hour})
+		s.Cleanup(func() { _ = p.Close(context.Background()) }) // what is asked after Close is its own test
+		if err := p.Alone(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store.unconfirmed.Store(true)
+		store.unsettled.Store(true)
+		call := refund(tool.NonIdempotent)
+		if _, _, err := storetest.Admit(t.Context(), p, call); !errors.Is(err, errDown) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := p.Ping(t.Context()); !errors.Is(err, dedupe.ErrUnconfirmed) {
+			t.Fatalf("it has a tenure: %v", err)
+		}
+		store.unsettled.Store(false)
+		time.Sleep(2 * time.Second)
+		if got, err := store.Lookup(t.Context(), call.Key); err != nil || got.State != dedupe.NotRun {
+			t.Errorf("it is %v, %v", got.State, err)
+		}
+	})
+}

@@ -18,7 +18,7 @@ type fenced struct {
 // record, and nothing is claimed.
 func (s fenced) Admit(ctx context.Context, req Request) (Admission, error) {
 	if err := s.fence.mayClaim(ctx, req.Owner); err != nil {
-		return recall(ctx, s.Store, req, err)
+		return Recall(ctx, s.Store, req, err)
 	}
 	return s.Store.Admit(ctx, req)
 }
@@ -39,8 +39,9 @@ func (f *fence) mayClaim(ctx context.Context, owner string) error {
 	return err
 }
 
-// recall answers a request from the record alone.
-func recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
+// Recall answers a request from the record alone, and with the error because where
+// something would be claimed, or changed.
+func Recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
 	record, err := store.Lookup(ctx, req.Key)
 	if err != nil {
 		return Admission{}, err
@@ -52,9 +53,10 @@ func recall(ctx context.Context, store Store, req Request, because error) (Admis
 	return Admission{Verdict: verdict, Record: record}, nil
 }
 
-// Settle implements Store.
+// Settle implements Store. To give a claim back that nobody heard of takes no tenure:
+// that nothing was sent under it is true whoever is this instance now.
 func (s fenced) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	if err := s.fence.check(); err != nil {
+	if err := s.fence.check(); err != nil && settlement.Epoch != 0 {
 		return 0, err
 	}
 	return s.Store.Settle(ctx, settlement)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxUnheard bounds the claims to be given back that are remembered. The lease
-	// ends the ones beyond it.
-	maxUnheard = 1024
+	// maxUnheard bounds the claims to be given back that are remembered: more than there
+	// are calls in flight. The lease ends the ones beyond it.
+	maxUnheard = 16 << 10
 	// together is how many of them are given back at a time: a store may take a second
 	// for each, as one does that waits for replicas it has lost, and a lease has thirty.
 	together = 64
@@ -41,7 +41,7 @@ type unheard struct {
 
 // giveBack remembers to return what a failed request may have claimed.
 func (c *courier) giveBack(req Request, err error) {
-	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnconfirmed) {
+	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrUnasked) {
 		return // these say that nothing was claimed
 	}
 	c.keepUnheard(unheard{

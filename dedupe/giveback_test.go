@@ -235,30 +235,39 @@ func (s slowly) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	return s.Store.Settle(ctx, settlement)
 }
 
+// unheardOf makes so many claims of which nobody hears, and waits.
+func unheardOf(t *testing.T, w *wire, claims int, wait time.Duration) {
+	t.Helper()
+	here := dedupe.New(slowly{w}, dedupe.Options{Incarnation: "here"})
+	var keys []dedupe.Key
+	for n := range claims {
+		request := refund(tool.NonIdempotent)
+		request.Key.ID = fmt.Sprint("call ", n)
+		keys = append(keys, request.Key)
+		if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	time.Sleep(wait)
+	for _, key := range keys {
+		if got, _ := w.Lookup(t.Context(), key); got.State != dedupe.NotRun {
+			t.Errorf("%s: %v", key.ID, got.State)
+		}
+	}
+	if err := here.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A hundred and sixty claims of a Cluster that lost a master were given back one after the
 // other: most had become Unknown by then, for good, and none had been sent.
 func TestManyClaimsAreGivenBackInTheirLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
-		here := dedupe.New(slowly{w}, dedupe.Options{Incarnation: "here"})
-		var keys []dedupe.Key
-		for n := range 160 {
-			request := refund(tool.NonIdempotent)
-			request.Key.ID = fmt.Sprint("call ", n)
-			keys = append(keys, request.Key)
-			if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
-				t.Fatalf("got %v", err)
-			}
-		}
-		time.Sleep(5 * time.Second)
-		for _, key := range keys {
-			if got, _ := w.Lookup(t.Context(), key); got.State != dedupe.NotRun {
-				t.Errorf("%s: %v", key.ID, got.State)
-			}
-		}
-		if err := here.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) { unheardOf(t, w, 160, 5*time.Second) })
+}
+
+// As many as there are calls in flight: none is forgotten, however long it takes.
+func TestAllClaimsInFlightAreGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) { unheardOf(t, w, 10_000, 4*time.Minute) })
 }
 
 // A claim of which nobody has heard does not stay Unknown when the store was away for

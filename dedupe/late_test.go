@@ -871,6 +871,30 @@ func (c cramped) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Settle
 	return c.Store.Settle(ctx, s)
 }
 
+// A store that is full says at once that it has no room for an output. The claim is held
+// until it is settled without.
+func TestAnOutputForWhichThereIsNoRoom(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		w.Store = cramped{w.Store}
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		s := done("paid")
+		s.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 100), TTL: time.Hour}
+		before := time.Now()
+		if _, err := claim.Settle(t.Context(), s); !errors.Is(err, dedupe.ErrUnkept) || time.Since(before) != 0 {
+			t.Errorf("after %v: %v", time.Since(before), err)
+		}
+		if here.Late().Waiting != 0 || !claim.Held() {
+			t.Errorf("%d settlements wait, held %v", here.Late().Waiting, claim.Held())
+		}
+		expect(within(time.Second), t, here.Dedupe, refund(tool.NonIdempotent), dedupe.InFlight)
+		settle(t, claim, dedupe.Done, "paid")
+		for _, side := range []*dedupe.Dedupe{here.Dedupe, there} {
+			expect(t.Context(), t, side, refund(tool.NonIdempotent), dedupe.Replay)
+		}
+		here.says(t, "WARN", `"dropped_output_bytes":100`, 1)
+	})
+}
+
 // A store that is full takes a result without the output that was cut from it.
 func TestAReplayIntoAStoreThatIsFull(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {

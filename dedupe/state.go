@@ -87,8 +87,10 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		// says only that it may run again: it was sent, or an earlier epoch of it
 		// may have been. As a call of what the tool is now, nobody knows; whoever
 		// then resolves it as NotRun lets it run.
+		// It counts as sent, so that the owner of its last epoch cannot say of all of
+		// them that nothing was.
 		r = r.lost(now)
-		r.Effect, r.Attempts, r.Result = req.Effect, 0, nil
+		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
 		return r, OutcomeUnknown, true
 	}
 	return r.claim(req, now), Won, true
@@ -122,8 +124,10 @@ func (r Record) lost(now time.Time) Record {
 //	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
 //	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
 //	UNKNOWN → DONE             the (late) owner of this epoch
-//	UNKNOWN → NOT_RUN          the owner of the only epoch, who has not heard of its
-//	                           claim (epoch 0) and therefore sent nothing
+//	UNKNOWN → NOT_RUN          the owner of this epoch, who has not heard of its claim
+//	                           (epoch 0) and therefore sent nothing, when nothing can
+//	                           have been sent before it: in the first epoch, and in
+//	                           any of a non_idempotent call
 //	NOT_RUN → DONE             the late owner of this epoch, when somebody has
 //	                           resolved its call wrongly: it knows that it ran
 //	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
@@ -169,13 +173,19 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	case Claimed:
 		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
 	case Unknown:
-		return s.State == Done || s.State == NotRun && s.Epoch == 0 && r.Epoch == 1
+		return s.State == Done || s.State == NotRun && s.Epoch == 0 && r.unsentBefore()
 	case NotRun:
 		return s.State == Done
 	case Absent, Done, Closed:
 		return false
 	}
 	panic(impossible(r.State))
+}
+
+// unsentBefore reports that whoever claimed the call last could claim it only because
+// nothing had been sent until then.
+func (r Record) unsentBefore() bool {
+	return r.Attempts == 0 && (r.Epoch == 1 || !r.Effect.Repeatable())
 }
 
 // Renew extends the lease of a claim to lease from now. It asks for owner and

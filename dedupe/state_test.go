@@ -117,12 +117,19 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// observed is claimed() after somebody found its lease out.
 func secondOf(r Record) Record {
 	r.Epoch = 2
 	return r
 }
 
+// anew is a call that could be repeated, of which a second claim was given back, when
+// it no longer can.
+func anew() Record {
+	r, _, _ := unsent(tool.Keyed, 2).Admit(asks("bob", tool.NonIdempotent), live)
+	return r
+}
+
+// observed is claimed() after somebody found its lease out.
 func observed(effect tool.Effect) Record {
 	r := claimed(effect)
 	r.State, r.LeaseUntil, r.FinishedAt = Unknown, time.Time{}, start.Add(lease)
@@ -137,12 +144,12 @@ func unsent(effect tool.Effect, epoch int64) Record {
 }
 
 // A call that is Unknown because its tool was declared anew is as if nobody had
-// settled it, and one of the tool as it is now.
+// settled it, and one of the tool as it is now. It counts as sent.
 func TestDeclaredAnew(t *testing.T) {
 	t.Parallel()
 	got, _, _ := settled(tool.Keyed, NotRun).Admit(asks("bob", tool.NonIdempotent), live)
 	want := claimed(tool.NonIdempotent)
-	want.State, want.LeaseUntil, want.FinishedAt = Unknown, time.Time{}, live
+	want.State, want.LeaseUntil, want.FinishedAt, want.Attempts = Unknown, time.Time{}, live, 2
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -201,7 +208,9 @@ func TestSettle(t *testing.T) {
 		{"unknown is not taken back", settled(non, Unknown), settles("alice", 1, NotRun), Superseded, Unknown, false},
 		{"nobody has heard of its only claim", observed(non), settles("alice", 0, NotRun), Settled, NotRun, true},
 		{"nor had a stranger", observed(non), settles("bob", 0, NotRun), Superseded, Unknown, false},
-		{"nor of its second", secondOf(observed(non)), settles("alice", 0, NotRun), Superseded, Unknown, false},
+		{"nor of its second", secondOf(observed(non)), settles("alice", 0, NotRun), Settled, NotRun, true},
+		{"nor of its second, after one that may have been sent", secondOf(observed(idem)), settles("alice", 0, NotRun), Superseded, Unknown, false},
+		{"nor of its second, and its tool was declared anew", anew(), settles("alice", 0, NotRun), Superseded, Unknown, false},
 
 		{"done, said again", settled(non, Done), settles("alice", 1, Done), Settled, Done, false},
 		{"done, said again with another result", settled(non, Done), otherResult, Superseded, Done, false},

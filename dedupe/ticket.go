@@ -156,7 +156,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	if err == nil { // past the fence; else as in fenced.Admit
 		answer, err = t.process.plain.Admit(ctx, t.request)
 	} else {
-		answer, err = recall(ctx, t.process.plain, t.request, err)
+		answer, err = Recall(ctx, t.process.plain, t.request, err)
 	}
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err

@@ -77,6 +77,30 @@ func TestASidecarAndARealCollector(t *testing.T) {
 	}
 }
 
+// What the pods of one service send is told apart, of every signal: by the instance of
+// their config, or as the standard variable has it.
+func TestPodsAtOneCollector(t *testing.T) {
+	t.Parallel()
+	c, up := collector.Start(t), startTraced(t)
+	for instance, env := range map[string][]string{
+		"pod-0": nil,
+		"pod-1": nil,
+		"other": {"OTEL_RESOURCE_ATTRIBUTES=service.instance.id=pod-2"},
+	} {
+		s := harness.Start(t, "instance: "+instance+tracedConfig(up.URL), c.Env(append(env, "E2E_HEADER_SECRET="+headerSecret)...)...)
+		s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: instance, ToolName: "fine"})
+		s.Stop() // flushes
+	}
+	c.Stop()
+	sent := c.Instances()
+	for _, signal := range []string{"traces", "metrics", "logs"} {
+		got := slices.Sorted(slices.Values(sent[signal]))
+		if want := []string{"pod-0", "pod-1", "pod-2"}; !slices.Equal(got, want) {
+			t.Errorf("%s of the instances %q, want %q", signal, got, want)
+		}
+	}
+}
+
 // remembering is an MCP server whose tool remembers the traceparent of each call.
 type remembering struct {
 	*httptest.Server

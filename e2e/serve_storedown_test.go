@@ -5,6 +5,9 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,6 +167,7 @@ func TestServeOnEveryKindOfRedis(t *testing.T) {
 			return fmt.Sprintf("addrs: [%q], master_name: main, password: data-secret, sentinel_username: watcher, sentinel_password: sentinel-secret,"+
 				" wait_replicas: 1, wait_timeout: 10s, timeout: 5s", sentinels[0].Addr), []string{"data-secret", "sentinel-secret"}
 		}},
+		"the example of the chart": {securedRedis},
 		"Cluster": {func(t *testing.T) (string, []string) {
 			cluster := redisserver.StartCluster(t, 3, 3)
 			return fmt.Sprintf("addrs: [%q], cluster: true, wait_replicas: 1, wait_timeout: 10s", cluster.Addrs()[0]), nil
@@ -194,6 +198,42 @@ func TestServeOnEveryKindOfRedis(t *testing.T) {
 			}
 		})
 	}
+}
+
+// securedRedis are Sentinels, TLS and users, reached as deploy/helm/redis.yaml has it.
+func securedRedis(t *testing.T) (block string, secrets []string) {
+	t.Helper()
+	data := redisserver.Options{TLS: true, Password: "data-secret", Users: []string{"sidecall on >user-secret ~* &* +@all"}}
+	master := redisserver.Start(t, data)
+	redisserver.StartReplica(t, master.Addr, data)
+	sentinels := redisserver.StartSentinels(t, 1, "main", master.Addr, redisserver.SentinelOptions{
+		Replicas: 1, MasterPassword: "data-secret",
+		Server: redisserver.Options{TLS: true, Users: []string{"watcher on >sentinel-secret allchannels +@all"}, Password: "root-secret"},
+	})
+	text, err := os.ReadFile(filepath.Join(harness.Root(), "deploy", "helm", "redis.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ = strings.Cut(string(text), "    redis:\n")
+	block, _, found := strings.Cut(block, "  backends:")
+	ca, cert, key := master.TLSFiles()
+	for _, r := range [][2]string{
+		{`"sentinel-0.redis:26379", "sentinel-1.redis:26379", "sentinel-2.redis:26379"`, strconv.Quote(sentinels[0].Addr)},
+		{`"${file:/etc/sidecall/secrets/redis-password}"`, "user-secret"}, {`"${env:SENTINEL_PASSWORD}"`, "sentinel-secret"},
+		{"/etc/sidecall/redis-tls/ca.crt", ca}, {"/etc/sidecall/redis-tls/tls.crt", cert}, {"/etc/sidecall/redis-tls/tls.key", key},
+	} {
+		found = found && strings.Contains(block, r[0])
+		block = strings.Replace(block, r[0], r[1], 1)
+	}
+	if !found {
+		t.Fatalf("the example has something else:\n%s", block)
+	}
+	var keys []string
+	for line := range strings.Lines(block) {
+		said, _, _ := strings.Cut(line, " #")
+		keys = append(keys, strings.TrimSpace(said))
+	}
+	return strings.Join(keys, ", ") + ", wait_timeout: 10s, timeout: 5s", []string{"data-secret", "user-secret", "sentinel-secret"}
 }
 
 // With too few replicas nothing is acknowledged, so nothing is sent.

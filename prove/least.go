@@ -53,6 +53,8 @@ var leastRuns = map[string]int{
 	"loop killed at every point of its conversation, openai-responses [redis]":         1_000,
 	"conformance on every kind of Redis [redis]":                                       583, // 53 cases, 11 kinds
 	"worker, agent or sidecar killed at every step, each with each store and language": 144,
+	"calls under way on a Cluster that loses a master [redis, wait_replicas: 1]":       6_000,
+	"calls under way on a Cluster that loses a replica [redis, wait_replicas: 1]":      6_000,
 	"mutants":       len(mutants.All()),
 	"fuzzed inputs": len(fuzz.Targets),
 

@@ -60,12 +60,14 @@ var steps = []step{
 	},
 	{
 		name: "topology", pkg: "./prove/topology", run: "^TestThe",
-		short: 5 * time.Minute, full: 25 * time.Minute,
+		short: 8 * time.Minute, full: 30 * time.Minute,
 		rows: []string{
 			"SCRIPT FLUSH under load [redis]",
 			"Redis restarted under load (AOF) [redis]",
 			"Cluster failover under load, wait_replicas 1 [redis]",
 			"Cluster resharding under load [redis]",
+			"calls under way on a Cluster that loses a master [redis, wait_replicas: 1]",
+			"calls under way on a Cluster that loses a replica [redis, wait_replicas: 1]",
 			"Redis stopped and continued (SIGSTOP) under load [redis]",
 		},
 	},

@@ -11,13 +11,20 @@ trap 'rm -rf "$dir"' EXIT
 
 mkdir -p "$dir/configs/secrets"
 for secret in redis-password shop-token; do echo some-secret >"$dir/configs/secrets/$secret"; done
+(
+	cd "$dir/configs/secrets"
+	$GO run "$($GO env GOROOT)/src/crypto/tls/generate_cert.go" -host redis -ca -ecdsa-curve P256 2>/dev/null
+	cp cert.pem ca.crt
+	mv cert.pem tls.crt
+	mv key.pem tls.key
+)
 chmod -R go= "$dir/configs"
 (cd tools/deploy && SIDECALL_CONFIGS="$dir/configs" $GO test -count=1 .)
 
 $GO build -o "$dir/sidecall" ./cmd/sidecall
 checked=0
 for config in "$dir"/configs/*.yaml; do
-	said=$(POD_NAME=agent-0 REDIS_PASSWORD=some-password "$dir/sidecall" check "$config" 2>&1) || { echo "$said"; exit 1; }
+	said=$(POD_NAME=agent-0 REDIS_PASSWORD=some-password SENTINEL_PASSWORD=some-password "$dir/sidecall" check "$config" 2>&1) || { echo "$said"; exit 1; }
 	checked=$((checked + 1))
 done
 test "$checked" -ge 3 || { echo "check-deploy: only $checked configs were found"; exit 1; }

@@ -26,7 +26,6 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/propagators/autoprop"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -57,25 +56,43 @@ type Telemetry struct {
 	senders []func(context.Context) error // flush and end, each on its own
 }
 
+// Service says who sends the telemetry. The variables OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES win over it.
+type Service struct {
+	Version string
+	// Instance is a name that no other sidecar has at the same time: at a collector
+	// series of two with the same attributes would be one.
+	Instance string
+}
+
+func (s Service) resource(ctx context.Context) (*resource.Resource, error) {
+	res, err := resource.New(ctx,
+		resource.WithAttributes(
+			semconv.ServiceName("sidecall"),
+			semconv.ServiceVersion(s.Version),
+			semconv.ServiceInstanceID(s.Instance)),
+		resource.WithFromEnv(),
+		resource.WithTelemetrySDK())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return res, nil
+}
+
 // Start sets telemetry up. Metrics are always served on /metrics. Traces,
 // metrics and logs go out over OTLP when the standard OTEL_* environment
 // variables ask for it (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, ...);
 // without them nothing is sent anywhere. In which form a caller's trace comes in and
 // goes on says OTEL_PROPAGATORS, also where no span is made: otel.GetTextMapPropagator
 // is that from then on. log receives the log lines.
-func Start(ctx context.Context, version string, log slog.Handler) (*Telemetry, error) {
+func Start(ctx context.Context, service Service, log slog.Handler) (*Telemetry, error) {
 	t := &Telemetry{Logger: slog.New(log), local: slog.New(log)}
 	otel.SetErrorHandler(&complaints{logger: t.local, seldom: rate.Sometimes{Interval: complaintEvery}})
 	otel.SetTextMapPropagator(autoprop.NewTextMapPropagator())
 
-	res, err := resource.New(ctx,
-		resource.WithAttributes(
-			attribute.String("service.name", "sidecall"),
-			attribute.String("service.version", version)),
-		resource.WithFromEnv(), // OTEL_SERVICE_NAME and friends win
-		resource.WithTelemetrySDK())
-	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	res, err := service.resource(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := t.start(ctx, res, log); err != nil {
 		return nil, errors.Join(err, t.Close(ctx))

@@ -23,7 +23,7 @@ func TestThePropagatorIsThatOfTheStandardVariable(t *testing.T) {
 		"none":         nil,
 	} {
 		t.Setenv("OTEL_PROPAGATORS", said)
-		started, err := Start(t.Context(), "test", slog.DiscardHandler)
+		started, err := Start(t.Context(), Service{Version: "test"}, slog.DiscardHandler)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,23 +36,28 @@ func (f For) took() *durationpb.Duration { return durationpb.New(time.Since(f.St
 // Worked is the result of a call that worked.
 func (f For) Worked(reading *interpret.Reading, items Items, shaped *output.Shaped) *Response {
 	res := &Response{
-		ToolUseId:             f.ID,
-		Outcome:               outcome(reading.Outcome),
-		Content:               shaped.Content,
-		StructuredContentJson: shaped.StructuredJSON,
-		StructuredOutputRef:   shaped.StructuredRef,
-		Blocks:                blocks(shaped.Blocks, shaped.BlockRefs),
-		Items:                 items.Shown,
-		Duration:              f.took(),
+		ToolUseId: f.ID,
+		Outcome:   outcome(reading.Outcome),
+		Items:     items.Shown,
+		Duration:  f.took(),
 	}
 	res.Notices = items.notices(res.GetNotices())
+	Reshape(res, shaped)
+	return res
+}
+
+// Reshape gives a result what is shown of its reply.
+func Reshape(res *Response, shaped *output.Shaped) {
+	res.Content = shaped.Content
+	res.StructuredContentJson, res.StructuredOutputRef = shaped.StructuredJSON, shaped.StructuredRef
+	res.Blocks = blocks(shaped.Blocks, shaped.BlockRefs)
+	res.Truncation = nil
 	if shaped.Truncated {
 		res.Truncation = &sidecallv1.Truncation{
 			OriginalChars: shaped.OriginalChars, ReturnedChars: shaped.ReturnedChars,
 			OutputRef: shaped.Ref, Strategy: shaped.Strategy,
 		}
 	}
-	return res
 }
 
 // WithItems gives a failed call the items of its reply, of which none was done.

@@ -1,11 +1,13 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -174,6 +176,10 @@ func (c *committer) commit(group []operation) {
 			return
 		}
 		bad, err := c.db.transact(live)
+		if fitting := fitting(live, err); fitting != nil {
+			live = fitting
+			continue
+		}
 		if bad < 0 {
 			answer(live, err)
 			return
@@ -181,6 +187,27 @@ func (c *committer) commit(group []operation) {
 		live[bad].wait().finish(err)
 		live = append(live[:bad:bad], live[bad+1:]...)
 	}
+}
+
+// fitting refuses the greediest of a group for which there is no room. It returns the
+// others, for which there may be; nil when there is nothing to try again.
+func fitting(group []operation, err error) (others []operation) {
+	if !errors.Is(err, dedupe.ErrFull) {
+		return nil
+	}
+	most := greedOf(slices.MaxFunc(group, func(a, b operation) int { return cmp.Compare(greedOf(a), greedOf(b)) }))
+	var refused []operation
+	for _, op := range group {
+		if greedOf(op) == most {
+			refused = append(refused, op)
+		} else {
+			others = append(others, op)
+		}
+	}
+	if others != nil {
+		answer(refused, err)
+	}
+	return others
 }
 
 func answer(group []operation, err error) {

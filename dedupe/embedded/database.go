@@ -17,14 +17,19 @@ type Options struct {
 	// file, as one that is just shutting down does. Default 2 s.
 	LockWait time.Duration
 	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB.
+	// first give way. Default 256 MiB, a third of MaxFileBytes at the most.
 	MaxOutputBytes int64
 	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
 	// until records expire. 0 means no bound but the disk.
-	MaxFileBytes int
+	MaxFileBytes int64
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
 }
+
+// partOfOutputs is which part of the file outputs may have, so that there is room for
+// records. A new one is written before the room of an older one is free: for a moment
+// they need twice as much.
+const partOfOutputs = 3
 
 // database is the open file.
 type database struct {

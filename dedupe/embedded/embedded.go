@@ -67,6 +67,9 @@ func Open(path string, options Options) (*Store, error) {
 	if options.MaxOutputBytes <= 0 {
 		options.MaxOutputBytes = 256 << 20
 	}
+	if options.MaxFileBytes > 0 {
+		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
+	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}

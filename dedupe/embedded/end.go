@@ -46,10 +46,10 @@ func (d *database) finishTx(t *txn) (err error) {
 	case d.counts(id):
 		return d.fail(err)
 	case errors.Is(err, berrors.ErrMaxSizeReached):
-		return fmt.Errorf("%w: %s may not grow beyond %d bytes", dedupe.ErrFull, d.path, d.options.MaxFileBytes)
+		return fmt.Errorf("%w: %s may not grow beyond %d bytes (store.embedded.max_bytes)", dedupe.ErrFull, d.path, d.options.MaxFileBytes)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG),
 		strings.HasPrefix(err.Error(), noLonger):
-		return fmt.Errorf("there is no room for the store %s: %w", d.path, err)
+		return fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, d.path, err)
 	default:
 		return d.fail(err)
 	}

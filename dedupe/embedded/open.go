@@ -132,7 +132,7 @@ func (d *database) open() error {
 func (d *database) lock() error {
 	db, err := openBolt(d.path, bbolt.Options{
 		Timeout: d.options.LockWait,
-		MaxSize: d.options.MaxFileBytes,
+		MaxSize: int(d.options.MaxFileBytes),
 		// The list of free pages is found out at Open. Written at each commit,
 		// it would make every call slower after many records have expired.
 		NoFreelistSync: true,

@@ -20,6 +20,28 @@ type operation interface {
 	wait() *pending
 }
 
+// greed says what an operation does to a file that is full: of several those with the
+// most are refused first.
+type greed int
+
+const (
+	frees  greed = iota // it ends what has its room already, or writes nothing
+	begins              // it takes room for something new
+	keeps               // it keeps an output
+)
+
+func greedOf(op operation) greed {
+	switch op := op.(type) {
+	case *settleOp:
+		if op.settlement.Output != nil {
+			return keeps
+		}
+	case *admitOp, *converseOp, *noteOp:
+		return begins
+	}
+	return frees
+}
+
 // pending is the part of an operation that its caller waits on.
 type pending struct {
 	phase atomic.Int32

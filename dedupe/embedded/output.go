@@ -86,6 +86,9 @@ func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
 
 // keep stores an output, unless it is there already, and makes room for it.
 func (t *txn) keep(tenant string, kept *dedupe.Output) error {
+	if size := int64(len(kept.Data)); size > t.bound {
+		return fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.bound)
+	}
 	if _, err := t.output(tenant, kept.Ref); !errors.Is(err, dedupe.ErrNoOutput) {
 		return err
 	}

@@ -50,7 +50,7 @@ if stored then
     if counted and not charge(charges, 1) then
       return redis.error_reply(NO_TALLY)
     end
-    local unknown = store(retention, '', UNKNOWN, effect, 0, 0, e, started, now, 0, print, holder, name, charges)
+    local unknown = store(retention, '', UNKNOWN, effect, 0, math.max(attempts, 1), e, started, now, 0, print, holder, name, charges)
     if counted then
       move(retention)
     end

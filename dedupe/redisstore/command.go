@@ -16,6 +16,9 @@ type command struct {
 	replicated bool
 }
 
+// writes reports that what the command does may have to be replicated.
+func (c *command) writes() bool { return c.script != lookupScript }
+
 // key is the key whose slot decides where the command goes.
 func (c *command) key() string {
 	at := 1

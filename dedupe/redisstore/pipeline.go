@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,8 @@ type pipeline struct {
 	options Options
 	quit    chan struct{} // closed when Close begins
 	drained chan struct{} // closed when nothing will be sent any more
+
+	doubts doubts
 
 	mu       sync.RWMutex // guards lanes, and that none is opened after quit
 	lanes    map[string]*lane
@@ -272,7 +275,7 @@ func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
 
 // exchangePart is one pipeline on one connection. With WaitReplicas a WAIT
 // follows on it, which covers everything that was written before it, and is
-// answered by the very server that wrote it.
+// answered by the very server that wrote it; none where nothing is written.
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
 	sent := make([]*redis.Cmd, len(to.group))
@@ -284,7 +287,7 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 		_ = pipe.Process(ctx, sent[i]) // as above
 	}
 	var waited *redis.Cmd
-	if p.options.WaitReplicas > 0 {
+	if p.options.WaitReplicas > 0 && slices.ContainsFunc(to.group, (*command).writes) {
 		waited = redis.NewCmd(ctx, "wait", p.options.WaitReplicas, p.options.WaitTimeout.Milliseconds())
 		_ = pipe.Process(ctx, waited) // as above
 	}
@@ -296,6 +299,9 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	if waited != nil {
 		n, err := waited.Int64()
 		replicated = err == nil && n >= int64(p.options.WaitReplicas)
+		if err == nil {
+			p.doubts.heard(to.addr, replicated)
+		}
 	}
 	for i, c := range to.group {
 		if c.reply, c.err = sent[i].Result(); errors.Is(c.err, redis.Nil) {

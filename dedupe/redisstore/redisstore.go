@@ -100,6 +100,12 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 		keys = append(keys, sheetKey(s.options.KeyPrefix, "budget/", req.Key, req.Draw.Counter))
 	}
 	words := admitScript.call(keys, args...)
+	if asks := s.pipe.doubt(ctx, words); asks != nil {
+		if !asks.CompareAndSwap(false, true) {
+			return s.known(ctx, req)
+		}
+		defer asks.Store(false)
+	}
 	var admission dedupe.Admission
 	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
 		admission, err = decodeAdmission(s.options.KeyPrefix, req, reply)
@@ -356,17 +362,22 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 	if err := s.fit(ctx); err != nil {
 		return err
 	}
+	asked := false
 	for try := 0; ; try++ {
 		c := &command{words: words, script: script, weight: weight}
 		err := refused(c.key(), s.pipe.do(ctx, c))
+		asked = asked || !unsent(err)
 		if err == nil {
 			var durable bool
 			if durable, err = read(c.reply); err != nil || durable || c.replicated {
 				return corrupt(c.key(), err)
 			}
-			err = fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
+			err = s.tooFew()
 		}
 		if ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries || !pause(ctx, try) {
+			if !asked {
+				err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
+			}
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ elseif state == CLAIMED then
   may = to ~= UNKNOWN or was == NON_IDEMPOTENT
 else
   may = (state == UNKNOWN or state == NOT_RUN) and to == DONE
-    or state == UNKNOWN and to == NOT_RUN and epoch == 0 and e == 1
+    or state == UNKNOWN and to == NOT_RUN and epoch == 0 and attempts == 0 and (e == 1 or was == NON_IDEMPOTENT)
 end
 -- Whether an observer made it UNKNOWN before the owner, who says what to answer.
 local wordless = state == UNKNOWN and to == UNKNOWN and #stored < rest and #ARGV[5] > 0

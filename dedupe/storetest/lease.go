@@ -140,6 +140,26 @@ func givenBack(s *suite) {
 	}
 }
 
+// givenBackLate: nobody has heard of any claim, and each is given back only when somebody
+// has found its lease out.
+func givenBackLate(s *suite) {
+	for i, owner := range []string{"alice", "bob"} {
+		claimed := s.admit(request("x", owner, tool.NonIdempotent, s.lease))
+		s.wantVerdict(claimed, dedupe.Won)
+		if claimed.Record.Epoch != int64(i+1) {
+			s.Errorf("epoch %d, want %d", claimed.Record.Epoch, i+1)
+		}
+		s.awaitState("x", dedupe.Unknown)
+		s.wantVerdict(s.admit(request("x", "carol", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
+		unsent := settlement("x", owner, 0, dedupe.NotRun)
+		unsent.Attempts = 0
+		if got := s.settle(unsent); got != dedupe.Settled {
+			s.Errorf("%s: got %v, want Settled", owner, got)
+		}
+	}
+	s.wantVerdict(s.admit(request("x", "carol", tool.NonIdempotent, long)), dedupe.Won)
+}
+
 // declaredAnew: a call that was sent when it could be repeated is not sent again
 // when it no longer can, until somebody says that it did not run.
 func declaredAnew(s *suite) {
@@ -158,6 +178,12 @@ func declaredAnew(s *suite) {
 		s.Errorf("told otherwise: %s", diff)
 	}
 	s.wantVerdict(s.admit(request("x", "dave", tool.Idempotent, long)), dedupe.OutcomeUnknown)
+	// Of the claim before the last bob knows nothing.
+	again := unsent
+	again.Epoch = 0
+	if got := s.settle(again); got != dedupe.Superseded {
+		s.Errorf("given back once more: %v", got)
+	}
 
 	resolved := unsent
 	resolved.Resolves = true

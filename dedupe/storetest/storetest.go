@@ -48,6 +48,7 @@ var cases = []struct {
 	{"a forgotten claim is restored", restored, true},
 	{"what is there is not overwritten by a restoration", notRestored, false},
 	{"a claim is given back without its epoch", givenBack, false},
+	{"a claim is given back after its lease, whichever it is", givenBackLate, false},
 	{"a tool is declared anew", declaredAnew, false},
 	{"records are forgotten after their retention", forgotten, false},
 	{"one winner among many", oneWinner, true},

@@ -82,7 +82,7 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 
 // doubted: that it did not run was said of a call that could be repeated.
 func (s state) doubted(op *Operation, now span) outcome {
-	s.kind, s.effect, s.attempts, s.result = dedupe.Unknown, op.Effect, 0, ""
+	s.kind, s.effect, s.attempts, s.result = dedupe.Unknown, op.Effect, max(s.attempts, 1), ""
 	return outcome{next: s, verdict: dedupe.OutcomeUnknown, now: now, finishes: true, changes: true, retention: op.Retention}
 }
 
@@ -145,7 +145,8 @@ func (s state) leaves(op *Operation) bool {
 	case s.kind == dedupe.Claimed:
 		return op.To != dedupe.Unknown || s.effect == tool.NonIdempotent
 	case s.kind == dedupe.Unknown && op.To == dedupe.NotRun:
-		return op.Epoch == 0 && s.epoch == 1 // nobody has heard of the only claim
+		// Nobody has heard of the claim, and nothing was sent before it.
+		return op.Epoch == 0 && s.attempts == 0 && (s.epoch == 1 || s.effect == tool.NonIdempotent)
 	default:
 		return s.kind != dedupe.Done && s.kind != dedupe.Closed && op.To == dedupe.Done
 	}

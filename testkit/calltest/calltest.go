@@ -106,7 +106,7 @@ func NewOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *Sidecar 
 // NewWith is NewOn, as a process with these options.
 func NewWith(t *testing.T, store dedupe.Store, options dedupe.Options, routes ...*catalog.Route) *Sidecar {
 	t.Helper()
-	observed, err := telemetry.Start(t.Context(), "test", slog.DiscardHandler)
+	observed, err := telemetry.Start(t.Context(), telemetry.Service{Version: "test"}, slog.DiscardHandler)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,6 +74,34 @@ func (c *Collector) Logs() []*logpb.LogRecord {
 	return found
 }
 
+// Instances are the service.instance.id of all that sent something, by signal.
+func (c *Collector) Instances() map[string][]string {
+	c.tb.Helper()
+	found := make(map[string][]string)
+	add := func(signal string, resource *resourcepb.Resource) {
+		id := Attributes(resource.GetAttributes())["service.instance.id"]
+		if !slices.Contains(found[signal], id) {
+			found[signal] = append(found[signal], id)
+		}
+	}
+	for _, batch := range messages[tracepb.TracesData](c, traces) {
+		for _, resource := range batch.GetResourceSpans() {
+			add(traces, resource.GetResource())
+		}
+	}
+	for _, batch := range messages[metricpb.MetricsData](c, metrics) {
+		for _, resource := range batch.GetResourceMetrics() {
+			add(metrics, resource.GetResource())
+		}
+	}
+	for _, batch := range messages[logpb.LogsData](c, logs) {
+		for _, resource := range batch.GetResourceLogs() {
+			add(logs, resource.GetResource())
+		}
+	}
+	return found
+}
+
 // Text is everything that was written so far.
 func (c *Collector) Text() string {
 	c.tb.Helper()

@@ -21,12 +21,13 @@ func main() {
 		os.Exit(2)
 	}
 	root := os.Args[1]
+	product = filepath.Dir(filepath.Clean(root))
 	var errs []error
 	for _, check := range []struct {
 		name string
 		run  func(root string) (objects int, err error)
 	}{
-		{"kubernetes", manifests}, {"helm", chart}, {"compose", compose},
+		{"kubernetes", manifests}, {"helm", chart}, {"compose", compose}, {"names", names},
 	} {
 		n, err := check.run(root)
 		if err == nil && n == 0 {

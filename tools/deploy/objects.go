@@ -11,6 +11,7 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
@@ -25,6 +26,9 @@ type applied struct {
 	count    int
 	pods     []labels.Set // of deployments
 	policies []networking.NetworkPolicy
+	// stores are the bounds of embedded stores, and states the sizes of the volumes that
+	// they are on.
+	stores, states []resource.Quantity
 }
 
 // decode reads the objects of a file; an unknown key, or one twice, is an error.
@@ -52,6 +56,41 @@ func (a *applied) guarded() error {
 			return fmt.Errorf("no NetworkPolicy for both ways selects the pods with the labels %s", pod)
 		}
 	}
+	return a.bounded()
+}
+
+// bounded checks that no embedded store can outgrow its volume, which would evict its pod.
+func (a *applied) bounded() error {
+	for _, store := range a.stores {
+		for _, state := range a.states {
+			if store.Cmp(state) >= 0 {
+				return fmt.Errorf("the store may have %s of a volume of %s", store.String(), state.String())
+			}
+		}
+	}
+	return nil
+}
+
+// store takes down how large the embedded store of a config may be.
+func (a *applied) store(text []byte) error {
+	var config struct {
+		Store struct {
+			Embedded *struct {
+				MaxBytes string `json:"max_bytes"`
+			} `json:"embedded"`
+		} `json:"store"`
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	if config.Store.Embedded == nil {
+		return nil
+	}
+	most, err := resource.ParseQuantity(strings.TrimSuffix(config.Store.Embedded.MaxBytes, "B"))
+	if err != nil {
+		return fmt.Errorf("store.embedded.max_bytes: %w", err)
+	}
+	a.stores = append(a.stores, most)
 	return nil
 }
 
@@ -101,7 +140,7 @@ func (a *applied) object(document []byte) error {
 		if !ok {
 			return errors.New("it has no sidecall.yaml")
 		}
-		return sidecallConfig(it.Name, []byte(text))
+		return errors.Join(a.store([]byte(text)), sidecallConfig(it.Name, []byte(text)))
 	case "v1 Secret":
 		return strict(document, &core.Secret{})
 	case "apps/v1 Deployment":
@@ -110,6 +149,11 @@ func (a *applied) object(document []byte) error {
 			return err
 		}
 		a.pods = append(a.pods, it.Spec.Template.Labels)
+		for _, v := range it.Spec.Template.Spec.Volumes {
+			if v.Name == "sidecall-state" && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
+				a.states = append(a.states, *v.EmptyDir.SizeLimit)
+			}
+		}
 		return deployment(&it)
 	case "networking.k8s.io/v1 NetworkPolicy":
 		var it networking.NetworkPolicy

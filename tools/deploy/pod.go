@@ -29,6 +29,7 @@ func deployment(d *apps.Deployment) error {
 	}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		errs = append(errs, pinned(c.Image))
+		must(c.ImagePullPolicy != "", "%s does not say when its image is pulled", c.Name)
 	}
 	at := slices.IndexFunc(pod.InitContainers, func(c core.Container) bool { return c.Name == "sidecall" })
 	if at < 0 {

@@ -25,35 +25,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq .Values.transport "unix" -}}unix:///run/sidecall/sidecall.sock{{- else -}}tcp://127.0.0.1:8470{{- end -}}
 {{- end -}}
 
+{{/* What the chart says itself, and what the values say beside it, which win where the
+  schema lets them. An embedded store stays below the volume that it is on. */}}
 {{- define "sidecall.config" -}}
-listen: [{{ include "sidecall.address" . | quote }}]
-operator: unix:///var/lib/sidecall/operator.sock
-instance: "${env:POD_NAME}"
-{{- if .Values.redis.addrs }}
-store:
-  redis:
-    addrs: {{ .Values.redis.addrs | toJson }}
-    {{- with .Values.redis.masterName }}
-    master_name: {{ . | quote }}
-    {{- end }}
-    {{- if .Values.redis.cluster }}
-    cluster: true
-    {{- end }}
-    {{- with .Values.redis.waitReplicas }}
-    wait_replicas: {{ . }}
-    {{- end }}
-    {{- with .Values.redis.passwordSecret }}
-    password: {{ printf "${file:/etc/sidecall/secrets/%s}" . | quote }}
-    {{- end }}
-journal: {path: /var/lib/sidecall/sidecall.journal}
-{{- else }}
-store:
-  embedded: {path: /var/lib/sidecall/sidecall.db}
-{{- end }}
-pins: {path: /var/lib/sidecall/sidecall.pins}
-{{- with .Values.config }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict
+  "listen" (list (include "sidecall.address" .))
+  "operator" "unix:///var/lib/sidecall/operator.sock"
+  "instance" "${env:POD_NAME}"
+  "pins" (dict "path" "/var/lib/sidecall/sidecall.pins") -}}
+{{- if .Values.config.store -}}
+{{- $_ := set $own "journal" (dict "path" "/var/lib/sidecall/sidecall.journal") -}}
+{{- else -}}
+{{- $_ := set $own "store" (dict "embedded" (dict
+  "path" "/var/lib/sidecall/sidecall.db"
+  "max_bytes" (printf "%dMiB" (div (mul 3 .Values.stateMiB) 4)))) -}}
+{{- end -}}
+{{ merge (deepCopy .Values.config) $own | toYaml }}
 {{- end -}}
 
 {{- define "sidecall.container" -}}
@@ -69,10 +56,13 @@ pins: {path: /var/lib/sidecall/sidecall.pins}
       valueFrom: {fieldRef: {fieldPath: metadata.name}}
     - name: GOMEMLIMIT
       valueFrom: {resourceFieldRef: {containerName: sidecall, resource: requests.memory}}
-    {{- with .Values.telemetry.endpoint }}
-    - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
-    - {name: OTEL_EXPORTER_OTLP_PROTOCOL, value: http/protobuf}
+    {{- with .Values.env }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
+  {{- with .Values.envFrom }}
+  envFrom:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   startupProbe:
     exec: {command: [/usr/bin/sidecall, ready]}
     periodSeconds: 1
@@ -105,6 +95,9 @@ pins: {path: /var/lib/sidecall/sidecall.pins}
     {{- end }}
     - {name: sidecall-socket, mountPath: /run/sidecall}
     - {name: sidecall-state, mountPath: /var/lib/sidecall}
+    {{- with .Values.volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end -}}
 
 {{- define "sidecall.volumes" -}}
@@ -117,5 +110,8 @@ pins: {path: /var/lib/sidecall/sidecall.pins}
 - name: sidecall-socket
   emptyDir: {medium: Memory, sizeLimit: 1Mi}
 - name: sidecall-state
-  emptyDir: {sizeLimit: 256Mi}
+  emptyDir: {sizeLimit: {{ printf "%dMi" (int64 .Values.stateMiB) }}}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}

@@ -1,0 +1,131 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// fileBytes is how long the file is.
+func (s *Store) fileBytes(t *testing.T) int64 {
+	t.Helper()
+	info, err := os.Stat(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// However many outputs there are, the file does not outgrow its bound, and calls are
+// claimed and settled: older outputs give way.
+func TestLargeOutputsDoNotOutgrowTheFile(t *testing.T) {
+	t.Parallel()
+	const bound, size = 64 << 20, 9 << 20
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: bound})
+	refused := 0
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		claim(t, s, request(id, tool.NonIdempotent))
+		end := settlement(id, "ok")
+		end.Output = &dedupe.Output{Ref: id, Data: make([]byte, size), TTL: time.Hour + time.Duration(i)*time.Second}
+		_, err := s.Settle(t.Context(), end)
+		switch {
+		case errors.Is(err, dedupe.ErrFull):
+			refused++
+			end.Output = nil
+			settle(t, s, end)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			if _, err := s.Output(t.Context(), "acme", id); err != nil {
+				t.Errorf("output %s was just kept: %v", id, err)
+			}
+		}
+		for n := range 20 {
+			finished(t, s, fmt.Sprint(id, " beside ", n), "ok")
+		}
+		if got := s.fileBytes(t); got > bound {
+			t.Fatalf("after %d outputs the file has %d bytes, and may have %d", i+1, got, bound)
+		}
+	}
+	if refused > 4 {
+		t.Errorf("%d outputs of 40 were not kept, though older ones give way", refused)
+	}
+}
+
+// fillUp claims and settles calls until the file has no room for more.
+func fillUp(t *testing.T, s *Store) (calls int) {
+	t.Helper()
+	for ; ; calls++ {
+		id := fmt.Sprint("filler ", calls)
+		if _, err := s.Admit(t.Context(), brief(id, time.Hour)); errors.Is(err, dedupe.ErrFull) {
+			return calls
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		end := settlement(id, "ok")
+		end.Result, end.Retention = make([]byte, 3000), time.Hour
+		if _, err := s.Settle(t.Context(), end); errors.Is(err, dedupe.ErrFull) {
+			return calls
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What there is no room for fails alone, the largest first: an output, then what begins,
+// and last what ends.
+func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 4 << 20})
+	for _, id := range []string{"large", "small"} {
+		claim(t, s, request(id, tool.NonIdempotent))
+	}
+	for i := range 4 {
+		claim(t, s, request(fmt.Sprint("settled ", i), tool.NonIdempotent))
+	}
+	large, small := settlement("large", "ok"), settlement("small", "ok")
+	large.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 5<<20), TTL: time.Hour}
+	group := []operation{
+		&settleOp{pending: newPending(), key: encodeKey(large.Key), settlement: large},
+		&settleOp{pending: newPending(), key: encodeKey(small.Key), settlement: small},
+		&admitOp{pending: newPending(), key: encodeKey(request("new", 0).Key), req: request("new", tool.NonIdempotent)},
+	}
+	s.committer.commit(group)
+	for i, want := range []error{dedupe.ErrFull, nil, nil} {
+		if err := group[i].wait().err; !errors.Is(err, want) {
+			t.Errorf("operation %d: %v, want %v", i, err, want)
+		}
+	}
+	if got := lookup(t, s, "large"); got.State != dedupe.Claimed {
+		t.Errorf("the call whose output has no room is %v", got.State)
+	}
+
+	fillUp(t, s)
+	group = nil
+	for i := range 4 {
+		end := settlement(fmt.Sprint("settled ", i), "ok")
+		group = append(group, &settleOp{pending: newPending(), key: encodeKey(end.Key), settlement: end})
+	}
+	for i := range 500 {
+		req := request(fmt.Sprint("one more ", i), tool.NonIdempotent)
+		group = append(group, &admitOp{pending: newPending(), key: encodeKey(req.Key), req: req})
+	}
+	s.committer.commit(group)
+	for i, op := range group {
+		if err := op.wait().err; i < 4 && err != nil || i >= 4 && !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("operation %d: %v", i, err)
+			break
+		}
+	}
+	if _, err := s.Lookup(context.Background(), large.Key); err != nil {
+		t.Error(err)
+	}
+}
