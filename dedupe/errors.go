@@ -19,6 +19,9 @@ var (
 	// ErrCorrupt is returned when what a store holds cannot be what was
 	// written to it. It is never repaired or skipped silently.
 	ErrCorrupt = errors.New("the store is corrupt")
+	// ErrLayout is returned for a record in a layout that this version does not know:
+	// another version has written it, and reads it. Nothing was changed.
+	ErrLayout = errors.New("a record has a layout that this version does not know")
 	// ErrFull is returned when a bound of the store is reached; it passes as
 	// records expire.
 	ErrFull = errors.New("the store is full")
