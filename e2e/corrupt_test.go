@@ -83,10 +83,14 @@ func TestARecordOfALaterVersion(t *testing.T) {
 	const name = "sidecall:{/c}//later"
 	written := redis.Do("getrange", name, "0", "0")
 	redis.Do("setrange", name, "0", "\x09")
-	res := s.Call(req)
-	wantError(t, res, "STORE_UNAVAILABLE")
-	if !res.GetRecovery().GetRetryable() || !strings.Contains(res.GetError().GetConstraint(), "layout") {
-		t.Errorf("%v", res)
+	for _, toolName := range []string{"act", "look"} {
+		again := callOf("later")
+		again.ConversationId, again.ToolName = "c", toolName
+		res := s.Call(again)
+		wantError(t, res, "STORE_UNAVAILABLE")
+		if !res.GetRecovery().GetRetryable() || !strings.Contains(res.GetError().GetConstraint(), "layout") {
+			t.Errorf("%s: %v", toolName, res)
+		}
 	}
 	_, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c", ToolUseId: "later"})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), name) {
