@@ -51,7 +51,7 @@ func fill(late *dedupe.Late, settled dedupe.Stored) {
 	s, r := &late.Settlement, settled.Record
 	s.Owner, s.Epoch, s.State, s.Attempts, s.Retention = r.Owner, r.Epoch, r.State, r.Attempts, settled.Retention
 	late.EndedAt = r.FinishedAt
-	r.State, r.Attempts, r.FinishedAt = dedupe.Claimed, 0, time.Time{}
+	r.State, r.Attempts, r.FinishedAt, r.LeaseUntil = dedupe.Claimed, 0, time.Time{}, time.Time{}
 	late.Claim = r
 }
 
