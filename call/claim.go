@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,7 +89,8 @@ func (c *call) answer(admission dedupe.Admission) *response {
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing
 // has been sent. Only a tool without any effect may go on unrecorded, and no sensitive
-// one: nobody can tell what has entered its prompt.
+// one: nobody can tell what has entered its prompt. A call that has a record, in another
+// layout, is not one without.
 func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *response {
 	c.cause = err
 	switch {
@@ -96,7 +98,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *respon
 		return c.result().Refused(c.subject().Corrupt(), 0)
 	case ctx.Err() != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
-	case c.effect() == tool.ReadOnly && !c.snapshot.Limits.RefuseUnrecorded && !c.taint.refuses:
+	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded && !c.taint.refuses:
 		return nil
 	default:
 		return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)

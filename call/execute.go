@@ -22,9 +22,9 @@ import (
 )
 
 // Execute runs one call of what a lease has and returns its one result. It always
-// returns a result, never an error: what goes wrong is data for the model. A result
-// that was recorded by a version that did not bound it is made to fit. The lease
-// stays its taker's, who releases it.
+// returns a result, never an error: what goes wrong is data for the model. One that
+// is too large for a response is made to fit. The lease stays its taker's, who
+// releases it.
 func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request) *response {
 	c := newCall(lease.Snapshot, req)
 	if !c.mayOutlast(ctx) {

@@ -304,8 +304,7 @@ func TestOneResultFits(t *testing.T) {
 	}
 }
 
-// A version that did not bound what it recorded has left results that nobody can
-// receive whole.
+// A record may hold more than anybody can receive at once.
 func TestAResultThatWasRecordedTooLargeFits(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, calltest.Answers("ok")))
 	s.Call(calltest.Request("toolu_0", "draw"))

@@ -135,14 +135,13 @@ func TestAnOutputIsItsConversationsOwn(t *testing.T) {
 	}
 }
 
-// A handle that the version before has given out says nothing of its conversation.
-// It is read until it expires.
-func TestAnOutputOfTheVersionBefore(t *testing.T) {
-	if ref := "out_" + rand.Text(); !output.IsOf(ref, "c1") {
-		t.Errorf("%s is not read any more", ref)
-	}
+// A handle that was not given out in a conversation is none of its.
+func TestAHandleThatWasMadeUp(t *testing.T) {
 	ref := output.NewRef("c1")
-	for _, changed := range []string{ref[:len(ref)-8] + "aaaaaaaa", ref[:8] + "A" + ref[9:] + "A", ref[:20]} {
+	if !output.IsOf(ref, "c1") {
+		t.Errorf("%s is not the conversation's", ref)
+	}
+	for _, changed := range []string{"out_" + rand.Text(), ref[:len(ref)-8] + "AAAAAAAA", ref[:8] + "A" + ref[9:] + "A", ref[:20]} {
 		if output.IsOf(changed, "c1") {
 			t.Errorf("%s, made of %s, is taken for one of the conversation", changed, ref)
 		}

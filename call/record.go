@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 
@@ -66,13 +67,17 @@ func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 // unreadable describes a call of which the record cannot be read: it is unknown
 // too, and its error says what is wrong with the record, and which it is.
 func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+	e := tool.Error{
+		Code: tool.CodeOutcomeUnknown, Constraint: explain.CorruptRecord, Received: output.Clean([]byte(listed.Err.Error())),
+		Hint: "Find out by other means whether the call has happened. It is not run again while the record is there; whoever removes it makes the id a new one.",
+	}
+	if errors.Is(listed.Err, dedupe.ErrLayout) {
+		e.Code, e.Constraint, e.Hint = tool.CodeStoreUnavailable, explain.OtherLayout, "Ask a sidecar of the version that has written it."
+	}
 	return &sidecallv1.UnknownExecution{
 		Tenant: listed.Key.Tenant, ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,
 		Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN},
-		Error: result.Error(tool.Error{
-			Code: tool.CodeOutcomeUnknown, Constraint: explain.CorruptRecord, Received: output.Clean([]byte(listed.Err.Error())),
-			Hint: "Find out by other means whether the call has happened. It is not run again while the record is there; whoever removes it makes the id a new one.",
-		}),
+		Error:     result.Error(e),
 	}
 }
 
@@ -82,9 +87,12 @@ func neverStarted(key dedupe.Key) error {
 
 // notLookedUp says why a record could not be looked at.
 func notLookedUp(ctx context.Context, err error) error {
-	if dedupe.IsCorrupt(err) {
+	switch {
+	case dedupe.IsCorrupt(err):
 		return fault(Unreadable, "%v; find out by other means whether the call has happened. "+
 			"It is not run again while the record is there; whoever removes it makes the id a new one", err)
+	case errors.Is(err, dedupe.ErrLayout):
+		return fault(StoreDown, "%v; nothing was changed, ask a sidecar of the version that has written it", err)
 	}
 	return storeDown(ctx)
 }

@@ -15,13 +15,17 @@ import (
 type corrupting struct {
 	dedupe.Store
 	key dedupe.Key
+	why error
 }
+
+// errOther is of a record that another version has written.
+var errOther = fmt.Errorf("record sidecall:{/c}/1/call_0: %w", dedupe.ErrLayout)
 
 var errRotten = &dedupe.Corrupt{Name: "sidecall:{/c}/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
 func (c corrupting) bad(key dedupe.Key) error {
 	if key == c.key {
-		return errRotten
+		return c.why
 	}
 	return nil
 }
@@ -55,7 +59,7 @@ func (c corrupting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, 
 }
 
 func (c corrupting) ListUnknown(context.Context, string) (dedupe.Page, error) {
-	return dedupe.Page{Calls: []dedupe.Listed{{Key: c.key, Err: errRotten}, {Err: errRotten}}}, nil
+	return dedupe.Page{Calls: []dedupe.Listed{{Key: c.key, Err: c.why}, {Err: c.why}}}, nil
 }
 
 // A record that cannot be read is an answer: it is told at once, to an operator
@@ -63,7 +67,7 @@ func (c corrupting) ListUnknown(context.Context, string) (dedupe.Page, error) {
 func TestACorruptRecord(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
-		w.Store = corrupting{w.Store, call.Key}
+		w.Store = corrupting{w.Store, call.Key, errRotten}
 		began := time.Now()
 		a, claim, err := here.Join(call.Key).Admit(t.Context(), call)
 		if !dedupe.IsCorrupt(err) || !errors.Is(err, dedupe.ErrCorrupt) || claim != nil {
@@ -99,7 +103,7 @@ func TestARecordThatRotsUnderARunningCall(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		claim := win(t, here.Dedupe, call)
-		w.Store = corrupting{w.Store, call.Key}
+		w.Store = corrupting{w.Store, call.Key, errRotten}
 		w.down.Store(false) // after which the renewal sees it
 		time.Sleep(time.Minute)
 		if got := w.renews.Load(); got != 1 || claim.Held() {
@@ -125,12 +129,58 @@ func TestARecordThatRotsWhileItsSettlementWaits(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
-		w.Store = corrupting{w.Store, call.Key}
+		w.Store = corrupting{w.Store, call.Key, errRotten}
 		w.down.Store(false)
 		time.Sleep(10 * time.Second)
 		here.says(t, "ERROR", "settlement lost", 1)
 		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
 			t.Errorf("%+v", got)
 		}
+	})
+}
+
+// A record of another layout is not corrupt, and no claim: there is nothing to count and
+// nothing to give back.
+func TestARecordOfAnotherLayout(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		w.Store = corrupting{w.Store, call.Key, errOther}
+		a, claim, err := here.Join(call.Key).Admit(t.Context(), call)
+		if !errors.Is(err, dedupe.ErrLayout) || claim != nil {
+			t.Errorf("%v, %v", a, err)
+		}
+		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || !errors.Is(page.Calls[0].Err, dedupe.ErrLayout) {
+			t.Errorf("listed: %+v, %v", page, err)
+		}
+		time.Sleep(time.Minute)
+		if got := w.settles.Load(); got != 0 || here.Corrupt() != 0 {
+			t.Errorf("%d settlements, %d records counted as corrupt", got, here.Corrupt())
+		}
+	})
+}
+
+// Another version has decided a call that this one runs. What became of it waits for
+// whoever can tell that version.
+func TestARecordThatAnotherVersionWritesUnderARunningCall(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		claim := win(t, here.Dedupe, call)
+		plain := w.Store
+		w.Store = corrupting{plain, call.Key, errOther}
+		began := time.Now()
+		if v, err := claim.Settle(t.Context(), done("paid")); err != nil || v != dedupe.Journaled {
+			t.Errorf("%v, %v", v, err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(time.Minute)
+		if got := here.Late(); got.Waiting != 1 || got.Lost != 0 {
+			t.Errorf("%+v", got)
+		}
+		here.end()
+		w.Store = plain
+		here.begin() // the other version
+		stored(t, w, call, dedupe.Done, "paid")
 	})
 }

@@ -141,7 +141,7 @@ func (c *courier) patience() time.Duration {
 func final(err error) bool {
 	_, failed := errors.AsType[*FailedError](err)
 	_, ousted := errors.AsType[*RivalError](err)
-	return failed || ousted || hopeless(err) || errors.Is(err, ErrClosed)
+	return failed || ousted || hopeless(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrLayout)
 }
 
 // hopeless reports that no store will ever take a request.

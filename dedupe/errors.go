@@ -22,6 +22,9 @@ var (
 	// ErrUnasked is returned when a request has not reached the store, or was not sent
 	// to it: nothing came of it, and nothing will.
 	ErrUnasked = errors.New("the store was not asked")
+	// ErrLayout is returned for a record in a layout that this version does not know:
+	// another version has written it, and reads it. Nothing was changed.
+	ErrLayout = errors.New("a record has a layout that this version does not know")
 	// ErrFull is returned when a bound of the store is reached; it passes as
 	// records expire.
 	ErrFull = errors.New("the store is full")

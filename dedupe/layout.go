@@ -20,13 +20,7 @@ import (
 //
 // A store that keeps no checksum of its own seals it (seal.go). The scripts of the
 // redis store write the same bytes; see its record.lua.
-const (
-	// layoutVersion is the first byte. The version before had no charges, and is
-	// read still.
-	layoutVersion        = 3
-	layoutWithoutCharges = 2
-	layoutFixed          = 4 + 4 + 5*8 + 32
-)
+const layoutFixed = 4 + 4 + 5*8 + 32
 
 // StoredBytes is how long a stored record is without its texts and charges.
 const StoredBytes = layoutFixed + 3*2
@@ -42,10 +36,8 @@ type Stored struct {
 
 // AppendTo appends the record in its layout, without its result. What it appends,
 // DecodeStored reads, provided that Verify finds nothing wrong.
-func (s *Stored) AppendTo(b []byte) []byte { return s.appendAs(layoutVersion, b) }
-
-func (s *Stored) appendAs(version byte, b []byte) []byte {
-	b = append(b, version, byte(s.State), byte(s.Effect), 0)
+func (s *Stored) AppendTo(b []byte) []byte {
+	b = append(b, LayoutVersion, byte(s.State), byte(s.Effect), 0)
 	if s.Mark {
 		b[len(b)-1] = 1
 	}
@@ -73,19 +65,19 @@ func EncodeCharges(charges []Charge) (b []byte) {
 	return b
 }
 
-// DecodeStored reads a record, also one without charges of the version before,
-// and returns the bytes after it, which share memory with b. The error wraps
-// ErrCorrupt, also for what no store would have written.
-func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
-	if len(b) < layoutFixed || b[0] != layoutVersion && b[0] != layoutWithoutCharges {
-		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes with an unknown layout", ErrCorrupt, len(b))
-	}
-	return decodeBody(b)
-}
+// KnownLayout reports whether a record that begins with a byte can be read.
+func KnownLayout(version byte) bool { return OldestLayout <= version && version <= LayoutVersion }
 
-// decodeBody reads what the layouts have in common; the first byte has been
-// looked at.
-func decodeBody(b []byte) (s Stored, rest []byte, err error) {
+// DecodeStored reads a record and returns the bytes after it, which share memory with
+// b. The error wraps ErrLayout, or ErrCorrupt, also for what no store would have
+// written.
+func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
+	switch {
+	case len(b) > 0 && !KnownLayout(b[0]):
+		return Stored{}, nil, fmt.Errorf("%w: %d", ErrLayout, b[0])
+	case len(b) < layoutFixed:
+		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes", ErrCorrupt, len(b))
+	}
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
 	s = Stored{
 		Record: Record{
@@ -100,9 +92,7 @@ func decodeBody(b []byte) (s Stored, rest []byte, err error) {
 	}
 	texts := reader{rest: b[layoutFixed:]}
 	s.Owner, s.Tool = string(texts.text()), string(texts.text())
-	if b[0] != layoutWithoutCharges {
-		s.Charges, err = decodeCharges(texts.text())
-	}
+	s.Charges, err = decodeCharges(texts.text())
 	if texts.short {
 		return Stored{}, nil, fmt.Errorf("%w: a record is cut short", ErrCorrupt)
 	}

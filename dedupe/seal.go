@@ -8,26 +8,18 @@ import (
 )
 
 // A sealed record is one in its layout, and then the length of its result (4), the
-// CRC-32C of that (4), the seal (4) and the result, up to the end. Its first byte
-// is a version of its own.
+// CRC-32C of that (4), the seal (4) and the result, up to the end.
 //
 // The seal is the beginning of the SHA-1 of all that stands before it, with 0 for
 // the mark: that is set alone, and decides nothing. What decides (state, epoch, owner,
 // lease) is thus checked wherever it is read, in a script too; the result, which
 // may be long, only where it is told.
 const (
-	layoutSealed = 4
-	sealBytes    = 3 * 4
-	markAt       = 3
+	sealBytes = 3 * 4
+	markAt    = 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// KnownLayout reports whether a sealed record, or one of a version before, begins
-// with a byte.
-func KnownLayout(version byte) bool {
-	return version == layoutSealed || version == layoutVersion || version == layoutWithoutCharges
-}
 
 // ResultSum is the checksum of a result as it stands in a sealed record.
 func ResultSum(result []byte) uint32 { return crc32.Checksum(result, castagnoli) }
@@ -36,24 +28,19 @@ func ResultSum(result []byte) uint32 { return crc32.Checksum(result, castagnoli)
 // it appends, DecodeSealed reads, provided that Verify finds nothing wrong.
 func (s *Stored) AppendSealed(b []byte) []byte {
 	from := len(b)
-	b = s.appendAs(layoutSealed, b)
+	b = s.AppendTo(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(s.Result)))
 	b = binary.BigEndian.AppendUint32(b, ResultSum(s.Result))
 	b = binary.BigEndian.AppendUint32(b, seal(b[from:]))
 	return append(b, s.Result...)
 }
 
-// DecodeSealed reads a record with its result, which shares memory with b, also
-// one of a version before, which had no seal. The error wraps ErrCorrupt.
+// DecodeSealed reads a record with its result, which shares memory with b. The error
+// wraps ErrLayout or ErrCorrupt.
 func DecodeSealed(b []byte) (s Stored, err error) {
-	var result []byte
-	if len(b) < layoutFixed || b[0] != layoutSealed {
-		s, result, err = DecodeStored(b)
-	} else {
-		s, result, err = decodeBody(b)
-		if err == nil {
-			result, err = unseal(b, result)
-		}
+	s, result, err := DecodeStored(b)
+	if err == nil {
+		result, err = unseal(b, result)
 	}
 	if err != nil {
 		return Stored{}, err

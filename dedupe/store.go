@@ -9,8 +9,9 @@ import (
 type Listed struct {
 	Key    Key
 	Record Record
-	// Err is not nil for a record that cannot be read: a *Corrupt. Record is then
-	// empty, and Key too where the name of the record tells of no call.
+	// Err is not nil for a record that cannot be read: a *Corrupt, or one that wraps
+	// ErrLayout. Record is then empty, and Key too where the name of the record tells
+	// of no call.
 	Err error
 }
 

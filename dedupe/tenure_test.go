@@ -75,7 +75,7 @@ func TestSucceeds(t *testing.T) {
 		{"@shop@1.x.1", "@shop@2.y.1", false},
 		{"@shop@2.x.1", "@shop2@1.y.1", false},
 		{"@shop@2.x.1", "@@1.y.1", false},
-		{"@shop@2.x.1", "shop-17.ABC.1", false}, // of the version before
+		{"@shop@2.x.1", "shop-17.ABC.1", false}, // of a process without an instance
 		{"shop-17.ABC.1", "@shop@1.y.1", false},
 		{"shop-18.ABC.1", "shop-17.ABC.1", false},
 		{"@shop@2", "@shop@1.y.1", false},

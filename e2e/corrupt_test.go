@@ -66,3 +66,48 @@ func TestADamagedRecordInRedisRunsNothing(t *testing.T) {
 		t.Errorf("readyz is %d: one record is not the store", code)
 	}
 }
+
+// A record of another layout is the work of another version, which is there while
+// sidecars are replaced: nothing is run for it, and the call is to be sent again.
+func TestARecordOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	up := startUpstream(t)
+	redis := durableRedis(t)
+	s := harness.Start(t, onRedis(redis.Addr, up.URL))
+	req := callOf("later")
+	req.ConversationId = "c"
+	first := s.Call(req)
+	if first.GetIsError() || !first.GetRecorded() {
+		t.Fatalf("%v", first)
+	}
+	const name = "sidecall:{/c}//later"
+	written := redis.Do("getrange", name, "0", "0")
+	redis.Do("setrange", name, "0", "\x09")
+	for _, toolName := range []string{"act", "look"} {
+		again := callOf("later")
+		again.ConversationId, again.ToolName = "c", toolName
+		res := s.Call(again)
+		wantError(t, res, "STORE_UNAVAILABLE")
+		if !res.GetRecovery().GetRetryable() || !strings.Contains(res.GetError().GetConstraint(), "layout") {
+			t.Errorf("%s: %v", toolName, res)
+		}
+	}
+	_, err := s.Client.GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c", ToolUseId: "later"})
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), name) {
+		t.Errorf("GetExecution says %v", err)
+	}
+	list, err := s.Operators().ListUnknown(t.Context(), &sidecallv1.ListUnknownRequest{})
+	if err != nil || len(list.GetExecutions()) != 1 || list.GetExecutions()[0].GetError().GetCode() != "STORE_UNAVAILABLE" {
+		t.Errorf("listed %v, %v", list, err)
+	}
+	if code, out, said := harness.CLI(t, "resolve", "--addr", s.Operator); code != 0 || !strings.Contains(out, "(record of another version)") {
+		t.Errorf("resolve lists, with exit code %d,\n%s%s", code, out, said)
+	}
+	redis.Do("setrange", name, "0", written)
+	if again := s.Call(req); !again.GetReplayed() || again.GetContent() != first.GetContent() {
+		t.Errorf("for who can read it, it is %v", again)
+	}
+	if n := up.Ledger.Executions("later"); n != 1 {
+		t.Errorf("executed %d times", n)
+	}
+}

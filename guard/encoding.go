@@ -18,7 +18,7 @@ import (
 // A version that nobody here knows is skipped: during an update of several sidecars
 // the older ones judge by what they can read.
 const (
-	version    = 2
+	version    = 1
 	fixedBytes = 6 + 6*8
 	// maxName is how much of a tool's name an entry keeps, in bytes.
 	maxName = 128

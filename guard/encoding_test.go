@@ -26,10 +26,10 @@ func someEntry() guard.Entry {
 	}
 }
 
-// The bytes of version 2, which other sidecars and later versions read.
+// The bytes of version 1, which other sidecars and later versions read.
 func TestLayout(t *testing.T) {
 	e := someEntry()
-	want := "\x02\x05\x0f\x03\x07\x02" +
+	want := "\x01\x05\x0f\x03\x07\x02" +
 		"\x11\x22\x33\x44\x55\x66\x77\x88" + "\x00\x00\x00\x00\x00\x00\x00\x03" + "\x00\x00\x00\x00\x00\x00\x00\x04" +
 		"\xfe\xdc\xba\x98\x76\x54\x32\x10" + "\x00\x00\x01\x9a\xaf\x8a\x59\x58" + "\x00\x00\x00\x00\x00\x00\x00\x05" +
 		"\xfa\x01" + "get_order"
@@ -109,7 +109,7 @@ func TestDecodeRefuses(t *testing.T) {
 		want error
 	}{
 		"nothing":              {nil, guard.ErrCorrupt},
-		"another version":      {with(0, 3), guard.ErrVersion},
+		"another version":      {with(0, 2), guard.ErrVersion},
 		"no kind":              {with(1, 0), guard.ErrCorrupt},
 		"a kind to come":       {with(1, 6), guard.ErrCorrupt},
 		"flags to come":        {with(2, 0x1f), guard.ErrCorrupt},
@@ -145,7 +145,7 @@ func TestUnreadableEntriesAreSkipped(t *testing.T) {
 	}
 }
 
-const versionNext = 3
+const versionNext = 2
 
 // Nothing that is read from a store makes the guard panic, and what can be read is
 // what would be written.

@@ -156,9 +156,12 @@ func (s *Subject) StoreDown(why error) tool.Error {
 				"tell the user, or go on without it. After that, send the same call with the same id again." + s.warnOfAnother(),
 		}
 	}
+	constraint := "the store that keeps calls from happening twice is down"
+	if errors.Is(why, dedupe.ErrLayout) {
+		constraint = OtherLayout
+	}
 	return tool.Error{
-		Code:       tool.CodeStoreUnavailable,
-		Constraint: "the store that keeps calls from happening twice is down",
+		Code: tool.CodeStoreUnavailable, Constraint: constraint,
 		Hint: fmt.Sprintf("Nothing was sent now. Send the same call with the same id again %s, or go on without it.",
 			after(WhenStoreDown)) + s.warnOfAnother(),
 	}

@@ -78,6 +78,9 @@ func (s *Subject) Answered(text string, mayHaveRun bool) tool.Error {
 	return e
 }
 
+// OtherLayout says what is wrong with a record that another version has written.
+const OtherLayout = "the record of this call has a layout that this version of Sidecall does not know"
+
 // CorruptRecord says what is wrong with a record that cannot be what was written.
 const CorruptRecord = "the record of this call is corrupt: nobody can tell from it what became of the call"
 

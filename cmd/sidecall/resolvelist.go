@@ -88,7 +88,10 @@ func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
 	for _, call := range calls {
 		e := call.GetExecution()
 		since, name := "?", "(record is corrupt)"
-		if e.GetEpoch() > 0 {
+		switch {
+		case call.GetError().GetCode() == string(tool.CodeStoreUnavailable):
+			name = "(record of another version)"
+		case e.GetEpoch() > 0:
 			since, name = age(e.GetFinishedAt().AsTime()), printable(e.GetToolName())
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", since, name,

@@ -50,36 +50,6 @@ func transcriptCounts(t testing.TB, s *Store) (there, expiring int) {
 	return there, expiring
 }
 
-// A file that the second version has written is opened, read and written on.
-func TestAFileOfTheSecondVersion(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "sidecall.db")
-	unpack(t, "testdata/second.db.gz", path)
-	s := open(t, path, Options{})
-	check := func(when string) {
-		t.Helper()
-		if got := lookup(t, s, "done"); got.State != dedupe.Done || string(got.Result) != "paid" || len(got.Charges) != 1 {
-			t.Errorf("%s: done is %+v", when, got)
-		}
-		if got := lookup(t, s, "claimed"); got.State != dedupe.Unknown {
-			t.Errorf("%s: claimed is %v", when, got.State)
-		}
-		if got := sheets(t, s, "c"); got.Tally.Calls != 1 {
-			t.Errorf("%s: the tally is %+v", when, got.Tally)
-		}
-		if kept, err := s.Output(t.Context(), "acme", "ref"); err != nil || string(kept.Data) != "all of it" {
-			t.Errorf("%s: the output is %q, %v", when, kept.Data, err)
-		}
-	}
-	check("opened")
-	transcribed(t, s, "c", [][]byte{[]byte("hello")}, time.Hour)
-	s = reopen(t, s)
-	check("opened again")
-	if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 100); err != nil || len(got.Messages) != 1 || string(got.Messages[0]) != "hello" {
-		t.Errorf("opened again: the conversation is %+v, %v", got, err)
-	}
-}
-
 func TestExpiredConversationsLeaveTheFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -53,12 +52,8 @@ func decodeEntry(place, b []byte) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: the record of a call", err)
 	}
-	if len(place) != 8 || len(body) == 0 {
-		return entry{}, fmt.Errorf("%w: a record of an unknown layout", dedupe.ErrCorrupt)
-	}
-	id := binary.BigEndian.Uint64(place)
-	if body[0] == firstVersion {
-		return decodeFirst(id, body)
+	if len(place) != 8 {
+		return entry{}, fmt.Errorf("%w: a record at a place of %d bytes", dedupe.ErrCorrupt, len(place))
 	}
 	stored, rest, err := dedupe.DecodeStored(body)
 	if err != nil {
@@ -68,36 +63,7 @@ func decodeEntry(place, b []byte) (entry, error) {
 		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
 	}
 	expires := dedupe.Instant(int64(binary.BigEndian.Uint64(rest)))
-	return entry{Stored: stored, id: id, key: bytes.Clone(rest[8:]), expires: expires}, nil
-}
-
-// firstVersion is the first byte of the entries of the first version, which had a
-// layout of their own: of when they expire before the retention, and of the key
-// before the owner. What it writes anew, the store writes in the present layout.
-const firstVersion = 1
-
-func decodeFirst(id uint64, body []byte) (entry, error) {
-	const head, expires = 4 + 4 + 6*8 + 32, 40
-	if len(body) < head+2 {
-		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
-	}
-	size := 2 + int(binary.BigEndian.Uint16(body[head:]))
-	if len(body) < head+size {
-		return entry{}, fmt.Errorf("%w: a record is cut short", dedupe.ErrCorrupt)
-	}
-	// Without these two it is what other stores had at the time.
-	same := slices.Concat([]byte{2}, body[1:expires], body[expires+8:head], body[head+size:])
-	stored, rest, err := dedupe.DecodeStored(same)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: a record with %d bytes too many", dedupe.ErrCorrupt, len(rest))
-	}
-	if err != nil {
-		return entry{}, err
-	}
-	return entry{
-		Stored: stored, id: id, key: bytes.Clone(body[head+2 : head+size]),
-		expires: dedupe.Instant(int64(binary.BigEndian.Uint64(body[expires:]))),
-	}, nil
+	return entry{Stored: stored, id: binary.BigEndian.Uint64(place), key: bytes.Clone(rest[8:]), expires: expires}, nil
 }
 
 // sealed appends to a value the checksum that verified checks. The key is in

@@ -17,8 +17,8 @@ func anotherFormat(file io.ReaderAt, size int64) (err error) {
 		return nil
 	}
 	inMeta := func(key, value []byte, _ bool) error { //nolint:unparam // a visitor
-		if name, damaged := verified(key, value); damaged == nil && bytes.Equal(key, formatKey) && bucketsOf[string(name)] == nil {
-			err = fmt.Errorf("its format is %q; this version of Sidecall reads %q, %q and %q: it was left untouched, run the version that wrote it", name, format, secondFormat, firstFormat)
+		if name, damaged := verified(key, value); damaged == nil && bytes.Equal(key, formatKey) && string(name) != format {
+			err = fmt.Errorf("its format is %q; this version of Sidecall reads %q: it was left untouched, run the version that wrote it", name, format)
 		}
 		return nil
 	}

@@ -200,27 +200,6 @@ func damaged(err *error) {
 	}
 }
 
-// modernise makes a file of a format before one of this.
-func (d *database) modernise() (err error) {
-	defer d.damaged(&err)
-	t, err := d.beginWrite()
-	if err != nil {
-		return err
-	}
-	if t.conversations != nil {
-		return d.rollback(t.tx)
-	}
-	for _, name := range topBuckets[len(firstBuckets):] {
-		if _, err := t.tx.CreateBucketIfNotExists(name); err != nil {
-			return errors.Join(err, d.rollback(t.tx))
-		}
-	}
-	if err := t.meta.Put(formatKey, sealed(formatKey, []byte(format))); err != nil {
-		return errors.Join(err, d.rollback(t.tx))
-	}
-	return d.finishTx(t)
-}
-
 // resumeBatch is how many open claims are decided in one transaction.
 const resumeBatch = 4096
 
@@ -239,9 +218,6 @@ func (d *database) resume() error {
 	if ahead := time.Until(d.clock.now()); ahead > time.Minute {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", d.path, "ahead", ahead.Round(time.Second))
-	}
-	if err := d.modernise(); err != nil {
-		return err
 	}
 	var after []byte
 	for {

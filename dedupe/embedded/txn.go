@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -43,24 +42,14 @@ var (
 	// one per conversation.
 	conversationExpiryBucket = []byte("conversation_expiry")
 
-	// firstBuckets are those of the first format, secondBuckets those of the second.
-	firstBuckets = [][]byte{
+	topBuckets = [][]byte{
 		metaBucket, recordsBucket, resultsBucket, claimsBucket, expiryBucket, outputsBucket, outputExpiryBucket,
+		sheetsBucket, sheetExpiryBucket, conversationsBucket, conversationExpiryBucket,
 	}
-	secondBuckets = append(slices.Clip(firstBuckets), sheetsBucket, sheetExpiryBucket)
-	topBuckets    = append(slices.Clip(secondBuckets), conversationsBucket, conversationExpiryBucket)
 )
 
-// format names the layout of the file. Another layout gets another name. The first
-// had no sheets, the second no conversations; Open makes a file of those one of this.
-const (
-	format       = "sidecall records 3"
-	secondFormat = "sidecall records 2"
-	firstFormat  = "sidecall records 1"
-)
-
-// bucketsOf are the buckets of a file of each format that is read.
-var bucketsOf = map[string][][]byte{format: topBuckets, secondFormat: secondBuckets, firstFormat: firstBuckets}
+// format names the layout of the file. Another layout gets another name.
+const format = "sidecall records 1"
 
 // The keys of the meta bucket.
 var (

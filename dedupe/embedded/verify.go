@@ -81,7 +81,6 @@ type checker struct {
 	seen     []uint64
 	newest   int64 // transaction
 	found    int   // top buckets
-	format   string
 
 	index *index
 	seed  maphash.Seed
@@ -314,10 +313,7 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 	switch string(bucket) {
 	case string(metaBucket):
 		c.add(&c.meta, key)
-		body, err := verified(key, value)
-		if bytes.Equal(key, formatKey) {
-			c.format = string(body)
-		}
+		_, err := verified(key, value)
 		return err
 	case string(recordsBucket):
 		return c.record(key, value)
@@ -396,7 +392,7 @@ func (c *checker) outputPlace(place, value []byte) error {
 // totals compares what belongs together.
 func (c *checker) totals() error {
 	switch {
-	case c.found != len(bucketsOf[c.format]) || c.meta.count != 3:
+	case c.found != len(topBuckets) || c.meta.count != 3:
 		return corrupt("this is no store of Sidecall, or parts of it are missing")
 	case c.records != c.expiring:
 		return corrupt("it holds %d records, and %d others are to expire", c.records.count, c.expiring.count)

@@ -7,15 +7,10 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/tool"
 )
 
-// layout is the first byte of an entry. Another layout gets another number;
-// firstLayout is one that is still read.
-const (
-	layout      = 2
-	firstLayout = 1
-)
+// layout is the first byte of an entry. Another layout gets another number.
+const layout = 1
 
 // knowledge are the optional fields that an entry keeps.
 var knowledge = dedupe.Knowledge{Store: "the journal", Fields: dedupe.FieldOutput | dedupe.FieldCharges}
@@ -56,7 +51,7 @@ func fill(late *dedupe.Late, settled dedupe.Stored) {
 	s, r := &late.Settlement, settled.Record
 	s.Owner, s.Epoch, s.State, s.Attempts, s.Retention = r.Owner, r.Epoch, r.State, r.Attempts, settled.Retention
 	late.EndedAt = r.FinishedAt
-	r.State, r.Attempts, r.FinishedAt = dedupe.Claimed, 0, time.Time{}
+	r.State, r.Attempts, r.FinishedAt, r.LeaseUntil = dedupe.Claimed, 0, time.Time{}, time.Time{}
 	late.Claim = r
 }
 
@@ -85,10 +80,8 @@ func decode(body []byte) (late dedupe.Late, err error) {
 	case r.short:
 	case got == layout:
 		err = r.settled(&late)
-	case got == firstLayout:
-		err = r.settledFirst(&late)
 	default:
-		return dedupe.Late{}, fmt.Errorf("an entry of layout %d, and only %d and %d are known", got, firstLayout, layout)
+		return dedupe.Late{}, fmt.Errorf("an entry of layout %d, and only %d is known", got, layout)
 	}
 	s := &late.Settlement
 	s.Result = r.bytes()
@@ -121,33 +114,6 @@ func (r *reader) settled(late *dedupe.Late) error {
 	fill(late, settled)
 	return err
 }
-
-// settledFirst reads the same in the first layout.
-func (r *reader) settledFirst(late *dedupe.Late) error {
-	key := &late.Settlement.Key
-	var settled dedupe.Stored
-	for _, part := range [...]*string{&key.Tenant, &key.Conversation, &key.Turn, &key.ID, &settled.Owner, &settled.Tool} {
-		*part = string(r.bytes())
-	}
-	settled.State, settled.Effect = dedupe.State(r.byte()), tool.Effect(r.byte())
-	copy(settled.Fingerprint[:], r.take(uint64(len(settled.Fingerprint))))
-	var numbers [5]int64
-	for i := range numbers {
-		numbers[i] = r.varint()
-	}
-	settled.Epoch, settled.Attempts = numbers[0], int(numbers[1])
-	settled.Retention = time.Duration(numbers[2]).Truncate(time.Millisecond)
-	settled.StartedAt, settled.FinishedAt = nanos(numbers[3]), nanos(numbers[4])
-	fill(late, settled)
-	if r.short {
-		return nil
-	}
-	return settled.Verify()
-}
-
-// nanos is the instant, in whole milliseconds, that the first layout has as
-// nanoseconds since 1970; 0 is the zero time.
-func nanos(n int64) time.Time { return dedupe.Instant(n / int64(time.Millisecond)) }
 
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {

@@ -3,15 +3,12 @@
 package redisstore
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/testkit/redisserver"
@@ -85,92 +82,46 @@ func awaitState(t *testing.T, s *Store, key dedupe.Key, want dedupe.State) {
 	t.Fatalf("it is never %v", want)
 }
 
-// Records of the versions before are read, renewed and settled; each is then one
-// of this version.
-func TestRecordsOfTheVersionBefore(t *testing.T) {
+// What another version has written is not touched, and is an error of its own to
+// whoever meets it: that version may know what became of the call.
+func TestARecordOfAnotherLayout(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
-	for _, old := range []byte{2, 3} {
-		store := func(id string, effect tool.Effect, state dedupe.State, result string) dedupe.Request {
-			req := request(fmt.Sprint(id, old), effect)
-			today := dedupe.Stored{Retention: 24 * time.Hour, Record: dedupe.Record{
-				State: state, Effect: effect, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Fingerprint: req.Fingerprint,
-				StartedAt: dedupe.Instant(1), LeaseUntil: dedupe.Instant(1 << 42),
-			}}
-			b := today.AppendTo(nil)
-			if b[0] = old; old == 2 {
-				b = b[:len(b)-2] // without charges
+	req := charged("x", tool.NonIdempotent)
+	name := recordKey("sidecall:", req.Key)
+	admit(t, s, req, dedupe.Won)
+	sound, _ := srv.Do("get", name).(string)
+	for what, other := range map[string]string{
+		"a later layout": "\x02" + sound[1:], "a layout": "\xff" + sound[1:], "a layout of no length": "\x02", "no layout that was ever written": "\x00" + sound[1:],
+	} {
+		srv.Do("set", name, other)
+		for who, err := range touch(t, s, req) {
+			if !errors.Is(err, dedupe.ErrLayout) || errors.Is(err, dedupe.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %s says %v", what, who, err)
 			}
-			srv.Do("set", recordKey("sidecall:", req.Key), string(b)+result)
-			return req
 		}
-		version := func(req dedupe.Request) byte {
-			got, _ := srv.Do("get", recordKey("sidecall:", req.Key)).(string)
-			return got[0]
-		}
-		ends := func(req dedupe.Request, result string) dedupe.Settlement {
-			end := settlement("", result)
-			end.Key, end.Owner = req.Key, req.Owner
-			return end
-		}
-		done := store("done", tool.NonIdempotent, dedupe.Done, "paid")
-		admit(t, s, done, dedupe.Replay)
-		if got, err := s.Lookup(t.Context(), done.Key); err != nil || string(got.Result) != "paid" || got.Charges != nil {
-			t.Errorf("read as %+v, %v", got, err)
-		}
-		if v, err := s.Settle(t.Context(), ends(done, "paid")); err != nil || v != dedupe.Settled {
-			t.Errorf("settled again: %v, %v", v, err)
-		}
-		if v, err := s.Settle(t.Context(), ends(done, "aid")); err != nil || v != dedupe.Superseded {
-			t.Errorf("settled otherwise: %v, %v", v, err)
-		}
-		claimed := store("claimed", tool.NonIdempotent, dedupe.Claimed, "")
-		other := claimed
-		other.Owner = "another"
-		admit(t, s, other, dedupe.InFlight)
-		if version(claimed) != old {
-			t.Errorf("asked for, a claim of version %d became one of version %d, which its owner cannot settle", old, version(claimed))
-		}
-		if ok, err := s.Renew(t.Context(), claimed.Key, claimed.Owner, 1, time.Minute); !ok || err != nil || version(claimed) != 4 {
-			t.Errorf("renewed: %v, %v, as of version %d", ok, err, version(claimed))
-		}
-		wordless := store("wordless", tool.NonIdempotent, dedupe.Unknown, "")
-		end := ends(wordless, "perhaps")
-		end.State = dedupe.Unknown
-		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled || version(wordless) != 4 {
-			t.Errorf("told what to answer: %v, %v, as of version %d", v, err, version(wordless))
-		}
-		again := store("again", tool.NonIdempotent, dedupe.NotRun, "refused")
-		again.Owner = "another"
-		admit(t, s, again, dedupe.Won)
-		if got, err := s.Lookup(t.Context(), again.Key); err != nil || got.Epoch != 2 || got.Result != nil {
-			t.Errorf("claimed again as %+v, %v", got, err)
+		if got, _ := srv.Do("get", name).(string); got != other {
+			t.Errorf("%s: it was changed to %x", what, got)
 		}
 	}
+	srv.Do("set", name, sound)
+	admit(t, s, req, dedupe.Won)
 }
 
-// What the versions before have really stored.
-func TestBytesOfTheVersionBefore(t *testing.T) {
+// The layout of a holder of an effect is looked at as well.
+func TestAHolderOfAnotherLayout(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]dedupe.Record{
-		"02020300000000030000000000000001000001a205566daa000001a205566daa00000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000f6f776e6572206f66203120646f6e650006726566756e6470616964": {
-			State: dedupe.Done, Effect: tool.Keyed, Attempts: 3, Epoch: 1, Owner: "owner of 1 done", Tool: "refund", Fingerprint: [32]byte{7},
-			StartedAt: dedupe.Instant(0x1a205566daa), FinishedAt: dedupe.Instant(0x1a205566daa), Result: []byte("paid"),
-		},
-		"03020000000000030000000000000001000001a2060f0841000001a2060f084200000000000000000000000005265c000700000000000000000000000000000000000000000000000000000000000000000a6f776e6572206f6620780006726566756e64001c000670726f6d70744000000000000001000200ff000000000000000170616964": {
-			State: dedupe.Done, Attempts: 3, Epoch: 1, Owner: "owner of x", Tool: "refund", Fingerprint: [32]byte{7}, Charges: []dedupe.Charge{{Counter: "prompt", Amount: 1<<62 + 1}, {Counter: "\x00\xff", Amount: 1}},
-			StartedAt: dedupe.Instant(0x1a2060f0841), FinishedAt: dedupe.Instant(0x1a2060f0842), Result: []byte("paid"),
-		},
-	} {
-		b, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := decode(string(b))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Error(err, diff)
-		}
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	req := request("x", tool.NonIdempotent)
+	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour}
+	admit(t, s, req, dedupe.Won)
+	srv.Do("setrange", recordKey("sidecall:", req.Key), "0", "\x02")
+	other := req
+	other.Key.ID, other.Owner = "y", "another"
+	if got, err := s.Admit(t.Context(), other); !errors.Is(err, dedupe.ErrLayout) {
+		t.Errorf("got %v, %v", got.Verdict, err)
 	}
 }
 
@@ -204,6 +155,16 @@ func TestImpossibleRecords(t *testing.T) {
 // refuses asks for everything that touches a record, which is a corrupt one.
 func refuses(t *testing.T, s *Store, what string, req dedupe.Request) {
 	t.Helper()
+	for who, err := range touch(t, s, req) {
+		if !errors.Is(err, dedupe.ErrCorrupt) || !dedupe.IsCorrupt(err) || !strings.Contains(err.Error(), recordKey("sidecall:", req.Key)) {
+			t.Errorf("a record %s: %s says %v", what, who, err)
+		}
+	}
+}
+
+// touch asks for everything that touches a record, and returns what is said.
+func touch(t *testing.T, s *Store, req dedupe.Request) map[string]error {
+	t.Helper()
 	_, admitErr := s.Admit(t.Context(), req)
 	other := req
 	other.Owner = "another"
@@ -214,12 +175,8 @@ func refuses(t *testing.T, s *Store, what string, req dedupe.Request) {
 	_, _, restoreErr := s.Restore(t.Context(), dedupe.Restoration{
 		Key: req.Key, Lease: time.Minute, Retention: time.Hour, Claim: dedupe.Record{Epoch: 1, Owner: req.Owner},
 	})
-	for who, err := range map[string]error{
+	return map[string]error{
 		"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr, "Restore": restoreErr,
-	} {
-		if !errors.Is(err, dedupe.ErrCorrupt) || !dedupe.IsCorrupt(err) || !strings.Contains(err.Error(), recordKey("sidecall:", req.Key)) {
-			t.Errorf("a record %s: %s says %v", what, who, err)
-		}
 	}
 }
 
@@ -241,7 +198,6 @@ func impossible(t *testing.T, sound string) map[string]string {
 		"of 2^31 tries":     at(4, 0x80, 0, 0, 0),
 		"at epoch 0":        at(8, 0, 0, 0, 0, 0, 0, 0, 0),
 		"at epoch 2":        at(15, 2),
-		"of version 9":      at(0, 9),
 		"of nobody":         at(80, 0, 0),
 		"of another owner":  at(82, 'O'),
 		"cut by 1":          sound[:len(sound)-1],
@@ -307,7 +263,7 @@ func TestAListingWithCorruptRecords(t *testing.T) {
 	}
 	name := func(id string) string { return recordKey("sidecall:", request(id, 0).Key) }
 	srv.Do("setrange", name("b"), "1", "\x09") // state 9
-	srv.Do("set", name("short"), "\x04")
+	srv.Do("set", name("short"), "\x01")
 	srv.Do("set", name("future"), "\x09\x02\x00\x00")
 	srv.Do("rpush", name("list"), "1")
 	srv.Do("set", "sidecall:{no key of a record", "?")
@@ -322,7 +278,8 @@ func TestAListingWithCorruptRecords(t *testing.T) {
 			continue
 		}
 		corrupt = append(corrupt, call.Key.ID)
-		if !dedupe.IsCorrupt(call.Err) || !strings.Contains(call.Err.Error(), "sidecall:{") || call.Record.State != dedupe.Absent {
+		other := call.Key.ID == "future"
+		if dedupe.IsCorrupt(call.Err) == other || errors.Is(call.Err, dedupe.ErrLayout) != other || !strings.Contains(call.Err.Error(), "sidecall:{") || call.Record.State != dedupe.Absent {
 			t.Errorf("%+v", call)
 		}
 	}

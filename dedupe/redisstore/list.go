@@ -155,16 +155,17 @@ func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now
 	if errors.Is(err, redis.Nil) {
 		return dedupe.Listed{}, nil
 	}
-	var record dedupe.Record
-	if err = refused(name, err); err == nil {
-		record, err = decode(stored)
-	}
-	if err != nil && !errors.Is(err, dedupe.ErrCorrupt) {
+	if err = refused(name, err); err != nil && !dedupe.IsCorrupt(err) {
 		return dedupe.Listed{}, err
 	}
-	found := dedupe.Listed{Record: record.Observed(now), Err: corrupt(name, err)}
+	var record dedupe.Record
+	if err == nil {
+		record, err = decode(stored)
+		err = named(name, err)
+	}
+	found := dedupe.Listed{Record: record.Observed(now), Err: err}
 	if found.Key, err = parseRecordKey(s.options.KeyPrefix, name); err != nil {
-		found = dedupe.Listed{Err: corrupt(name, err)}
+		found = dedupe.Listed{Err: named(name, err)}
 	}
 	return found, nil
 }

@@ -8,6 +8,8 @@
 --
 -- Its mark is 1 once another has asked for the call while it ran: whoever settles
 -- it then publishes that. The charges are one text here, which is only passed on.
+-- Of the versions of the layout, VERSION is written and OLDEST the lowest that is read
+-- (script.go).
 --
 -- What a script makes costs as much as what it does: a function, a variable that one
 -- takes with it, a text put together. So constants that one function needs stand in
@@ -28,26 +30,15 @@ local function seal(head, mark)
 end
 -- Returns what is wrong with a record, or nil and its fields.
 local function decode(stored)
-  local VERSION, VERSION_3, VERSION_2 = 4, 3, 2
   local FIRST, LAST, KEYED = 1, 5, 3 -- of the states, of the effects
   local MAX_ATTEMPTS, MAX_NAME = 2147483647, 1024
   local version = string.byte(stored)
-  local whole, sealed, size, _
-  local state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest
-  if version == VERSION then
-    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
-      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4I4', stored)
-    whole = whole and size == #stored - rest + 1 and sealed == seal(string.sub(stored, 1, rest - 5), waited)
-  elseif version == VERSION_3 then
-    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, rest =
-      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0', stored)
-  elseif version == VERSION_2 then
-    whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, rest =
-      pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0', stored)
-    charges = ''
-  else
-    return 'SIDECALL the record has a layout that this version does not know'
+  if version and (version < OLDEST or version > VERSION) then
+    return 'LAYOUT ' .. version
   end
+  local whole, _, state, was, waited, attempts, e, started, finished, lease, kept, print, holder, name, charges, size, _, sealed, rest =
+    pcall(struct.unpack, '>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4I4', stored)
+  whole = whole and size == #stored - rest + 1 and sealed == seal(string.sub(stored, 1, rest - 5), waited)
   if not whole or state < FIRST or state > LAST or was > KEYED or waited > 1 or attempts < 0
     or attempts > MAX_ATTEMPTS or e < 1 or kept < 1 or #holder < 1 or #holder > MAX_NAME or #name > MAX_NAME then
     return 'SIDECALL the record cannot be what was written'
@@ -65,7 +56,7 @@ end
 -- Stores a record: what follows are its fields from the state on, and the checksum of
 -- its result, where it has one.
 local function store(retention, result, to, effect, mark, tries, epoch, from, ended, leased, fingerprint, owner, tool, charged, sum)
-  local record = struct.pack('>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4', 4, to, effect, mark, tries, epoch, from, ended, leased, retention,
+  local record = struct.pack('>BBBBI4I8I8I8I8I8c32I2c0I2c0I2c0I4I4', VERSION, to, effect, mark, tries, epoch, from, ended, leased, retention,
     fingerprint, #owner, owner, #tool, tool, #charged, charged, #result, sum or 0)
   record = record .. struct.pack('>I4', seal(record, mark)) .. result
   redis.call('SET', KEYS[1], record, 'PX', retention)

@@ -370,7 +370,7 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 		if err == nil {
 			var durable bool
 			if durable, err = read(c.reply); err != nil || durable || c.replicated {
-				return corrupt(c.key(), err)
+				return named(c.key(), err)
 			}
 			err = s.tooFew()
 		}
@@ -399,15 +399,21 @@ func pause(ctx context.Context, try int) bool {
 // refused tells of a record that a script did not take for one (record.lua), or
 // that is none at all.
 func refused(name string, err error) error {
-	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
-		return corrupt(name, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err))
+	switch {
+	case redis.HasErrorPrefix(err, "LAYOUT "):
+		err = fmt.Errorf("%w: %w", dedupe.ErrLayout, err)
+	case redis.HasErrorPrefix(err, "SIDECALL "), redis.HasErrorPrefix(err, "WRONGTYPE "):
+		err = fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
 	}
-	return err
+	return named(name, err)
 }
 
-// corrupt says which record an error is of, if it is one's.
-func corrupt(name string, err error) error {
-	if errors.Is(err, dedupe.ErrCorrupt) && !dedupe.IsCorrupt(err) {
+// named says which record an error is of, if it is one's.
+func named(name string, err error) error {
+	switch {
+	case errors.Is(err, dedupe.ErrLayout):
+		return fmt.Errorf("record %s: %w", name, err)
+	case errors.Is(err, dedupe.ErrCorrupt) && !dedupe.IsCorrupt(err):
 		return &dedupe.Corrupt{Name: name, Why: err}
 	}
 	return err

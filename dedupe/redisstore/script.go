@@ -4,6 +4,9 @@ import (
 	"crypto/sha1" //nolint:gosec // how Redis names a script, no secret
 	_ "embed"
 	"encoding/hex"
+	"fmt"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 var (
@@ -54,12 +57,15 @@ var (
 	//go:embed transcript.lua
 	transcriptSource string
 
-	admitScript   = newScript(recordSource + requestSource + succeedsSource + tallySource + drawSource + severalSource + readSource + effectSource + contendSource + admitSource)
-	settleScript  = newScript(recordSource + settlementSource + tallySource + logSource + effectSource + settleSource)
-	renewScript   = newScript(recordSource + renewSource)
-	restoreScript = newScript(recordSource + restorationSource + tallySource + effectSource + restoreSource)
-	noteScript    = newScript(recordSource + noticeSource + tallySource + logSource + readSource + noteSource)
-	lookupScript  = newScript(recordSource + lookupSource)
+	// onRecord is what every script on a record begins with.
+	onRecord = fmt.Sprintf("local OLDEST, VERSION = %d, %d\n", dedupe.OldestLayout, dedupe.LayoutVersion) + recordSource
+
+	admitScript   = newScript(onRecord + requestSource + succeedsSource + tallySource + drawSource + severalSource + readSource + effectSource + contendSource + admitSource)
+	settleScript  = newScript(onRecord + settlementSource + tallySource + logSource + effectSource + settleSource)
+	renewScript   = newScript(onRecord + renewSource)
+	restoreScript = newScript(onRecord + restorationSource + tallySource + effectSource + restoreSource)
+	noteScript    = newScript(onRecord + noticeSource + tallySource + logSource + readSource + noteSource)
+	lookupScript  = newScript(onRecord + lookupSource)
 	outputScript  = newScript(outputSource)
 	tenureScript  = newScript(tenureSource)
 

@@ -20,6 +20,7 @@ var (
 	knownInRedis    = test("./dedupe/redisstore", "TestAKnownIDIsAnsweredFromItsRecord")
 	rightToSend     = test("./backend/httptool", "TestTheRightToSendIsAskedWhenTheConnectionIsThere")
 	impossibleState = test("./dedupe/redisstore", "TestImpossibleRecords")
+	otherLayout     = test("./dedupe/redisstore", "TestARecordOfAnotherLayout")
 	receivable      = test("./server", "TestAClientWithDefaultSettingsReceivesEveryResult")
 	madeUp          = test("./server", "TestWhatAModelMakesUpIsAResult")
 	nameless        = test("./server", "TestACallWithoutAnIDCostsOneResultOfABatch")
@@ -52,6 +53,7 @@ func records() []Mutant {
 
 		short(one("record.lua: a state that is not listed is taken for NOT_RUN", recordLua, "state < FIRST or state > LAST or ", "", impossibleState)),
 		one("record.lua: the seal is not looked at", recordLua, " and sealed == seal(string.sub(stored, 1, rest - 5), waited)", "", impossibleState),
+		one("record.lua: a later layout is read", recordLua, " or version > VERSION", "", otherLayout),
 
 		one("fit.go: what does not fit is not kept", resultFit, `if l.ref == "" && l.res.GetRecorded() {`, `if l.ref != "" && l.res.GetRecorded() {`, receivable),
 		one("fit.go: nothing is left out", resultFit, "for f.total > cmp.Or(f.Most, MostBytes) && len(f.parts) > 0 {", "for f.total < cmp.Or(f.Most, 0) && len(f.parts) > 0 {", receivable),

@@ -30,22 +30,18 @@ const (
 	patience = 2 * time.Minute
 )
 
-// config is one that both versions read: identity: is left as it is, and each call
-// says its conversation; operator: is a key that the version before does not know.
 const config = `
-# identity: operator: as each version has them
-default_profile: code
 store: {redis: {addrs: [%q]}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools:
   act: {backend: up, http: {method: POST, path: /act}}
 `
 
-// Sidecars of the version before are replaced by this one, one after the other and
+// Sidecars of this version are replaced by the later one, one after the other and
 // under load, back and forth. Each id is sent to several of them at once, and sent
 // again until it has its result.
 func TestARollingUpgrade(t *testing.T) {
-	old := before(t)
+	later := harness.LaterBinary(t)
 	up, err := upstream.Start(upstream.New(upstream.NewLedger()), "")
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +54,7 @@ func TestARollingUpgrade(t *testing.T) {
 	redis := redisserver.Start(t, redisserver.Options{})
 	l := &load{T: t}
 	for range sidecars {
-		s := harness.New(t, fmt.Sprintf(config, redis.Addr, up.URL))
-		s.Binary = old
-		s.Run()
-		l.sidecars = append(l.sidecars, s)
+		l.sidecars = append(l.sidecars, harness.Start(t, fmt.Sprintf(config, redis.Addr, up.URL)))
 	}
 	stop := l.start()
 	rounds, replaced := proof.Runs(2, 20), 0
@@ -69,8 +62,8 @@ func TestARollingUpgrade(t *testing.T) {
 		for _, s := range l.sidecars {
 			l.await(l.calls.Load() + 20*workers)
 			s.Stop()
-			if s.Binary = ""; round%2 == 1 && round+1 < rounds {
-				s.Binary = old // back again: the last round ends with this version
+			if s.Binary = later; round%2 == 1 && round+1 < rounds {
+				s.Binary = "" // back again: the last round ends with the later version
 			}
 			s.Run()
 			replaced++

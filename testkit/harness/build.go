@@ -44,6 +44,7 @@ var (
 	release            = build{name: "sidecall"}
 	withFailpoints     = build{name: "sidecall-failpoint", flags: []string{"-tags", "failpoint"}}
 	raceRelease        = build{name: "sidecall-race", flags: []string{"-race"}}
+	laterLayout        = build{name: "sidecall-later", flags: []string{"-tags", "laterlayout"}}
 	raceWithFailpoints = build{name: "sidecall-failpoint-race", flags: []string{"-race", "-tags", "failpoint"}}
 )
 
@@ -64,6 +65,13 @@ func FailpointBinary(tb testing.TB) string {
 		return raceWithFailpoints.get(tb)
 	}
 	return withFailpoints.get(tb)
+}
+
+// LaterBinary is the build that stands for a later version: it writes records of another
+// layout, and reads both.
+func LaterBinary(tb testing.TB) string {
+	tb.Helper()
+	return laterLayout.get(tb)
 }
 
 // ReleaseBinary is the build without the race detector, whatever the
