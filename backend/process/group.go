@@ -7,13 +7,11 @@ import (
 
 // lead makes the command the leader of a new process group, and lets it run as
 // user; nil stands for this process's own.
-func lead(cmd *exec.Cmd, user *User) error {
+func lead(cmd *exec.Cmd, user *User) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if user == nil || user.IsOwn() {
-		return nil
+	if user != nil && !user.IsOwn() {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.UID, Gid: user.GID, Groups: user.Groups}
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.UID, Gid: user.GID, Groups: user.Groups}
-	return nil
 }
 
 // Terminate asks every process of the group to end (SIGTERM). The command must

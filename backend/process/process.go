@@ -72,9 +72,7 @@ func (s Spec) Prepare() (*exec.Cmd, error) {
 		// An empty list, not nil: nil would inherit everything.
 		Env: append([]string{}, s.Env...),
 	}
-	if err := lead(cmd, s.User); err != nil {
-		return nil, err
-	}
+	lead(cmd, s.User)
 	return cmd, nil
 }
 

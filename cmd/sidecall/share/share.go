@@ -106,12 +106,12 @@ func Enter(ctx context.Context, store, dir, config string, waits func(why error)
 
 // owned refuses a lock of another user, or one that others could write by its mode: whoever
 // can, says who answers in the sidecar's place.
-func owned(lock *os.File, others uint32) error {
+func owned(lock *os.File, others int) error {
 	var found unix.Stat_t
 	if err := unix.Fstat(int(lock.Fd()), &found); err != nil {
 		return fmt.Errorf("the lock %s: %w", lock.Name(), err)
 	}
-	if int(found.Uid) != os.Geteuid() || uint32(found.Mode)&others != 0 {
+	if int(found.Uid) != os.Geteuid() || int(found.Mode)&others != 0 {
 		return fmt.Errorf("the lock %s is of the user %d, with mode %#o, and may lead to a sidecar that is not yours: remove it, or keep the store in a directory of your own",
 			lock.Name(), found.Uid, found.Mode&0o777)
 	}
