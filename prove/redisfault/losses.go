@@ -3,49 +3,25 @@
 package redisfault
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/testkit/faultproxy"
-	"github.com/sidecall/sidecall/testkit/harness"
 )
 
-// scriptHash is the name under which a server knows a script of the store, which
-// is made of several files as in its script.go.
+// scriptHash is the name under which a server knows a script of the store.
 func scriptHash(tb testing.TB, name string) string {
 	tb.Helper()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(harness.Root(), "dedupe", "redisstore", name))
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return string(text)
+	claims, settles := redisstore.ScriptHashes()
+	hash := map[string]string{"admit.lua": claims, "settle.lua": settles}[name]
+	if hash == "" {
+		tb.Fatalf("there is no script of %s", name)
 	}
-	source, files := read("script.go"), map[string]string{}
-	for _, embedded := range regexp.MustCompile(`//go:embed (\S+)\n\s+(\w+) string`).FindAllStringSubmatch(source, -1) {
-		files[embedded[2]] = embedded[1]
-	}
-	for _, script := range regexp.MustCompile(`newScript\((\w+(?: \+ \w+)*)\)`).FindAllStringSubmatch(source, -1) {
-		parts := strings.Split(script[1], " + ")
-		if files[parts[len(parts)-1]] != name {
-			continue
-		}
-		hash := sha1.New()
-		for _, part := range parts {
-			hash.Write([]byte(read(files[part])))
-		}
-		return hex.EncodeToString(hash.Sum(nil))
-	}
-	tb.Fatalf("there is no script of %s", name)
-	return ""
+	return hash
 }
 
 // losses loses replies of one script that grant what was asked for, after the
