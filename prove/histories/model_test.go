@@ -143,7 +143,7 @@ func TestAllowed(t *testing.T) {
 			s, r := claimed(repeat, time.Hour)
 			s.settle("alice", 1, dedupe.NotRun, "may have run", true).last(func(o *Operation) { o.Attempts = 1 })
 			r = ended(r, dedupe.Unknown, s.now, "")
-			r.Effect = once
+			r.Effect, r.Attempts = once, 1 // it counts as sent
 			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r).resolve("alice", 1, dedupe.NotRun, true)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
