@@ -219,6 +219,9 @@ class WorkTest(unittest.TestCase):
         self.each(worker, test)
 
     def test_an_interrupt_lets_the_calls_that_run_end(self) -> None:
+        # A shell has what it starts in the background ignore it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         left = threading.Event()
         ended = []
         worker = Worker("desk")
