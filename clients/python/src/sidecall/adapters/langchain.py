@@ -145,7 +145,7 @@ def tools(
     BaseTools. They are to be called by tool calls, which have an id. The arguments are
     those of SidecallMiddleware."""
     door = _Door(client, conversation_id, {"profile": profile, **fields})
-    found = [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
+    found: list[BaseTool] = [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
     door.names = {tool.name for tool in found}
     return found
 
