@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 type Seen struct {
 	// Record is as Store.Lookup returns it.
 	Record Record
-	// Stored is what the store holds, in its own layout; empty when that is nothing.
+	// Stored is what the store holds, sealed; empty when that is nothing.
 	Stored []byte
 	// Now is the store's time.
 	Now time.Time
@@ -62,4 +63,33 @@ func (c *Closing) Close() (Record, error) {
 	next.State, next.FinishedAt, next.LeaseUntil = Closed, c.Seen.Now, time.Time{}
 	next.Charges, next.Result = nil, c.Result
 	return next, nil
+}
+
+// Shut closes calls, all of them or none; false when one is not as it was seen.
+func Shut(rows Rows, closings []Closing) (shut bool, err error) {
+	closed := make([]Record, len(closings))
+	for i := range closings {
+		c := &closings[i]
+		if closed[i], err = c.Close(); err != nil {
+			return false, err
+		}
+		current, err := rows.Call(c.Key)
+		if err != nil || !bytes.Equal(current.raw(), c.Seen.Stored) {
+			return false, err
+		}
+	}
+	for i, c := range closings {
+		if err := rows.SetCall(c.Key, Stored{Record: closed[i], Retention: c.Retention}); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// raw is a record as Seen.Stored has it.
+func (s *Stored) raw() []byte {
+	if s.State == Absent {
+		return nil
+	}
+	return s.AppendSealed(nil)
 }

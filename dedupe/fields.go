@@ -63,3 +63,6 @@ func (k Knowledge) covers(set Fields) error {
 	}
 	return nil
 }
+
+// everyField is what Machine knows.
+var everyField = Knowledge{Store: "this store", Fields: ^Fields(0)}

@@ -1,0 +1,155 @@
+package dedupe
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rows are what an engine keeps, as one step reads and changes it: all at one instant of
+// the engine's clock, and all of it or nothing. They are valid while Step.Apply runs.
+//
+// Every rule about them is in this package. An engine only keeps them: in memory, in a
+// file, in Redis.
+type Rows interface {
+	// Now is the engine's time, the same for the whole step.
+	Now() time.Time
+	// Call returns the record of a call with its result; Absent when there is none.
+	Call(key Key) (Stored, error)
+	// SetCall stores a record for its retention from now.
+	SetCall(key Key, record Stored) error
+	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
+	// engine that can tell others of it (Watcher). It is a hint.
+	Awaited(key Key)
+	// Sheet returns what stands on a sheet; nil when there is none.
+	Sheet(name Sheet) ([]byte, error)
+	// SetSheet stores a sheet for keep from now; for as long as it would have been kept
+	// anyway when keep is 0.
+	SetSheet(name Sheet, body []byte, keep time.Duration) error
+	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
+	Append(key Key, entry Append, keep time.Duration) error
+	// Logs fills in what stands in logs of the conversation of a call after the step;
+	// an engine may do so when Apply is over.
+	Logs(key Key, names []string, into *Logs) error
+	// Keep keeps an output.
+	Keep(tenant string, output *Output) error
+}
+
+// Kinds of sheets.
+const (
+	// TallySheet is a tally, under the name of its counter.
+	TallySheet = 't'
+	// EffectSheet are the holders of an effect, under its print.
+	EffectSheet = 'e'
+)
+
+// Sheet names what a conversation, or a tenant, has beside its records.
+type Sheet struct {
+	Tenant string
+	// Conversation is empty for what is the whole tenant's.
+	Conversation string
+	Kind         byte
+	Name         string
+}
+
+// tallySheet is the sheet of a counter.
+func tallySheet(key Key, counter string) Sheet {
+	return Sheet{key.Tenant, key.Conversation, TallySheet, counter}
+}
+
+// effectSheet is the sheet of who holds an effect.
+func effectSheet(key Key, e *EffectKey) Sheet {
+	name := Sheet{key.Tenant, key.Conversation, EffectSheet, string(e.Print[:])}
+	if e.WholeTenant {
+		name.Conversation = ""
+	}
+	return name
+}
+
+// Step is a request as an engine runs it.
+type Step interface {
+	// Call is the call that it is of; whatever else it touches is of the same
+	// conversation, or of the same tenant.
+	Call() Key
+	// Apply reads and changes rows, and keeps the answer in the step. It may run again,
+	// on rows as they are by then: the last run counts.
+	Apply(rows Rows) error
+	// Binds reports that the answer of the last Apply may be told only when what it wrote
+	// cannot be lost any more, by a failover say. What changes nothing that anybody
+	// relies on need not wait for that.
+	Binds() bool
+	// Bytes is roughly how much it writes.
+	Bytes() int
+	// Room is what it does to an engine that is full.
+	Room() Room
+}
+
+// Room is what a step does to an engine that is full: of several those with the most are
+// refused first.
+type Room int
+
+const (
+	// Frees: it ends what has its room already, or writes nothing.
+	Frees Room = iota
+	// Begins: it takes room for something new.
+	Begins
+	// Keeps: it keeps an output.
+	Keeps
+)
+
+// Engine keeps rows. Each step is one after or before every other of the same rows, and
+// durable when Do returns nil. Another error than one of the step's own says that nothing
+// is known about whether it took effect; to do it again is always safe.
+type Engine interface {
+	Do(ctx context.Context, step Step) error
+	// Look runs a step that changes nothing.
+	Look(ctx context.Context, step Step) error
+}
+
+// encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
+// its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
+func (t Tally) encode() []byte {
+	return fmt.Appendf(nil, "%d %d %d %d", t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt))
+}
+
+// decodeTally reads a tally; the zero one when there is none.
+func decodeTally(body []byte) (Tally, error) {
+	if body == nil {
+		return Tally{}, nil
+	}
+	var n [4]int64
+	line := string(body)
+	for i := range n {
+		part, rest, more := strings.Cut(line, " ")
+		number, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || number < 0 || more != (i+1 < len(n)) {
+			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, body)
+		}
+		n[i], line = number, rest
+	}
+	return Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: Instant(n[3])}, nil
+}
+
+// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
+// key, each with its length in 2 bytes before it.
+func encodeHolders(keys []Key) (body []byte) {
+	for _, k := range keys {
+		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
+			body = appendText(body, part)
+		}
+	}
+	return body
+}
+
+func decodeHolders(body []byte) (keys []Key, err error) {
+	for r := (reader{rest: body}); len(r.rest) > 0; {
+		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
+		if r.short {
+			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
