@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
@@ -21,55 +20,36 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		return false, err
 	}
 	defer s.mu.Unlock()
-	before := s.transcript(w.Key, now)
+	before, _ := s.transcripts.get(w.Key, now)
 	if bytes.Equal(before.head, w.Head) {
 		return true, nil
 	}
 	if !bytes.Equal(before.head, w.Was) {
 		return false, nil
 	}
-	closed := make([]dedupe.Record, len(w.Closings))
-	for i, c := range w.Closings {
-		if closed[i], err = c.Close(); err != nil {
-			return false, err
-		}
-		if current := s.find(c.Key, now); !bytes.Equal(current.stored(), c.Seen.Stored) {
-			return false, nil
-		}
-	}
-	held, known := s.transcripts[w.Key] // what has expired is held until it is swept
-	after := transcript{head: w.Head, messages: before.messages, bytes: before.bytes, expires: now.Add(w.TTL)}
+	held, known := s.transcripts.held(w.Key) // what has expired is held until it is swept
+	after := transcript{head: w.Head, messages: before.messages, bytes: before.bytes}
 	after.bytes += int64(len(w.Head) - len(before.head))
 	for _, m := range w.Messages {
 		after.bytes += int64(len(m))
 	}
 	switch {
-	case !known && len(s.transcripts) >= s.options.MaxRecords:
-		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts))
-	case len(s.records)+len(w.Closings) > s.options.MaxRecords:
-		return false, fmt.Errorf("%w: it holds %d calls", dedupe.ErrFull, len(s.records))
+	case !known && len(s.transcripts.entries) >= s.options.MaxRecords:
+		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts.entries))
+	case len(s.records.entries)+len(w.Closings) > s.options.MaxRecords:
+		return false, fmt.Errorf("%w: it holds %d calls", dedupe.ErrFull, len(s.records.entries))
 	case s.transcriptBytes-held.bytes+after.bytes > s.options.MaxConversationBytes:
 		return false, fmt.Errorf("%w: its conversations have %d bytes, and at most %d are kept in memory",
 			dedupe.ErrFull, s.transcriptBytes, s.options.MaxConversationBytes)
-	case !known:
-		s.transcriptQueue.push(after.expires, w.Key)
+	}
+	if shut, err := dedupe.Shut(&rows{s, now}, w.Closings); !shut || err != nil {
+		return false, err
 	}
 	s.transcriptBytes += after.bytes - held.bytes
 	// Behind all that was read of it: a page stays as it was.
 	after.messages = append(after.messages, w.Messages...)
-	s.transcripts[w.Key] = after
-	for i, c := range w.Closings {
-		s.put(c.Key, closed[i], c.Retention, now)
-	}
+	s.transcripts.put(w.Key, after, now.Add(w.TTL))
 	return true, nil
-}
-
-// transcript is a conversation as of now; the zero one when there is none.
-func (s *Store) transcript(key conversation.Key, now time.Time) transcript {
-	if t, ok := s.transcripts[key]; ok && now.Before(t.expires) {
-		return t
-	}
-	return transcript{}
 }
 
 // ReadConversation implements conversation.Store.
@@ -79,7 +59,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 		return conversation.Stored{}, err
 	}
 	defer s.mu.Unlock()
-	t := s.transcript(key, now)
+	t, _ := s.transcripts.get(key, now)
 	if most == 0 || from >= int64(len(t.messages)) {
 		return conversation.Stored{Head: t.head, Now: now}, nil
 	}
@@ -104,15 +84,15 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
 	var ids []string
-	for key, t := range s.transcripts {
-		if key.Tenant == tenant && (from == "" || key.ID > string(after)) && now.Before(t.expires) {
+	for key := range s.transcripts.entries {
+		if _, there := s.transcripts.get(key, now); there && key.Tenant == tenant && (from == "" || key.ID > string(after)) {
 			ids = append(ids, key.ID)
 		}
 	}
 	slices.Sort(ids)
 	var page conversation.Page
 	for _, id := range ids[:min(most, len(ids))] {
-		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(s.transcripts[conversation.Key{Tenant: tenant, ID: id}].head)})
+		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(s.transcripts.entries[conversation.Key{Tenant: tenant, ID: id}].value.head)})
 	}
 	if len(ids) > most {
 		page.Next = hex.EncodeToString([]byte(ids[most-1]))

@@ -64,8 +64,8 @@ func TestRecordsAreSwept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(s.records) != 1 || len(s.recordQueue) != 1 {
-			t.Errorf("%d records and %d in the queue are left, want the renewed one", len(s.records), len(s.recordQueue))
+		if len(s.records.entries) != 1 || len(s.records.queue) != 1 {
+			t.Errorf("%d records and %d in the queue are left, want the renewed one", len(s.records.entries), len(s.records.queue))
 		}
 	})
 }
@@ -103,8 +103,8 @@ func TestOutputsAreBounded(t *testing.T) {
 			t.Errorf("output %d: kept %v, want only the newest two", i, kept)
 		}
 	}
-	if s.outputBytes != 80 || len(s.outputs) != 2 {
-		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs))
+	if s.outputBytes != 80 || len(s.outputs.entries) != 2 {
+		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs.entries))
 	}
 }
 
