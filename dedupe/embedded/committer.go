@@ -26,7 +26,7 @@ const (
 // committer is the one goroutine that writes.
 type committer struct {
 	db     *database
-	queue  chan operation
+	queue  chan *operation
 	quit   chan struct{} // closed when Close begins
 	exited chan struct{} // closed when the committer has ended
 }
@@ -34,7 +34,7 @@ type committer struct {
 func newCommitter(d *database) *committer {
 	c := &committer{
 		db:     d,
-		queue:  make(chan operation, queueLength),
+		queue:  make(chan *operation, queueLength),
 		quit:   make(chan struct{}),
 		exited: make(chan struct{}),
 	}
@@ -72,32 +72,31 @@ func (c *committer) stop() {
 // do hands an operation to the committer and waits until it is on the disk. An
 // error of the context may mean either; an operation withdrawn in time has had
 // no effect.
-func (c *committer) do(ctx context.Context, op operation) error {
-	p := op.wait()
+func (c *committer) do(ctx context.Context, op *operation) error {
 	if err := c.enqueue(ctx, op); err != nil {
 		return err
 	}
 	select {
-	case <-p.done:
-		return p.err
+	case <-op.done:
+		return op.err
 	case <-ctx.Done():
-		if p.withdraw() {
+		if op.withdraw() {
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
 	case <-c.db.over:
 		select {
-		case <-p.done: // in the last group
-			return p.err
+		case <-op.done: // in the last group
+			return op.err
 		default:
-			p.withdraw()
+			op.withdraw()
 			return c.db.ended()
 		}
 	}
 }
 
 // enqueue hands an operation over; when the queue is full, it waits for its turn.
-func (c *committer) enqueue(ctx context.Context, op operation) error {
+func (c *committer) enqueue(ctx context.Context, op *operation) error {
 	select {
 	case c.queue <- op:
 		return nil
@@ -132,12 +131,12 @@ func (c *committer) run() {
 }
 
 // gather collects the group that begins with an operation: whatever waits.
-func (c *committer) gather(first operation) []operation {
-	group, bytes := []operation{first}, first.weight()
+func (c *committer) gather(first *operation) []*operation {
+	group, bytes := []*operation{first}, first.bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {
 		select {
 		case op := <-c.queue:
-			group, bytes, yields = append(group, op), bytes+op.weight(), 0
+			group, bytes, yields = append(group, op), bytes+op.bytes, 0
 		default:
 			// The callers that the last group has just set free are about to
 			// ask again. Letting them run first costs microseconds and saves
@@ -163,10 +162,10 @@ func (c *committer) drain() {
 
 // commit applies a group and answers all of it. An operation that cannot be
 // applied fails alone; the others are applied again without it.
-func (c *committer) commit(group []operation) {
+func (c *committer) commit(group []*operation) {
 	live := group[:0]
 	for _, op := range group {
-		if op.wait().take() {
+		if op.take() {
 			live = append(live, op)
 		}
 	}
@@ -184,21 +183,21 @@ func (c *committer) commit(group []operation) {
 			answer(live, err)
 			return
 		}
-		live[bad].wait().finish(err)
+		live[bad].finish(err)
 		live = append(live[:bad:bad], live[bad+1:]...)
 	}
 }
 
 // fitting refuses the greediest of a group for which there is no room. It returns the
 // others, for which there may be; nil when there is nothing to try again.
-func fitting(group []operation, err error) (others []operation) {
+func fitting(group []*operation, err error) (others []*operation) {
 	if !errors.Is(err, dedupe.ErrFull) {
 		return nil
 	}
-	most := greedOf(slices.MaxFunc(group, func(a, b operation) int { return cmp.Compare(greedOf(a), greedOf(b)) }))
-	var refused []operation
+	most := slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.room, b.room) }).room
+	var refused []*operation
 	for _, op := range group {
-		if greedOf(op) == most {
+		if op.room == most {
 			refused = append(refused, op)
 		} else {
 			others = append(others, op)
@@ -210,13 +209,9 @@ func fitting(group []operation, err error) (others []operation) {
 	return others
 }
 
-func answer(group []operation, err error) {
+func answer(group []*operation, err error) {
 	for _, op := range group {
-		if p := op.wait(); p.err == nil {
-			p.finish(err)
-		} else {
-			p.finish(p.err)
-		}
+		op.finish(cmp.Or(op.err, err))
 	}
 }
 
@@ -237,7 +232,7 @@ func (c *committer) sweepAll() {
 // transact applies the operations in one transaction and commits it if any of
 // them changed something. bad is the index of the one that must be left out of
 // the next try; -1 when the transaction decided all of them.
-func (d *database) transact(ops []operation) (bad int, err error) {
+func (d *database) transact(ops []*operation) (bad int, err error) {
 	t, err := d.beginWrite()
 	if err != nil {
 		return -1, err
@@ -249,7 +244,7 @@ func (d *database) transact(ops []operation) (bad int, err error) {
 			continue
 		}
 		if t.writes == before && !errors.Is(err, errPanic) {
-			op.wait().err = err // it failed before it changed anything
+			op.err = err // it failed before it changed anything
 			continue
 		}
 		return i, errors.Join(err, d.rollback(t.tx))
@@ -267,12 +262,12 @@ func (d *database) transact(ops []operation) (bad int, err error) {
 var errPanic = errors.New("panic in the store")
 
 // try applies one operation, and makes an error of its panic.
-func (d *database) try(op operation, t *txn) (err error) {
+func (d *database) try(op *operation, t *txn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %w", errPanic, d.met(p))
 		}
 	}()
-	op.wait().err = nil
+	op.err = nil
 	return op.apply(t)
 }

@@ -79,73 +79,41 @@ func (t *txn) conversationHead(key []byte, b *bbolt.Bucket) (conversationHead, e
 
 // WriteConversation implements conversation.Store. It returns when all of it is on the
 // disk.
-func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
-	op := &converseOp{pending: newPending(), key: conversationKey(w.Key), write: w}
-	if err := s.do(ctx, op); err != nil {
+func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (bool, error) {
+	written, key, bytes := false, conversationKey(w.Key), len(w.Head)
+	for _, m := range w.Messages {
+		bytes += len(m)
+	}
+	for _, c := range w.Closings {
+		bytes += dedupe.StoredBytes + len(c.Result)
+	}
+	if err := s.do(ctx, newOperation(dedupe.Begins, bytes+len(key), func(t *txn) (err error) {
+		written, err = t.writeConversation(key, &w)
+		return err
+	})); err != nil { // the committer may still be writing
 		return false, err
 	}
-	return op.written, nil
+	return written, nil
 }
 
-type converseOp struct {
-	pending
-	key     []byte
-	write   conversation.Write
-	written bool
-}
-
-func (o *converseOp) weight() int {
-	n := entryBytes(o.key) + len(o.write.Head)
-	for _, m := range o.write.Messages {
-		n += len(m)
+func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
+	b, head, err := t.conversation(key)
+	if err != nil || bytes.Equal(head.text, w.Head) {
+		return err == nil, err
 	}
-	for _, c := range o.write.Closings {
-		n += dedupe.StoredBytes + len(c.Result)
+	if !bytes.Equal(head.text, w.Was) || head.messages != w.After {
+		return false, nil
 	}
-	return n
-}
-
-func (o *converseOp) apply(t *txn) error {
-	b, head, err := t.conversation(o.key)
-	if err != nil {
-		return err
+	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
+		return false, err
 	}
-	if o.written = bytes.Equal(head.text, o.write.Head); o.written {
-		return nil
-	}
-	if !bytes.Equal(head.text, o.write.Was) || head.messages != o.write.After {
-		return nil
-	}
-	for _, c := range o.write.Closings {
-		e, err := t.find(encodeKey(c.Key))
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(e.stored(), c.Seen.Stored) {
-			return nil
-		}
-	}
-	for _, c := range o.write.Closings {
-		next, err := c.Close()
-		if err != nil {
-			return err
-		}
-		e, err := t.find(encodeKey(c.Key)) // which one before may have made
-		if err == nil {
-			err = t.put(e, next, c.Retention)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	o.written = true
 	t.writes++
 	if b == nil {
-		if b, err = t.beginConversation(o.key, o.write.TTL); err != nil {
-			return err
+		if b, err = t.beginConversation(key, w.TTL); err != nil {
+			return false, err
 		}
 	}
-	return t.converse(o.key, b, head, &o.write)
+	return true, t.converse(key, b, head, w)
 }
 
 // beginConversation makes the bucket of a conversation, for what may have been there.

@@ -259,17 +259,16 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocker := &readOp{pending: newPending(), look: func(*txn) error { return nil }}
+	blocker := newOperation(dedupe.Frees, 0, func(*txn) error { return nil })
 	s.committer.queue <- blocker
 	for blocker.phase.Load() != taken {
 		time.Sleep(time.Millisecond)
 	}
-	var good []*admitOp
-	var bad []*readOp
+	var good, bad []*operation
 	errBad := errors.New("bad")
 	for i := range 10 {
-		op := &admitOp{pending: newPending(), key: encodeKey(request(fmt.Sprint(i), 0).Key), req: request(fmt.Sprint(i), tool.NonIdempotent)}
-		poison := &readOp{pending: newPending(), look: func(txn *txn) error {
+		op := admitting(t, request(fmt.Sprint(i), tool.NonIdempotent))
+		poison := newOperation(dedupe.Frees, 0, func(txn *txn) error {
 			if err := txn.put(entry{key: []byte("poison")}, dedupe.Record{State: dedupe.Claimed}, time.Hour); err != nil {
 				return err
 			}
@@ -277,7 +276,7 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 				panic("bug")
 			}
 			return errBad
-		}}
+		})
 		good, bad = append(good, op), append(bad, poison)
 		s.committer.queue <- op
 		s.committer.queue <- poison
@@ -288,8 +287,8 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	for i := range good {
 		<-good[i].done
 		<-bad[i].done
-		if good[i].err != nil || good[i].admission.Verdict != dedupe.Won {
-			t.Errorf("%d: %v, %v", i, good[i].admission.Verdict, good[i].err)
+		if got := lookup(t, s, fmt.Sprint(i)); good[i].err != nil || got.State != dedupe.Claimed {
+			t.Errorf("%d: %v, %v", i, got.State, good[i].err)
 		}
 		if bad[i].err == nil || i%2 == 1 && !errors.Is(bad[i].err, errBad) {
 			t.Errorf("the poison %d: %v", i, bad[i].err)

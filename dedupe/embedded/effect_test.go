@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"path/filepath"
 	"testing"
 	"time"
@@ -69,29 +68,5 @@ func TestEffectsOutliveARestart(t *testing.T) {
 				t.Errorf("it is said to have returned %q", got.Record.Result)
 			}
 		})
-	}
-}
-
-// The sheet of a tenant's effect is no other's, whatever its conversations are called.
-func TestKeysOfEffects(t *testing.T) {
-	t.Parallel()
-	e := dedupe.EffectKey{Print: [32]byte{7}}
-	whole := e
-	whole.WholeTenant = true
-	seen := map[string]string{}
-	for name, key := range map[string][]byte{
-		"tenant":                    effectKey(dedupe.Key{Tenant: "t", Conversation: "c"}, &whole),
-		"conversation":              effectKey(dedupe.Key{Tenant: "t", Conversation: "c"}, &e),
-		"conversation e":            effectKey(dedupe.Key{Tenant: "t", Conversation: "e"}, &e),
-		"tally of a conversation e": sheetKey(dedupe.Key{Tenant: "t", Conversation: "e"}, sheetTally, string(e.Print[:])),
-		"tally":                     sheetKey(dedupe.Key{Tenant: "t", Conversation: "c"}, sheetTally, string(e.Print[:])),
-	} {
-		if other, known := seen[string(key)]; known {
-			t.Errorf("%s has the key of %s", name, other)
-		}
-		seen[string(key)] = name
-	}
-	if !bytes.Equal(effectKey(dedupe.Key{Tenant: "t", Conversation: "d"}, &whole), effectKey(dedupe.Key{Tenant: "t"}, &whole)) {
-		t.Error("a tenant's effect has several keys")
 	}
 }

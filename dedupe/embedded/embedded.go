@@ -41,6 +41,7 @@ import (
 
 // Store is a dedupe.Store in one file.
 type Store struct {
+	dedupe.Machine
 	database
 	committer *committer
 	watching  sync.WaitGroup
@@ -53,9 +54,6 @@ var (
 	_ dedupe.Store = (*Store)(nil)
 	_ dedupe.Clock = (*Store)(nil)
 )
-
-// knowledge are the optional fields that the store honours.
-var knowledge = dedupe.Knowledge{Store: "the embedded store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
 
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
@@ -77,6 +75,7 @@ func Open(path string, options Options) (*Store, error) {
 		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
 	}
 	s := &Store{database: database{path: path, options: options, commit: commit, over: make(chan struct{})}}
+	s.Engine = s
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if err := s.open(); err != nil {
 		return nil, explain(path, err)
@@ -112,101 +111,19 @@ func explain(path string, err error) error {
 	}
 }
 
-// Admit implements dedupe.Store. It returns when a claim is on the disk.
-func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := req.Validate(knowledge); err != nil {
-		return dedupe.Admission{}, err
+// Do implements dedupe.Engine. It returns when what the step changes is on the disk.
+func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
+	if step.Room() == dedupe.Begins {
+		// What would begin something has mostly begun, or is refused, where it changes
+		// nothing: then nobody waits for the disk.
+		return s.peek(ctx, stepping(step))
 	}
-	op := &admitOp{pending: newPending(), key: encodeKey(req.Key), req: req}
-	// Most requests that change nothing end here, without waiting for the disk.
-	if changed, err := s.peek(ctx, op); err != nil || !changed {
-		return op.admission, err
-	}
-	if err := s.committer.do(ctx, op); err != nil {
-		return dedupe.Admission{}, err
-	}
-	return op.admission, nil
+	return s.do(ctx, stepping(step))
 }
 
-// peek answers a request from the last durable state if it changes nothing.
-func (s *Store) peek(ctx context.Context, op *admitOp) (changed bool, err error) {
-	if err := s.usable(ctx); err != nil {
-		return false, err
-	}
-	durable, err := s.view(func(t *txn) (err error) {
-		_, changed, err = op.decide(t)
-		return err
-	})
-	return changed || !durable, err
-}
-
-// Settle implements dedupe.Store. It returns when the settlement is on the disk.
-func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := settlement.Validate(knowledge); err != nil {
-		return 0, err
-	}
-	op := &settleOp{pending: newPending(), key: encodeKey(settlement.Key), settlement: settlement}
-	if err := s.do(ctx, op); err != nil {
-		return 0, err
-	}
-	return op.verdict, nil
-}
-
-// Renew implements dedupe.Store.
-func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	op := &renewOp{pending: newPending(), key: encodeKey(key), owner: owner, epoch: epoch, lease: lease}
-	if err := s.do(ctx, op); err != nil {
-		return false, err
-	}
-	return op.ok, nil
-}
-
-// Restore implements dedupe.Store.
-func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
-	if err := back.Validate(knowledge); err != nil {
-		return dedupe.Record{}, false, err
-	}
-	op := &restoreOp{pending: newPending(), key: encodeKey(back.Key), back: back}
-	if err := s.do(ctx, op); err != nil {
-		return dedupe.Record{}, false, err
-	}
-	return op.record, op.restored, nil
-}
-
-// Lookup implements dedupe.Store.
-func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
-	seen, err := s.See(ctx, key)
-	return seen.Record, err
-}
-
-// See implements conversation.Store.
-func (s *Store) See(ctx context.Context, key dedupe.Key) (dedupe.Seen, error) {
-	var found dedupe.Seen
-	encoded := encodeKey(key)
-	err := s.read(ctx, func(t *txn) error {
-		e, err := t.find(encoded)
-		if err == nil {
-			err = t.loadResult(&e)
-		}
-		found = dedupe.Seen{Record: e.Observed(t.now), Stored: e.stored(), Now: t.now}
-		return err
-	})
-	if err != nil { // the committer may still be looking
-		return dedupe.Seen{}, err
-	}
-	return found, nil
-}
-
-// Note implements dedupe.Store. It returns when what it appends is on the disk.
-func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
-	if err := n.Validate(); err != nil {
-		return dedupe.Noted{}, err
-	}
-	op := &noteOp{pending: newPending(), note: n}
-	if err := s.do(ctx, op); err != nil {
-		return dedupe.Noted{}, err
-	}
-	return op.noted, nil
+// Look implements dedupe.Engine.
+func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
+	return s.peek(ctx, stepping(step))
 }
 
 // Output implements dedupe.Store.
@@ -236,13 +153,6 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-func (s *Store) do(ctx context.Context, op operation) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return s.committer.do(ctx, op)
-}
-
 // usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -257,15 +167,31 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// read runs look on a state that is on the disk.
-func (s *Store) read(ctx context.Context, look func(t *txn) error) error {
+// do hands an operation to the committer.
+func (s *Store) do(ctx context.Context, op *operation) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if durable, err := s.view(look); durable || err != nil {
+	return s.committer.do(ctx, op)
+}
+
+// peek runs an operation on the last state, if that is on the disk and the operation
+// changes nothing of it, which the engine refuses there; else it is the committer's.
+func (s *Store) peek(ctx context.Context, op *operation) error {
+	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return s.committer.do(ctx, &readOp{pending: newPending(), look: look})
+	durable, err := s.view(op.apply)
+	if (durable || err != nil) && !errors.Is(err, berrors.ErrTxNotWritable) {
+		return err
+	}
+	return s.committer.do(ctx, op)
+}
+
+// read looks at a state that is on the disk. What it has found after an error, the
+// committer may still be looking at.
+func (s *Store) read(ctx context.Context, look func(t *txn) error) error {
+	return s.peek(ctx, newOperation(dedupe.Frees, 0, look))
 }
 
 // Now implements dedupe.Clock.

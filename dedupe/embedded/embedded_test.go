@@ -95,6 +95,35 @@ func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 	return r
 }
 
+// catcher is an engine that only looks at a step.
+type catcher struct{ op *operation }
+
+func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
+	c.op = stepping(step)
+	return nil
+}
+
+func (c *catcher) Look(ctx context.Context, step dedupe.Step) error { return c.Do(ctx, step) }
+
+// admitting and settling are operations as a store hands them to its committer.
+func admitting(t testing.TB, req dedupe.Request) *operation {
+	t.Helper()
+	var caught catcher
+	if _, err := (dedupe.Machine{Engine: &caught}).Admit(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	return caught.op
+}
+
+func settling(t testing.TB, end dedupe.Settlement) *operation {
+	t.Helper()
+	var caught catcher
+	if _, err := (dedupe.Machine{Engine: &caught}).Settle(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	return caught.op
+}
+
 // reopen is a restart.
 func reopen(t testing.TB, s *Store) *Store {
 	t.Helper()
@@ -313,7 +342,7 @@ func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocker := &readOp{pending: newPending(), look: func(*txn) error { return nil }}
+	blocker := newOperation(dedupe.Frees, 0, func(*txn) error { return nil })
 	s.committer.queue <- blocker
 	for blocker.phase.Load() != taken { // the committer has it, and waits for the lock
 		time.Sleep(time.Millisecond)

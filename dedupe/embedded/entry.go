@@ -36,14 +36,6 @@ func encodeEntry(e entry) []byte {
 	return binary.BigEndian.AppendUint32(b, checksum(bigEndian(e.id), b))
 }
 
-// stored is the entry without its place and its result; nothing where there is none.
-func (e *entry) stored() []byte {
-	if e.State == dedupe.Absent {
-		return nil
-	}
-	return e.AppendTo(nil)
-}
-
 // entryBytes is roughly how long the entry of a key is.
 func entryBytes(key []byte) int { return dedupe.StoredBytes + 8 + len(key) }
 

@@ -233,13 +233,13 @@ func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
 			id := fmt.Sprint("old ", i)
 			s.mustKeep(t, id, dedupe.Output{Ref: id, Data: []byte("expired"), TTL: 100 * time.Millisecond})
 		}
-		var group []operation
+		var group []*operation
 		for i := range calls {
 			id := fmt.Sprint("new ", i)
 			claim(t, s, request(id, tool.NonIdempotent))
 			end := settlement(id, "ok")
 			end.Output = &dedupe.Output{Ref: id, Data: []byte("new"), TTL: time.Hour}
-			group = append(group, &settleOp{pending: newPending(), key: encodeKey(end.Key), settlement: end})
+			group = append(group, settling(t, end))
 		}
 		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
 		if bad, err := s.transact(group); bad >= 0 || err != nil {

@@ -93,14 +93,10 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	}
 	large, small := settlement("large", "ok"), settlement("small", "ok")
 	large.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 5<<20), TTL: time.Hour}
-	group := []operation{
-		&settleOp{pending: newPending(), key: encodeKey(large.Key), settlement: large},
-		&settleOp{pending: newPending(), key: encodeKey(small.Key), settlement: small},
-		&admitOp{pending: newPending(), key: encodeKey(request("new", 0).Key), req: request("new", tool.NonIdempotent)},
-	}
+	group := []*operation{settling(t, large), settling(t, small), admitting(t, request("new", tool.NonIdempotent))}
 	s.committer.commit(group)
 	for i, want := range []error{dedupe.ErrFull, nil, nil} {
-		if err := group[i].wait().err; !errors.Is(err, want) {
+		if err := group[i].err; !errors.Is(err, want) {
 			t.Errorf("operation %d: %v, want %v", i, err, want)
 		}
 	}
@@ -112,15 +108,14 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	group = nil
 	for i := range 4 {
 		end := settlement(fmt.Sprint("settled ", i), "ok")
-		group = append(group, &settleOp{pending: newPending(), key: encodeKey(end.Key), settlement: end})
+		group = append(group, settling(t, end))
 	}
 	for i := range 500 {
-		req := request(fmt.Sprint("one more ", i), tool.NonIdempotent)
-		group = append(group, &admitOp{pending: newPending(), key: encodeKey(req.Key), req: req})
+		group = append(group, admitting(t, request(fmt.Sprint("one more ", i), tool.NonIdempotent)))
 	}
 	s.committer.commit(group)
 	for i, op := range group {
-		if err := op.wait().err; i < 4 && err != nil || i >= 4 && !errors.Is(err, dedupe.ErrFull) {
+		if err := op.err; i < 4 && err != nil || i >= 4 && !errors.Is(err, dedupe.ErrFull) {
 			t.Errorf("operation %d: %v", i, err)
 			break
 		}

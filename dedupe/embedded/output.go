@@ -84,8 +84,9 @@ func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
 	return dedupe.Output{Ref: ref, Data: data, Complete: head.complete, TTL: left}, nil
 }
 
-// keep stores an output, unless it is there already, and makes room for it.
-func (t *txn) keep(tenant string, kept *dedupe.Output) error {
+// Keep implements dedupe.Rows: it stores an output, unless it is there already, and makes
+// room for it.
+func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
 	if size := int64(len(kept.Data)); size > t.bound {
 		return fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.bound)
 	}

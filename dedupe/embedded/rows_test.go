@@ -80,3 +80,56 @@ func TestExpiredSheetsLeaveTheFile(t *testing.T) {
 		}
 	})
 }
+
+// The sheet of a tenant is no other's, whatever its conversations are called.
+func TestKeysOfSheets(t *testing.T) {
+	t.Parallel()
+	seen := map[string]dedupe.Sheet{}
+	for _, tenant := range []string{"", "t", "e", "t\x00"} {
+		for _, conversation := range []string{"", "c", "e", "t", "c\x00\x01"} {
+			for _, kind := range []byte{dedupe.TallySheet, dedupe.EffectSheet, logSheet} {
+				for _, name := range []string{"", "e", "t", "c"} {
+					sheet := dedupe.Sheet{Tenant: tenant, Conversation: conversation, Kind: kind, Name: name}
+					key := string(sheetKey(sheet))
+					if other, known := seen[key]; known {
+						t.Errorf("%+v has the key of %+v", sheet, other)
+					}
+					seen[key] = sheet
+				}
+			}
+		}
+	}
+}
+
+// A sheet that is changed with no time of its own is kept as long as it would have been.
+func TestASheetKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		name := dedupe.Sheet{Tenant: "acme", Conversation: "c", Kind: dedupe.EffectSheet, Name: "x"}
+		set := func(body string, keep time.Duration) {
+			t.Helper()
+			if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, func(t *txn) error { return t.SetSheet(name, []byte(body), keep) })); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has := func(want string) {
+			t.Helper()
+			if err := s.read(t.Context(), func(txn *txn) error {
+				body, err := txn.Sheet(name)
+				if string(body) != want {
+					t.Errorf("it has %q, want %q", body, want)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		set("first", time.Hour)
+		time.Sleep(time.Hour / 2)
+		set("second", 0)
+		has("second")
+		time.Sleep(time.Hour / 2)
+		has("")
+	})
+}
