@@ -111,7 +111,7 @@ func TestADamagedConversationIsNotServed(t *testing.T) {
 	for name, damage := range map[string]func(b *bbolt.Bucket) error{
 		"a piece is missing": func(b *bbolt.Bucket) error { return b.Delete(pieceKey(1, 0)) },
 		"a piece is changed": func(b *bbolt.Bucket) error { return b.Put(pieceKey(1, 0), []byte("something else")) },
-		"no head":            func(b *bbolt.Bucket) error { return b.Delete(conversationHeadKey) },
+		"no head":            func(b *bbolt.Bucket) error { return b.Delete(headKey) },
 	} {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		transcribed(t, s, "c", spoken(4), time.Hour)

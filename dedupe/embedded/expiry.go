@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -18,8 +20,9 @@ const sweepSlack = time.Minute
 // that a request arriving meanwhile hardly waits.
 const sweepIdle = 256
 
-// sweepBytes bounds the outputs that one sweep removes, beside the last of them:
-// more than the calls of a transaction add, and little enough to wait for.
+// sweepBytes bounds the outputs, and the conversations, that one sweep removes, beside
+// the last of them: more than the calls of a transaction add, and little enough to wait
+// for.
 const sweepBytes = 2 * groupBytes
 
 // sweepOnce sweeps in a transaction of its own; swept says that there may be
@@ -39,80 +42,121 @@ func (d *database) sweepOnce() (swept bool, err error) {
 	return true, d.finishTx(t)
 }
 
-func (t *txn) anythingDue() bool {
-	record, _ := due(t.expiry, t.now.Add(-sweepSlack))
-	output, _ := due(t.outputExpiry, t.now)
-	sheet, _ := due(t.sheetExpiry, t.now.Add(-sweepSlack))
-	conversation, _ := due(t.conversationExpiry, t.now)
-	return record != nil || output != nil || sheet != nil || conversation != nil
+// expiring is one of the buckets ordered by time, in which each thing that expires has one
+// place. That is not moved when it is given more time, but corrected when it is due.
+type expiring struct {
+	places *bbolt.Bucket
+	slack  time.Duration
+	find   func(name []byte) (held, error)
 }
 
-// sweep removes at most limit records, limit sheets, limit conversations and limit
-// outputs whose time is over.
+// held is a thing that expires.
+type held struct {
+	expires time.Time
+	bytes   int64
+	remove  func() error
+}
+
+func (t *txn) queues() [4]expiring {
+	return [...]expiring{
+		{t.expiry, sweepSlack, t.heldRecord},
+		{t.sheetExpiry, sweepSlack, t.heldSheet},
+		{t.conversationExpiry, 0, func(key []byte) (held, error) { return heldDocument(t.conversations, key) }},
+		t.expiringOutputs(),
+	}
+}
+
+func (t *txn) expiringOutputs() expiring { return expiring{t.outputExpiry, 0, t.heldOutput} }
+
+// due returns the first of a queue if its time is over; nil otherwise.
+func (t *txn) due(q expiring) (place, name []byte) {
+	at, place, name := first(q.places)
+	if at.After(t.now.Add(-q.slack)) {
+		return nil, nil
+	}
+	return place, name
+}
+
+func (t *txn) anythingDue() bool {
+	for _, q := range t.queues() {
+		if place, _ := t.due(q); place != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// sweep removes of each queue at most limit things whose time is over, and no more than
+// sweepBytes beside the last of them.
 func (d *database) sweep(t *txn, limit int) (err error) {
 	defer d.damaged(&err)
-	for range limit {
-		more, err := t.sweepRecord()
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-	}
-	if err := t.sweepSheets(limit); err != nil {
-		return err
-	}
-	if err := t.sweepConversations(limit); err != nil {
-		return err
-	}
-	return t.sweepOutputs(limit)
-}
-
-// sweepOutputs removes at most limit outputs whose time is over.
-func (t *txn) sweepOutputs(limit int) error {
-	before, err := t.number(outputBytesKey)
-	if err != nil {
-		return err
-	}
-	for range limit {
-		place, value := due(t.outputExpiry, t.now)
-		if place == nil {
-			return nil
-		}
-		if err := t.dropOutput(place, value); err != nil {
-			return err
-		}
-		if left, err := t.number(outputBytesKey); err != nil || before-left >= sweepBytes {
-			return err
+	for _, q := range t.queues() {
+		removed := int64(0)
+		for n := 0; n < limit && removed < sweepBytes; n++ {
+			place, name := t.due(q)
+			if place == nil {
+				break
+			}
+			size, err := t.expire(q, place, name, t.now)
+			if err != nil {
+				return err
+			}
+			removed += size
 		}
 	}
 	return nil
 }
 
-// sweepRecord handles the first place in the queue whose time is over: its
-// record is removed, or queued again if it was given more time since.
-func (t *txn) sweepRecord() (more bool, err error) {
-	place, value := due(t.expiry, t.now.Add(-sweepSlack))
-	if place == nil {
-		return false, nil
-	}
-	// What bbolt returns is only valid until the next change.
-	place, id := bytes.Clone(place), bytes.Clone(value)
+// expire takes a place out of a queue. What has it is removed if its time is over at an
+// instant, and queued again if not: it was given more time since.
+func (t *txn) expire(q expiring, place, name []byte, at time.Time) (removed int64, err error) {
 	t.writes++
-	if err := t.expiry.Delete(place); err != nil {
-		return false, err
+	// What bbolt returns is only valid until the next change.
+	place, name = bytes.Clone(place), bytes.Clone(name)
+	if err := q.places.Delete(place); err != nil {
+		return 0, err
 	}
+	h, err := q.find(name)
+	switch {
+	case err != nil:
+		return 0, err
+	case h.remove == nil:
+		return 0, fmt.Errorf("%w: what is to expire is missing", dedupe.ErrCorrupt)
+	case at.Before(h.expires):
+		return 0, t.queue(q.places, h.expires, name)
+	}
+	return h.bytes, h.remove()
+}
+
+func (t *txn) heldRecord(id []byte) (held, error) {
 	b := t.records.Get(id)
 	if b == nil {
-		return false, fmt.Errorf("%w: a record that is to expire is missing", dedupe.ErrCorrupt)
+		return held{}, nil
 	}
 	e, err := decodeEntry(id, b)
-	if err != nil {
-		return false, err
+	return held{expires: e.expires, remove: func() error { return t.remove(e) }}, err
+}
+
+func (t *txn) heldSheet(key []byte) (held, error) {
+	expires, body, err := t.sheet(key)
+	if body == nil {
+		return held{}, err
 	}
-	if t.now.Before(e.expires) {
-		return true, t.queue(t.expiry, e.expires, id)
+	return held{expires: expires, remove: func() error { return t.sheets.Delete(key) }}, nil
+}
+
+func heldDocument(in *bbolt.Bucket, key []byte) (held, error) {
+	d, err := openDocument(in, key)
+	if d.bucket == nil {
+		return held{}, err
 	}
-	return true, t.remove(e)
+	return held{dedupe.Instant(d.expires), d.bytes, func() error { return in.DeleteBucket(key) }}, err
+}
+
+func (t *txn) heldOutput(key []byte) (held, error) {
+	h, err := heldDocument(t.outputs, key)
+	if remove := h.remove; remove != nil {
+		h.remove = func() error { return errors.Join(t.addOutputBytes(-h.bytes), remove()) }
+	}
+	return h, err
 }

@@ -297,6 +297,28 @@ func TestARefIsKeptAgain(t *testing.T) {
 	})
 }
 
+// A ref that is kept again gives way by its new time, not by the one that it had.
+func TestARefKeptAgainGivesWayByItsNewTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 1 << 20})
+		data := make([]byte, 600<<10)
+		s.mustKeep(t, "x", dedupe.Output{Ref: "again", Data: data[:300<<10], TTL: 500 * time.Millisecond})
+		s.mustKeep(t, "y", dedupe.Output{Ref: "other", Data: data, TTL: time.Hour})
+		time.Sleep(600 * time.Millisecond)
+		s.mustKeep(t, "z", dedupe.Output{Ref: "again", Data: data, TTL: 2 * time.Hour})
+		if _, err := s.Output(t.Context(), "acme", "again"); err != nil {
+			t.Errorf("what was just kept: %v", err)
+		}
+		if _, err := s.Output(t.Context(), "acme", "other"); !errors.Is(err, dedupe.ErrNoOutput) {
+			t.Errorf("what expires first: %v", err)
+		}
+		if _, _, _, _, outputs, total := sizes(t, s); outputs != 1 || total != 600<<10 {
+			t.Errorf("%d outputs of %d bytes", outputs, total)
+		}
+	})
+}
+
 // A store that may not grow refuses new calls and lives; with room again it
 // goes on.
 func TestAFullStoreRecovers(t *testing.T) {

@@ -127,37 +127,3 @@ func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	}
 	return nil
 }
-
-// sweepSheets removes at most limit sheets whose time is over; one that was given
-// more time since it was queued is queued again.
-func (t *txn) sweepSheets(limit int) error {
-	for range limit {
-		place, value := due(t.sheetExpiry, t.now.Add(-sweepSlack))
-		if place == nil {
-			return nil
-		}
-		t.writes++
-		// What bbolt returns is only valid until the next change.
-		place, key := bytes.Clone(place), bytes.Clone(value)
-		if err := t.sheetExpiry.Delete(place); err != nil {
-			return err
-		}
-		b := t.sheets.Get(key)
-		if b == nil {
-			return fmt.Errorf("%w: a sheet of a conversation that is to expire is missing", dedupe.ErrCorrupt)
-		}
-		expires, _, err := decodeSheet(key, b)
-		if err != nil {
-			return err
-		}
-		if t.now.Before(expires) {
-			err = t.queue(t.sheetExpiry, expires, key)
-		} else {
-			err = t.sheets.Delete(key)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

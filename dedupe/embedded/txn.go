@@ -29,7 +29,7 @@ var (
 	expiryBucket = []byte("expiry")
 	// outputsBucket: tenant and ref → bucket of one output.
 	outputsBucket = []byte("outputs")
-	// outputExpiryBucket: when, and a number → size and key of an output.
+	// outputExpiryBucket: when, and a number → key of an output. Exactly one per output.
 	outputExpiryBucket = []byte("output_expiry")
 	// sheetsBucket: tenant, conversation, kind and name → sheet.
 	sheetsBucket = []byte("sheets")
@@ -49,7 +49,7 @@ var (
 )
 
 // format names the layout of the file. Another layout gets another name.
-const format = "sidecall records 1"
+const format = "sidecall records 2"
 
 // The keys of the meta bucket.
 var (
@@ -253,14 +253,13 @@ func (t *txn) queue(bucket *bbolt.Bucket, at time.Time, value []byte) error {
 	return bucket.Put(append(bigEndian(uint64(dedupe.Millis(at))), bigEndian(n)...), value)
 }
 
-// due returns the first value of a bucket ordered by time if its time is over
-// at an instant; nil otherwise.
-func due(bucket *bbolt.Bucket, at time.Time) (place, value []byte) {
-	place, value = bucket.Cursor().First()
-	if len(place) < 8 || dedupe.Instant(int64(binary.BigEndian.Uint64(place))).After(at) {
-		return nil, nil
+// first returns the first place of a bucket ordered by time, with its time and value; nil
+// when there is none.
+func first(bucket *bbolt.Bucket) (at time.Time, place, value []byte) {
+	if place, value = bucket.Cursor().First(); len(place) < 8 {
+		return time.Time{}, nil, nil
 	}
-	return place, value
+	return dedupe.Instant(int64(binary.BigEndian.Uint64(place))), place, value
 }
 
 // number and setNumber keep a number in the meta bucket.

@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -23,9 +22,9 @@ import (
 //     there and is reached once;
 //   - keys are in order and within the range in which a search looks for them;
 //   - every value passes its checksum, which covers its key too;
-//   - the records, sheets and conversations that are to expire, the results that records have and
-//     the claims that are open are the ones that are there: a page that went missing
-//     whole, or is an older copy of itself, does not fit the others.
+//   - the records, outputs, sheets and conversations that are to expire, the results that
+//     records have and the claims that are open are the ones that are there: a page that
+//     went missing whole, or is an older copy of itself, does not fit the others.
 
 // The layout of bbolt's file, version 2; numbers are in the machine's order.
 const (
@@ -58,7 +57,7 @@ func verify(path string) (found *index, newest int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	c := &checker{file: f, size: info.Size(), seed: maphash.MakeSeed(), index: newIndex()}
+	c := &checker{file: f, size: info.Size(), seed: maphash.MakeSeed(), index: newIndex(), sets: map[string]set{}}
 	root, err := c.root()
 	if err != nil {
 		return nil, 0, err
@@ -84,19 +83,8 @@ type checker struct {
 
 	index *index
 	seed  maphash.Seed
-	meta  set
-	// Ids of records: as they are there, and as the other buckets have them.
-	records, expiring set
-	results, referred set
-	claims, claimed   set
-
-	// Keys of sheets: as they are there, and as they are to expire.
-	sheets, expiringSheets set
-
-	outputs, expiringOutputs int
-
-	// Keys of conversations likewise.
-	conversations, expiringConversations set
+	// sets are the keys of each bucket; of those ordered by time, what they are of.
+	sets map[string]set
 }
 
 // set is a fingerprint of a set of keys that does not depend on their order.
@@ -105,9 +93,11 @@ type set struct {
 	sum   uint64
 }
 
-func (c *checker) add(s *set, key []byte) {
+func (c *checker) add(name string, key []byte) {
+	s := c.sets[name]
 	s.count++
 	s.sum += maphash.Bytes(c.seed, key)
+	c.sets[name] = s
 }
 
 // visitor is shown every element of a leaf page.
@@ -311,102 +301,61 @@ func (c *checker) content(bucket, key, value []byte, isBucket bool) error {
 		return corrupt("a value in %s is damaged", bucket)
 	}
 	switch string(bucket) {
-	case string(metaBucket):
-		c.add(&c.meta, key)
+	case string(expiryBucket), string(outputExpiryBucket), string(sheetExpiryBucket), string(conversationExpiryBucket):
+		key = value
+	}
+	c.add(string(bucket), key)
+	switch string(bucket) {
+	case string(metaBucket), string(resultsBucket):
 		_, err := verified(key, value)
 		return err
 	case string(recordsBucket):
 		return c.record(key, value)
-	case string(resultsBucket):
-		c.add(&c.results, key)
-		_, err := verified(key, value)
-		return err
-	case string(claimsBucket):
-		c.add(&c.claims, key)
-	case string(expiryBucket):
-		c.add(&c.expiring, value)
-	case string(outputsBucket):
-		return c.output(key, value)
-	case string(outputExpiryBucket):
-		return c.outputPlace(key, value)
 	case string(sheetsBucket):
-		c.add(&c.sheets, key)
 		_, _, err := decodeSheet(key, value)
 		return err
-	case string(sheetExpiryBucket):
-		c.add(&c.expiringSheets, value)
-	case string(conversationsBucket):
-		return c.conversation(key, value)
-	case string(conversationExpiryBucket):
-		c.add(&c.expiringConversations, value)
+	case string(outputsBucket), string(conversationsBucket):
+		return c.document(bucket, key, value)
 	}
 	return nil
 }
+
+// What records say of other buckets.
+const (
+	referred = "results of records"
+	claimed  = "claimed records"
+)
 
 func (c *checker) record(key, value []byte) error {
 	e, err := decodeEntry(key, value)
 	if err != nil {
 		return err
 	}
-	c.add(&c.records, key)
 	if e.Mark {
-		c.add(&c.referred, key)
+		c.add(referred, key)
 	}
 	if e.State == dedupe.Claimed {
-		c.add(&c.claimed, key)
+		c.add(claimed, key)
 	}
 	return c.index.add(e.key, e.id)
 }
 
-// output checks an output and that all its pieces are there.
-func (c *checker) output(key, value []byte) error {
-	var size, want int64
-	err := c.bucket(value, func(piece, value []byte, _ bool) error {
-		body, err := verified(slices.Concat(key, piece), value)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(piece, outputHeadKey) {
-			size += int64(len(body))
-			return nil
-		}
-		head, err := decodeHead(body)
-		want = head.size
-		c.outputs++
-		return err
-	})
-	if err == nil && size != want {
-		return corrupt("an output of %d bytes has %d", want, size)
-	}
-	return err
-}
-
-func (c *checker) outputPlace(place, value []byte) error {
-	if len(place) != 16 || len(value) < 8 {
-		return corrupt("a place in %s is damaged", outputExpiryBucket)
-	}
-	c.expiringOutputs++
-	return nil
-}
-
 // totals compares what belongs together.
 func (c *checker) totals() error {
-	switch {
-	case c.found != len(topBuckets) || c.meta.count != 3:
+	if c.found != len(topBuckets) || c.sets[string(metaBucket)].count != 3 {
 		return corrupt("this is no store of Sidecall, or parts of it are missing")
-	case c.records != c.expiring:
-		return corrupt("it holds %d records, and %d others are to expire", c.records.count, c.expiring.count)
-	case c.results != c.referred:
-		return corrupt("it holds %d results, and records have %d others", c.results.count, c.referred.count)
-	case c.claims != c.claimed:
-		return corrupt("it notes %d open claims, and %d other records are claimed", c.claims.count, c.claimed.count)
-	case c.sheets != c.expiringSheets:
-		return corrupt("it holds %d sheets of conversations, and %d others are to expire", c.sheets.count, c.expiringSheets.count)
-	case c.conversations != c.expiringConversations:
-		return corrupt("it holds %d conversations, and %d others are to expire", c.conversations.count, c.expiringConversations.count)
-	case c.expiringOutputs < c.outputs: // a ref kept anew has two places
-		return corrupt("it holds %d outputs, of which %d are to expire", c.outputs, c.expiringOutputs)
-	default:
-		return nil
 	}
+	for _, pair := range [...][2]string{
+		{string(recordsBucket), string(expiryBucket)},
+		{string(resultsBucket), referred},
+		{string(claimsBucket), claimed},
+		{string(outputsBucket), string(outputExpiryBucket)},
+		{string(sheetsBucket), string(sheetExpiryBucket)},
+		{string(conversationsBucket), string(conversationExpiryBucket)},
+	} {
+		if a, b := c.sets[pair[0]], c.sets[pair[1]]; a != b {
+			return corrupt("of %s it holds %d, and of %s %d others", pair[0], a.count, pair[1], b.count)
+		}
+	}
+	return nil
 }
