@@ -16,21 +16,18 @@ func conversationKey(k conversation.Key) []byte { return appendComponents(nil, k
 
 // WriteConversation implements conversation.Store. It returns when all of it is on the
 // disk.
-func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (bool, error) {
-	written, key, size := false, conversationKey(w.Key), len(w.Head)
+func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
+	key := conversationKey(w.Key)
+	size := len(key) + len(w.Head)
 	for _, m := range w.Messages {
 		size += len(m)
 	}
 	for _, c := range w.Closings {
 		size += dedupe.StoredBytes + len(c.Result)
 	}
-	if err := s.do(ctx, newOperation(dedupe.Begins, size+len(key), func(t *txn) (err error) {
-		written, err = t.writeConversation(key, &w)
-		return err
-	})); err != nil { // the committer may still be writing
-		return false, err
-	}
-	return written, nil
+	return found(
+		func(t *txn) (bool, error) { return t.writeConversation(key, &w) },
+		func(apply func(t *txn) error) error { return s.do(ctx, newOperation(dedupe.Begins, size, apply)) })
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
@@ -55,16 +52,8 @@ func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	var stored conversation.Stored
 	name := conversationKey(key)
-	err := s.read(ctx, func(t *txn) (err error) {
-		stored, err = t.readConversation(name, from, most)
-		return err
-	})
-	if err != nil { // the committer may still be looking
-		return conversation.Stored{}, err
-	}
-	return stored, nil
+	return read(ctx, s, func(t *txn) (conversation.Stored, error) { return t.readConversation(name, from, most) })
 }
 
 func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
@@ -93,15 +82,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 	if err != nil {
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	var page conversation.Page
-	err = s.read(ctx, func(t *txn) (err error) {
-		page, err = t.listConversations(tenant, after, most)
-		return err
-	})
-	if err != nil { // the committer may still be looking
-		return conversation.Page{}, err
-	}
-	return page, nil
+	return read(ctx, s, func(t *txn) (conversation.Page, error) { return t.listConversations(tenant, after, most) })
 }
 
 // listConversations looks at those of a tenant after one. Expired ones, which are soon

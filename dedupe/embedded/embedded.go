@@ -128,15 +128,7 @@ func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	var kept dedupe.Output
-	err := s.read(ctx, func(t *txn) (err error) {
-		kept, err = t.output(tenant, ref)
-		return err
-	})
-	if err != nil { // the committer may still be looking
-		return dedupe.Output{}, err
-	}
-	return kept, nil
+	return read(ctx, s, func(t *txn) (dedupe.Output, error) { return t.output(tenant, ref) })
 }
 
 // Ping implements dedupe.Store.
@@ -188,10 +180,22 @@ func (s *Store) peek(ctx context.Context, op *operation) error {
 	return s.committer.do(ctx, op)
 }
 
-// read looks at a state that is on the disk. What it has found after an error, the
-// committer may still be looking at.
-func (s *Store) read(ctx context.Context, look func(t *txn) error) error {
-	return s.peek(ctx, newOperation(dedupe.Frees, 0, look))
+// read returns what is found in a state that is on the disk.
+func read[T any](ctx context.Context, s *Store, look func(t *txn) (T, error)) (T, error) {
+	return found(look, func(apply func(t *txn) error) error { return s.peek(ctx, newOperation(dedupe.Frees, 0, apply)) })
+}
+
+// found returns what an operation finds, and nothing with an error: the committer may
+// still be finding it then.
+func found[T any](find func(t *txn) (T, error), do func(apply func(t *txn) error) error) (what T, err error) {
+	var kept T
+	if err := do(func(t *txn) (err error) {
+		kept, err = find(t)
+		return err
+	}); err != nil {
+		return what, err
+	}
+	return kept, nil
 }
 
 // Now implements dedupe.Clock.

@@ -369,6 +369,36 @@ func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 	}
 }
 
+// What changes nothing is answered while the disk is busy, whatever was asked for.
+func TestWhatChangesNothingWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "x", "ok")
+	tx, err := s.db.Begin(true) // the committer waits for this one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+	defer cancel()
+	again := request("x", tool.NonIdempotent)
+	again.Owner = "another"
+	if a, err := s.Admit(ctx, again); err != nil || a.Verdict != dedupe.Replay || string(a.Record.Result) != "ok" {
+		t.Errorf("admitted: %v %q, %v", a.Verdict, a.Record.Result, err)
+	}
+	note := dedupe.Note{Key: again.Key, Appends: []dedupe.Append{{Log: "guard", Entry: []byte("x"), Keep: 1}}, Retention: time.Hour}
+	if n, err := s.Note(ctx, note); err != nil || n.Record.State != dedupe.Done {
+		t.Errorf("noted: %v, %v", n.Record.State, err)
+	}
+	if r, err := s.Lookup(ctx, again.Key); err != nil || r.State != dedupe.Done {
+		t.Errorf("looked up: %v, %v", r.State, err)
+	}
+}
+
 func TestCloseAnswersWhoeverWaits(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})

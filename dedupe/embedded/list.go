@@ -19,15 +19,7 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 	if err != nil || len(after) != 0 && len(after) != 8 {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	var page dedupe.Page
-	err = s.read(ctx, func(t *txn) (err error) {
-		page, err = t.listUnknown(after)
-		return err
-	})
-	if err != nil { // the committer may still be looking
-		return dedupe.Page{}, err
-	}
-	return page, nil
+	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listUnknown(after) })
 }
 
 // listUnknown looks at the records after a place.

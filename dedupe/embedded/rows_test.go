@@ -115,14 +115,12 @@ func TestASheetKeepsItsTime(t *testing.T) {
 		}
 		has := func(want string) {
 			t.Helper()
-			if err := s.read(t.Context(), func(txn *txn) error {
-				body, err := txn.Sheet(name)
-				if string(body) != want {
-					t.Errorf("it has %q, want %q", body, want)
-				}
-				return err
-			}); err != nil {
-				t.Error(err)
+			body, err := read(t.Context(), s, func(t *txn) (string, error) {
+				body, err := t.Sheet(name)
+				return string(body), err
+			})
+			if body != want || err != nil {
+				t.Errorf("it has %q, %v; want %q", body, err, want)
 			}
 		}
 		set("first", time.Hour)
