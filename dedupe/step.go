@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -402,10 +403,11 @@ func (s *seeing) Apply(rows Rows) error {
 	return nil
 }
 
-// appendBytes is roughly how much is written to append entries.
+// appendBytes is roughly how much is written to append entries: all of a log, where an
+// engine keeps it in one piece.
 func appendBytes(appends []Append) (n int) {
 	for _, a := range appends {
-		n += len(a.Entry) + MaxLogBytes
+		n += min(a.Keep*len(a.Entry), math.MaxUint16) + MaxLogBytes
 	}
 	return n
 }
