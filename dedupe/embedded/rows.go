@@ -16,17 +16,16 @@ var _ dedupe.Rows = (*txn)(nil)
 // Now implements dedupe.Rows.
 func (t *txn) Now() time.Time { return t.now }
 
-// Call implements dedupe.Rows. The mark is of no concern to anybody else.
+// Call implements dedupe.Rows.
 func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	e, err := t.find(encodeKey(key))
 	if err == nil {
 		err = t.loadResult(&e)
 	}
-	e.Mark = false
 	return e.Stored, err
 }
 
-// SetCall implements dedupe.Rows.
+// SetCall implements dedupe.Rows. The mark of what it is given decides nothing: put sets it.
 func (t *txn) SetCall(key dedupe.Key, record dedupe.Stored) error {
 	old, err := t.find(encodeKey(key))
 	if err != nil {
@@ -41,14 +40,9 @@ func (*txn) Awaited(dedupe.Key) {}
 // logSheet is the kind of a sheet that is a log.
 const logSheet = 'l'
 
-// sheetKey is the key of a sheet. Those of a conversation are neighbours; those of a
-// tenant have one component less.
+// sheetKey is the key of a sheet. Those of a conversation are neighbours.
 func sheetKey(name dedupe.Sheet) []byte {
-	key := appendComponents(nil, name.Tenant)
-	if name.Conversation != "" {
-		key = appendComponents(key, name.Conversation)
-	}
-	return appendComponents(key, string(name.Kind), name.Name)
+	return appendComponents(nil, name.Tenant, name.Conversation, string(name.Kind), name.Name)
 }
 
 // sheet returns a sheet and when it expires, be that over; a nil body when there is none.

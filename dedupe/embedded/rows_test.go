@@ -85,7 +85,7 @@ func TestExpiredSheetsLeaveTheFile(t *testing.T) {
 func TestKeysOfSheets(t *testing.T) {
 	t.Parallel()
 	seen := map[string]dedupe.Sheet{}
-	for _, tenant := range []string{"", "t", "e", "t\x00"} {
+	for _, tenant := range []string{"", "t", "e", "t\x00", "t\x00\x01"} {
 		for _, conversation := range []string{"", "c", "e", "t", "c\x00\x01"} {
 			for _, kind := range []byte{dedupe.TallySheet, dedupe.EffectSheet, logSheet} {
 				for _, name := range []string{"", "e", "t", "c"} {
