@@ -16,6 +16,9 @@ import (
 type Rows interface {
 	// Now is the engine's time, the same for the whole step.
 	Now() time.Time
+	// Lease returns how long after Now a lease has to end that holds at least as long as
+	// is asked, counted from when the step takes effect: a little later than Now, perhaps.
+	Lease(atLeast time.Duration) time.Duration
 	// Call returns the record of a call with its result; Absent when there is none.
 	Call(key Key) (Stored, error)
 	// SetCall stores a record for its retention from now.

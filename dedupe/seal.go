@@ -16,7 +16,8 @@ import (
 // may be long, only where it is told.
 const (
 	sealBytes = 3 * 4
-	markAt    = 3
+	// MarkAt is where the mark of a record stands.
+	MarkAt = 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -72,8 +73,8 @@ func unseal(b, rest []byte) (result []byte, err error) {
 // seal is the checksum of what stands before it in a record.
 func seal(body []byte) uint32 {
 	h := sha1.New()                 //nolint:gosec // as above
-	_, _ = h.Write(body[:markAt])   // a hash never fails
+	_, _ = h.Write(body[:MarkAt])   // a hash never fails
 	_, _ = h.Write([]byte{0})       // as above
-	_, _ = h.Write(body[markAt+1:]) // as above
+	_, _ = h.Write(body[MarkAt+1:]) // as above
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }

@@ -42,7 +42,9 @@ func (a *admitting) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	next, verdict, changed := old.Admit(*req, now)
+	leased := *req
+	leased.Lease = rows.Lease(req.Lease)
+	next, verdict, changed := old.Admit(leased, now)
 	tallies := tallies{rows: rows, key: req.Key}
 	drawn, err := tallies.get(req.Draw.Counter)
 	if err != nil {
@@ -303,7 +305,7 @@ func (r *renewing) Apply(rows Rows) error {
 		return err
 	}
 	next := old
-	if next.Record, r.ok = old.Renew(r.owner, r.epoch, r.lease, rows.Now()); !r.ok {
+	if next.Record, r.ok = old.Renew(r.owner, r.epoch, rows.Lease(r.lease), rows.Now()); !r.ok {
 		return nil
 	}
 	return rows.SetCall(r.key, next)
@@ -325,7 +327,9 @@ func (r *restoring) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	if r.record, r.restored = old.Restore(r.back, rows.Now()); !r.restored {
+	back := r.back
+	back.Lease = rows.Lease(back.Lease)
+	if r.record, r.restored = old.Restore(back, rows.Now()); !r.restored {
 		return nil
 	}
 	tallies := tallies{rows: rows, key: r.key}

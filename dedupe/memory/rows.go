@@ -35,6 +35,8 @@ type logKey struct{ tenant, conversation, name string }
 
 func (r *rows) Now() time.Time { return r.now }
 
+func (*rows) Lease(atLeast time.Duration) time.Duration { return atLeast }
+
 func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	stored, _ := r.store.records.get(key, r.now)
 	return stored, nil

@@ -1,30 +1,171 @@
 package redisstore
 
-import "sync/atomic"
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
 
-// command is one command on its way.
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// command is one command on its way: of a step, or any other one.
 type command struct {
-	words  []any
+	// key is the key whose slot decides where the command goes.
+	key    string
 	script *script // nil for a plain command
+	words  []any
 	weight int
+	// step is what is decided anew for each time that it is sent; nil for a command whose
+	// words are given.
+	step   step
+	rows   rows
+	failed error // of the step, by what may not be true
+	load   bool  // the server does not know the script yet
+	ofCall bool  // it counts as a round trip of a call
 
 	taken atomic.Bool   // by a flusher, or by its caller, which withdraws it
 	done  chan struct{} // closed when the rest is final
+	over  bool
 	reply any
+	lists []*redis.StringSliceCmd
 	err   error
 	// replicated says that enough replicas have what the command wrote.
 	replicated bool
 }
 
-// writes reports that what the command does may have to be replicated.
-func (c *command) writes() bool { return c.script != lookupScript }
+// step is a dedupe.Step, or one of this store's own.
+type step interface{ Apply(rows dedupe.Rows) error }
 
-// key is the key whose slot decides where the command goes.
-func (c *command) key() string {
-	at := 1
-	if c.words[0] != "set" { // eval and evalsha: script, number of keys, keys
-		at = 3
+// decide makes the words of a step, by what is known of its rows. It returns false when
+// there is nothing to send, and the command is finished.
+func (c *command) decide(l *lane) bool {
+	if c.step == nil {
+		return true
 	}
-	key, _ := c.words[at].(string)
-	return key
+	r := &c.rows
+	r.lane, r.tolerance = l, mostTolerance
+	r.read, r.others, r.writes, r.logs, r.into, r.beside = r.read[:0], r.others[:0], r.writes[:0], r.logs[:0], nil, nil
+	asked := r.saidAt
+	if r.now = l.clock.now(); !asked.IsZero() && r.now.Before(asked) {
+		r.now = asked
+	}
+	if c.failed = c.step.Apply(r); c.failed != nil {
+		r.writes = r.writes[:0]
+		c.forget(l)
+	}
+	if r.sure() && (len(r.read) > 0 || c.failed != nil) {
+		r.tell()
+		c.finish(c.failed)
+		return false
+	}
+	c.script, c.words = stepScript, r.words()
+	if c.load {
+		c.words = c.script.withSource(c.words)
+	}
+	return true
+}
+
+// forget forgets what was believed of the rows of a step.
+func (c *command) forget(l *lane) {
+	for _, read := range c.rows.read {
+		l.forget(read.key)
+	}
+}
+
+// hear takes the reply, which finishes the command unless it is to be sent again.
+func (c *command) hear(l *lane) {
+	switch {
+	case c.err != nil && c.script != nil && !c.load && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
+		c.load, c.words = true, c.script.withSource(c.words)
+		c.forget(l)
+	case c.err != nil:
+		c.forget(l)
+		c.finish(c.err)
+	case c.step == nil:
+		c.finish(nil)
+	default:
+		c.hearStep(l)
+	}
+}
+
+// hearStep takes the reply of step.lua.
+func (c *command) hearStep(l *lane) {
+	r := &c.rows
+	r.saidLogs = r.saidLogs[:0]
+	for i, list := range c.lists {
+		// One that cannot be read stands in nobody's way.
+		var entries [][]byte
+		for _, entry := range list.Val() {
+			entries = append(entries, []byte(entry))
+		}
+		r.saidLogs = append(r.saidLogs, log{r.logs[i], entries})
+	}
+	switch reply := c.reply.(type) {
+	case int64:
+		l.clock.heard(dedupe.Instant(reply))
+		r.tell()
+		c.finish(c.failed)
+	case []any:
+		if err := r.correct(reply); err != nil {
+			c.forget(l)
+			c.finish(err)
+		}
+	default:
+		c.forget(l)
+		c.finish(unexpected(c.reply))
+	}
+}
+
+// correct takes what the server has said of rows.
+func (r *rows) correct(reply []any) error {
+	if len(reply) != 1+len(r.read) {
+		return unexpected(reply)
+	}
+	now, ok := reply[0].(int64)
+	if !ok {
+		return unexpected(reply)
+	}
+	r.saidAt = dedupe.Instant(now)
+	r.lane.clock.heard(r.saidAt)
+	r.said = r.said[:0]
+	for i, read := range r.read {
+		switch text := reply[1+i].(type) {
+		case nil: // as it was believed to be
+		case string:
+			read.text = text
+		default:
+			return unexpected(text)
+		}
+		r.said = append(r.said, read)
+		r.lane.expect(read.key, read.text)
+	}
+	return nil
+}
+
+// readLogs asks for the logs of a step, behind it.
+func (c *command) readLogs(ctx context.Context, pipe redis.Pipeliner, asking bool) (lists []*redis.StringSliceCmd) {
+	for _, key := range c.rows.logs {
+		if asking {
+			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues
+		}
+		lists = append(lists, pipe.LRange(ctx, key, 0, -1))
+	}
+	return lists
+}
+
+// finish answers whoever waits for the command.
+func (c *command) finish(err error) {
+	c.err, c.over = err, true
+	close(c.done)
+}
+
+func (c *command) answered() bool { return c.over }
+
+// writes reports that what the command does may have to be replicated.
+func (c *command) writes() bool { return c.step == nil || len(c.rows.writes) > 0 }
+
+func unexpected(reply any) error {
+	return fmt.Errorf("redis answered with an unexpected %T", reply)
 }

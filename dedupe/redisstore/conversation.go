@@ -29,40 +29,69 @@ func conversationKeys(prefix string, k conversation.Key) []string {
 // WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
 	keys := conversationKeys(s.options.KeyPrefix, w.Key)
-	args, weight := []any{w.Was, w.Head, w.After, w.TTL.Milliseconds()}, len(w.Head)
-	for _, c := range w.Closings {
-		next, err := c.Close()
-		if err != nil {
-			return false, err
-		}
-		record := (&dedupe.Stored{Record: next, Retention: c.Retention}).AppendSealed(nil)
-		keys = append(keys, recordKey(s.options.KeyPrefix, c.Key))
-		args, weight = append(args, c.Seen.Stored, record, c.Retention.Milliseconds()), weight+len(record)
-	}
+	c := &writing{head: keys[0], messages: keys[1], write: w}
+	weight := len(w.Head)
 	for _, m := range w.Messages {
-		args, weight = append(args, m), weight+len(m)
+		weight += len(m)
 	}
-	words := converseScript.call(keys, args...)
-	err = s.run(ctx, converseScript, words, weight, func(reply any) (durable bool, err error) {
-		n, ok := reply.(int64)
-		if !ok {
-			return false, unexpected(reply)
-		}
-		written = n == 1
-		return !written, nil
-	})
-	return written && err == nil, err
+	for _, closing := range w.Closings {
+		weight += dedupe.StoredBytes + len(closing.Result)
+	}
+	err = s.run(ctx, func() *command { return &command{key: c.head, step: c, weight: weight, ofCall: true} }, func() bool { return !c.written })
+	return c.written && err == nil, err
+}
+
+// writing is the step of an append to a conversation.
+type writing struct {
+	head, messages string
+	write          conversation.Write
+	written        bool
+}
+
+func (c *writing) Apply(of dedupe.Rows) error {
+	r, w := of.(*rows), &c.write
+	list, ttl := r.number(c.messages), w.TTL.Milliseconds()
+	before := r.get(c.head)
+	if c.written = before == string(w.Head); c.written {
+		// It is written again: what a WAIT says covers this answer then too.
+		r.set(c.head, before, w.TTL)
+		r.writes = append(r.writes, "e", list, ttl)
+		return nil
+	}
+	if before != string(w.Was) {
+		return nil
+	}
+	if before == "" { // messages without a head are of a conversation that has expired
+		r.writes = append(r.writes, "d", list)
+	}
+	r.writes = append(r.writes, "n", list, w.After)
+	for _, m := range w.Messages {
+		r.writes = append(r.writes, "r", list, ttl, m)
+	}
+	r.writes = append(r.writes, "e", list, ttl)
+	shut, err := dedupe.Shut(r, w.Closings)
+	if c.written = shut; !shut || err != nil {
+		r.writes = r.writes[:0]
+		return err
+	}
+	r.set(c.head, string(w.Head), w.TTL)
+	return nil
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	var stored conversation.Stored
-	words := transcriptScript.call(conversationKeys(s.options.KeyPrefix, key), from, most)
-	err := s.run(ctx, transcriptScript, words, 0, func(reply any) (durable bool, err error) {
-		stored, err = decodeStored(reply)
-		return true, err
-	})
-	return stored, err
+	keys := conversationKeys(s.options.KeyPrefix, key)
+	words := transcriptScript.call(keys, from, most)
+	var asked *command
+	err := s.run(ctx, func() *command {
+		asked = &command{key: keys[0], script: transcriptScript, words: words, ofCall: true}
+		return asked
+	}, always)
+	if err != nil {
+		return conversation.Stored{}, err
+	}
+	stored, err := decodeStored(asked.reply)
+	return stored, named(keys[0], err)
 }
 
 func decodeStored(reply any) (conversation.Stored, error) {

@@ -34,12 +34,12 @@ func (d *doubts) heard(addr string, enough bool) {
 	}
 }
 
-// doubt is that about the server of a command; nil when there is none.
-func (p *pipeline) doubt(ctx context.Context, words []any) (asks *atomic.Bool) {
+// doubt is that about the server of a key; nil when there is none.
+func (p *pipeline) doubt(ctx context.Context, key string) (asks *atomic.Bool) {
 	if p.doubts.some.Load() == 0 {
 		return nil
 	}
-	if found, doubted := p.doubts.servers.Load(p.router.lane(ctx, &command{words: words})); doubted {
+	if found, doubted := p.doubts.servers.Load(p.router.lane(ctx, &command{key: key})); doubted {
 		return found.(*atomic.Bool)
 	}
 	return nil

@@ -64,14 +64,6 @@ func effectKey(prefix string, k dedupe.Key, e *dedupe.EffectKey) string {
 	return string(appendComponent([]byte(prefix+"effect/{"), k.Tenant)) + "}/" + hash
 }
 
-// logKeys appends the keys of logs.
-func logKeys(keys []string, prefix string, k dedupe.Key, names []string) []string {
-	for _, name := range names {
-		keys = append(keys, sheetKey(prefix, "log/", k, name))
-	}
-	return keys
-}
-
 // appendComponent appends any bytes as letters, digits and -_.~:, and as %XX
 // where it is something else.
 func appendComponent(b []byte, s string) []byte {

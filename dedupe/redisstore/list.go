@@ -160,8 +160,9 @@ func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now
 	}
 	var record dedupe.Record
 	if err == nil {
-		record, err = decode(stored)
-		err = named(name, err)
+		var read dedupe.Stored
+		read, err = dedupe.DecodeSealed([]byte(stored))
+		record, err = read.Record, named(name, err)
 	}
 	found := dedupe.Listed{Record: record.Observed(now), Err: err}
 	if found.Key, err = parseRecordKey(s.options.KeyPrefix, name); err != nil {

@@ -21,8 +21,11 @@ const (
 	// groupLength and groupBytes bound one pipeline.
 	groupLength = 128
 	groupBytes  = 4 << 20
-	// maxLanes bounds the lanes; a Cluster of more masters shares them.
-	maxLanes = 256
+	// maxServers bounds the servers that have lanes; a Cluster of more masters shares them.
+	maxServers = 256
+	// mostDecisions bounds how often a step is decided in one go. It is decided again when
+	// another process has changed a row in between: one of them always succeeds.
+	mostDecisions = 100
 )
 
 // pipeline sends the commands of concurrent calls together: a few flushers take
@@ -41,22 +44,16 @@ type pipeline struct {
 	doubts doubts
 
 	mu       sync.RWMutex // guards lanes, and that none is opened after quit
-	lanes    map[string]*lane
+	lanes    map[string][]*lane
 	flushers sync.WaitGroup
 
 	direct              sync.RWMutex // held while a caller sends its own command
 	roundTrips, batches atomic.Uint64
 }
 
-// lane is the way to one server.
-type lane struct {
-	queue   chan *command
-	callers atomic.Int64 // in do
-}
-
 func newPipeline(client redis.UniversalClient, options Options) *pipeline {
 	return &pipeline{
-		router: newRouter(client, options), options: options, lanes: map[string]*lane{},
+		router: newRouter(client, options), options: options, lanes: map[string][]*lane{},
 		quit: make(chan struct{}), drained: make(chan struct{}),
 	}
 }
@@ -87,37 +84,43 @@ func (p *pipeline) stop() error {
 func (p *pipeline) lane(ctx context.Context, c *command) (*lane, error) {
 	name := p.router.lane(ctx, c)
 	p.mu.RLock()
-	l := p.lanes[name]
+	lanes := p.lanes[name]
 	p.mu.RUnlock()
-	if l != nil {
-		return l, nil
+	if lanes == nil {
+		var err error
+		if lanes, err = p.open(name); err != nil {
+			return nil, err
+		}
 	}
-	return p.open(name)
+	return lanes[hash(c.key)%uint64(len(lanes))], nil
 }
 
-// open opens a lane with its flushers. There are at most maxLanes. One whose
-// address is gone stays, idle, until stop: a few goroutines, where closing it would
-// have to wait for whoever is just about to use it.
-func (p *pipeline) open(name string) (*lane, error) {
+// open opens the lanes to a server. Those whose address is gone stay, idle, until stop: a
+// few goroutines, where closing them would have to wait for whoever is just about to use
+// one.
+func (p *pipeline) open(name string) ([]*lane, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closing() {
 		return nil, dedupe.ErrClosed
 	}
-	if l := p.lanes[name]; l != nil {
-		return l, nil
+	if lanes := p.lanes[name]; lanes != nil {
+		return lanes, nil
 	}
-	if len(p.lanes) >= maxLanes {
+	if len(p.lanes) >= maxServers {
 		for _, shared := range p.lanes {
 			return shared, nil
 		}
 	}
-	l := &lane{queue: make(chan *command, queueLength)}
-	p.lanes[name] = l
-	for range p.options.Flushers {
-		p.flushers.Go(func() { p.flush(l.queue) }) // ends in stop
+	clock := &clock{}
+	lanes := make([]*lane, p.options.Flushers)
+	for i := range lanes {
+		l := &lane{options: &p.options, queue: make(chan *command, queueLength), clock: clock}
+		lanes[i] = l
+		p.flushers.Go(func() { p.flush(l) }) // ends in stop
 	}
-	return l, nil
+	p.lanes[name] = lanes
+	return lanes, nil
 }
 
 // do sends a command and waits for its reply. When ctx ends first, the command
@@ -132,7 +135,7 @@ func (p *pipeline) do(ctx context.Context, c *command) error {
 	}
 	c.done = make(chan struct{})
 	defer l.callers.Add(-1)
-	if l.callers.Add(1) == 1 && p.sendAlone(ctx, c) {
+	if l.callers.Add(1) == 1 && p.sendAlone(ctx, l, c) {
 		if over := ended(ctx); c.err != nil && over != nil {
 			return fmt.Errorf("gave up waiting for redis: %w", over)
 		}
@@ -173,35 +176,43 @@ func ended(ctx context.Context) error {
 }
 
 // sendAlone sends a command on its caller's goroutine, unless the pipeline is
-// closing.
-func (p *pipeline) sendAlone(ctx context.Context, c *command) bool {
+// closing, or somebody sends who has given up waiting.
+func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) bool {
 	p.direct.RLock()
 	defer p.direct.RUnlock()
-	if p.closing() {
+	if p.closing() || !l.turn.TryLock() {
 		return false
 	}
+	defer l.turn.Unlock()
 	c.taken.Store(true)
-	p.send(ctx, []*command{c})
+	p.send(ctx, l, []*command{c})
 	return true
 }
 
 // flush is one flusher.
-func (p *pipeline) flush(queue chan *command) {
+func (p *pipeline) flush(l *lane) {
 	for {
 		select {
-		case c := <-queue:
-			p.send(context.Background(), gather(queue, c))
+		case c := <-l.queue:
+			p.sendWaiting(l, c)
 		case <-p.quit:
 			for { // what is left
 				select {
-				case c := <-queue:
-					p.send(context.Background(), gather(queue, c))
+				case c := <-l.queue:
+					p.sendWaiting(l, c)
 				default:
 					return
 				}
 			}
 		}
 	}
+}
+
+// sendWaiting sends a command, and whatever waits behind it.
+func (p *pipeline) sendWaiting(l *lane, first *command) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	p.send(context.Background(), l, gather(l.queue, first))
 }
 
 // gather collects the group that begins with a command: whatever waits.
@@ -222,23 +233,25 @@ func gather(queue chan *command, first *command) []*command {
 	}
 }
 
-// send sends a group and answers it. A script that the server does not know is
-// sent again with its source, together with the others of its kind.
-func (p *pipeline) send(ctx context.Context, group []*command) {
-	if len(group) == 0 {
-		return
-	}
-	p.exchange(ctx, group)
-	var unknown []*command
-	for _, c := range group {
-		if c.err != nil && c.script != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") {
-			c.words, c.script = c.script.withSource(c.words), nil
-			unknown = append(unknown, c)
-		} else {
-			close(c.done)
+// send sends a group and answers it. A step that was decided by what was not true is
+// decided again and sent with the others of its kind; so is a script that the server does
+// not know, with its source.
+func (p *pipeline) send(ctx context.Context, l *lane, group []*command) {
+	for range mostDecisions {
+		group = slices.DeleteFunc(group, func(c *command) bool { return c.answered() || !c.decide(l) })
+		if len(group) == 0 {
+			return
+		}
+		p.exchange(ctx, group)
+		for _, c := range group {
+			c.hear(l)
 		}
 	}
-	p.send(ctx, unknown)
+	for _, c := range group {
+		if !c.answered() {
+			c.finish(errors.New("redis: the rows of the call are changed all the time"))
+		}
+	}
 }
 
 // exchange sends a group once to where it belongs, from the first byte to the
@@ -278,13 +291,14 @@ func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
 // answered by the very server that wrote it; none where nothing is written.
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
-	sent := make([]*redis.Cmd, len(to.group))
+	sent, lists := make([]*redis.Cmd, len(to.group)), make([][]*redis.StringSliceCmd, len(to.group))
 	for i, c := range to.group {
 		if to.asking {
 			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues; the error is the command's own
 		}
 		sent[i] = redis.NewCmd(ctx, c.words...)
 		_ = pipe.Process(ctx, sent[i]) // as above
+		lists[i] = c.readLogs(ctx, pipe, to.asking)
 	}
 	var waited *redis.Cmd
 	if p.options.WaitReplicas > 0 && slices.ContainsFunc(to.group, (*command).writes) {
@@ -308,7 +322,8 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 			c.err = nil // an answer like any other
 		}
 		c.replicated = replicated
-		if c.script != tenureScript {
+		c.lists = lists[i]
+		if c.ofCall {
 			ofCalls++
 		}
 	}

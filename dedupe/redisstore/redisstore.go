@@ -1,10 +1,10 @@
 // Package redisstore is the dedupe.Store on Redis, shared by any number of
 // sidecars: a standalone server, a master found by Sentinels, or a Cluster.
 //
-// Each request is one Lua script on one key, the mirror of the state machine in
-// package dedupe: whoever comes first wins, whatever the number of sidecars.
-// Leases run on the server's clock. The scripts recognise their own owner, so a
-// request whose reply was lost is simply sent again; that is the only retry
+// Each step of package dedupe is decided here, by its rows as they are believed to be, and
+// done by one small script that knows no rule, if they are that: whoever comes first wins,
+// whatever the number of sidecars. Leases run on the server's clock. Steps recognise their
+// own owner, so one whose reply was lost is simply sent again; that is the only retry
 // there is, and the client library's own is off.
 //
 // What Redis can lose, this store can forget. It refuses a server that may
@@ -29,13 +29,12 @@ import (
 // maxTries bounds how often one request is sent.
 const maxTries = 3
 
-// How many arguments admit.lua takes, and settle.lua without entries.
-const mostOfClaim, mostOfSettlement = 14, 15
-
 // Store is a dedupe.Store on Redis. A request heeds the deadline of its context
 // at once; its cancellation perhaps only when what has been sent is answered or
 // given up (Options.Timeout, and WaitTimeout).
 type Store struct {
+	dedupe.Machine
+
 	options Options
 	client  redis.UniversalClient
 	pipe    *pipeline
@@ -52,9 +51,6 @@ var (
 	_ dedupe.Watcher = (*Store)(nil)
 )
 
-// knowledge are the optional fields that the scripts honour.
-var knowledge = dedupe.Knowledge{Store: "the redis store", Fields: dedupe.FieldOutput | dedupe.FieldResolves | dedupe.FieldsOfLoop | dedupe.FieldsOfEffects}
-
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
 // option that cannot work.
@@ -68,6 +64,7 @@ func New(options Options) (*Store, error) {
 	client := options.client()
 	fitness.client = client
 	s := &Store{options: options, client: client, pipe: newPipeline(client, options), fitness: fitness}
+	s.Machine = dedupe.Machine{Engine: s}
 	go fitness.oversee() // ends in Close
 	return s, nil
 }
@@ -76,228 +73,36 @@ func New(options Options) (*Store, error) {
 // A replay does not, so a failover may forget that its call is Done. It is then
 // Claimed, which the replicas have: what must not be repeated becomes Unknown.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := req.Validate(knowledge); err != nil {
-		return dedupe.Admission{}, err
-	}
-	keys := append(make([]string, 0, len(req.Logs)+3), recordKey(s.options.KeyPrefix, req.Key))
-	keys = logKeys(keys, s.options.KeyPrefix, req.Key, req.Logs)
-	args := append(make([]any, 0, mostOfClaim),
-		req.Owner, req.Tool, int(req.Effect), req.Fingerprint[:], req.Lease.Milliseconds(), req.Retention.Milliseconds(), dedupe.EncodeCharges(req.Charges))
-	contends := req.EffectKey != (dedupe.EffectKey{})
-	if d := req.Draw; d.Counter != "" {
-		args = append(args, d.Counter, d.Tokens, d.MaxCalls, d.MaxTokens, d.MaxAge.Milliseconds())
-	} else if contends {
-		args = append(args, "", "", "", "", "")
-	}
-	if contends {
-		if err := s.sameSlot(&req.EffectKey); err != nil {
-			return dedupe.Admission{}, err
-		}
-		keys = append(keys, effectKey(s.options.KeyPrefix, req.Key, &req.EffectKey))
-		args = append(args, req.EffectKey.Window.Milliseconds(), req.EffectKey.Allow)
-	}
-	if req.Draw.Counter != "" {
-		keys = append(keys, sheetKey(s.options.KeyPrefix, "budget/", req.Key, req.Draw.Counter))
-	}
-	words := admitScript.call(keys, args...)
-	if asks := s.pipe.doubt(ctx, words); asks != nil {
+	if asks := s.pipe.doubt(ctx, recordKey(s.options.KeyPrefix, req.Key)); asks != nil {
 		if !asks.CompareAndSwap(false, true) {
 			return s.known(ctx, req)
 		}
 		defer asks.Store(false)
 	}
-	var admission dedupe.Admission
-	err := s.run(ctx, admitScript, words, 0, func(reply any) (durable bool, err error) {
-		admission, err = decodeAdmission(s.options.KeyPrefix, req, reply)
-		return admission.Verdict != dedupe.Won, err
-	})
-	if err != nil {
-		return dedupe.Admission{}, err
-	}
-	return admission, nil
+	return s.Machine.Admit(ctx, req)
 }
 
-// sameSlot refuses what a Cluster cannot do in one step: the effects of a tenant are
-// in another slot than the records of its conversations.
-func (s *Store) sameSlot(e *dedupe.EffectKey) error {
-	if s.options.Cluster && e.WholeTenant {
-		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
+// Do implements dedupe.Engine.
+func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
+	key := recordKey(s.options.KeyPrefix, step.Call())
+	var done *command
+	err := s.run(ctx, func() *command {
+		done = &command{key: key, step: step, weight: step.Bytes(), ofCall: true}
+		return done
+	}, func() bool { return !step.Binds() })
+	if err == nil && done.rows.beside != nil {
+		words := done.rows.beside
+		name, _ := words[1].(string)
+		err = s.run(ctx, func() *command { return &command{key: name, words: words, weight: step.Bytes(), ofCall: true} }, always)
 	}
-	return nil
+	return err
 }
 
-// Settle implements dedupe.Store. The output is kept by the same script; on a
-// Cluster, where its slot is another, by a command sent after it.
-func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := settlement.Validate(knowledge); err != nil {
-		return 0, err
-	}
-	keys := append(make([]string, 0, len(settlement.Appends)+4), recordKey(s.options.KeyPrefix, settlement.Key))
-	for _, a := range settlement.Appends {
-		keys = append(keys, sheetKey(s.options.KeyPrefix, "log/", settlement.Key, a.Log))
-	}
-	args := append(make([]any, 0, mostOfSettlement+2*len(settlement.Appends)),
-		settlement.Owner, settlement.Epoch, int(settlement.State), settlement.Attempts,
-		settlement.Result, settlement.Retention.Milliseconds(), settlement.Resolves, settledChannel(s.options.KeyPrefix),
-		dedupe.ResultSum(settlement.Result))
-	frees := settlement.Frees != (dedupe.EffectKey{})
-	output := settlement.Output
-	keeps := output != nil && !s.options.Cluster
-	beside := settlement.Spend.Counter != "" || frees || keeps
-	if beside || len(settlement.Appends) > 0 {
-		args = appendEntries(append(args, len(settlement.Appends)), settlement.Appends)
-	}
-	if beside {
-		args = append(args, settlement.Spend.Counter, settlement.Spend.Tokens, frees)
-	}
-	if frees {
-		if err := s.sameSlot(&settlement.Frees); err != nil {
-			return 0, err
-		}
-		keys = append(keys, effectKey(s.options.KeyPrefix, settlement.Key, &settlement.Frees))
-	}
-	weight := len(settlement.Result) + entryBytes(settlement.Appends)
-	if keeps {
-		keys = append(keys, outputKey(s.options.KeyPrefix, settlement.Key.Tenant, output.Ref))
-		args = append(args, encodeOutput(output), output.TTL.Milliseconds())
-		weight += len(output.Data)
-	}
-	if counter := settlement.Spend.Counter; counter != "" {
-		keys = append(keys, sheetKey(s.options.KeyPrefix, "budget/", settlement.Key, counter))
-	}
-	var verdict dedupe.SettleVerdict
-	err := s.run(ctx, settleScript, settleScript.call(keys, args...), weight, func(reply any) (durable bool, err error) {
-		verdict, err = decodeSettled(reply)
-		return verdict != dedupe.Settled, err
-	})
-	if err == nil && verdict == dedupe.Settled && output != nil && s.options.Cluster {
-		err = s.keep(ctx, settlement.Key.Tenant, output)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return verdict, nil
-}
+// Look implements dedupe.Engine.
+func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(ctx, step) }
 
-// keep stores an output by a command of its own.
-func (s *Store) keep(ctx context.Context, tenant string, output *dedupe.Output) error {
-	words := []any{"set", outputKey(s.options.KeyPrefix, tenant, output.Ref), encodeOutput(output), "px", output.TTL.Milliseconds()}
-	return s.run(ctx, nil, words, len(output.Data), func(any) (bool, error) { return true, nil })
-}
-
-// Renew implements dedupe.Store.
-func (s *Store) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	words := renewScript.call([]string{recordKey(s.options.KeyPrefix, key)}, owner, epoch, lease.Milliseconds())
-	renewed := false
-	err := s.run(ctx, renewScript, words, 0, func(reply any) (durable bool, err error) {
-		n, ok := reply.(int64)
-		if !ok {
-			return false, unexpected(reply)
-		}
-		renewed = n == 1
-		return !renewed, nil
-	})
-	return renewed && err == nil, err
-}
-
-// Restore implements dedupe.Store.
-func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (record dedupe.Record, restored bool, err error) {
-	if err := back.Validate(knowledge); err != nil {
-		return dedupe.Record{}, false, err
-	}
-	claim, keys, args := back.Claim, []string{recordKey(s.options.KeyPrefix, back.Key)}, []any(nil)
-	if e := &back.EffectKey; *e != (dedupe.EffectKey{}) {
-		if err := s.sameSlot(e); err != nil {
-			return dedupe.Record{}, false, err
-		}
-		keys = append(keys, effectKey(s.options.KeyPrefix, back.Key, e))
-		args = append(args, e.Keep(back.Retention).Milliseconds())
-	}
-	words := restoreScript.call(keys,
-		append([]any{claim.Owner, claim.Epoch, claim.Tool, int(claim.Effect), claim.Fingerprint[:], dedupe.Millis(claim.StartedAt),
-			back.Lease.Milliseconds(), back.Retention.Milliseconds(), dedupe.EncodeCharges(claim.Charges)}, args...)...)
-	err = s.run(ctx, restoreScript, words, 0, func(reply any) (durable bool, err error) {
-		record, restored, err = decodeRestored(reply)
-		return !restored, err
-	})
-	if err != nil {
-		return dedupe.Record{}, false, err
-	}
-	return record, restored, nil
-}
-
-// Lookup implements dedupe.Store.
-func (s *Store) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
-	seen, err := s.See(ctx, key)
-	return seen.Record, err
-}
-
-// See implements conversation.Store.
-func (s *Store) See(ctx context.Context, key dedupe.Key) (seen dedupe.Seen, err error) {
-	words := lookupScript.call([]string{recordKey(s.options.KeyPrefix, key)})
-	err = s.run(ctx, lookupScript, words, 0, func(reply any) (durable bool, err error) {
-		seen, err = decodeLookup(reply)
-		return true, err
-	})
-	return seen, err
-}
-
-// Note implements dedupe.Store.
-func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
-	if err := n.Validate(); err != nil {
-		return dedupe.Noted{}, err
-	}
-	keys := []string{recordKey(s.options.KeyPrefix, n.Key)}
-	for _, a := range n.Appends {
-		keys = append(keys, sheetKey(s.options.KeyPrefix, "log/", n.Key, a.Log))
-	}
-	keys = logKeys(keys, s.options.KeyPrefix, n.Key, n.Logs)
-	words := appendEntries(noteScript.call(keys, n.Retention.Milliseconds(), len(n.Appends), n.Counter), n.Appends)
-	var noted dedupe.Noted
-	err := s.run(ctx, noteScript, words, entryBytes(n.Appends), func(reply any) (durable bool, err error) {
-		noted, err = decodeNoted(n, reply)
-		return true, err // a log is no record: what a failover forgets of it is forgotten
-	})
-	if err != nil {
-		return dedupe.Noted{}, err
-	}
-	return noted, nil
-}
-
-// appendEntries appends the arguments of entries.
-func appendEntries(args []any, appends []dedupe.Append) []any {
-	for _, a := range appends {
-		args = append(args, a.Entry, a.Keep)
-	}
-	return args
-}
-
-func entryBytes(appends []dedupe.Append) (n int) {
-	for _, a := range appends {
-		n += len(a.Entry)
-	}
-	return n
-}
-
-// Output implements dedupe.Store.
-func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	key := outputKey(s.options.KeyPrefix, tenant, ref)
-	var output dedupe.Output
-	err := s.run(ctx, outputScript, outputScript.call([]string{key}), 0, func(reply any) (durable bool, err error) {
-		fields, ok := reply.([]any)
-		if !ok || len(fields) != 2 {
-			return true, dedupe.ErrNoOutput
-		}
-		value, isString := fields[0].(string)
-		left, isNumber := fields[1].(int64)
-		if !isString || !isNumber {
-			return true, unexpected(reply)
-		}
-		output, err = decodeOutput(ref, value, time.Duration(left)*time.Millisecond)
-		return true, err
-	})
-	return output, err
-}
+// always: the reply of a command counts, whatever replicas have.
+func always() bool { return true }
 
 // Ping implements dedupe.Store. It is a Check, so that it also notices a server
 // that has become unfit; on a Cluster it asks every master.
@@ -353,9 +158,9 @@ func (s *Store) Stats() Stats {
 }
 
 // run sends a command until there is a reply that counts, a few times at the
-// most and never beyond ctx. Sending it again is harmless: the scripts know
-// their owner. read says whether the reply counts without being replicated.
-func (s *Store) run(ctx context.Context, script *script, words []any, weight int, read func(reply any) (durable bool, err error)) error {
+// most and never beyond ctx. Sending it again is harmless: steps know their owner.
+// durable says whether the reply counts without being replicated.
+func (s *Store) run(ctx context.Context, send func() *command, durable func() bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -364,13 +169,12 @@ func (s *Store) run(ctx context.Context, script *script, words []any, weight int
 	}
 	asked := false
 	for try := 0; ; try++ {
-		c := &command{words: words, script: script, weight: weight}
-		err := refused(c.key(), s.pipe.do(ctx, c))
+		c := send()
+		err := refused(c.key, s.pipe.do(ctx, c))
 		asked = asked || !unsent(err)
 		if err == nil {
-			var durable bool
-			if durable, err = read(c.reply); err != nil || durable || c.replicated {
-				return named(c.key(), err)
+			if c.replicated || durable() {
+				return nil
 			}
 			err = s.tooFew()
 		}
@@ -396,13 +200,9 @@ func pause(ctx context.Context, try int) bool {
 	}
 }
 
-// refused tells of a record that a script did not take for one (record.lua), or
-// that is none at all.
+// refused tells of a row that is none: of another type, or a list that is too short.
 func refused(name string, err error) error {
-	switch {
-	case redis.HasErrorPrefix(err, "LAYOUT "):
-		err = fmt.Errorf("%w: %w", dedupe.ErrLayout, err)
-	case redis.HasErrorPrefix(err, "SIDECALL "), redis.HasErrorPrefix(err, "WRONGTYPE "):
+	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
 		err = fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
 	}
 	return named(name, err)
@@ -422,8 +222,10 @@ func named(name string, err error) error {
 // worthRepeating reports errors of the way to the server, and of a server that
 // cannot answer just now. What it says about the command itself is final.
 func worthRepeating(err error) bool {
-	if errors.Is(err, dedupe.ErrClosed) || errors.Is(err, redis.ErrClosed) {
-		return false
+	for _, final := range []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput} {
+		if errors.Is(err, final) {
+			return false
+		}
 	}
 	if _, said := errors.AsType[redis.Error](err); !said {
 		return true

@@ -55,7 +55,7 @@ func (r *router) lane(ctx context.Context, c *command) string {
 	if r.cluster == nil {
 		return ""
 	}
-	master, err := r.cluster.MasterForKey(ctx, c.key())
+	master, err := r.cluster.MasterForKey(ctx, c.key)
 	if err != nil {
 		return "" // it will fail, and need not hold up others
 	}
@@ -70,7 +70,7 @@ func (r *router) route(ctx context.Context, group []*command) []part {
 	}
 	var parts []part
 	for _, c := range group {
-		master, err := r.cluster.MasterForKey(ctx, c.key())
+		master, err := r.cluster.MasterForKey(ctx, c.key)
 		if err != nil {
 			c.err = err
 			continue

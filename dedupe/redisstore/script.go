@@ -4,72 +4,15 @@ import (
 	"crypto/sha1" //nolint:gosec // how Redis names a script, no secret
 	_ "embed"
 	"encoding/hex"
-	"fmt"
-
-	"github.com/sidecall/sidecall/dedupe"
 )
 
 var (
-	//go:embed record.lua
-	recordSource string
-	//go:embed succeeds.lua
-	succeedsSource string
-	//go:embed admit.lua
-	admitSource string
-	//go:embed tally.lua
-	tallySource string
-	//go:embed draw.lua
-	drawSource string
-	//go:embed log.lua
-	logSource string
-	//go:embed several.lua
-	severalSource string
-	//go:embed read.lua
-	readSource string
-	//go:embed request.lua
-	requestSource string
-	//go:embed settlement.lua
-	settlementSource string
-	//go:embed notice.lua
-	noticeSource string
-	//go:embed restoration.lua
-	restorationSource string
-	//go:embed effect.lua
-	effectSource string
-	//go:embed contend.lua
-	contendSource string
-	//go:embed note.lua
-	noteSource string
-	//go:embed settle.lua
-	settleSource string
-	//go:embed renew.lua
-	renewSource string
-	//go:embed restore.lua
-	restoreSource string
-	//go:embed lookup.lua
-	lookupSource string
-	//go:embed output.lua
-	outputSource string
-	//go:embed tenure.lua
-	tenureSource string
-	//go:embed converse.lua
-	converseSource string
+	//go:embed step.lua
+	stepSource string
 	//go:embed transcript.lua
 	transcriptSource string
 
-	// onRecord is what every script on a record begins with.
-	onRecord = fmt.Sprintf("local OLDEST, VERSION = %d, %d\n", dedupe.OldestLayout, dedupe.LayoutVersion) + recordSource
-
-	admitScript   = newScript(onRecord + requestSource + succeedsSource + tallySource + drawSource + severalSource + readSource + effectSource + contendSource + admitSource)
-	settleScript  = newScript(onRecord + settlementSource + tallySource + logSource + effectSource + settleSource)
-	renewScript   = newScript(onRecord + renewSource)
-	restoreScript = newScript(onRecord + restorationSource + tallySource + effectSource + restoreSource)
-	noteScript    = newScript(onRecord + noticeSource + tallySource + logSource + readSource + noteSource)
-	lookupScript  = newScript(onRecord + lookupSource)
-	outputScript  = newScript(outputSource)
-	tenureScript  = newScript(tenureSource)
-
-	converseScript   = newScript(converseSource)
+	stepScript       = newScript(stepSource)
 	transcriptScript = newScript(transcriptSource)
 )
 

@@ -23,39 +23,45 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, 0, err
 	}
-	words := tenureScript.call([]string{tenureKey(s.options.KeyPrefix, bid.Instance)},
-		bid.Token, bid.Number, bid.TTL.Milliseconds(), bid.Keep.Milliseconds(), bid.Gone.Token, bid.Gone.Renewals, bid.Resigns, bid.Who, bid.Looks)
-	err = s.run(ctx, tenureScript, words, 0, func(reply any) (durable bool, err error) {
-		before, after, standing, err = decodeBid(reply)
-		return standing == dedupe.Occupied, err
-	})
-	if err != nil {
-		return dedupe.Tenure{}, dedupe.Tenure{}, 0, err
+	b := &bidding{key: tenureKey(s.options.KeyPrefix, bid.Instance), bid: bid}
+	if err := s.run(ctx, func() *command { return &command{key: b.key, step: b} }, func() bool { return b.standing == dedupe.Occupied }); err != nil {
+		return before, after, 0, err
 	}
-	return before, after, standing, nil
+	return b.before, b.after, b.standing, nil
 }
 
-// decodeBid reads the reply of tenure.lua.
-func decodeBid(reply any) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
-	fields, ok := reply.([]any)
-	if !ok || len(fields) < 2 {
-		return before, after, 0, unexpected(reply)
-	}
-	n, isNumber := fields[0].(int64)
-	text, isText := fields[1].(string)
-	if standing = dedupe.Standing(n); !isNumber || !isText || standing < dedupe.Founded || standing > dedupe.Occupied {
-		return before, after, 0, unexpected(reply)
-	}
-	if after, err = decodeTenure(text); err == nil && len(fields) > 2 {
-		if text, known := fields[2].(string); known {
-			before, err = decodeTenure(text)
-		}
-	}
-	return before, after, standing, err
+// bidding is the step of a bid.
+type bidding struct {
+	key           string
+	bid           dedupe.Bid
+	before, after dedupe.Tenure
+	standing      dedupe.Standing
 }
 
-// decodeTenure reads a tenure as the script stores it.
+func (b *bidding) Apply(of dedupe.Rows) (err error) {
+	r := of.(*rows)
+	if b.before, err = decodeTenure(r.get(b.key)); err != nil {
+		return err
+	}
+	bid := b.bid
+	bid.TTL = r.Lease(bid.TTL)
+	if b.after, b.standing = b.before.Bid(bid, r.now); b.standing != dedupe.Occupied {
+		r.set(b.key, encodeTenure(b.after), bid.Keep)
+	}
+	return nil
+}
+
+// encodeTenure returns a tenure as one line, for whoever looks at it: its number, its
+// renewals, its end in milliseconds since 1970 (0: given up), its token, and who holds it.
+func encodeTenure(t dedupe.Tenure) string {
+	return fmt.Sprintf("%d %d %d %s %s", t.Number, t.Renewals, dedupe.Millis(t.Until), t.Token, t.Who)
+}
+
+// decodeTenure reads a tenure; the zero one when there is none.
 func decodeTenure(text string) (dedupe.Tenure, error) {
+	if text == "" {
+		return dedupe.Tenure{}, nil
+	}
 	words := strings.SplitN(text, " ", 5)
 	if len(words) != 5 {
 		return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)

@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// lane is the way of some conversations to one server. What it sends is answered before
+// it sends more: so whoever is decided there knows what those before it have done.
+type lane struct {
+	options *Options
+	queue   chan *command
+	callers atomic.Int64 // in do
+	clock   *clock       // of the server
+
+	// turn is held by whoever sends; it guards what follows.
+	turn sync.Mutex
+	// rows are as they were last seen or written: claims, tallies and who holds an effect.
+	// They may have been changed since: what is decided by them is only done if they are
+	// still true.
+	rows map[string]string
+}
+
+// Bounds of the rows that a lane remembers.
+const (
+	mostRows     = 1024
+	mostRowBytes = 4 << 10
+)
+
+// known returns a row as it was last seen.
+func (l *lane) known(key string) (text string, known bool) {
+	text, known = l.rows[key]
+	return text, known
+}
+
+// expect remembers what a row is once what is being sent has been done. A record that is
+// settled is not asked for often, and may be long.
+func (l *lane) expect(key, text string) {
+	if len(text) > mostRowBytes || text == "" || settled(text) {
+		delete(l.rows, key)
+		return
+	}
+	if l.rows == nil {
+		l.rows = map[string]string{}
+	}
+	if _, known := l.rows[key]; !known && len(l.rows) >= mostRows {
+		for some := range l.rows {
+			delete(l.rows, some)
+			break
+		}
+	}
+	l.rows[key] = text
+}
+
+// settled reports that a row is a record, and nobody holds its call any more.
+func settled(text string) bool {
+	return text[0] == dedupe.LayoutVersion && len(text) > 1 && dedupe.State(text[1]) != dedupe.Claimed
+}
+
+// marked reports that a row is a record whose call somebody waits for.
+func marked(text string) bool { return len(text) > dedupe.MarkAt && text[dedupe.MarkAt] == 1 }
+
+// forget forgets a row.
+func (l *lane) forget(key string) { delete(l.rows, key) }
+
+// hash spreads conversations over lanes: by what decides the slot of a key.
+func hash(key string) uint64 {
+	_, tag, _ := strings.Cut(key, "{")
+	tag, _, _ = strings.Cut(tag, "}")
+	if tag == "" {
+		tag = key
+	}
+	return maphash.String(seed, tag)
+}
+
+var seed = maphash.MakeSeed()
+
+// clock is a server's, as it was last read: never ahead of it, unless that was set back.
+type clock struct {
+	mu   sync.Mutex
+	read time.Time // by the server; zero before the first reply
+	at   time.Time // when that was heard
+}
+
+func (c *clock) heard(read time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read, c.at = read, time.Now()
+}
+
+// now is at the earliest what the server's clock shows.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read.IsZero() {
+		return dedupe.Instant(1)
+	}
+	return c.read.Add(time.Since(c.at).Truncate(time.Millisecond))
+}

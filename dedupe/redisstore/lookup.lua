@@ -1,2 +1,0 @@
--- Returns {now, record}; the record is missing when there is none. KEYS: record.
-return {now, stored}

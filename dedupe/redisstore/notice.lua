@@ -1,2 +1,0 @@
--- Whose tally a note tells.
-local counted = ARGV[3] ~= ''

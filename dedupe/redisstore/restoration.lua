@@ -1,2 +1,0 @@
--- What a claim is restored with.
-local counted, contended = ARGV[9] ~= '', KEYS[2]
