@@ -16,6 +16,9 @@ var _ dedupe.Rows = (*txn)(nil)
 // Now implements dedupe.Rows.
 func (t *txn) Now() time.Time { return t.now }
 
+// Lease implements dedupe.Rows: a lease counts from the instant of its step.
+func (*txn) Lease(atLeast time.Duration) time.Duration { return atLeast }
+
 // Call implements dedupe.Rows.
 func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	e, err := t.find(encodeKey(key))
