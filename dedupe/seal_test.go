@@ -51,7 +51,7 @@ func TestAnyByteOfASealedRecordCounts(t *testing.T) {
 			bad := slices.Clone(sound)
 			bad[i] ^= flip
 			got, err := DecodeSealed(bad)
-			if i == markAt && flip == 1 {
+			if i == MarkAt && flip == 1 {
 				if err != nil || got.Mark {
 					t.Errorf("without its mark: %v", err)
 				}
