@@ -11,9 +11,10 @@
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
 // The table is code in one place, Record.Admit, Settle, Renew, Restore and Observed:
-// pure functions that every store applies under its own kind of lock (the redis
-// store mirrors them in Lua, and one conformance suite, storetest, holds all
-// stores to the same table).
+// pure functions. So is what a request or a settlement does to all that it touches: a
+// Step over Rows, which Machine makes. A store is an Engine: it keeps rows, and does steps
+// one after the other, each whole or not at all. One conformance suite, storetest, holds
+// all of them to the same table.
 //
 // One admission (Store.Admit) and one settlement (Store.Settle) carry all the
 // store work of a call, each in one round trip. What other rooms need of the

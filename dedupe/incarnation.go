@@ -15,8 +15,7 @@ import (
 // So whoever is asked for a call that an earlier incarnation holds knows that its
 // owner is gone, and does not wait for its lease. An owner that begins with
 // anything else says nothing of itself, as that of a process without an instance;
-// it is nobody's predecessor. The scripts of the redis store read the same; see
-// their succeeds.lua.
+// it is nobody's predecessor.
 const ownerMark = "@"
 
 // MaxInstanceBytes bounds the name of an instance.

@@ -18,8 +18,7 @@ import (
 // Of each charge there is the counter, with its length in 2 bytes before it, and
 // the amount (8).
 //
-// A store that keeps no checksum of its own seals it (seal.go). The scripts of the
-// redis store write the same bytes; see its record.lua.
+// A store that keeps no checksum of its own seals it (seal.go).
 const layoutFixed = 4 + 4 + 5*8 + 32
 
 // StoredBytes is how long a stored record is without its texts and charges.

@@ -32,10 +32,9 @@ type Append struct {
 // named.
 type Logs [][][]byte
 
-// A log is laid out the same in every store: in 2 big-endian bytes how many entries it
+// A log that is kept as one text: in 2 big-endian bytes how many entries it
 // has, and the entries, oldest first, each with its length in 2 bytes before it. So
-// whoever appends one looks at those only that it drops. The scripts of the redis store
-// do the same; see its log.lua.
+// whoever appends one looks at those only that it drops.
 
 // DecodeLog returns the entries of a log, which share its memory. The error, which
 // wraps ErrCorrupt, comes with those before the one that cannot be read.

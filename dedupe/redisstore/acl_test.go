@@ -3,13 +3,10 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,41 +101,6 @@ func TestNoRightIsTooMuch(t *testing.T) {
 		}
 		stop()
 		srv.Do(asArgs(user)...)
-	}
-}
-
-// Who has the rights that a version needed which read logs one by one and wrote them
-// whole has the same logs.
-func TestLogsWithTheRightsOfBefore(t *testing.T) {
-	t.Parallel()
-	srv := redisserver.Start(t, redisserver.Options{})
-	user := slices.DeleteFunc(documentedUser(t), func(word string) bool {
-		return word == "+mget" || word == "+append" || word == "+pexpire"
-	})
-	srv.Do(asArgs(user)...)
-	s := open(t, Options{Addrs: []string{srv.Addr}, Username: "sidecall", Password: "secret"})
-	for i, want := range []string{"1", "1 2", "1 2 3", "2 3 4"} {
-		note := dedupe.Note{
-			Key: request("refused", 0).Key, Retention: time.Hour, Logs: []string{"log"},
-			Appends: []dedupe.Append{{Log: "log", Entry: []byte(strconv.Itoa(i + 1)), Keep: 3}},
-		}
-		noted, err := s.Note(t.Context(), note)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(bytes.Join(noted.Logs[0], []byte(" "))); got != want {
-			t.Errorf("the log has %q, want %q", got, want)
-		}
-		req := request(strconv.Itoa(i), tool.NonIdempotent)
-		req.Logs, req.Draw = []string{"none", "log"}, dedupe.Draw{Counter: "prompt", MaxCalls: 10}
-		req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
-		a, err := s.Admit(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(bytes.Join(a.Logs[1], []byte(" "))); got != want || len(a.Logs[0]) > 0 || a.Tally.Calls != int64(i+1) {
-			t.Errorf("admitted with the log %q, want %q; call %d with %+v", got, want, i+1, a.Tally)
-		}
 	}
 }
 

@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,6 +27,7 @@ type command struct {
 	load   bool  // the server does not know the script yet
 	ofCall bool  // it counts as a round trip of a call
 
+	sent  time.Time
 	taken atomic.Bool   // by a flusher, or by its caller, which withdraws it
 	done  chan struct{} // closed when the rest is final
 	over  bool
@@ -45,17 +48,17 @@ func (c *command) decide(l *lane) bool {
 		return true
 	}
 	r := &c.rows
-	r.lane, r.tolerance = l, mostTolerance
+	r.lane = l
 	r.read, r.others, r.writes, r.logs, r.into, r.beside = r.read[:0], r.others[:0], r.writes[:0], r.logs[:0], nil, nil
-	asked := r.saidAt
-	if r.now = l.clock.now(); !asked.IsZero() && r.now.Before(asked) {
-		r.now = asked
+	if r.now, r.spread = l.clock.now(); r.now.Before(r.saidAt) {
+		r.now = r.saidAt
 	}
+	r.tolerance = r.spread + mostTolerance
 	if c.failed = c.step.Apply(r); c.failed != nil {
 		r.writes = r.writes[:0]
 		c.forget(l)
 	}
-	if r.sure() && (len(r.read) > 0 || c.failed != nil) {
+	if r.sure() || errors.Is(c.failed, dedupe.ErrInvalid) { // which no row can change
 		r.tell()
 		c.finish(c.failed)
 		return false
@@ -104,11 +107,11 @@ func (c *command) hearStep(l *lane) {
 	}
 	switch reply := c.reply.(type) {
 	case int64:
-		l.clock.heard(dedupe.Instant(reply))
+		l.clock.set(dedupe.Instant(reply), c.sent)
 		r.tell()
 		c.finish(c.failed)
 	case []any:
-		if err := r.correct(reply); err != nil {
+		if err := r.correct(reply, c.sent); err != nil {
 			c.forget(l)
 			c.finish(err)
 		}
@@ -119,7 +122,7 @@ func (c *command) hearStep(l *lane) {
 }
 
 // correct takes what the server has said of rows.
-func (r *rows) correct(reply []any) error {
+func (r *rows) correct(reply []any, sent time.Time) error {
 	if len(reply) != 1+len(r.read) {
 		return unexpected(reply)
 	}
@@ -128,7 +131,7 @@ func (r *rows) correct(reply []any) error {
 		return unexpected(reply)
 	}
 	r.saidAt = dedupe.Instant(now)
-	r.lane.clock.heard(r.saidAt)
+	r.lane.clock.set(r.saidAt, sent)
 	r.said = r.said[:0]
 	for i, read := range r.read {
 		switch text := reply[1+i].(type) {

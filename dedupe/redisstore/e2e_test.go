@@ -402,15 +402,12 @@ func TestATenantsEffectOnACluster(t *testing.T) {
 	s := open(t, Options{Addrs: []string{"127.0.0.1:1"}, Cluster: true})
 	req := request("x", tool.NonIdempotent)
 	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour, WholeTenant: true}
-	end := settlement("x", "ok")
-	end.Frees = req.EffectKey
 	_, admitted := s.Admit(t.Context(), req)
-	_, settled := s.Settle(t.Context(), end)
 	_, _, restored := s.Restore(t.Context(), dedupe.Restoration{
 		Key: req.Key, EffectKey: req.EffectKey, Lease: req.Lease, Retention: req.Retention,
 		Claim: dedupe.Record{State: dedupe.Claimed, Epoch: 1, Owner: "owner", Tool: "refund"},
 	})
-	for what, err := range map[string]error{"Admit": admitted, "Settle": settled, "Restore": restored} {
+	for what, err := range map[string]error{"Admit": admitted, "Restore": restored} {
 		if !errors.Is(err, dedupe.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}

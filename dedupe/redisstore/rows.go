@@ -14,10 +14,13 @@ import (
 type rows struct {
 	lane *lane
 	// said is what the server has said of rows when it was asked last, saidLogs of logs.
-	said      []row
-	saidLogs  []log
-	saidAt    time.Time
+	said     []row
+	saidLogs []log
+	saidAt   time.Time
+	// now is at the earliest the time at which it is done; spread is how much later that
+	// may be already, by what is known of the server's clock.
 	now       time.Time
+	spread    time.Duration
 	tolerance time.Duration
 
 	read   []row
@@ -40,8 +43,8 @@ type log struct {
 // other is the number of a key that is only written, among those.
 type other int
 
-// How much later than it was decided a step may be done. A lease is longer by that, so of
-// short ones it is a part.
+// How much later than it was decided a step may be done, beside what is not known of the
+// server's clock. A lease is longer by that, so of short ones it is a part.
 const (
 	mostTolerance  = time.Second
 	leastTolerance = 20 * time.Millisecond
@@ -50,7 +53,7 @@ const (
 func (r *rows) Now() time.Time { return r.now }
 
 func (r *rows) Lease(atLeast time.Duration) time.Duration {
-	r.tolerance = max(leastTolerance, min(atLeast/4, mostTolerance))
+	r.tolerance = r.spread + max(leastTolerance, min(atLeast/4, mostTolerance))
 	return atLeast + r.tolerance
 }
 

@@ -2,7 +2,7 @@
 -- KEYS: the rows that it has read, and then others that it writes. ARGV: the instant that
 -- it has counted from, the last instant at which that may be, how many rows it has read,
 -- each row as it was, empty where there was none (one that is there and empty is told as a
--- question mark, which is no row); and what it writes, each with a letter,
+-- byte that is no row); and what it writes, each with a letter,
 -- the number of its key, and:
 --   s  text, milliseconds     it stands there for as long
 --   k  text                   it stands there for as long as what stood there
@@ -21,7 +21,7 @@ local count = tonumber(ARGV[3])
 local answer = {now}
 for i = 1, count do
   local text = redis.call('GET', KEYS[i])
-  text = text and (text == '' and '?' or text) or ''
+  text = text and (text == '' and '\1' or text) or ''
   if text == ARGV[3 + i] then
     answer[1 + i] = false
   else

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -69,7 +70,7 @@ func decodeTenure(text string) (dedupe.Tenure, error) {
 	var numbers [3]int64
 	for i := range numbers {
 		var err error
-		if numbers[i], err = strconv.ParseInt(words[i], 10, 64); err != nil {
+		if numbers[i], err = strconv.ParseInt(words[i], 10, 64); err != nil || numbers[i] < 0 || strings.ContainsFunc(words[3], strange) {
 			return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
 		}
 	}
@@ -77,3 +78,6 @@ func decodeTenure(text string) (dedupe.Tenure, error) {
 		Number: numbers[0], Renewals: numbers[1], Until: dedupe.Instant(numbers[2]), Token: words[3], Who: words[4],
 	}, nil
 }
+
+// strange reports what is in no token.
+func strange(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
