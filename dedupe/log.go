@@ -1,7 +1,6 @@
 package dedupe
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -32,66 +31,48 @@ type Append struct {
 // named.
 type Logs [][][]byte
 
-// A log that is kept as one text: in 2 big-endian bytes how many entries it
-// has, and the entries, oldest first, each with its length in 2 bytes before it. So
-// whoever appends one looks at those only that it drops.
+// A log is kept as one text: its entries, the oldest first, each with how many of the
+// latest entries count once it is there (1 byte) and its length (2) before it. So whoever
+// appends one need not look at the others; those that count no more are dropped when it
+// suits.
+const logHead = 1 + 2
 
-// DecodeLog returns the entries of a log, which share its memory. The error, which
-// wraps ErrCorrupt, comes with those before the one that cannot be read.
-func DecodeLog(b []byte) (entries [][]byte, err error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	count, rest, ok := logCount(b)
-	if !ok {
-		return nil, fmt.Errorf("%w: a log of %d entries in %d bytes", ErrCorrupt, count, len(b))
-	}
-	entries = make([][]byte, 0, count)
-	for r := (reader{rest: rest}); len(r.rest) > 0; {
+// DecodeLog returns the entries of a log that count, which share its memory. The error,
+// which wraps ErrCorrupt, comes with those before the one that cannot be read.
+func DecodeLog(log []byte) (entries [][]byte, err error) {
+	keep := 0
+	for r := (reader{rest: log}); len(r.rest) > 0; {
+		head := r.take(1)
 		entry := r.text()
-		if r.short || len(entries) == count {
-			return entries, fmt.Errorf("%w: a log is cut short", ErrCorrupt)
+		if r.short || head[0] == 0 || head[0] > MaxLogEntries {
+			err = fmt.Errorf("%w: a log of %d bytes is cut short", ErrCorrupt, len(log))
+			break
 		}
+		keep = int(head[0])
 		entries = append(entries, slices.Clip(entry))
 	}
-	if len(entries) != count {
-		return entries, fmt.Errorf("%w: a log of %d entries has %d", ErrCorrupt, count, len(entries))
-	}
-	return entries, nil
+	return entries[max(0, len(entries)-keep):], err
 }
 
-// logCount is how many entries a log says that it has; false when it cannot have them.
-func logCount(b []byte) (count int, rest []byte, ok bool) {
-	if len(b) < 2 {
-		return 0, nil, false
-	}
-	count, rest = int(binary.BigEndian.Uint16(b)), b[2:]
-	return count, rest, count <= MaxLogEntries && 3*count <= len(rest)
+// Framed is an entry as it stands in a log.
+func (a Append) Framed() []byte {
+	b := append(make([]byte, 0, logHead+len(a.Entry)), byte(a.Keep))
+	return appendText(b, a.Entry)
 }
 
-// AppendTo returns a log with an entry more, without the ones it does not keep. One
+// AppendTo returns a log with an entry more, without the ones that it does not keep. One
 // that cannot be what was written begins anew: nothing but advice rests on it.
 func (a Append) AppendTo(log []byte) []byte {
-	count, rest, _ := a.trimmed(log)
-	next := make([]byte, 2, 2+len(rest)+2+len(a.Entry))
-	binary.BigEndian.PutUint16(next, uint16(count+1))
-	return appendText(append(next, rest...), a.Entry)
-}
-
-// trimmed is a log without the entries for which there is no room beside a new one.
-func (a Append) trimmed(log []byte) (count int, rest []byte, ok bool) {
-	count, rest, ok = logCount(log)
-	if !ok {
-		return 0, nil, false
+	entries, err := DecodeLog(log)
+	framed := a.Framed()
+	if err != nil || a.Keep == 1 {
+		return framed
 	}
-	r := reader{rest: rest}
-	for ; count+1 > a.Keep; count-- {
-		r.text()
+	size := 0 // of those that are kept, which are the last
+	for _, entry := range entries[max(0, len(entries)+1-a.Keep):] {
+		size += logHead + len(entry)
 	}
-	if r.short {
-		return 0, nil, false
-	}
-	return count, r.rest, true
+	return slices.Concat(log[len(log)-size:], framed)
 }
 
 func validateLogs(names []string) error {

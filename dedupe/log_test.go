@@ -13,7 +13,7 @@ import (
 func FuzzAppendToALog(f *testing.F) {
 	f.Add([]byte(nil), uint8(3))
 	f.Add(dedupe.Append{Entry: []byte("one"), Keep: 2}.AppendTo(nil), uint8(1))
-	f.Add([]byte{0, 2, 0, 1, 'a', 0xff, 0xff}, uint8(2))
+	f.Add([]byte{2, 0, 1, 'a', 0xff, 0xff}, uint8(2))
 	f.Add([]byte{0xff, 0xff, 0, 1, 'a'}, uint8(200))
 	f.Fuzz(func(t *testing.T, log []byte, keep uint8) {
 		a := dedupe.Append{Entry: []byte("new"), Keep: max(1, int(keep)%(dedupe.MaxLogEntries+1))}
@@ -38,7 +38,7 @@ func FuzzAppendToALog(f *testing.F) {
 
 func TestALogThatCannotBeOneBeginsAnew(t *testing.T) {
 	a := dedupe.Append{Entry: []byte("new"), Keep: 3}
-	for _, log := range [][]byte{{7}, {0, 9, 0, 1, 'a'}, {0xff, 0xff}, {0, 3, 0, 9, 'a', 'b', 'c', 'd', 'e', 'f', 'g'}} {
+	for _, log := range [][]byte{{7}, {0, 0, 1, 'a'}, {0xff, 0xff}, {129, 0, 1, 'a'}, {3, 0, 9, 'a', 'b', 'c', 'd', 'e', 'f', 'g'}} {
 		if got := a.AppendTo(log); !bytes.Equal(got, a.AppendTo(nil)) {
 			t.Errorf("%x and one more is %x", log, got)
 		}

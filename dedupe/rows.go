@@ -26,11 +26,11 @@ type Rows interface {
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.
 	Awaited(key Key)
-	// Sheet returns what stands on a sheet; nil when there is none.
-	Sheet(name Sheet) ([]byte, error)
+	// Sheet returns what stands on a sheet; empty when there is none.
+	Sheet(name Sheet) (string, error)
 	// SetSheet stores a sheet for keep from now; for as long as it would have been kept
 	// anyway when keep is 0.
-	SetSheet(name Sheet, body []byte, keep time.Duration) error
+	SetSheet(name Sheet, body string, keep time.Duration) error
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
 	Append(key Key, entry Append, keep time.Duration) error
 	// Logs fills in what stands in logs of the conversation of a call after the step;
@@ -113,41 +113,46 @@ type Engine interface {
 
 // encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
 // its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
-func (t Tally) encode() []byte {
-	return fmt.Appendf(nil, "%d %d %d %d", t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt))
+func (t Tally) encode() string {
+	b := make([]byte, 0, 64)
+	for _, n := range [...]int64{t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt)} {
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	return string(b[:len(b)-1])
 }
 
 // decodeTally reads a tally; the zero one when there is none.
-func decodeTally(body []byte) (Tally, error) {
-	if body == nil {
+func decodeTally(line string) (Tally, error) {
+	if line == "" {
 		return Tally{}, nil
 	}
 	var n [4]int64
-	line := string(body)
+	rest := line
 	for i := range n {
-		part, rest, more := strings.Cut(line, " ")
+		part, behind, more := strings.Cut(rest, " ")
 		number, err := strconv.ParseInt(part, 10, 64)
 		if err != nil || number < 0 || more != (i+1 < len(n)) {
-			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, body)
+			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, line)
 		}
-		n[i], line = number, rest
+		n[i], rest = number, behind
 	}
 	return Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: Instant(n[3])}, nil
 }
 
 // encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
 // key, each with its length in 2 bytes before it.
-func encodeHolders(keys []Key) (body []byte) {
+func encodeHolders(keys []Key) string {
+	var body []byte
 	for _, k := range keys {
 		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
 			body = appendText(body, part)
 		}
 	}
-	return body
+	return string(body)
 }
 
-func decodeHolders(body []byte) (keys []Key, err error) {
-	for r := (reader{rest: body}); len(r.rest) > 0; {
+func decodeHolders(body string) (keys []Key, err error) {
+	for r := (reader{rest: []byte(body)}); len(r.rest) > 0; {
 		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
 		if r.short {
 			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)

@@ -19,7 +19,8 @@ func (*step) Room() Room { return Frees }
 // admitting is the step of a request.
 type admitting struct {
 	step
-	req       Request
+	req       Request // its lease is as long as the rows want it
+	lease     time.Duration
 	admission Admission
 }
 
@@ -42,9 +43,8 @@ func (a *admitting) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	leased := *req
-	leased.Lease = rows.Lease(req.Lease)
-	next, verdict, changed := old.Admit(leased, now)
+	req.Lease = rows.Lease(a.lease)
+	next, verdict, changed := old.Admit(*req, now)
 	tallies := tallies{rows: rows, key: req.Key}
 	drawn, err := tallies.get(req.Draw.Counter)
 	if err != nil {
@@ -126,6 +126,7 @@ type tallies struct {
 	rows Rows
 	key  Key
 	all  []*counted
+	one  counted // the first of them, which is mostly the only one
 }
 
 // counted is a tally as a step has it.
@@ -161,7 +162,11 @@ func (t *tallies) get(counter string) (*counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &counted{counter: counter, found: body != nil}
+	c := &t.one
+	if len(t.all) > 0 {
+		c = &counted{}
+	}
+	c.counter, c.found = counter, body != ""
 	c.Tally, err = decodeTally(body)
 	t.all = append(t.all, c)
 	return c, err

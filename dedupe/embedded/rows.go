@@ -1,10 +1,8 @@
 package embedded
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -70,17 +68,17 @@ func decodeSheet(key, b []byte) (expires time.Time, body []byte, err error) {
 }
 
 // Sheet implements dedupe.Rows.
-func (t *txn) Sheet(name dedupe.Sheet) ([]byte, error) {
+func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
 	expires, body, err := t.sheet(sheetKey(name))
 	if err != nil || !t.now.Before(expires) {
-		return nil, err
+		return "", err
 	}
-	return body, nil
+	return string(body), nil
 }
 
 // SetSheet implements dedupe.Rows. Its place in the queue of those to expire is corrected
 // when it is due.
-func (t *txn) SetSheet(name dedupe.Sheet, body []byte, keep time.Duration) error {
+func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
 	key := sheetKey(name)
 	expires, old, err := t.sheet(key)
 	if err != nil {
@@ -95,7 +93,7 @@ func (t *txn) SetSheet(name dedupe.Sheet, body []byte, keep time.Duration) error
 			return err
 		}
 	}
-	return t.sheets.Put(key, sealed(key, slices.Concat(bigEndian(uint64(dedupe.Millis(expires))), body)))
+	return t.sheets.Put(key, sealed(key, append(bigEndian(uint64(dedupe.Millis(expires))), body...)))
 }
 
 // Append implements dedupe.Rows.
@@ -105,7 +103,7 @@ func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error 
 	if err != nil {
 		return err
 	}
-	return t.SetSheet(name, a.AppendTo(body), keep)
+	return t.SetSheet(name, string(a.AppendTo([]byte(body))), keep)
 }
 
 // Logs implements dedupe.Rows.
@@ -116,7 +114,7 @@ func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 		if err != nil {
 			return err
 		}
-		entries, err := dedupe.DecodeLog(bytes.Clone(body))
+		entries, err := dedupe.DecodeLog([]byte(body))
 		if err != nil {
 			return err
 		}

@@ -58,19 +58,19 @@ func (*rows) Awaited(dedupe.Key) {}
 // sheets returns the shelf of a sheet. Who holds an effect gives way to nobody: as long
 // as there is room for the record of a call there is for its effect, of which there are
 // two at the most for each record in the time that both are remembered.
-func (r *rows) sheets(name dedupe.Sheet) *shelf[dedupe.Sheet, []byte] {
+func (r *rows) sheets(name dedupe.Sheet) *shelf[dedupe.Sheet, string] {
 	if name.Kind == dedupe.EffectSheet {
 		return &r.store.effects
 	}
 	return &r.store.sheets
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) ([]byte, error) {
+func (r *rows) Sheet(name dedupe.Sheet) (string, error) {
 	body, _ := r.sheets(name).get(name, r.now)
 	return body, nil
 }
 
-func (r *rows) SetSheet(name dedupe.Sheet, body []byte, keep time.Duration) error {
+func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
 	sheets, expires := r.sheets(name), r.now.Add(keep)
 	if keep == 0 {
 		expires = sheets.entries[name].expires

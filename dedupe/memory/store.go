@@ -38,7 +38,7 @@ type Store struct {
 // kept is what a store keeps.
 type kept struct {
 	records         shelf[dedupe.Key, dedupe.Stored]
-	sheets, effects shelf[dedupe.Sheet, []byte]
+	sheets, effects shelf[dedupe.Sheet, string]
 	logs            shelf[logKey, [][]byte]
 	outputs         shelf[outputKey, dedupe.Output]
 	outputBytes     int64

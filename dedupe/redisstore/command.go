@@ -32,7 +32,7 @@ type command struct {
 	done  chan struct{} // closed when the rest is final
 	over  bool
 	reply any
-	lists []*redis.StringSliceCmd
+	logs  []*redis.StringCmd
 	err   error
 	// replicated says that enough replicas have what the command wrote.
 	replicated bool
@@ -49,7 +49,8 @@ func (c *command) decide(l *lane) bool {
 	}
 	r := &c.rows
 	r.lane = l
-	r.read, r.others, r.writes, r.logs, r.into, r.beside = r.read[:0], r.others[:0], r.writes[:0], r.logs[:0], nil, nil
+	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
+	r.others, r.logs, r.into, r.beside = r.others[:0], r.logs[:0], nil, nil
 	if r.now, r.spread = l.clock.now(); r.now.Before(r.saidAt) {
 		r.now = r.saidAt
 	}
@@ -63,7 +64,7 @@ func (c *command) decide(l *lane) bool {
 		c.finish(c.failed)
 		return false
 	}
-	c.script, c.words = stepScript, r.words()
+	c.script, c.words = stepScript, r.words(stepScript)
 	if c.load {
 		c.words = c.script.withSource(c.words)
 	}
@@ -97,13 +98,8 @@ func (c *command) hear(l *lane) {
 func (c *command) hearStep(l *lane) {
 	r := &c.rows
 	r.saidLogs = r.saidLogs[:0]
-	for i, list := range c.lists {
-		// One that cannot be read stands in nobody's way.
-		var entries [][]byte
-		for _, entry := range list.Val() {
-			entries = append(entries, []byte(entry))
-		}
-		r.saidLogs = append(r.saidLogs, log{r.logs[i], entries})
+	for i, text := range c.logs {
+		r.saidLogs = append(r.saidLogs, log{r.logs[i], text.Val()})
 	}
 	switch reply := c.reply.(type) {
 	case int64:
@@ -137,25 +133,25 @@ func (r *rows) correct(reply []any, sent time.Time) error {
 		switch text := reply[1+i].(type) {
 		case nil: // as it was believed to be
 		case string:
-			read.text = text
+			read.text, read.record = text, nil
 		default:
 			return unexpected(text)
 		}
 		r.said = append(r.said, read)
-		r.lane.expect(read.key, read.text)
+		r.lane.expect(read)
 	}
 	return nil
 }
 
 // readLogs asks for the logs of a step, behind it.
-func (c *command) readLogs(ctx context.Context, pipe redis.Pipeliner, asking bool) (lists []*redis.StringSliceCmd) {
+func (c *command) readLogs(ctx context.Context, pipe redis.Pipeliner, asking bool) (logs []*redis.StringCmd) {
 	for _, key := range c.rows.logs {
 		if asking {
 			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues
 		}
-		lists = append(lists, pipe.LRange(ctx, key, 0, -1))
+		logs = append(logs, pipe.Get(ctx, key))
 	}
-	return lists
+	return logs
 }
 
 // finish answers whoever waits for the command.

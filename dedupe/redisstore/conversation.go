@@ -50,25 +50,25 @@ type writing struct {
 
 func (c *writing) Apply(of dedupe.Rows) error {
 	r, w := of.(*rows), &c.write
-	list, ttl := r.number(c.messages), w.TTL.Milliseconds()
+	ttl := w.TTL.Milliseconds()
 	before := r.get(c.head)
 	if c.written = before == string(w.Head); c.written {
 		// It is written again: what a WAIT says covers this answer then too.
 		r.set(c.head, before, w.TTL)
-		r.writes = append(r.writes, "e", list, ttl)
+		r.writeOther('e', c.messages, ttl, nil)
 		return nil
 	}
 	if before != string(w.Was) {
 		return nil
 	}
 	if before == "" { // messages without a head are of a conversation that has expired
-		r.writes = append(r.writes, "d", list)
+		r.writeOther('d', c.messages, 0, nil)
 	}
-	r.writes = append(r.writes, "n", list, w.After)
+	r.writeOther('n', c.messages, w.After, nil)
 	for _, m := range w.Messages {
-		r.writes = append(r.writes, "r", list, ttl, m)
+		r.writeOther('r', c.messages, 0, m)
 	}
-	r.writes = append(r.writes, "e", list, ttl)
+	r.writeOther('e', c.messages, ttl, nil)
 	shut, err := dedupe.Shut(r, w.Closings)
 	if c.written = shut; !shut || err != nil {
 		r.writes = r.writes[:0]
@@ -91,7 +91,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 		return conversation.Stored{}, err
 	}
 	stored, err := decodeStored(asked.reply)
-	return stored, named(keys[0], err)
+	return stored, called(keys[0], err)
 }
 
 func decodeStored(reply any) (conversation.Stored, error) {

@@ -23,7 +23,7 @@ type lane struct {
 	// rows are as they were last seen or written: claims, tallies and who holds an effect.
 	// They may have been changed since: what is decided by them is only done if they are
 	// still true.
-	rows map[string]string
+	rows map[string]row
 }
 
 // Bounds of the rows that a lane remembers.
@@ -32,29 +32,22 @@ const (
 	mostRowBytes = 4 << 10
 )
 
-// known returns a row as it was last seen.
-func (l *lane) known(key string) (text string, known bool) {
-	text, known = l.rows[key]
-	return text, known
-}
-
-// expect remembers what a row is once what is being sent has been done. A record that is
-// settled is not asked for often, and may be long.
-func (l *lane) expect(key, text string) {
-	if len(text) > mostRowBytes || text == "" || settled(text) {
-		delete(l.rows, key)
+// expect remembers what a row is once what is being sent has been done.
+func (l *lane) expect(r row) {
+	if len(r.text) > mostRowBytes || r.text == "" || settled(r.text) {
+		delete(l.rows, r.key)
 		return
 	}
 	if l.rows == nil {
-		l.rows = map[string]string{}
+		l.rows = map[string]row{}
 	}
-	if _, known := l.rows[key]; !known && len(l.rows) >= mostRows {
+	if _, known := l.rows[r.key]; !known && len(l.rows) >= mostRows {
 		for some := range l.rows {
 			delete(l.rows, some)
 			break
 		}
 	}
-	l.rows[key] = text
+	l.rows[r.key] = r
 }
 
 // settled reports that a row is a record, and nobody holds its call any more.

@@ -162,11 +162,11 @@ func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now
 	if err == nil {
 		var read dedupe.Stored
 		read, err = dedupe.DecodeSealed([]byte(stored))
-		record, err = read.Record, named(name, err)
+		record, err = read.Record, called(name, err)
 	}
 	found := dedupe.Listed{Record: record.Observed(now), Err: err}
 	if found.Key, err = parseRecordKey(s.options.KeyPrefix, name); err != nil {
-		found = dedupe.Listed{Err: named(name, err)}
+		found = dedupe.Listed{Err: called(name, err)}
 	}
 	return found, nil
 }

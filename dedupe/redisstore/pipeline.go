@@ -291,7 +291,7 @@ func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
 // answered by the very server that wrote it; none where nothing is written.
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
-	sent, lists := make([]*redis.Cmd, len(to.group)), make([][]*redis.StringSliceCmd, len(to.group))
+	sent := make([]*redis.Cmd, len(to.group))
 	now := time.Now()
 	for i, c := range to.group {
 		c.sent = now
@@ -300,7 +300,7 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 		}
 		sent[i] = redis.NewCmd(ctx, c.words...)
 		_ = pipe.Process(ctx, sent[i]) // as above
-		lists[i] = c.readLogs(ctx, pipe, to.asking)
+		c.logs = c.readLogs(ctx, pipe, to.asking)
 	}
 	var waited *redis.Cmd
 	if p.options.WaitReplicas > 0 && slices.ContainsFunc(to.group, (*command).writes) {
@@ -324,7 +324,6 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 			c.err = nil // an answer like any other
 		}
 		c.replicated = replicated
-		c.lists = lists[i]
 		if c.ofCall {
 			ofCalls++
 		}

@@ -88,6 +88,7 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	var done *command
 	err := s.run(ctx, func() *command {
 		done = &command{key: key, step: step, weight: step.Bytes(), ofCall: true}
+		done.rows.own, done.rows.ownName = step.Call(), key
 		return done
 	}, func() bool { return !step.Binds() })
 	if err == nil && done.rows.beside != nil {
@@ -202,14 +203,17 @@ func pause(ctx context.Context, try int) bool {
 
 // refused tells of a row that is none: of another type, or a list that is too short.
 func refused(name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
 		err = fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
 	}
-	return named(name, err)
+	return called(name, err)
 }
 
-// named says which record an error is of, if it is one's.
-func named(name string, err error) error {
+// called says which record an error is of, if it is one's.
+func called(name string, err error) error {
 	switch {
 	case errors.Is(err, dedupe.ErrLayout):
 		return fmt.Errorf("record %s: %w", name, err)

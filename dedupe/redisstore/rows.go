@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,9 @@ import (
 // otherwise, and the step is decided again.
 type rows struct {
 	lane *lane
+	// own is the call of the step, ownName the key of its record.
+	own     dedupe.Key
+	ownName string
 	// said is what the server has said of rows when it was asked last, saidLogs of logs.
 	said     []row
 	saidLogs []log
@@ -25,23 +29,40 @@ type rows struct {
 
 	read   []row
 	others []string // keys that are only written
-	writes []any    // as step.lua takes them
+	writes []write
 	logs   []string // what is read when it is done
 	into   *dedupe.Logs
 	beside []any // a command of its own, once it is done
+
+	// Room for what most steps need.
+	readRoom  [3]row
+	writeRoom [5]write
+	names     []named
+}
+
+// named is the key of a sheet.
+type named struct {
+	sheet dedupe.Sheet
+	key   string
 }
 
 // row is a text under a key; empty where there is none.
-type row struct{ key, text string }
-
-// log is a log as it was read.
-type log struct {
-	key     string
-	entries [][]byte
+type row struct {
+	key, text string
+	record    *dedupe.Stored // that the text stands for, where it was read already
 }
 
-// other is the number of a key that is only written, among those.
-type other int
+// write is something that step.lua does.
+type write struct {
+	what   byte
+	other  bool // the key is one of those that are only written
+	key    int  // its place
+	amount int64
+	text   any // nil, or what it takes of the texts
+}
+
+// log is a log as it was read.
+type log struct{ key, text string }
 
 // How much later than it was decided a step may be done, beside what is not known of the
 // server's clock. A lease is longer by that, so of short ones it is a part.
@@ -69,102 +90,131 @@ func (r *rows) at(key string) int {
 			return i
 		}
 	}
-	text, known := r.lane.known(key)
+	found, known := r.lane.rows[key]
 	for i := 0; !known && i < len(r.said); i++ {
 		if r.said[i].key == key {
-			text, known = r.said[i].text, true
+			found, known = r.said[i], true
 		}
 	}
-	r.read = append(r.read, row{key, text})
+	found.key = key
+	r.read = append(r.read, found)
 	return len(r.read) - 1
 }
 
-// number is that of a key which is only written.
-func (r *rows) number(key string) other {
-	for i := range r.others {
-		if r.others[i] == key {
-			return other(i)
-		}
-	}
-	r.others = append(r.others, key)
-	return other(len(r.others) - 1)
+// write writes to a key that was read.
+func (r *rows) write(what byte, key string, amount int64, text any) {
+	r.writes = append(r.writes, write{what: what, key: r.at(key), amount: amount, text: text})
 }
 
-// set stores a text under a key that was read.
-func (r *rows) set(key, text string, keep time.Duration) {
-	if text == "" {
-		r.writes = append(r.writes, "d", r.at(key)+1)
-	} else if keep == 0 {
-		r.writes = append(r.writes, "k", r.at(key)+1, text)
-	} else {
-		r.writes = append(r.writes, "s", r.at(key)+1, text, keep.Milliseconds())
+// writeOther writes to a key that is not read.
+func (r *rows) writeOther(what byte, key string, amount int64, text any) {
+	at := slices.Index(r.others, key)
+	if at < 0 {
+		at, r.others = len(r.others), append(r.others, key)
 	}
-	r.lane.expect(key, text)
+	r.writes = append(r.writes, write{what: what, other: true, key: at, amount: amount, text: text})
+}
+
+// set stores a text under a key that was read; for as long as it would have stood there
+// anyway when keep is 0.
+func (r *rows) set(key, text string, keep time.Duration) {
+	switch {
+	case text == "":
+		r.write('d', key, 0, nil)
+	case keep == 0:
+		r.write('k', key, 0, text)
+	default:
+		r.write('s', key, keep.Milliseconds(), text)
+	}
+	r.lane.expect(row{key: key, text: text})
+}
+
+// recordName is the key of a record.
+func (r *rows) recordName(key dedupe.Key) string {
+	if key == r.own {
+		return r.ownName
+	}
+	return recordKey(r.lane.options.KeyPrefix, key)
 }
 
 func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
-	name := recordKey(r.lane.options.KeyPrefix, key)
-	text := r.get(name)
-	if text == "" {
+	read := &r.read[r.at(r.recordName(key))]
+	switch {
+	case read.text == "":
 		return dedupe.Stored{}, nil
+	case read.record != nil:
+		return *read.record, nil
 	}
-	stored, err := dedupe.DecodeSealed([]byte(text))
-	return stored, named(name, err)
+	stored, err := dedupe.DecodeSealed([]byte(read.text))
+	return stored, called(read.key, err)
 }
 
 func (r *rows) SetCall(key dedupe.Key, record dedupe.Stored) error {
-	name := recordKey(r.lane.options.KeyPrefix, key)
-	waited := marked(r.get(name))
-	r.set(name, string(record.AppendSealed(nil)), record.Retention)
-	if waited && record.State != dedupe.Claimed {
-		r.writes = append(r.writes, "p", r.at(name)+1, settledChannel(r.lane.options.KeyPrefix))
+	name := r.recordName(key)
+	waited, body := marked(r.get(name)), record.AppendSealed(make([]byte, 0, record.SealedBytes()))
+	if record.State == dedupe.Claimed {
+		text := string(body)
+		r.write('s', name, record.Retention.Milliseconds(), text)
+		r.lane.expect(row{name, text, &record})
+		return nil
+	}
+	r.write('s', name, record.Retention.Milliseconds(), body)
+	r.lane.forget(name) // it is not asked for often, and may be long
+	if waited {
+		r.write('p', name, 0, settledChannel(r.lane.options.KeyPrefix))
 	}
 	return nil
 }
 
 func (r *rows) Awaited(key dedupe.Key) {
-	if name := recordKey(r.lane.options.KeyPrefix, key); !marked(r.get(name)) {
-		r.writes = append(r.writes, "w", r.at(name)+1)
+	if name := r.recordName(key); !marked(r.get(name)) {
+		r.write('w', name, 0, nil)
 		r.lane.forget(name)
 	}
 }
 
 // sheetName is the key of a sheet.
 func (r *rows) sheetName(name dedupe.Sheet) (string, error) {
-	of := dedupe.Key{Tenant: name.Tenant, Conversation: name.Conversation}
+	for i := range r.names {
+		if r.names[i].sheet == name {
+			return r.names[i].key, nil
+		}
+	}
+	of, prefix := dedupe.Key{Tenant: name.Tenant, Conversation: name.Conversation}, r.lane.options.KeyPrefix
+	found := named{sheet: name}
 	if name.Kind == dedupe.TallySheet {
-		return sheetKey(r.lane.options.KeyPrefix, "budget/", of, name.Name), nil
+		found.key = sheetKey(prefix, "budget/", of, name.Name)
+	} else {
+		whole := name.Conversation == ""
+		if whole && r.lane.options.Cluster {
+			// They are in another slot than the records of its conversations.
+			return "", fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
+		}
+		found.key = effectKey(prefix, of, &dedupe.EffectKey{Print: [32]byte([]byte(name.Name)), WholeTenant: whole})
 	}
-	whole := name.Conversation == ""
-	if whole && r.lane.options.Cluster {
-		// They are in another slot than the records of its conversations.
-		return "", fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
-	}
-	return effectKey(r.lane.options.KeyPrefix, of, &dedupe.EffectKey{Print: [32]byte([]byte(name.Name)), WholeTenant: whole}), nil
+	r.names = append(r.names, found)
+	return found.key, nil
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) ([]byte, error) {
+func (r *rows) Sheet(name dedupe.Sheet) (string, error) {
 	key, err := r.sheetName(name)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if text := r.get(key); text != "" {
-		return []byte(text), nil
-	}
-	return nil, nil
+	return r.get(key), nil
 }
 
-func (r *rows) SetSheet(name dedupe.Sheet, body []byte, keep time.Duration) error {
+func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
 	key, err := r.sheetName(name)
 	if err == nil {
-		r.set(key, string(body), keep)
+		r.set(key, body, keep)
 	}
 	return err
 }
 
 func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
 	name := sheetKey(r.lane.options.KeyPrefix, "log/", key, a.Log)
-	r.writes = append(r.writes, "l", r.number(name), a.Entry, a.Keep, keep.Milliseconds())
+	r.writeOther('l', name, keep.Milliseconds(), a.Framed())
 	return nil
 }
 
@@ -185,39 +235,56 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 		r.beside = []any{"set", name, text, "px", output.TTL.Milliseconds()}
 		return nil
 	}
-	r.writes = append(r.writes, "s", r.number(name), text, output.TTL.Milliseconds())
+	r.writeOther('s', name, output.TTL.Milliseconds(), text)
 	return nil
 }
 
-// words are the command that does the step.
-func (r *rows) words() []any {
-	words := make([]any, 0, 6+2*len(r.read)+len(r.others)+len(r.writes))
-	words = append(words, "evalsha", stepScript.hash, len(r.read)+len(r.others))
+// words are the command that does the step. What is pointed to is not changed before it is
+// decided again.
+func (r *rows) words(script *script) []any {
+	words := make([]any, 0, 4+2*len(r.read)+len(r.others)+len(r.writes))
+	words = append(words, "evalsha", &script.hash, len(r.read)+len(r.others))
 	for i := range r.read {
-		words = append(words, r.read[i].key)
+		words = append(words, &r.read[i].key)
 	}
-	for _, key := range r.others {
-		words = append(words, key)
+	for i := range r.others {
+		words = append(words, &r.others[i])
 	}
-	now := dedupe.Millis(r.now)
-	words = append(words, now, now+r.tolerance.Milliseconds(), len(r.read))
+	words = append(words, r.plan())
 	for i := range r.read {
-		words = append(words, r.read[i].text)
+		words = append(words, &r.read[i].text)
 	}
-	for _, w := range r.writes {
-		if n, ok := w.(other); ok {
-			w = len(r.read) + int(n) + 1
+	for i := range r.writes {
+		if text := r.writes[i].text; text != nil {
+			words = append(words, text)
 		}
-		words = append(words, w)
 	}
 	return words
+}
+
+// plan is what step.lua is to do.
+func (r *rows) plan() []byte {
+	plan := make([]byte, 0, 17+10*len(r.writes))
+	now := dedupe.Millis(r.now)
+	plan = binary.BigEndian.AppendUint64(plan, uint64(now))
+	plan = binary.BigEndian.AppendUint64(plan, uint64(now+r.tolerance.Milliseconds()))
+	plan = append(plan, byte(len(r.read)))
+	for _, w := range r.writes {
+		number := w.key + 1
+		if w.other {
+			number += len(r.read)
+		}
+		plan = append(plan, w.what, byte(number))
+		plan = binary.BigEndian.AppendUint64(plan, uint64(w.amount))
+	}
+	return plan
 }
 
 // sure reports that what was read is what the server has said at one instant: what was
 // decided by it is the answer, unless it changes something.
 func (r *rows) sure() bool {
 	for _, read := range r.read {
-		if !slices.Contains(r.said, read) {
+		if !slices.ContainsFunc(r.said, func(said row) bool { return said.key == read.key && said.text == read.text }) {
 			return false
 		}
 	}
@@ -237,6 +304,7 @@ func (r *rows) tell() {
 	*r.into = make(dedupe.Logs, len(r.logs))
 	for i, key := range r.logs {
 		at := slices.IndexFunc(r.saidLogs, func(l log) bool { return l.key == key })
-		(*r.into)[i] = r.saidLogs[at].entries
+		// One that cannot be read stands in nobody's way.
+		(*r.into)[i], _ = dedupe.DecodeLog([]byte(r.saidLogs[at].text))
 	}
 }

@@ -1,28 +1,30 @@
 -- Does a step if all rows are as it has read them, and its time is right.
--- KEYS: the rows that it has read, and then others that it writes. ARGV: the instant that
--- it has counted from, the last instant at which that may be, how many rows it has read,
--- each row as it was, empty where there was none (one that is there and empty is told as a
--- byte that is no row); and what it writes, each with a letter,
--- the number of its key, and:
---   s  text, milliseconds     it stands there for as long
---   k  text                   it stands there for as long as what stood there
---   n  number                 nothing is done unless a list has as many elements
---   r  milliseconds, element  it is behind the list
---   l  element, length, milliseconds  likewise, and the list keeps its last elements
---   e  milliseconds           it is kept for as long
---   d                         it is removed
---   w                         somebody waits for it (the mark of a record): a hint
---   p  channel                its name is published: a hint
+-- KEYS: the rows that it has read, and then others that it writes. ARGV: a plan; each row
+-- that was read as it was, empty where there was none (one that is there and empty is told
+-- as a byte that is no row); and each text that is written. The plan: the instant that the
+-- step has counted from, and the last one at which that may be (8 bytes each), how many
+-- rows it has read (1), and what it writes, each with a letter, the number of its key (1)
+-- and a number (8):
+--   s  a text stands there for so many milliseconds
+--   k  a text stands there for as long as what stood there
+--   d  nothing stands there
+--   n  nothing is done unless a list has so many elements
+--   r  a text is behind the list
+--   e  it is kept for so many milliseconds
+--   l  a text is behind a log (dedupe/log.go), which is kept for so many milliseconds
+--   w  somebody waits for it (the mark of a record): a hint
+--   p  its name is published on the channel that is a text: a hint
 -- Returns the time when all is done; or the time, and each row that is another.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local differs = now < tonumber(ARGV[1]) or now > tonumber(ARGV[2])
-local count = tonumber(ARGV[3])
+local plan, keys, args = ARGV[1], KEYS, ARGV
+local from, to, count, at = struct.unpack('>I8I8B', plan)
+local differs = now < from or now > to
 local answer = {now}
 for i = 1, count do
-  local text = redis.call('GET', KEYS[i])
+  local text = redis.call('GET', keys[i])
   text = text and (text == '' and '\1' or text) or ''
-  if text == ARGV[3 + i] then
+  if text == args[1 + i] then
     answer[1 + i] = false
   else
     differs, answer[1 + i] = true, text
@@ -31,47 +33,56 @@ end
 if differs then
   return answer
 end
-local at = 4 + count
-while ARGV[at] do
-  local what, key, text = ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
+local function trimmed(log)
+  local starts, place = {}, 1
+  while place + 2 <= #log do
+    starts[#starts + 1] = place
+    place = place + 3 + struct.unpack('>I2', log, place + 1)
+  end
+  local first = math.max(1, #starts + 1 - string.byte(log, starts[#starts]))
+  return string.sub(log, starts[first])
+end
+local next = 2 + count
+while at <= #plan do
+  local what, number, amount
+  what, number, amount, at = struct.unpack('>c1BI8', plan, at)
+  local key = keys[number]
   if what == 's' then
-    redis.call('SET', key, text, 'PX', ARGV[at + 3])
-    at = at + 4
-  elseif what == 'k' then
-    redis.call('SET', key, text, 'KEEPTTL')
-    at = at + 3
-  elseif what == 'n' then
-    if redis.call('LLEN', key) ~= tonumber(text) then
-      return redis.error_reply('SIDECALL messages of the conversation are missing')
-    end
-    at = at + 3
-  elseif what == 'r' then
-    redis.call('RPUSH', key, ARGV[at + 3])
-    redis.call('PEXPIRE', key, text)
-    at = at + 4
+    redis.call('SET', key, args[next], 'PX', amount)
+    next = next + 1
   elseif what == 'l' then
-    -- Nothing but advice rests on a log: one that is none begins anew.
-    if type(redis.pcall('RPUSH', key, text)) ~= 'number' then
-      redis.pcall('DEL', key)
-      redis.pcall('RPUSH', key, text)
+    -- Nothing but advice rests on a log: one that is none begins anew. It is cut now and
+    -- then, by who finds it much longer than what counts of it.
+    local text = args[next]
+    local size = redis.pcall('APPEND', key, text)
+    if type(size) ~= 'number' then
+      redis.pcall('SET', key, text)
+    elseif size > 2 * #text * string.byte(text) then
+      redis.pcall('SET', key, trimmed(redis.call('GET', key)))
     end
-    redis.pcall('LTRIM', key, -ARGV[at + 3], -1)
-    redis.pcall('PEXPIRE', key, ARGV[at + 4])
-    at = at + 5
-  elseif what == 'e' then
-    redis.call('PEXPIRE', key, text)
-    at = at + 3
+    redis.pcall('PEXPIRE', key, amount)
+    next = next + 1
+  elseif what == 'k' then
+    redis.call('SET', key, args[next], 'KEEPTTL')
+    next = next + 1
   elseif what == 'd' then
     redis.call('DEL', key)
-    at = at + 2
+  elseif what == 'n' then
+    if redis.call('LLEN', key) ~= amount then
+      return redis.error_reply('SIDECALL messages of the conversation are missing')
+    end
+  elseif what == 'r' then
+    redis.call('RPUSH', key, args[next])
+    next = next + 1
+  elseif what == 'e' then
+    redis.call('PEXPIRE', key, amount)
   elseif what == 'w' then
     -- A full server need not take it.
     redis.pcall('SETRANGE', key, 3, '\1')
-    at = at + 2
   elseif what == 'p' then
     -- A user without the right to publish cannot give it.
-    redis.pcall('PUBLISH', text, key)
-    at = at + 3
+    redis.pcall('PUBLISH', args[next], key)
+    next = next + 1
   end
 end
 return now
