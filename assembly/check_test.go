@@ -51,7 +51,7 @@ func TestEveryRule(t *testing.T) {
 		text string
 		want string // places, with | between
 	}{
-		config.RuleSyntax:     {{"a: [", "2:1"}, {"{}", ""}},
+		config.RuleSyntax:     {{"a: [", "2:1"}, {"", "1:1"}, {"{}", ""}},
 		config.RuleUnknownKey: {{"retentoin: 1h", "1:1: retentoin"}, {"retention: 1h", ""}},
 		config.RuleValue:      {{"lease: soon", "1:8: lease"}, {"lease: 10s", ""}},
 		config.RuleReference:  {{`admin: "${env:NOT_SET}"`, "1:8: admin"}},
@@ -174,7 +174,7 @@ func TestEveryRule(t *testing.T) {
 			{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, verify_with: loook}`, "4:53: tools.a.verify_with"},
 			{"profiles: {p: {tools: [nothing_*]}}", "1:24: profiles.p.tools[0]"},
 		},
-		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}, {"", "1:1"}},
+		config.RuleUnused:      {{"backends: {sh: {exec: {}}}", "1:16: backends.sh"}, {"{}", "1:1"}},
 		config.RuleDoubtful:    {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, attempt_timeout: 9s, deadline: 1s}`, "4:57: tools.a.attempt_timeout"}},
 		config.RuleDescription: {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}}`, "4:6: tools.a"}},
 		config.RuleStrictMode:  {{aBackend + `  a: {backend: sh, exec: {argv: [ls]}, input_schema: {minProperties: 1}}`, "4:54: tools.a.input_schema"}},

@@ -40,7 +40,6 @@ type follower struct {
 // newFollower returns a follower that runs when run is called, until end is.
 func newFollower(s *succession, source Source) *follower {
 	f := &follower{succession: s, source: source, wishes: make(chan struct{}, 1), done: make(chan struct{})}
-	f.outcome.news = make(chan struct{})
 	f.life, f.end = context.WithCancel(s.life)
 	return f
 }
@@ -136,14 +135,6 @@ type outcome struct {
 	waiting, why    string
 	// last is the config that why is about, if it is one.
 	last *config.Config
-	// news is closed, and another one made, when something becomes of a config.
-	news chan struct{}
-}
-
-// tell is held with mu.
-func (o *outcome) tell() {
-	close(o.news)
-	o.news = make(chan struct{})
 }
 
 // Following is what became of the last config that a sidecar has read from its Source.
@@ -154,14 +145,12 @@ type Following struct {
 	Config  *config.Config
 	// Waiting is what it waits for.
 	Waiting string
-	// News is closed when something becomes of it, or of the next one.
-	News <-chan struct{}
 }
 
 func (o *outcome) following() Following {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Following{Refused: o.why, Config: o.last, Waiting: o.waiting, News: o.news}
+	return Following{Refused: o.why, Config: o.last, Waiting: o.waiting}
 }
 
 func (o *outcome) waits(what string) {
@@ -175,7 +164,6 @@ func (o *outcome) took() {
 	defer o.mu.Unlock()
 	o.taken++
 	o.waiting, o.why, o.last = "", "", nil
-	o.tell()
 }
 
 func (o *outcome) refused(cfg *config.Config, problems config.Problems) {
@@ -183,7 +171,6 @@ func (o *outcome) refused(cfg *config.Config, problems config.Problems) {
 	defer o.mu.Unlock()
 	o.refusals++
 	o.waiting, o.why, o.last = "", problems[0].Error(), cfg
-	o.tell()
 	if more := len(problems) - 1; more > 0 {
 		o.why += fmt.Sprintf(" (and %d more: see the log)", more)
 	}

@@ -106,7 +106,7 @@ backends:
 	if got := load(named).Store.Embedded.Path.Reveal(); got != filepath.Join(elsewhere, "data/calls.db") {
 		t.Errorf("with SIDECALL_DIR: %s", got)
 	}
-	if c, err := Parse(os.DevNull, nil, System()); err != nil || c.Store.Embedded.Path.Reveal() != filepath.Join(elsewhere, "sidecall.db") {
+	if c, err := Parse(os.DevNull, []byte("{}"), System()); err != nil || c.Store.Embedded.Path.Reveal() != filepath.Join(elsewhere, "sidecall.db") {
 		t.Errorf("of no file: %v, %v", c, err)
 	}
 }

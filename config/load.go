@@ -72,6 +72,9 @@ func from(dir, path string) string {
 func (c *Config) Dir() string { return c.source.dir }
 
 func examine(found *collector, data []byte, env Environment) (*Config, Problems) {
+	if len(data) == 0 { // it is about to be written, or its disk was full
+		return nil, Problems{{File: found.file, Line: 1, Column: 1, Message: "the file is empty: if nothing is to be set, write {}", Rule: RuleSyntax}}
+	}
 	root, bad := parseText(found.file, data)
 	if bad != nil {
 		bad.Rule = RuleSyntax

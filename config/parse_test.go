@@ -173,7 +173,7 @@ func TestProblemsAreSortedAndBounded(t *testing.T) {
 }
 
 func TestDefaultStore(t *testing.T) {
-	c := mustParse(t, "d.yaml", nil)
+	c := mustParse(t, "d.yaml", []byte("{}"))
 	if c.Store.Kind() != "embedded" || c.Store.Embedded.Path.String() != "./sidecall.db" {
 		t.Errorf("store is %s %+v", c.Store.Kind(), c.Store.Embedded)
 	}

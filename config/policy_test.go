@@ -259,7 +259,7 @@ func TestProfiles(t *testing.T) {
 // has every tool, a caller would leave a narrow one.
 func TestTheProfilesOnOffer(t *testing.T) {
 	for file, want := range map[string][]string{
-		"":                       {"code", "interactive", "research"},
+		"{}":                     {"code", "interactive", "research"},
 		"default_profile: code":  {"code", "interactive", "research"},
 		"profiles: {reader: {}}": {"interactive", "reader"},
 		"default_profile: reader\nprofiles: {reader: {}}":             {"reader"},

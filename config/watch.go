@@ -39,6 +39,10 @@ type digest [sha256.Size]byte
 // NewWatch returns a Watch over the file at path. It reads nothing yet.
 func NewWatch(path string) *Watch { return &Watch{path: path, env: System()} }
 
+// Again returns a Watch over the same file that reads it as this one does when it reads it
+// again.
+func (w *Watch) Again() *Watch { return &Watch{path: w.path, env: w.env, looked: []look{}} }
+
 // Load is Load of the file; Changed compares with what it has read, right or wrong.
 // When it is called again the file has to be a regular one.
 func (w *Watch) Load() (*Config, error) {

@@ -156,6 +156,11 @@ func TestABadFileIsToldOnce(t *testing.T) {
 		t.Fatal("it was taken")
 	}
 	w.want("that was told", "...")
+	w.write(w.file, "") // as somebody leaves it whose disk is full
+	w.want("it is empty", ".!")
+	if _, err := w.Load(); err == nil || !strings.Contains(err.Error(), "sidecall.yaml:1:1: the file is empty") {
+		t.Fatalf("it was read as %v", err)
+	}
 	if err := os.Remove(w.file); err != nil {
 		t.Fatal(err)
 	}

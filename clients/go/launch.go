@@ -104,6 +104,7 @@ type process struct {
 }
 
 func (p *process) start(log func(string)) (err error) {
+	apart(p.cmd)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -120,12 +121,15 @@ func (p *process) start(log func(string)) (err error) {
 	}
 	go func() { // ends with the process, or when that goes on for others
 		defer close(p.heard)
-		for lines := json.NewDecoder(stdout); ; {
-			var told answer
-			if lines.Decode(&told) != nil {
+		for lines := bufio.NewReader(stdout); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
 				return
 			}
-			p.told <- told
+			var told answer
+			if json.Unmarshal(line, &told) == nil { // else a script around it has said it
+				p.told <- told
+			}
 		}
 	}()
 	go func() { // ends with the process

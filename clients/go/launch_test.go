@@ -64,6 +64,13 @@ echo '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}
 	}
 }
 
+// What a script around it prints is passed over.
+func TestAScriptAroundASidecar(t *testing.T) {
+	if err := told(t, `echo starting; echo '{"listen": "tcp://127.0.0.1:1"}'; cat >/dev/null`).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A sidecar that goes on for other programs is not waited for, and not killed.
 func TestOneThatGoesOnForOthersIsLetGo(t *testing.T) {
 	dir := t.TempDir()

@@ -57,8 +57,23 @@ func (l *launch) close() {
 func (l *launch) address() string { return "unix://" + filepath.Join(l.dir, "agent.sock") }
 
 // enter finds out whether this process is to have the store, or is a guest of the one that
-// has it.
-func (l *launch) enter(cfg *config.Config, options assembly.Options) (guest *share.Guest, err error) {
+// has it. A host that has another config may have read the file later: it is read again
+// then, and what it says is the config.
+func (l *launch) enter(cfg *config.Config, options assembly.Options) (*config.Config, *share.Guest, error) {
+	for {
+		guest, err := l.visit(cfg, options)
+		if !errors.Is(err, share.ErrOther) {
+			return cfg, guest, err
+		}
+		now, wrong := l.from.Load()
+		if wrong != nil || now.Fingerprint() == cfg.Fingerprint() {
+			return cfg, nil, err
+		}
+		cfg = now
+	}
+}
+
+func (l *launch) visit(cfg *config.Config, options assembly.Options) (guest *share.Guest, err error) {
 	if cfg.Store.Kind() != "embedded" {
 		return nil, nil
 	}
@@ -114,15 +129,15 @@ func (l *launch) serve(sidecar *assembly.Sidecar, version string) {
 	}()
 }
 
-// agree waits, at most until ctx ends, until what a guest has is in force: its file may have
-// changed since this sidecar has read it. The error says what is known of why it is not.
+// agree waits, at most until ctx ends, until what a guest has is in force, for as long as the
+// file says just that: it may have changed since this sidecar has read it. The error says
+// what is known of why it is not.
 func (l *launch) agree(ctx context.Context, sidecar *assembly.Sidecar, version, guest string) error {
-	for {
-		last := sidecar.Following() // first: what becomes of it later is news
-		read, err := config.NewWatch(l.from.path).Load()
-		switch {
-		case identity(sidecar.Config(), version) == guest:
-			return nil
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for identity(sidecar.Config(), version) != guest {
+		last := sidecar.Following()
+		switch read, err := l.from.Again().Load(); {
 		case err != nil || identity(read, version) != guest:
 			return share.ErrOther
 		case !l.from.watch:
@@ -131,11 +146,12 @@ func (l *launch) agree(ctx context.Context, sidecar *assembly.Sidecar, version, 
 			return fmt.Errorf("its file has changed since it began, to what it cannot take over: %s", last.Refused)
 		}
 		select {
-		case <-last.News:
+		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("its file has changed, and is not in force yet: %s", cmp.Or(sidecar.Following().Waiting, "it takes its time"))
+			return fmt.Errorf("its file has changed, and is not in force yet: %s", cmp.Or(last.Waiting, "it takes its time"))
 		}
 	}
+	return nil
 }
 
 // shut has nobody come any more.

@@ -2,13 +2,21 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sidecall/sidecall/cmd/sidecall/share"
+	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/testkit/harness"
 )
 
 // program is one that has launched a sidecar.
@@ -132,12 +140,7 @@ func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
 	config := configFile(t, "operator: off\n")
 	first := launches(t, config)
 	at := first.hears()
-	write := func(text string) {
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("operator: off\nbackends: {sh: {exec: {}}}\ntools: {now: {backend: sh, description: Now., exec: {argv: [date]}, input_schema: {type: object}}}\n")
+	write(t, config, "operator: off\nbackends: {sh: {exec: {}}}\ntools: {now: {backend: sh, description: Now., exec: {argv: [date]}, input_schema: {type: object}}}\n")
 	second := launches(t, config)
 	if got := second.hears(); got.Listen != at.Listen {
 		t.Errorf("it is told %+v", got)
@@ -145,7 +148,7 @@ func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
 	if got := command(t, "tools", "--addr", at.Listen); !strings.Contains(got.out, "now ") {
 		t.Errorf("the tool of its config is not there: %+v", got)
 	}
-	write("operator: off\ninstance: another\n") // which needs a restart
+	write(t, config, "operator: off\ninstance: another\n") // which needs a restart
 	third := launches(t, config)
 	if got := <-third.ended; got.code != exitUnavailable || !strings.Contains(got.err.Error(), "it cannot take over: ") || !strings.Contains(got.err.Error(), "instance: this is not") {
 		t.Errorf("%+v", got)
@@ -157,6 +160,110 @@ func TestALaunchWithWhatTheFileSaysNow(t *testing.T) {
 	for _, p := range []*program{second, first} {
 		p.ends()
 	}
+}
+
+// A guest whose file has changed since it has read it has what the file says now: the host
+// may have that already.
+func TestALaunchWhoseFileChangesWhileItWaits(t *testing.T) {
+	t.Setenv("SIDECALL_DIR", t.TempDir())
+	dir := t.TempDir()
+	host, _, err := share.Enter(t.Context(), filepath.Join(os.Getenv("SIDECALL_DIR"), "sidecall.db"), harness.ShortDir(t), "", func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "sidecall.yaml")
+	write(t, path, "operator: off\n")
+	const now = "operator: off\nlimits: {max_batch: 7}\n"
+	go host.Receive(func(_ context.Context, guest string) (share.Answer, error) {
+		if guest == identityOf(t, path) && read(t, path) == now {
+			return share.Answer{Listen: "unix:///now"}, nil
+		}
+		write(t, path, now)
+		return share.Answer{}, share.ErrOther
+	})
+	p := launches(t, path)
+	if got := p.hears(); got.Listen != "unix:///now" {
+		t.Errorf("it is told %+v", got)
+	}
+	p.ends()
+}
+
+// A file that is as it was before the change took over is not what a guest has that has read
+// the change: it need not wait for that.
+func TestALaunchWithWhatTheFileSaidForAMoment(t *testing.T) {
+	t.Setenv("SIDECALL_DIR", t.TempDir())
+	path := configFile(t, "operator: off\n")
+	first := launches(t, path)
+	first.hears()
+	write(t, path, "operator: off\ninstance: another\n") // nothing that the host could take over
+	asks := func(identity string) chan error {
+		told := make(chan error, 1)
+		go func() {
+			_, _, err := share.Enter(t.Context(), filepath.Join(os.Getenv("SIDECALL_DIR"), "sidecall.db"), "", identity, func(error) {})
+			told <- err
+		}()
+		return told
+	}
+	moment := asks(identityOf(t, path))
+	<-asks("another") // by then the host has heard of the first, most likely
+	write(t, path, "operator: off\n")
+	if err := <-moment; !errors.Is(err, share.ErrOther) {
+		t.Errorf("it is told %v", err)
+	}
+	first.ends()
+}
+
+// A config that came through a pipe is not read again, of which nobody would know the end.
+func TestALaunchBesideAConfigFromAPipe(t *testing.T) {
+	t.Setenv("SIDECALL_DIR", t.TempDir())
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	through := func() *program {
+		p := launches(t, pipe, "--start-timeout", "5s")
+		write(t, pipe, "operator: off\n")
+		return p
+	}
+	first := through()
+	at := first.hears()
+	second := through()
+	if got := second.hears(); got.Listen != at.Listen {
+		t.Errorf("it is told %+v", got)
+	}
+	third := launches(t, configFile(t, "operator: off\ninstance: another\n"), "--start-timeout", "5s")
+	if got := <-third.ended; got.code != exitUnavailable || !errors.Is(got.err, share.ErrOther) {
+		t.Errorf("%+v", got)
+	}
+	second.ends()
+	first.ends()
+}
+
+// identityOf is what a guest has that reads a file now.
+func identityOf(t *testing.T, path string) string {
+	t.Helper()
+	cfg, err := config.NewWatch(path).Load()
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	return identity(cfg, buildVersion().Version)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
 }
 
 // A backend that is down does not keep a program from starting: it is named when the start

@@ -80,7 +80,7 @@ func newServe() *cobra.Command {
 			if _, err := os.Stat(path); path == defaultConfig && errors.Is(err, fs.ErrNotExist) {
 				return fail(exitUsage, fmt.Errorf("there is no %s here: name the config file, as in sidecall serve FILE", defaultConfig))
 			}
-			from := &source{Watch: config.NewWatch(path), path: path, listen: listen, watch: watch}
+			from := &source{Watch: config.NewWatch(path), listen: listen, watch: watch}
 			options := assembly.Options{Log: logger, Version: buildVersion().Version, Source: from}
 			if launched {
 				return serveLaunched(cmd, from, start, hangups, options)
@@ -122,7 +122,7 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 		_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // one that fails has nobody at its other end either
 		l.release(ctx)
 	}()
-	guest, err := l.enter(cfg, options)
+	cfg, guest, err := l.enter(cfg, options)
 	if err == nil && guest != nil {
 		if err = l.stay(ctx, guest); err == nil {
 			return nil
@@ -158,7 +158,6 @@ func newLogger(out io.Writer, level string) (slog.Handler, error) {
 type source struct {
 	*config.Watch
 
-	path   string
 	listen []string
 	watch  bool
 }

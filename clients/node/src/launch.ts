@@ -111,7 +111,9 @@ export class Launched {
     this.directory = directory
     this.#lines = new Lines(sidecar.stderr, log)
     this.#heard = new Lines(sidecar.stdout, (line) => {
-      this.#told.push(JSON.parse(line) as Told)
+      const told = parsed(line)
+      if (told === undefined) return // a script around it has said it
+      this.#told.push(told)
       this.#tells()
     })
     this.#ended = new Promise((resolve) => sidecar.once('exit', resolve))
@@ -175,6 +177,14 @@ export class Launched {
     for (const pipe of [this.#process.stdout, this.#process.stderr]) pipe.destroy()
     process.removeListener('exit', this.#remove)
     this.#remove()
+  }
+}
+
+function parsed(line: string): Told | undefined {
+  try {
+    return JSON.parse(line) as Told
+  } catch {
+    return undefined
   }
 }
 

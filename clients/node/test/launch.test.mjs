@@ -165,6 +165,11 @@ test('backends that are missing are named', async () => {
   await sidecall.close()
 })
 
+test('what a script around it prints is passed over', async () => {
+  const binary = program(`#!/bin/sh\necho starting\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\n`)
+  await (await Sidecall.launch({}, { binary, startTimeout: 1000 })).close()
+})
+
 test('one that goes on for others is let go', async () => {
   const binary = program(`#!/bin/sh\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\necho '{"stays": true}'\nexec >/dev/null 2>&1\necho $$ >${directory}/pid\ncat ${directory}/end\n`)
   execFileSync('mkfifo', [path.join(directory, 'end')])

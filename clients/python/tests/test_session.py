@@ -383,6 +383,11 @@ class LaunchTest(unittest.TestCase):
         self.assertRegex(lines, r"the tools of the backend files are not there after 0.25 s \(connection refused\)")
         self.assertRegex(lines, r"serve --launched --start-timeout=250ms --config \S+ --watch=false")
 
+    def test_what_a_script_around_it_prints_is_passed_over(self) -> None:
+        wrapped = self.program("#!/bin/sh\necho starting\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
+        with Sidecall.launch({}, binary=wrapped, start_timeout=1):
+            pass
+
     def test_one_that_goes_on_for_others_is_let_go(self) -> None:
         pid = self.directory / "pid"
         goes_on = self.program(f"""#!{sys.executable}

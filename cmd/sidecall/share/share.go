@@ -139,8 +139,7 @@ func visit(ctx context.Context, lock *os.File, config string) (*Guest, error) {
 	if err != nil {
 		return nil, errMute
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
+	inTime := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	var said reply
 	asked := question{Config: config}
 	if until, ok := ctx.Deadline(); ok { // less what the answer needs for its way
@@ -150,7 +149,7 @@ func visit(ctx context.Context, lock *os.File, config string) (*Guest, error) {
 		err = json.NewDecoder(io.LimitReader(conn, longest)).Decode(&said)
 	}
 	switch {
-	case err != nil:
+	case !inTime() || err != nil:
 		err = errMute
 	case said.Other && said.Why != "":
 		err = fmt.Errorf("%w (%s)", ErrOther, said.Why)

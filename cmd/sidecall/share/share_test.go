@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -286,5 +287,33 @@ func TestAHostAnswersInTheTimeOfItsGuest(t *testing.T) {
 	<-ctx.Done()
 	if err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("it is told %v", err)
+	}
+}
+
+// A guest that was taken in just as its time ended has its host.
+func TestAGuestThatIsTakenInAtTheLastMomentStays(t *testing.T) {
+	p := newPlace(t)
+	host, err := newHostOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make(chan func(), 1)
+	go host.Receive(func(context.Context, string) (Answer, error) {
+		(<-ends)()
+		return Answer{Listen: "unix:///s"}, nil
+	})
+	for range 500 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ends <- cancel
+		_, guest, err := Enter(ctx, p.store, "", "same", ignore)
+		if err != nil {
+			continue // its time was over
+		}
+		if err := guest.conn.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, guest.conn); err != nil { // until the host closes it
+			t.Fatal(err)
+		}
 	}
 }

@@ -69,7 +69,8 @@ class Launched:
 
     def _hear(self, lines: IO[bytes]) -> None:
         for raw in lines:
-            self._told.put(json.loads(raw))
+            with contextlib.suppress(ValueError):  # which a script around it has said
+                self._told.put(json.loads(raw))
         self._told.put(None)
 
     def await_ready(self, timeout: float) -> None:
