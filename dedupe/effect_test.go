@@ -112,15 +112,15 @@ func TestEffectsThatNoStoreTakes(t *testing.T) {
 	} {
 		r := pays("x")
 		r.Retention = 2 * time.Hour
-		if err := r.Validate(everything); err != nil {
+		if err := r.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if change(&r); !errors.Is(r.Validate(everything), ErrInvalid) {
+		if change(&r); !errors.Is(r.Validate(), ErrInvalid) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
 	s := settles("x", 1, Unknown)
-	if s.Frees = payment; !errors.Is(s.Validate(everything), ErrInvalid) {
+	if s.Frees = payment; !errors.Is(s.Validate(), ErrInvalid) {
 		t.Error("an unknown outcome frees an effect")
 	}
 }

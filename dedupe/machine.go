@@ -11,7 +11,7 @@ type Machine struct{ Engine }
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	if err := req.Validate(everyField); err != nil {
+	if err := req.Validate(); err != nil {
 		return Admission{}, err
 	}
 	s := &admitting{step: step{req.Key}, req: req, lease: req.Lease}
@@ -23,7 +23,7 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	if err := settlement.Validate(everyField); err != nil {
+	if err := settlement.Validate(); err != nil {
 		return 0, err
 	}
 	s := &settling{step: step{settlement.Key}, settlement: settlement}
@@ -44,7 +44,7 @@ func (m Machine) Renew(ctx context.Context, key Key, owner string, epoch int64, 
 
 // Restore implements Store.
 func (m Machine) Restore(ctx context.Context, back Restoration) (record Record, restored bool, err error) {
-	if err := back.Validate(everyField); err != nil {
+	if err := back.Validate(); err != nil {
 		return Record{}, false, err
 	}
 	s := &restoring{step: step{back.Key}, back: back}

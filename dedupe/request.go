@@ -105,28 +105,8 @@ type Admission struct {
 	Logs Logs
 }
 
-// optional returns the fields of the request that not every store knows.
-func (r *Request) optional() (set Fields) {
-	if len(r.Charges) > 0 {
-		set |= FieldCharges
-	}
-	if r.Draw != (Draw{}) {
-		set |= FieldDraw
-	}
-	if len(r.Logs) > 0 {
-		set |= FieldLogs
-	}
-	if !r.EffectKey.none() {
-		set |= FieldEffectKey
-	}
-	return set
-}
-
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r Request) Validate(by Knowledge) error {
-	if err := by.covers(r.optional()); err != nil {
-		return err
-	}
+func (r Request) Validate() error {
 	if err := r.Key.validate(); err != nil {
 		return err
 	}
@@ -151,8 +131,8 @@ func (r Request) Validate(by Knowledge) error {
 
 // validateLoop looks at what belongs to a conversation.
 func (r *Request) validateLoop() error {
-	if loop := r.optional() & FieldsOfLoop; r.Key.Conversation == "" && loop != 0 {
-		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, loop)
+	if r.Key.Conversation == "" && (len(r.Charges) > 0 || r.Draw != (Draw{}) || len(r.Logs) > 0) {
+		return fmt.Errorf("%w: charges, a draw or logs without a conversation, to which tallies and logs belong", ErrInvalid)
 	}
 	if err := r.Draw.validate(); err != nil {
 		return err

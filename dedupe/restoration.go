@@ -22,7 +22,7 @@ type Restoration struct {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r Restoration) Validate(by Knowledge) error {
+func (r Restoration) Validate() error {
 	if r.Claim.Epoch < 1 {
 		return fmt.Errorf("%w: a claim of epoch %d cannot be restored", ErrInvalid, r.Claim.Epoch)
 	}
@@ -30,7 +30,7 @@ func (r Restoration) Validate(by Knowledge) error {
 		Key: r.Key, Tool: r.Claim.Tool, Effect: r.Claim.Effect, Fingerprint: r.Claim.Fingerprint,
 		Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention, Charges: r.Claim.Charges,
 		EffectKey: r.EffectKey,
-	}.Validate(by)
+	}.Validate()
 }
 
 // Restore applies a restoration to a record at an instant of the store's clock;

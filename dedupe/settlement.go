@@ -81,31 +81,8 @@ func (s Settlement) LogValue() slog.Value {
 		slog.String("state", s.State.String()), slog.Int64("epoch", s.Epoch))
 }
 
-// optional returns the fields of the settlement that not every store knows.
-func (s *Settlement) optional() (set Fields) {
-	if s.Resolves {
-		set |= FieldResolves
-	}
-	if s.Output != nil {
-		set |= FieldOutput
-	}
-	if s.Spend != (Spend{}) {
-		set |= FieldSpend
-	}
-	if len(s.Appends) > 0 {
-		set |= FieldAppends
-	}
-	if !s.Frees.none() {
-		set |= FieldFrees
-	}
-	return set
-}
-
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (s Settlement) Validate(by Knowledge) error {
-	if err := by.covers(s.optional()); err != nil {
-		return err
-	}
+func (s Settlement) Validate() error {
 	if err := s.Key.validate(); err != nil {
 		return err
 	}
@@ -141,8 +118,8 @@ func (s Settlement) alone() Settlement {
 
 // validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
-	if loop := s.optional() & (FieldSpend | FieldAppends); s.Key.Conversation == "" && loop != 0 {
-		return fmt.Errorf("%w: %v without a conversation, to which tallies and logs belong", ErrInvalid, loop)
+	if s.Key.Conversation == "" && (s.Spend != (Spend{}) || len(s.Appends) > 0) {
+		return fmt.Errorf("%w: something is spent or appended without a conversation, to which tallies and logs belong", ErrInvalid)
 	}
 	if err := s.Spend.validate(); err != nil {
 		return err

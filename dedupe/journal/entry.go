@@ -12,9 +12,6 @@ import (
 // layout is the first byte of an entry. Another layout gets another number.
 const layout = 1
 
-// knowledge are the optional fields that an entry keeps.
-var knowledge = dedupe.Knowledge{Store: "the journal", Fields: dedupe.FieldOutput | dedupe.FieldCharges}
-
 // encode returns an entry as the body of a frame: the key, the record of the call
 // as it is settled, in the layout that stores have, its result and its output.
 // Sequence numbers belong to an open journal and are not kept.
@@ -117,7 +114,11 @@ func (r *reader) settled(late *dedupe.Late) error {
 
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {
-	if err := late.Settlement.Validate(knowledge); err != nil {
+	s := &late.Settlement
+	if s.Resolves || s.Spend != (dedupe.Spend{}) || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
+		return fmt.Errorf("%w: a journal keeps nothing of the loop around a call, and no resolution", dedupe.ErrInvalid)
+	}
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	settled := stored(late)

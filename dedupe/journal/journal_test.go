@@ -272,3 +272,56 @@ func TestTheFileOnARealDisk(t *testing.T) {
 		t.Errorf("no directory: %v", err)
 	}
 }
+
+// A field that a settlement gains is kept, or the settlement is refused: an entry that
+// lacks it would be replayed without it.
+func TestNoFieldOfASettlementIsLost(t *testing.T) {
+	kind := reflect.TypeFor[dedupe.Settlement]()
+	for i := range kind.NumField() {
+		late := entry(1)
+		field := reflect.ValueOf(&late.Settlement).Elem().Field(i)
+		if field.IsZero() {
+			field.Set(filled(t, field.Type()))
+		}
+		if validate(&late) != nil {
+			continue
+		}
+		back, err := decode(encode(late))
+		if err != nil || !reflect.DeepEqual(back.Settlement, late.Settlement) {
+			t.Errorf("%s: %+v is kept as %+v, %v", kind.Field(i).Name, late.Settlement, back.Settlement, err)
+		}
+	}
+}
+
+// filled returns a value that is not the zero value of its type.
+func filled(t *testing.T, of reflect.Type) reflect.Value {
+	t.Helper()
+	v := reflect.New(of).Elem()
+	switch of.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Struct:
+		for i := range of.NumField() {
+			v.Field(i).Set(filled(t, of.Field(i).Type))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			v.Index(i).Set(filled(t, of.Elem()))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(of.Elem()))
+		v.Elem().Set(filled(t, of.Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(of, 1, 1))
+		v.Index(0).Set(filled(t, of.Elem()))
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(time.Second))
+	case reflect.String:
+		v.SetString("x")
+	default:
+		t.Fatalf("no value of %v is known", of)
+	}
+	return v
+}

@@ -80,7 +80,7 @@ var cases = []struct {
 	{"an effect that is refused costs nothing", effectCosts, false},
 	{"an effect is had once by a crowd", effectCrowd, true},
 	{"an effect is held by what is restored", effectRestored, true},
-	{"a field is honoured or refused", fields, false},
+	{"a field is honoured", fields, false},
 	{"outputs are kept and expire", outputs, true},
 	{"outputs belong to their tenant", outputTenants, false},
 	{"an output of a lost settlement is not kept", outputOfTheSuperseded, false},
