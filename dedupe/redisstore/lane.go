@@ -20,34 +20,39 @@ type lane struct {
 
 	// turn is held by whoever sends; it guards what follows.
 	turn sync.Mutex
-	// rows are as they were last seen or written: claims, tallies and who holds an effect.
-	// They may have been changed since: what is decided by them is only done if they are
-	// still true.
-	rows map[string]row
+	// recent are rows as they were last seen or written: claims, tallies and who holds an
+	// effect; older those before them, of which what is used comes back. They may have
+	// been changed since: what is decided by them is only done if they are still true.
+	recent, older map[string]row
 }
 
 // Bounds of the rows that a lane remembers.
 const (
-	mostRows     = 1024
-	mostRowBytes = 4 << 10
+	mostRows     = 1024 // of recent ones, and as many older
+	mostRowBytes = 1 << 10
 )
+
+// known returns a row as it was last seen.
+func (l *lane) known(key string) (r row, known bool) {
+	if r, known = l.recent[key]; known {
+		return r, true
+	}
+	if r, known = l.older[key]; known {
+		l.expect(r)
+	}
+	return r, known
+}
 
 // expect remembers what a row is once what is being sent has been done.
 func (l *lane) expect(r row) {
 	if len(r.text) > mostRowBytes || r.text == "" || settled(r.text) {
-		delete(l.rows, r.key)
+		l.forget(r.key)
 		return
 	}
-	if l.rows == nil {
-		l.rows = map[string]row{}
+	if l.recent == nil || len(l.recent) >= mostRows {
+		l.recent, l.older = map[string]row{}, l.recent
 	}
-	if _, known := l.rows[r.key]; !known && len(l.rows) >= mostRows {
-		for some := range l.rows {
-			delete(l.rows, some)
-			break
-		}
-	}
-	l.rows[r.key] = r
+	l.recent[r.key] = r
 }
 
 // settled reports that a row is a record, and nobody holds its call any more.
@@ -59,7 +64,10 @@ func settled(text string) bool {
 func marked(text string) bool { return len(text) > dedupe.MarkAt && text[dedupe.MarkAt] == 1 }
 
 // forget forgets a row.
-func (l *lane) forget(key string) { delete(l.rows, key) }
+func (l *lane) forget(key string) {
+	delete(l.recent, key)
+	delete(l.older, key)
+}
 
 // hash spreads conversations over lanes: by what decides the slot of a key.
 func hash(key string) uint64 {

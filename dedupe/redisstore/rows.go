@@ -90,7 +90,7 @@ func (r *rows) at(key string) int {
 			return i
 		}
 	}
-	found, known := r.lane.rows[key]
+	found, known := r.lane.known(key)
 	for i := 0; !known && i < len(r.said); i++ {
 		if r.said[i].key == key {
 			found, known = r.said[i], true
