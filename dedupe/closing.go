@@ -79,7 +79,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 		}
 	}
 	for i, c := range closings {
-		if err := rows.SetCall(c.Key, Stored{Record: closed[i], Retention: c.Retention}); err != nil {
+		if err := rows.SetCall(c.Key, &closed[i], c.Retention); err != nil {
 			return false, err
 		}
 	}

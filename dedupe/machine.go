@@ -14,7 +14,7 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	if err := req.Validate(); err != nil {
 		return Admission{}, err
 	}
-	s := &admitting{step: step{req.Key}, req: req, lease: req.Lease}
+	s := &admitting{step: step{req.Key}, req: req}
 	if err := m.Do(ctx, s); err != nil {
 		return Admission{}, err
 	}

@@ -16,13 +16,15 @@ import (
 type Rows interface {
 	// Now is the engine's time, the same for the whole step.
 	Now() time.Time
-	// Lease returns how long after Now a lease has to end that holds at least as long as
-	// is asked, counted from when the step takes effect: a little later than Now, perhaps.
-	Lease(atLeast time.Duration) time.Duration
 	// Call returns the record of a call with its result; Absent when there is none.
 	Call(key Key) (Stored, error)
-	// SetCall stores a record for its retention from now.
-	SetCall(key Key, record Stored) error
+	// SetCall stores a record for the retention from now. An engine whose steps take effect
+	// a little after Now moves the instants of the record that are not before it; they are
+	// right when the step is done.
+	SetCall(key Key, record *Record, retention time.Duration) error
+	// Confirm writes the record of a call once more, as it is: what Step.Binds promises then
+	// holds of an answer that changes nothing too.
+	Confirm(key Key)
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.
 	Awaited(key Key)

@@ -19,8 +19,7 @@ func (*step) Room() Room { return Frees }
 // admitting is the step of a request.
 type admitting struct {
 	step
-	req       Request // its lease is as long as the rows want it
-	lease     time.Duration
+	req       Request
 	admission Admission
 }
 
@@ -43,7 +42,6 @@ func (a *admitting) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	req.Lease = rows.Lease(a.lease)
 	next, verdict, changed := old.Admit(*req, now)
 	tallies := tallies{rows: rows, key: req.Key}
 	drawn, err := tallies.get(req.Draw.Counter)
@@ -66,7 +64,7 @@ func (a *admitting) Apply(rows Rows) error {
 		}
 	}
 	if drawn != nil {
-		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, now)
+		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, now.UTC())
 		if exceeded != nil {
 			a.admission = *exceeded
 			return nil
@@ -78,7 +76,7 @@ func (a *admitting) Apply(rows Rows) error {
 		return err
 	}
 	if changed {
-		err = rows.SetCall(req.Key, Stored{Record: next, Retention: req.Retention})
+		err = rows.SetCall(req.Key, &a.admission.Record, req.Retention)
 	} else if verdict == InFlight {
 		rows.Awaited(req.Key)
 	}
@@ -181,7 +179,7 @@ func (t *tallies) move(moves []Move) error {
 			return err
 		}
 		if c.found || m.Calls > 0 {
-			c.set(c.Add(m.Calls, t.rows.Now()))
+			c.set(c.Add(m.Calls, t.rows.Now().UTC()))
 			c.changed = true // it is kept for longer
 		}
 	}
@@ -235,11 +233,9 @@ func (s *settling) Apply(rows Rows) error {
 		return nil
 	}
 	if !changed {
-		// It is written again, as it is: what the engine promises of it then holds of
-		// this answer too.
-		err = rows.SetCall(end.Key, old)
+		rows.Confirm(end.Key)
 	} else {
-		err = s.end(rows, old.Record, next)
+		err = s.end(rows, &old.Record, &next)
 	}
 	if err == nil && !end.Frees.none() {
 		err = free(rows, end.Key, &end.Frees)
@@ -251,9 +247,9 @@ func (s *settling) Apply(rows Rows) error {
 }
 
 // end stores what a settlement changes.
-func (s *settling) end(rows Rows, old, next Record) error {
+func (s *settling) end(rows Rows, old, next *Record) error {
 	tallies := tallies{rows: rows, key: s.key}
-	if err := tallies.move(old.Moves(next)); err != nil {
+	if err := tallies.move(old.Moves(*next)); err != nil {
 		return err
 	}
 	spent, err := tallies.get(s.settlement.Spend.Counter)
@@ -264,7 +260,7 @@ func (s *settling) end(rows Rows, old, next Record) error {
 		spent.set(spent.Spend(s.settlement.Spend.Tokens))
 		spent.changed = true // it is kept for longer
 	}
-	if err := rows.SetCall(s.key, Stored{Record: next, Retention: s.settlement.Retention}); err != nil {
+	if err := rows.SetCall(s.key, next, s.settlement.Retention); err != nil {
 		return err
 	}
 	if err := tallies.store(s.settlement.Retention); err != nil {
@@ -309,11 +305,11 @@ func (r *renewing) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	next := old
-	if next.Record, r.ok = old.Renew(r.owner, r.epoch, rows.Lease(r.lease), rows.Now()); !r.ok {
+	next, ok := old.Renew(r.owner, r.epoch, r.lease, rows.Now())
+	if r.ok = ok; !ok {
 		return nil
 	}
-	return rows.SetCall(r.key, next)
+	return rows.SetCall(r.key, &next, old.Retention)
 }
 
 // restoring is the step of a restoration.
@@ -332,9 +328,7 @@ func (r *restoring) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	back := r.back
-	back.Lease = rows.Lease(back.Lease)
-	if r.record, r.restored = old.Restore(back, rows.Now()); !r.restored {
+	if r.record, r.restored = old.Restore(r.back, rows.Now()); !r.restored {
 		return nil
 	}
 	tallies := tallies{rows: rows, key: r.key}
@@ -348,7 +342,7 @@ func (r *restoring) Apply(rows Rows) error {
 		}
 		held = Held(held, r.key)
 	}
-	if err := rows.SetCall(r.key, Stored{Record: r.record, Retention: r.back.Retention}); err != nil {
+	if err := rows.SetCall(r.key, &r.record, r.back.Retention); err != nil {
 		return err
 	}
 	if held != nil {
@@ -405,7 +399,7 @@ func (s *seeing) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	s.seen = Seen{Record: old.Observed(rows.Now()), Now: rows.Now()}
+	s.seen = Seen{Record: old.Observed(rows.Now()), Now: rows.Now().UTC()}
 	if s.stored {
 		s.seen.Stored = old.raw()
 	}

@@ -14,9 +14,6 @@ var _ dedupe.Rows = (*txn)(nil)
 // Now implements dedupe.Rows.
 func (t *txn) Now() time.Time { return t.now }
 
-// Lease implements dedupe.Rows: a lease counts from the instant of its step.
-func (*txn) Lease(atLeast time.Duration) time.Duration { return atLeast }
-
 // Call implements dedupe.Rows.
 func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	e, err := t.find(encodeKey(key))
@@ -26,14 +23,17 @@ func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	return e.Stored, err
 }
 
-// SetCall implements dedupe.Rows. The mark of what it is given decides nothing: put sets it.
-func (t *txn) SetCall(key dedupe.Key, record dedupe.Stored) error {
+// SetCall implements dedupe.Rows.
+func (t *txn) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
 	old, err := t.find(encodeKey(key))
 	if err != nil {
 		return err
 	}
-	return t.put(old, record.Record, record.Retention)
+	return t.put(old, *record, retention)
 }
+
+// Confirm implements dedupe.Rows: what a step reads is on the disk when it is answered.
+func (*txn) Confirm(dedupe.Key) {}
 
 // Awaited implements dedupe.Rows: there is no other process to tell.
 func (*txn) Awaited(dedupe.Key) {}

@@ -35,22 +35,24 @@ type logKey struct{ tenant, conversation, name string }
 
 func (r *rows) Now() time.Time { return r.now }
 
-func (*rows) Lease(atLeast time.Duration) time.Duration { return atLeast }
-
 func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	stored, _ := r.store.records.get(key, r.now)
 	return stored, nil
 }
 
-func (r *rows) SetCall(key dedupe.Key, record dedupe.Stored) error {
+func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
 	s := r.store
 	if _, held := s.records.held(key); !held && len(s.records.entries) >= s.options.MaxRecords {
 		return fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(s.records.entries))
 	}
-	record.Result = bytes.Clone(record.Result)
-	s.records.put(key, record, r.now.Add(record.Retention))
+	stored := dedupe.Stored{Record: *record, Retention: retention}
+	stored.Result = bytes.Clone(stored.Result)
+	s.records.put(key, stored, r.now.Add(retention))
 	return nil
 }
+
+// Confirm: nothing is safer than it was.
+func (*rows) Confirm(dedupe.Key) {}
 
 // Awaited: in this process everybody who waits is told by package dedupe.
 func (*rows) Awaited(dedupe.Key) {}

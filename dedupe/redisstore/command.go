@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,9 +24,9 @@ type command struct {
 	rows   rows
 	failed error // of the step, by what may not be true
 	load   bool  // the server does not know the script yet
+	hinted bool  // it was sent, and has changed nothing but marks
 	ofCall bool  // it counts as a round trip of a call
 
-	sent  time.Time
 	taken atomic.Bool   // by a flusher, or by its caller, which withdraws it
 	done  chan struct{} // closed when the rest is final
 	over  bool
@@ -50,16 +49,16 @@ func (c *command) decide(l *lane) bool {
 	r := &c.rows
 	r.lane = l
 	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
-	r.others, r.logs, r.into, r.beside = r.others[:0], r.logs[:0], nil, nil
-	if r.now, r.spread = l.clock.now(); r.now.Before(r.saidAt) {
+	r.others, r.logs, r.stamped, r.into, r.beside = r.others[:0], r.logs[:0], r.stamped[:0], nil, nil
+	if r.now = l.clock.now(); r.now.Before(r.saidAt) {
 		r.now = r.saidAt
 	}
-	r.tolerance = r.spread + mostTolerance
+	r.now = r.now.In(ofStep)
 	if c.failed = c.step.Apply(r); c.failed != nil {
 		r.writes = r.writes[:0]
 		c.forget(l)
 	}
-	if r.sure() || errors.Is(c.failed, dedupe.ErrInvalid) { // which no row can change
+	if r.sure() && (len(r.writes) == 0 || c.hinted) || errors.Is(c.failed, dedupe.ErrInvalid) { // which no row can change
 		r.tell()
 		c.finish(c.failed)
 		return false
@@ -103,11 +102,17 @@ func (c *command) hearStep(l *lane) {
 	}
 	switch reply := c.reply.(type) {
 	case int64:
-		l.clock.set(dedupe.Instant(reply), c.sent)
-		r.tell()
-		c.finish(c.failed)
+		at := dedupe.Instant(reply)
+		l.clock.heard(at)
+		if !r.changes() {
+			// What it read is true, but of a later time: it is decided by that.
+			r.said, r.saidAt, c.hinted = append(r.said[:0], r.read...), at, true
+			return
+		}
+		r.done(at)
+		c.finish(nil)
 	case []any:
-		if err := r.correct(reply, c.sent); err != nil {
+		if err := r.correct(reply); err != nil {
 			c.forget(l)
 			c.finish(err)
 		}
@@ -118,7 +123,7 @@ func (c *command) hearStep(l *lane) {
 }
 
 // correct takes what the server has said of rows.
-func (r *rows) correct(reply []any, sent time.Time) error {
+func (r *rows) correct(reply []any) error {
 	if len(reply) != 1+len(r.read) {
 		return unexpected(reply)
 	}
@@ -127,7 +132,7 @@ func (r *rows) correct(reply []any, sent time.Time) error {
 		return unexpected(reply)
 	}
 	r.saidAt = dedupe.Instant(now)
-	r.lane.clock.set(r.saidAt, sent)
+	r.lane.clock.heard(r.saidAt)
 	r.said = r.said[:0]
 	for i, read := range r.read {
 		switch text := reply[1+i].(type) {

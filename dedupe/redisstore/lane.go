@@ -81,26 +81,28 @@ func hash(key string) uint64 {
 
 var seed = maphash.MakeSeed()
 
-// clock is a server's, as it was last read: at some instant between asking and hearing.
+var never = dedupe.Instant(1 << 50)
+
+// clock is a server's, as it was last read: never ahead of it, unless that was set back.
 type clock struct {
-	mu          sync.Mutex
-	read        time.Time // by the server; zero before the first reply
-	sent, heard time.Time
+	mu   sync.Mutex
+	read time.Time // by the server; zero before the first reply
+	at   time.Time // when that was heard
 }
 
-func (c *clock) set(read, sent time.Time) {
+func (c *clock) heard(read time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read, c.sent, c.heard = read, sent, time.Now()
+	c.read, c.at = read, time.Now()
 }
 
-// now is at the earliest what the server's clock shows, unless it was set back, and how
-// much later it may be; in whole milliseconds.
-func (c *clock) now() (earliest time.Time, spread time.Duration) {
+// now is at the earliest what the server's clock shows; an instant that never comes where it
+// was not read yet.
+func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.read.IsZero() {
-		return dedupe.Instant(1), 0
+		return never
 	}
-	return c.read.Add(time.Since(c.heard).Truncate(time.Millisecond)), c.heard.Sub(c.sent).Truncate(time.Millisecond) + time.Millisecond
+	return c.read.Add(time.Since(c.at).Truncate(time.Millisecond))
 }

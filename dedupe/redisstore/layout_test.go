@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
@@ -31,11 +33,12 @@ func TestRecordsAreStoredInTheLayout(t *testing.T) {
 		check := func(when string, mark bool) {
 			t.Helper()
 			got, _ := srv.Do("get", recordKey("sidecall:", req.Key)).(string)
-			record, err := dedupe.DecodeSealed([]byte(got)) // its instants are the server's
-			want := dedupe.Stored{Record: record.Record, Mark: mark, Retention: req.Retention}
+			record, err := decodeRecord(got) // its instants are the server's
+			want := record
+			want.Mark, want.Retention = mark, req.Retention
 			want.Effect, want.Fingerprint, want.Charges, want.Tool = req.Effect, req.Fingerprint, req.Charges, req.Tool
-			if stored := want.AppendSealed(nil); err != nil || got != string(stored) {
-				t.Errorf("%v, %s, it stores\n%x, want\n%x (%v)", effect, when, got, stored, err)
+			if diff := cmp.Diff(want, record); err != nil || diff != "" || got[0] != dedupe.LayoutVersion {
+				t.Errorf("%v, %s, it stores %x: %s, %v", effect, when, got, diff, err)
 			}
 		}
 		admit(t, s, req, dedupe.Won)
@@ -188,26 +191,29 @@ func impossible(t *testing.T, sound string) map[string]string {
 		return string(slices.Concat([]byte(sound[:i]), b, []byte(sound[i+len(b):])))
 	}
 	all := map[string]string{
-		"in state 0":        at(1, 0),
-		"in state 9":        at(1, 9),
-		"made NOT_RUN":      at(1, byte(dedupe.NotRun)),
-		"made UNKNOWN":      at(1, byte(dedupe.Unknown)),
-		"made CLAIMED":      at(1, byte(dedupe.Claimed)),
-		"of another effect": at(2, byte(tool.Idempotent)),
-		"marked 2":          at(3, 2),
-		"of 2^31 tries":     at(4, 0x80, 0, 0, 0),
-		"at epoch 0":        at(8, 0, 0, 0, 0, 0, 0, 0, 0),
-		"at epoch 2":        at(15, 2),
-		"of nobody":         at(80, 0, 0),
-		"of another owner":  at(82, 'O'),
-		"cut by 1":          sound[:len(sound)-1],
-		"cut by 5":          sound[:len(sound)-5],
-		"too long":          sound + "!",
-		"cut to its head":   sound[:40],
-		"of one byte":       sound[:1],
-		"empty":             "",
+		"in state 0":              at(1, 0),
+		"in state 9":              at(1, 9),
+		"made NOT_RUN":            at(1, byte(dedupe.NotRun)),
+		"made UNKNOWN":            at(1, byte(dedupe.Unknown)),
+		"made CLAIMED":            at(1, byte(dedupe.Claimed)),
+		"of another effect":       at(2, byte(tool.Idempotent)),
+		"marked 2":                at(3, 2),
+		"of 2^31 tries":           at(4, 0x80, 0, 0, 0),
+		"at epoch 0":              at(8, 0, 0, 0, 0, 0, 0, 0, 0),
+		"at epoch 2":              at(15, 2),
+		"of nobody":               at(80, 0, 0),
+		"of another owner":        at(82, 'O'),
+		"cut by 1":                sound[:len(sound)-1],
+		"cut by 5":                sound[:len(sound)-5],
+		"written at another time": at(len(sound)-1, sound[len(sound)-1]^1),
+		"written at no such time": at(len(sound)-9, sound[len(sound)-9]^1),
+		"without when it was":     sound[:len(sound)-stampBytes],
+		"too long":                sound + "!",
+		"cut to its head":         sound[:40],
+		"of one byte":             sound[:1],
+		"empty":                   "",
 	}
-	stored, err := dedupe.DecodeSealed([]byte(sound))
+	stored, err := decodeRecord(sound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +228,7 @@ func impossible(t *testing.T, sound string) map[string]string {
 	} {
 		changed := stored
 		change(&changed)
-		all["sealed "+what] = string(changed.AppendSealed(nil))
+		all["sealed "+what] = stamp(string(changed.AppendSealed(nil)), time.Now())
 	}
 	return all
 }
@@ -237,7 +243,7 @@ func TestAResultThatIsNotWhatWasRecorded(t *testing.T) {
 	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Settled {
 		t.Fatal(v, err)
 	}
-	srv.Do("setrange", recordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", recordKey("sidecall:", req.Key)).(string))-1), "n")
+	srv.Do("setrange", recordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", recordKey("sidecall:", req.Key)).(string))-stampBytes-1), "n")
 	_, admitErr := s.Admit(t.Context(), req)
 	_, lookupErr := s.Lookup(t.Context(), req.Key)
 	if !dedupe.IsCorrupt(admitErr) || !dedupe.IsCorrupt(lookupErr) {

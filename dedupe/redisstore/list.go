@@ -161,7 +161,7 @@ func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now
 	var record dedupe.Record
 	if err == nil {
 		var read dedupe.Stored
-		read, err = dedupe.DecodeSealed([]byte(stored))
+		read, err = decodeRecord(stored)
 		record, err = read.Record, called(name, err)
 	}
 	found := dedupe.Listed{Record: record.Observed(now), Err: err}

@@ -22,7 +22,7 @@ func unknownRecord(owner, name string) string {
 		Record:    dedupe.Record{State: dedupe.Unknown, Epoch: 1, Owner: owner, Tool: name},
 		Retention: time.Hour,
 	}
-	return string(stored.AppendSealed(nil))
+	return stamp(string(stored.AppendSealed(nil)), time.Now())
 }
 
 // SCAN may name a key more than once; its call is listed once on a page.

@@ -292,9 +292,7 @@ func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
 	sent := make([]*redis.Cmd, len(to.group))
-	now := time.Now()
 	for i, c := range to.group {
-		c.sent = now
 		if to.asking {
 			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues; the error is the command's own
 		}

@@ -271,13 +271,13 @@ func FuzzDecode(f *testing.F) {
 		f.Add(version + strings.Repeat("\x00", dedupe.StoredBytes))
 		f.Add(version + strings.Repeat("\xff", dedupe.StoredBytes+300))
 	}
-	f.Add(unknownRecord("alice", "refund") + "result")
+	f.Add(unknownRecord("alice", "refund"))
 	f.Fuzz(func(t *testing.T, b string) {
-		r, err := dedupe.DecodeSealed([]byte(b))
+		r, err := decodeRecord(b)
 		if err != nil && !errors.Is(err, dedupe.ErrCorrupt) && !errors.Is(err, dedupe.ErrLayout) {
 			t.Errorf("got %v", err)
 		}
-		if err == nil && !strings.HasSuffix(b, string(r.Result)) {
+		if err == nil && !strings.HasSuffix(b[:len(b)-stampBytes], string(r.Result)) {
 			t.Errorf("%q is read as %+v", b, r)
 		}
 	})

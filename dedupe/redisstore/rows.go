@@ -21,11 +21,8 @@ type rows struct {
 	said     []row
 	saidLogs []log
 	saidAt   time.Time
-	// now is at the earliest the time at which it is done; spread is how much later that
-	// may be already, by what is known of the server's clock.
-	now       time.Time
-	spread    time.Duration
-	tolerance time.Duration
+	// now is at the earliest the time at which it is done.
+	now time.Time
 
 	read   []row
 	others []string // keys that are only written
@@ -38,6 +35,16 @@ type rows struct {
 	readRoom  [3]row
 	writeRoom [5]write
 	names     []named
+	stamped   []stamped
+}
+
+// stamped is a row whose instants are counted from when it was written.
+type stamped struct {
+	key, text string
+	record    *dedupe.Record // or
+	tenure    *dedupe.Tenure
+	retention time.Duration
+	mark      bool
 }
 
 // named is the key of a sheet.
@@ -64,19 +71,8 @@ type write struct {
 // log is a log as it was read.
 type log struct{ key, text string }
 
-// How much later than it was decided a step may be done, beside what is not known of the
-// server's clock. A lease is longer by that, so of short ones it is a part.
-const (
-	mostTolerance  = time.Second
-	leastTolerance = 20 * time.Millisecond
-)
-
+// Now implements dedupe.Rows. What is counted from it has its location.
 func (r *rows) Now() time.Time { return r.now }
-
-func (r *rows) Lease(atLeast time.Duration) time.Duration {
-	r.tolerance = r.spread + max(leastTolerance, min(atLeast/4, mostTolerance))
-	return atLeast + r.tolerance
-}
 
 // get returns what stands under a key, as far as is known.
 func (r *rows) get(key string) string {
@@ -145,25 +141,57 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	case read.record != nil:
 		return *read.record, nil
 	}
-	stored, err := dedupe.DecodeSealed([]byte(read.text))
-	return stored, called(read.key, err)
+	stored, err := decodeRecord(read.text)
+	if err != nil {
+		return dedupe.Stored{}, called(read.key, err)
+	}
+	read.record = &stored
+	return stored, nil
 }
 
-func (r *rows) SetCall(key dedupe.Key, record dedupe.Stored) error {
+func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
 	name := r.recordName(key)
-	waited, body := marked(r.get(name)), record.AppendSealed(make([]byte, 0, record.SealedBytes()))
-	if record.State == dedupe.Claimed {
-		text := string(body)
-		r.write('s', name, record.Retention.Milliseconds(), text)
-		r.lane.expect(row{name, text, &record})
-		return nil
+	before := r.read[r.at(name)]
+	waited, stored := marked(before.text), dedupe.Stored{Record: *record, Retention: retention}
+	stored.Mark = waited && record.State == dedupe.Claimed
+	for _, instant := range instants(&stored.Record) {
+		*instant = sinceWritten(*instant, r.now)
 	}
-	r.write('s', name, record.Retention.Milliseconds(), body)
-	r.lane.forget(name) // it is not asked for often, and may be long
-	if waited {
+	text := string(stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
+	r.write('t', name, retention.Milliseconds(), text)
+	r.lane.forget(name)
+	r.stamped = append(r.stamped, stamped{key: name, text: text, record: record, retention: retention, mark: stored.Mark})
+	if waited && !stored.Mark {
 		r.write('p', name, 0, settledChannel(r.lane.options.KeyPrefix))
 	}
 	return nil
+}
+
+// done tells what was written at a time, and with it.
+func (r *rows) done(at time.Time) {
+	for _, s := range r.stamped {
+		written := row{key: s.key, text: stamp(s.text, at)}
+		if s.tenure != nil && !s.tenure.Until.IsZero() {
+			s.tenure.Until = at.Add(s.tenure.Until.Sub(r.now))
+		}
+		if s.record != nil {
+			for _, instant := range instants(s.record) {
+				*instant = whenWritten(sinceWritten(*instant, r.now), at)
+			}
+			if s.record.State == dedupe.Claimed {
+				written.record = &dedupe.Stored{Record: *s.record, Retention: s.retention, Mark: s.mark}
+			}
+		}
+		r.lane.expect(written)
+	}
+	r.tell()
+}
+
+// Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
+// connection has written.
+func (r *rows) Confirm(key dedupe.Key) {
+	name := r.recordName(key)
+	r.write('k', name, 0, r.get(name))
 }
 
 func (r *rows) Awaited(key dedupe.Key) {
@@ -264,10 +292,8 @@ func (r *rows) words(script *script) []any {
 
 // plan is what step.lua is to do.
 func (r *rows) plan() []byte {
-	plan := make([]byte, 0, 17+10*len(r.writes))
-	now := dedupe.Millis(r.now)
-	plan = binary.BigEndian.AppendUint64(plan, uint64(now))
-	plan = binary.BigEndian.AppendUint64(plan, uint64(now+r.tolerance.Milliseconds()))
+	plan := make([]byte, 0, 9+10*len(r.writes))
+	plan = binary.BigEndian.AppendUint64(plan, uint64(dedupe.Millis(r.now)))
 	plan = append(plan, byte(len(r.read)))
 	for _, w := range r.writes {
 		number := w.key + 1
@@ -278,6 +304,11 @@ func (r *rows) plan() []byte {
 		plan = binary.BigEndian.AppendUint64(plan, uint64(w.amount))
 	}
 	return plan
+}
+
+// changes reports that the step changes more than a mark, which is a hint.
+func (r *rows) changes() bool {
+	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'w' })
 }
 
 // sure reports that what was read is what the server has said at one instant: what was
@@ -293,7 +324,7 @@ func (r *rows) sure() bool {
 			return false
 		}
 	}
-	return len(r.writes) == 0
+	return !r.changes()
 }
 
 // tell fills in the logs that were asked for.

@@ -2,10 +2,10 @@
 -- KEYS: the rows that it has read, and then others that it writes. ARGV: a plan; each row
 -- that was read as it was, empty where there was none (one that is there and empty is told
 -- as a byte that is no row); and each text that is written. The plan: the instant that the
--- step has counted from, and the last one at which that may be (8 bytes each), how many
--- rows it has read (1), and what it writes, each with a letter, the number of its key (1)
+-- step has counted from (8 bytes), how many rows it has read (1), and what it writes, each with a letter, the number of its key (1)
 -- and a number (8):
 --   s  a text stands there for so many milliseconds
+--   t  likewise, with the time behind it, twice
 --   k  a text stands there for as long as what stood there
 --   d  nothing stands there
 --   n  nothing is done unless a list has so many elements
@@ -18,8 +18,8 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local plan, keys, args = ARGV[1], KEYS, ARGV
-local from, to, count, at = struct.unpack('>I8I8B', plan)
-local differs = now < from or now > to
+local from, count, at = struct.unpack('>I8B', plan)
+local differs = now < from -- it was set back
 local answer = {now}
 for i = 1, count do
   local text = redis.call('GET', keys[i])
@@ -47,7 +47,10 @@ while at <= #plan do
   local what, number, amount
   what, number, amount, at = struct.unpack('>c1BI8', plan, at)
   local key = keys[number]
-  if what == 's' then
+  if what == 't' then
+    redis.call('SET', key, args[next] .. struct.pack('>I8I8', now, now), 'PX', amount)
+    next = next + 1
+  elseif what == 's' then
     redis.call('SET', key, args[next], 'PX', amount)
     next = next + 1
   elseif what == 'l' then

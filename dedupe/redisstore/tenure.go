@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -44,24 +45,33 @@ func (b *bidding) Apply(of dedupe.Rows) (err error) {
 	if b.before, err = decodeTenure(r.get(b.key)); err != nil {
 		return err
 	}
-	bid := b.bid
-	bid.TTL = r.Lease(bid.TTL)
-	if b.after, b.standing = b.before.Bid(bid, r.now); b.standing != dedupe.Occupied {
-		r.set(b.key, encodeTenure(b.after), bid.Keep)
+	if b.after, b.standing = b.before.Bid(b.bid, r.now); b.standing != dedupe.Occupied {
+		text := encodeTenure(b.after, r.now)
+		r.write('t', b.key, b.bid.Keep.Milliseconds(), text)
+		r.stamped = append(r.stamped, stamped{key: b.key, text: text, tenure: &b.after})
 	}
 	return nil
 }
 
 // encodeTenure returns a tenure as one line, for whoever looks at it: its number, its
-// renewals, its end in milliseconds since 1970 (0: given up), its token, and who holds it.
-func encodeTenure(t dedupe.Tenure) string {
-	return fmt.Sprintf("%d %d %d %s %s", t.Number, t.Renewals, dedupe.Millis(t.Until), t.Token, t.Who)
+// renewals, how many milliseconds after it was written it ends (0: it is given up), its
+// token, and who holds it.
+func encodeTenure(t dedupe.Tenure, now time.Time) string {
+	left := int64(0)
+	if !t.Until.IsZero() {
+		left = t.Until.Sub(now).Milliseconds()
+	}
+	return fmt.Sprintf("%d %d %d %s %s", t.Number, t.Renewals, left, t.Token, t.Who)
 }
 
 // decodeTenure reads a tenure; the zero one when there is none.
-func decodeTenure(text string) (dedupe.Tenure, error) {
-	if text == "" {
+func decodeTenure(row string) (dedupe.Tenure, error) {
+	if row == "" {
 		return dedupe.Tenure{}, nil
+	}
+	text, at, err := stampOf(row)
+	if err != nil {
+		return dedupe.Tenure{}, err
 	}
 	words := strings.SplitN(text, " ", 5)
 	if len(words) != 5 {
@@ -74,9 +84,11 @@ func decodeTenure(text string) (dedupe.Tenure, error) {
 			return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
 		}
 	}
-	return dedupe.Tenure{
-		Number: numbers[0], Renewals: numbers[1], Until: dedupe.Instant(numbers[2]), Token: words[3], Who: words[4],
-	}, nil
+	tenure := dedupe.Tenure{Number: numbers[0], Renewals: numbers[1], Token: words[3], Who: words[4]}
+	if numbers[2] > 0 {
+		tenure.Until = at.Add(time.Duration(numbers[2]) * time.Millisecond)
+	}
+	return tenure, nil
 }
 
 // strange reports what is in no token.

@@ -25,6 +25,9 @@ func TestATenureThatIsDamaged(t *testing.T) {
 		t.Errorf("the key is %q", key)
 	}
 	for _, text := range []string{"", "x", "1 2 3", "1 2 3 tok/en who", "-1 2 3 token who", "1 2 3 token"} {
+		if text != "" {
+			text = stamp(text, time.Now())
+		}
 		srv.Do("set", key, text)
 		if _, _, standing, err := s.Bid(t.Context(), bid); !errors.Is(err, dedupe.ErrCorrupt) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%q: got %v, %v", text, standing, err)
