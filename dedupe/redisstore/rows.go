@@ -264,17 +264,17 @@ func (r *rows) words(script *script) []any {
 
 // plan is what step.lua is to do.
 func (r *rows) plan() []byte {
-	plan := make([]byte, 0, 17+10*len(r.writes))
+	plan := make([]byte, 0, 18+11*len(r.writes))
 	now := dedupe.Millis(r.now)
 	plan = binary.BigEndian.AppendUint64(plan, uint64(now))
 	plan = binary.BigEndian.AppendUint64(plan, uint64(now+r.tolerance.Milliseconds()))
-	plan = append(plan, byte(len(r.read)))
+	plan = binary.BigEndian.AppendUint16(plan, uint16(len(r.read)))
 	for _, w := range r.writes {
 		number := w.key + 1
 		if w.other {
 			number += len(r.read)
 		}
-		plan = append(plan, w.what, byte(number))
+		plan = binary.BigEndian.AppendUint16(append(plan, w.what), uint16(number))
 		plan = binary.BigEndian.AppendUint64(plan, uint64(w.amount))
 	}
 	return plan

@@ -3,7 +3,7 @@
 -- that was read as it was, empty where there was none (one that is there and empty is told
 -- as a byte that is no row); and each text that is written. The plan: the instant that the
 -- step has counted from, and the last one at which that may be (8 bytes each), how many
--- rows it has read (1), and what it writes, each with a letter, the number of its key (1)
+-- rows it has read (2), and what it writes, each with a letter, the number of its key (2)
 -- and a number (8):
 --   s  a text stands there for so many milliseconds
 --   k  a text stands there for as long as what stood there
@@ -18,7 +18,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local plan, keys, args = ARGV[1], KEYS, ARGV
-local from, to, count, at = struct.unpack('>I8I8B', plan)
+local from, to, count, at = struct.unpack('>I8I8I2', plan)
 local differs = now < from or now > to
 local answer = {now}
 for i = 1, count do
@@ -45,7 +45,7 @@ end
 local next = 2 + count
 while at <= #plan do
   local what, number, amount
-  what, number, amount, at = struct.unpack('>c1BI8', plan, at)
+  what, number, amount, at = struct.unpack('>c1I2I8', plan, at)
   local key = keys[number]
   if what == 's' then
     redis.call('SET', key, args[next], 'PX', amount)
