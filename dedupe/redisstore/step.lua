@@ -33,14 +33,17 @@ end
 if differs then
   return answer
 end
-local function trimmed(log)
+-- A log whose latest entry is not found where it was written is none.
+local function trimmed(log, latest)
   local starts, place = {}, 1
   while place + 2 <= #log do
     starts[#starts + 1] = place
     place = place + 3 + struct.unpack('>I2', log, place + 1)
   end
-  local first = math.max(1, #starts + 1 - string.byte(log, starts[#starts]))
-  return string.sub(log, starts[first])
+  if starts[#starts] ~= #log - #latest + 1 then
+    return latest
+  end
+  return string.sub(log, starts[math.max(1, #starts + 1 - string.byte(latest))])
 end
 local next = 2 + count
 while at <= #plan do
@@ -58,7 +61,7 @@ while at <= #plan do
     if type(size) ~= 'number' then
       redis.pcall('SET', key, text)
     elseif size > 2 * #text * string.byte(text) then
-      redis.pcall('SET', key, trimmed(redis.call('GET', key)))
+      redis.pcall('SET', key, trimmed(redis.call('GET', key), text))
     end
     redis.pcall('PEXPIRE', key, amount)
     next = next + 1
