@@ -24,6 +24,7 @@ type command struct {
 	step   step
 	rows   rows
 	failed error // of the step, by what may not be true
+	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
 	ofCall bool  // it counts as a round trip of a call
 
@@ -46,6 +47,10 @@ type step interface{ Apply(rows dedupe.Rows) error }
 func (c *command) decide(l *lane) bool {
 	if c.step == nil {
 		return true
+	}
+	if c.tried++; c.tried > mostDecisions {
+		c.finish(errors.New("redis: the rows of the call are changed all the time"))
+		return false
 	}
 	r := &c.rows
 	r.lane = l

@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/tool"
+)
+
+// A step whose rows others change all the time keeps nobody of its lane waiting.
+func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	const before = mostAlone + 1 // refusals that come before the other call
+	hot, cold := request("hot", tool.NonIdempotent), request("cold", tool.NonIdempotent)
+	var refusals atomic.Int64
+	var answered atomic.Bool
+	waits := make(chan struct{})
+	f := startFake(t)
+	f.answer = func(words []string) string {
+		if slices.Contains(words, recordKey("sidecall:", cold.Key)) {
+			if n := refusals.Load(); n > before+1 {
+				t.Errorf("it was sent after %d refusals of the other", n)
+			}
+			return fmt.Sprintf(":%d\r\n", time.Now().UnixMilli())
+		}
+		if refusals.Add(1) == before {
+			<-waits
+		}
+		if answered.Load() {
+			return fmt.Sprintf(":%d\r\n", time.Now().UnixMilli())
+		}
+		return fmt.Sprintf("*2\r\n:%d\r\n$-1\r\n", time.Now().UnixMilli())
+	}
+	s := open(t, Options{Addrs: []string{f.addr}, Flushers: 1})
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := s.Admit(t.Context(), hot); err != nil {
+			t.Error(err)
+		}
+	})
+	for refusals.Load() < before {
+		runtime.Gosched()
+	}
+	both.Go(func() {
+		if _, err := s.Admit(t.Context(), cold); err != nil {
+			t.Error(err)
+		}
+		answered.Store(true)
+	})
+	for l := s.pipe.lanes[""][0]; l.callers.Load() < 2 || len(l.queue) == 0; {
+		runtime.Gosched()
+	}
+	close(waits)
+	both.Wait()
+}
