@@ -56,8 +56,8 @@ func (c *command) decide(l *lane) bool {
 	r.lane = l
 	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
 	r.others, r.logs, r.into, r.beside = r.others[:0], r.logs[:0], nil, nil
-	if r.now, r.spread = l.clock.now(); r.now.Before(r.saidAt) {
-		r.now = r.saidAt
+	if r.now, r.spread = l.clock.now(); !r.saidAt.IsZero() {
+		r.now = r.saidAt // of what was said then
 	}
 	r.tolerance = r.spread + mostTolerance
 	if c.failed = c.step.Apply(r); c.failed != nil {

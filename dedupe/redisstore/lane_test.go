@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -57,4 +59,39 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 	}
 	close(waits)
 	both.Wait()
+}
+
+// deciding is an engine that only decides, by what a server has said.
+type deciding struct {
+	lane *lane
+	rows rows
+}
+
+func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
+	c := &command{step: step, rows: d.rows, done: make(chan struct{})}
+	c.rows.own = step.Call()
+	if c.decide(d.lane) {
+		return fmt.Errorf("it asks again with %d words", len(c.words))
+	}
+	return c.err
+}
+
+func (d *deciding) Look(ctx context.Context, step dedupe.Step) error { return d.Do(ctx, step) }
+
+// What is told without asking again is what was true when the server said it, and not of
+// a later time, in which its owner may have renewed a lease.
+func TestWhatIsToldIsOfOneInstant(t *testing.T) {
+	t.Parallel()
+	said := dedupe.Instant(1_000_000)
+	claim := dedupe.Stored{Retention: time.Hour, Record: dedupe.Record{
+		State: dedupe.Claimed, Epoch: 1, Owner: "alice", LeaseUntil: said.Add(time.Second),
+	}}
+	d := &deciding{
+		lane: &lane{options: &Options{}, clock: &clock{read: said, heard: time.Now().Add(-time.Minute)}},
+		rows: rows{said: []row{{text: string(claim.AppendSealed(nil))}}, saidAt: said},
+	}
+	got, err := dedupe.Machine{Engine: d}.Lookup(t.Context(), dedupe.Key{ID: "x"})
+	if err != nil || got.State != dedupe.Claimed {
+		t.Errorf("it is %v, %v", got.State, err)
+	}
 }
