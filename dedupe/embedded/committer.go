@@ -175,23 +175,20 @@ func (c *committer) commit(group []*operation) {
 			return
 		}
 		bad, err := c.db.transact(live)
-		if fitting := fitting(live, err); fitting != nil {
-			live = fitting
-			continue
+		if bad >= 0 {
+			live[bad].finish(err)
+			live = append(live[:bad:bad], live[bad+1:]...)
+		} else {
+			live = fitting(live, err)
 		}
-		if bad < 0 {
-			answer(live, err)
-			return
-		}
-		live[bad].finish(err)
-		live = append(live[:bad:bad], live[bad+1:]...)
 	}
 }
 
-// fitting refuses the greediest of a group for which there is no room. It returns the
-// others, for which there may be; nil when there is nothing to try again.
+// fitting answers a group; of one for which there is no room only the greediest. It
+// returns the others, for which there may be.
 func fitting(group []*operation, err error) (others []*operation) {
 	if !errors.Is(err, dedupe.ErrFull) {
+		answer(group, err)
 		return nil
 	}
 	most := slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.room, b.room) }).room
@@ -203,9 +200,7 @@ func fitting(group []*operation, err error) (others []*operation) {
 			others = append(others, op)
 		}
 	}
-	if others != nil {
-		answer(refused, err)
-	}
+	answer(refused, err)
 	return others
 }
 

@@ -124,3 +124,25 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An output that is larger than all of them may be together fails alone, and no smaller
+// one with it.
+func TestAnOutputThatNeverFits(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 100})
+	var group []*operation
+	for id, size := range map[string]int{"small": 40, "large": 101} {
+		claim(t, s, request(id, tool.NonIdempotent))
+		end := settlement(id, "ok")
+		end.Output = &dedupe.Output{Ref: id, Data: make([]byte, size), TTL: time.Hour}
+		group = append(group, settling(t, end))
+	}
+	group = append(group, admitting(t, request("new", tool.NonIdempotent)))
+	s.committer.commit(group)
+	if _, err := s.Output(t.Context(), "acme", "small"); err != nil {
+		t.Errorf("the small one: %v", err)
+	}
+	if got := lookup(t, s, "large"); got.State != dedupe.Claimed {
+		t.Errorf("the call of the large one is %v", got.State)
+	}
+}

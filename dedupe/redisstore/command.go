@@ -23,6 +23,7 @@ type command struct {
 	step   step
 	rows   rows
 	failed error // of the step, by what may not be true
+	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
 	hinted bool  // it was sent, and has changed nothing but marks
 	ofCall bool  // it counts as a round trip of a call
@@ -46,12 +47,16 @@ func (c *command) decide(l *lane) bool {
 	if c.step == nil {
 		return true
 	}
+	if c.tried++; c.tried > mostDecisions {
+		c.finish(errors.New("redis: the rows of the call are changed all the time"))
+		return false
+	}
 	r := &c.rows
 	r.lane = l
 	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
 	r.others, r.logs, r.stamped, r.into, r.beside = r.others[:0], r.logs[:0], r.stamped[:0], nil, nil
-	if r.now = l.clock.now(); r.now.Before(r.saidAt) {
-		r.now = r.saidAt
+	if r.now = l.clock.now(); !r.saidAt.IsZero() {
+		r.now = r.saidAt // of what was said then
 	}
 	r.now = r.now.In(ofStep)
 	if c.failed = c.step.Apply(r); c.failed != nil {

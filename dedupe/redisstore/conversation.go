@@ -37,8 +37,10 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	for _, closing := range w.Closings {
 		weight += dedupe.StoredBytes + len(closing.Result)
 	}
-	err = s.run(ctx, func() *command { return &command{key: c.head, step: c, weight: weight, ofCall: true} }, func() bool { return !c.written })
-	return c.written && err == nil, err
+	if err := s.run(ctx, func() *command { return &command{key: c.head, step: c, weight: weight, ofCall: true} }, func() bool { return !c.written }); err != nil {
+		return false, err // it may still be decided
+	}
+	return c.written, nil
 }
 
 // writing is the step of an append to a conversation.

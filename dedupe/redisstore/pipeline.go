@@ -23,9 +23,12 @@ const (
 	groupBytes  = 4 << 20
 	// maxServers bounds the servers that have lanes; a Cluster of more masters shares them.
 	maxServers = 256
-	// mostDecisions bounds how often a step is decided in one go. It is decided again when
-	// another process has changed a row in between: one of them always succeeds.
+	// mostDecisions bounds how often a step is decided. It is decided again when another
+	// process has changed a row in between: one of them always succeeds.
 	mostDecisions = 100
+	// mostAlone is how often a command is sent by its own caller: as often as it takes to
+	// learn the time of a server, its rows, and that it does not know the script.
+	mostAlone = 4
 )
 
 // pipeline sends the commands of concurrent calls together: a few flushers take
@@ -176,7 +179,8 @@ func ended(ctx context.Context) error {
 }
 
 // sendAlone sends a command on its caller's goroutine, unless the pipeline is
-// closing, or somebody sends who has given up waiting.
+// closing, or somebody sends who has given up waiting. One that is still to be sent again
+// after a few times goes the way of the others.
 func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) bool {
 	p.direct.RLock()
 	defer p.direct.RUnlock()
@@ -185,8 +189,14 @@ func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) bool {
 	}
 	defer l.turn.Unlock()
 	c.taken.Store(true)
-	p.send(ctx, l, []*command{c})
-	return true
+	group := []*command{c}
+	for range mostAlone {
+		if group = p.send(ctx, l, group); len(group) == 0 {
+			return true
+		}
+	}
+	c.taken.Store(false)
+	return false
 }
 
 // flush is one flusher.
@@ -208,50 +218,52 @@ func (p *pipeline) flush(l *lane) {
 	}
 }
 
-// sendWaiting sends a command, and whatever waits behind it.
+// sendWaiting sends a command, and whatever waits behind it: also behind those that are to
+// be sent again, so that nobody waits for a row that others change all the time.
 func (p *pipeline) sendWaiting(l *lane, first *command) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	p.send(context.Background(), l, gather(l.queue, first))
+	group := gather(l.queue, nil, first)
+	for len(group) > 0 {
+		group = gather(l.queue, p.send(context.Background(), l, group), nil)
+	}
 }
 
-// gather collects the group that begins with a command: whatever waits.
-func gather(queue chan *command, first *command) []*command {
-	group, bytes := make([]*command, 0, 16), 0
-	for c := first; ; {
-		if c.taken.CompareAndSwap(false, true) {
-			group, bytes = append(group, c), bytes+c.weight
+// gather collects a group: those that are to be sent again, a command if there is one,
+// and whatever waits.
+func gather(queue chan *command, group []*command, next *command) []*command {
+	bytes := 0
+	for _, c := range group {
+		bytes += c.weight
+	}
+	for {
+		if next != nil && next.taken.CompareAndSwap(false, true) {
+			group, bytes = append(group, next), bytes+next.weight
 		}
 		if len(group) >= groupLength || bytes >= groupBytes {
 			return group
 		}
 		select {
-		case c = <-queue:
+		case next = <-queue:
 		default:
 			return group
 		}
 	}
 }
 
-// send sends a group and answers it. A step that was decided by what was not true is
-// decided again and sent with the others of its kind; so is a script that the server does
-// not know, with its source.
-func (p *pipeline) send(ctx context.Context, l *lane, group []*command) {
-	for range mostDecisions {
-		group = slices.DeleteFunc(group, func(c *command) bool { return c.answered() || !c.decide(l) })
-		if len(group) == 0 {
-			return
-		}
-		p.exchange(ctx, group)
-		for _, c := range group {
-			c.hear(l)
-		}
+// send sends a group once and answers it, but those that it returns, which are to be sent
+// again: a step that was decided by what was not true is decided again, and a server that
+// does not know a script gets its source.
+func (p *pipeline) send(ctx context.Context, l *lane, group []*command) (again []*command) {
+	group = slices.DeleteFunc(group, func(c *command) bool { return !c.decide(l) })
+	if len(group) == 0 {
+		return nil
 	}
+	p.exchange(ctx, group)
 	for _, c := range group {
-		if !c.answered() {
-			c.finish(errors.New("redis: the rows of the call are changed all the time"))
-		}
+		c.hear(l)
 	}
+	return slices.DeleteFunc(group, (*command).answered)
 }
 
 // exchange sends a group once to where it belongs, from the first byte to the

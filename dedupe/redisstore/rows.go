@@ -292,15 +292,15 @@ func (r *rows) words(script *script) []any {
 
 // plan is what step.lua is to do.
 func (r *rows) plan() []byte {
-	plan := make([]byte, 0, 9+10*len(r.writes))
+	plan := make([]byte, 0, 10+11*len(r.writes))
 	plan = binary.BigEndian.AppendUint64(plan, uint64(dedupe.Millis(r.now)))
-	plan = append(plan, byte(len(r.read)))
+	plan = binary.BigEndian.AppendUint16(plan, uint16(len(r.read)))
 	for _, w := range r.writes {
 		number := w.key + 1
 		if w.other {
 			number += len(r.read)
 		}
-		plan = append(plan, w.what, byte(number))
+		plan = binary.BigEndian.AppendUint16(append(plan, w.what), uint16(number))
 		plan = binary.BigEndian.AppendUint64(plan, uint64(w.amount))
 	}
 	return plan

@@ -2,7 +2,8 @@
 -- KEYS: the rows that it has read, and then others that it writes. ARGV: a plan; each row
 -- that was read as it was, empty where there was none (one that is there and empty is told
 -- as a byte that is no row); and each text that is written. The plan: the instant that the
--- step has counted from (8 bytes), how many rows it has read (1), and what it writes, each with a letter, the number of its key (1)
+-- step has counted from (8 bytes), how many rows it has read (2), and what it writes, each
+-- with a letter, the number of its key (2)
 -- and a number (8):
 --   s  a text stands there for so many milliseconds
 --   t  likewise, with the time behind it, twice
@@ -18,7 +19,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local plan, keys, args = ARGV[1], KEYS, ARGV
-local from, count, at = struct.unpack('>I8B', plan)
+local from, count, at = struct.unpack('>I8I2', plan)
 local differs = now < from -- it was set back
 local answer = {now}
 for i = 1, count do
@@ -33,19 +34,22 @@ end
 if differs then
   return answer
 end
-local function trimmed(log)
+-- A log whose latest entry is not found where it was written is none.
+local function trimmed(log, latest)
   local starts, place = {}, 1
   while place + 2 <= #log do
     starts[#starts + 1] = place
     place = place + 3 + struct.unpack('>I2', log, place + 1)
   end
-  local first = math.max(1, #starts + 1 - string.byte(log, starts[#starts]))
-  return string.sub(log, starts[first])
+  if starts[#starts] ~= #log - #latest + 1 then
+    return latest
+  end
+  return string.sub(log, starts[math.max(1, #starts + 1 - string.byte(latest))])
 end
 local next = 2 + count
 while at <= #plan do
   local what, number, amount
-  what, number, amount, at = struct.unpack('>c1BI8', plan, at)
+  what, number, amount, at = struct.unpack('>c1I2I8', plan, at)
   local key = keys[number]
   if what == 't' then
     redis.call('SET', key, args[next] .. struct.pack('>I8I8', now, now), 'PX', amount)
@@ -61,7 +65,7 @@ while at <= #plan do
     if type(size) ~= 'number' then
       redis.pcall('SET', key, text)
     elseif size > 2 * #text * string.byte(text) then
-      redis.pcall('SET', key, trimmed(redis.call('GET', key)))
+      redis.pcall('SET', key, trimmed(redis.call('GET', key), text))
     end
     redis.pcall('PEXPIRE', key, amount)
     next = next + 1

@@ -105,3 +105,39 @@ func closedOrRun(s *suite) {
 	}
 	s.Logf("%d ran, %d were answered", ran, answered)
 }
+
+// closedMany: an append may answer as many calls as a model makes in a turn. All of them
+// are closed, or none.
+func closedMany(s *suite) {
+	const calls = 1024
+	closings, now := make([]dedupe.Closing, calls), s.see(key("any")).Now
+	for i := range closings {
+		closings[i] = closing(fmt.Sprint("one of many, ", i), dedupe.Seen{})
+		closings[i].Seen.Now = now
+	}
+	last := closings[calls-1].Key
+	claim := s.admit(request(last.ID, "bob", tool.NonIdempotent, long))
+	s.wantVerdict(claim, dedupe.Won)
+	w := conversation.Write{
+		Key: conversationKey(last.Conversation), Head: []byte("answers all"), Messages: texts("an answer"), Closings: closings,
+	}
+	if s.write(w) {
+		s.Error("the last one is closed while it is claimed")
+	}
+	if got := s.stored(w.Key, 0, everything); len(got.Head)+len(got.Messages) > 0 {
+		s.Errorf("%q is written of an append that closes nothing", got.Head)
+	}
+	s.settle(settlement(last.ID, "bob", claim.Record.Epoch, dedupe.NotRun))
+	closings[calls-1] = closing(last.ID, s.see(last))
+	if !s.write(w) {
+		s.Fatal("they are not closed")
+	}
+	for _, i := range []int{0, 1, 127, 253, 254, 255, 256, 512, calls - 2, calls - 1} {
+		if got := s.lookup(closings[i].Key); got.State != dedupe.Closed || string(got.Result) != answerOfConversation {
+			s.Errorf("%s: it is %v %q", closings[i].Key.ID, got.State, got.Result)
+		}
+	}
+	if got := s.stored(w.Key, 0, everything); string(got.Head) != "answers all" || len(got.Messages) != 1 || string(got.Messages[0]) != "an answer" {
+		s.Errorf("the conversation is %q with %q", got.Head, got.Messages)
+	}
+}

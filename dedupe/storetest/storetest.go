@@ -93,6 +93,7 @@ var cases = []struct {
 	{"conversations expire whole", conversationsExpire, true},
 	{"a call is closed if it is as it was seen", closedAsSeen, true},
 	{"a call is closed or run, and never both", closedOrRun, true},
+	{"as many calls are closed at once as may be open", closedMany, true},
 	{"what no store can accept is refused", invalid, false},
 	{"an ended context is heeded", endedContext, true},
 	{"a closed store says so", closed, true},
