@@ -23,8 +23,8 @@ import (
 // of the settlement; the upstream keeps a ledger on disk.
 func TestStoreRepliesAreLostToSidecars(t *testing.T) {
 	s := newSidecars(t)
-	claims := newLosses(scriptHash(t, "admit.lua"), 1.0/4, faultproxy.Close)
-	settlements := newLosses(scriptHash(t, "settle.lua"), 1.0/4, faultproxy.Close)
+	claims := newLosses(isClaim, 1.0/4, faultproxy.Close)
+	settlements := newLosses(isSettlement, 1.0/4, faultproxy.Close)
 	s.proxy.Hook(func(c *faultproxy.Conn) faultproxy.Hook { return firstOf(claims.watch(c), settlements.watch(c)) })
 	enough := proof.Runs(100, 1_500)
 	s.run(func() bool { return claims.calls() >= enough && settlements.calls() >= enough })
