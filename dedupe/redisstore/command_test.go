@@ -173,3 +173,40 @@ func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 		t.Errorf("what was told is read as %q, %v", asked.text, c.err)
 	}
 }
+
+// What was told of a row counts until another step on the same way writes it: then the
+// server is asked again, for that one may come to nothing.
+func TestWhatIsBelievedIsNotTold(t *testing.T) {
+	t.Parallel()
+	l := &lane{clock: &clock{}}
+	asked := &seen{key: "sidecall:{x}"}
+	c := &command{key: asked.key, step: asked, done: make(chan struct{})}
+	for _, believed := range []string{"1", "2"} {
+		if !c.decide(l) {
+			t.Fatal("nothing is asked")
+		}
+		c.sent, c.reply = time.Now(), []any{time.Now().UnixMilli(), "told"}
+		c.hear(l)
+		l.expect(row{key: asked.key, text: believed})
+	}
+	if !c.decide(l) || asked.text != "2" {
+		t.Errorf("it is told %q, which nobody has said", asked.text)
+	}
+}
+
+// A lane remembers a bounded number of rows, and none that is long.
+func TestALaneRemembersSoManyRows(t *testing.T) {
+	t.Parallel()
+	l := &lane{clock: &clock{}}
+	l.expect(row{key: "long", text: strings.Repeat("x", mostRowBytes+1)})
+	for i := range 2 * mostRows {
+		l.expect(row{key: fmt.Sprint(i), text: "x"})
+	}
+	last := fmt.Sprint(2*mostRows - 1)
+	if len(l.rows) != mostRows || l.rows["long"].text != "" || l.rows[last].text != "x" {
+		t.Errorf("it remembers %d rows, and of the last %q", len(l.rows), l.rows[last].text)
+	}
+	if l.expect(row{key: last, text: ""}); len(l.rows) != mostRows-1 {
+		t.Errorf("it remembers %d rows, one of which is none", len(l.rows))
+	}
+}
