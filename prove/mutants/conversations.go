@@ -9,11 +9,11 @@ const (
 	conversationRecords = "dedupe/dedupe.go"
 	compactFile         = "conversation/compact.go"
 	fenceFile           = "call/fence.go"
-	converseLua         = "dedupe/redisstore/converse.lua"
 )
 
 var (
 	closed           = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/a_call_is_closed`)
+	memoryClosings   = Suite{"./dedupe/memory", "^TestConformance$/^a_call_is_closed", closed}
 	redisClosings    = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_call_is_closed", closed}
 	embeddedClosings = Suite{"./dedupe/embedded", "^TestConformance$/^a_call_is_closed", closed}
 )
@@ -46,7 +46,11 @@ func conversations() []Mutant {
 		one("fence: what has run is answered otherwise", fenceFile, "case !c.mayBeSaid(answer.Text, record) ||", "case false ||", test("./server", "TestACallThatHasRunIsNotAnsweredOtherwise")),
 		one("fence: what runs is answered", fenceFile, "case record.State == dedupe.Claimed:", "case false:", test("./server", "TestARunningCallIsWaitedFor")),
 		one("fence: what may have run has not", "dedupe/record.go", "return r.Effect.Repeatable() && (r.Attempts > 0", "return false && (r.Attempts > 0", test("./server", "TestWhatMayHaveRunIsToldAsThatByAll")),
-		one("converse.lua: a call is closed whatever has become of it", converseLua, "if (redis.call('GET', KEYS[i]) or '') ~= ARGV[3 * i - 4] then", "if false then", redisClosings),
-		one("embedded: a call is closed whatever has become of it", "dedupe/embedded/conversation.go", "if !bytes.Equal(e.stored(), c.Seen.Stored) {", "if false {", embeddedClosings),
+		short(one("closing.go: a call is closed whatever has become of it", "dedupe/closing.go", "if err != nil || !bytes.Equal(current.raw(), c.Seen.Stored) {", "if err != nil || len(bytes.Clone(current.raw())) < 0 {", memoryClosings)),
+		one("memory: a conversation answers what runs", "dedupe/memory/conversation.go", "!shut || err != nil {", "!shut && err != nil {", memoryClosings),
+		one("embedded: a conversation answers what runs", "dedupe/embedded/conversation.go", "!shut || err != nil {", "!shut && err != nil {", embeddedClosings),
+		one("redisstore: a conversation answers what runs", redisConversation, "!shut || err != nil {\n		r.writes = r.writes[:0]\n", "!shut && err != nil {\n		r.writes = r.writes[:0]\n", redisClosings),
+		one("redisstore: what is refused is appended", redisConversation, "		r.writes = r.writes[:0]\n		return err", "		return err", redisClosings),
+		one("redisstore: any head is followed", redisConversation, "if before != string(w.Was) {", "if false {", redisAppends),
 	}
 }

@@ -3,13 +3,10 @@ package mutants
 // The files that the mutants change.
 const (
 	stateMachine = "dedupe/state.go"
-	admitLua     = "dedupe/redisstore/admit.lua"
-	settleLua    = "dedupe/redisstore/settle.lua"
-	succeedsLua  = "dedupe/redisstore/succeeds.lua"
-	renewLua     = "dedupe/redisstore/renew.lua"
-	lookupCodec  = "dedupe/redisstore/codec.go"
-	memoryStore  = "dedupe/memory/memory.go"
-	operation    = "dedupe/embedded/operation.go"
+	memoryRows   = "dedupe/memory/rows.go"
+	memoryShelf  = "dedupe/memory/shelf.go"
+	embeddedRows = "dedupe/embedded/rows.go"
+	transaction  = "dedupe/embedded/txn.go"
 	committer    = "dedupe/embedded/committer.go"
 	reopen       = "dedupe/embedded/open.go"
 	original     = "dedupe/embedded/original.go"

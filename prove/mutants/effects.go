@@ -4,13 +4,8 @@ import "regexp"
 
 // The files of effect identity.
 const (
-	effectKeys   = "dedupe/effect.go"
-	effectLua    = "dedupe/redisstore/effect.lua"
-	contendLua   = "dedupe/redisstore/contend.lua"
-	restoreLua   = "dedupe/redisstore/restore.lua"
-	memoryEffect = "dedupe/memory/effect.go"
-	fileEffect   = "dedupe/embedded/effect.go"
-	callEffect   = "call/effect.go"
+	effectKeys = "dedupe/effect.go"
+	callEffect = "call/effect.go"
 )
 
 // had are the cases of the conformance suite about effects.
@@ -40,25 +35,19 @@ func effects() []Mutant {
 		one("effect.go: who is allowed holds it alone", effectKeys, "		holds = append(holds, done.Key)\n", "", memoryEffects),
 		one("effect.go: any number is allowed", effectKeys, "|| len(holds) > MaxHolders", "", memoryEffects),
 		one("effect.go: its own claim, asked for again, is refused", effectKeys, " && !(r.State == Claimed && r.Owner == req.Owner)", "", memoryEffects),
-		one("memory: a tenant's effect is its conversation's", memoryEffect, "if e.WholeTenant {", "if false {", memoryEffects),
-		one("memory: a call that is free of its effect holds it", memoryEffect, "h.keys = dedupe.Freed(h.keys, key)", "_ = key", memoryEffects),
-		short(one("embedded: nobody holds an effect", fileEffect, "	return t.turn(name, body, keep)", "	return t.turn(name, body[:0], keep)", embeddedEffects)),
-		one("embedded: of an earlier call there is no result", fileEffect, "			err = t.loadResult(&e)", "			e.Mark = false", embeddedEffects),
-		one("embedded: a call that is restored holds nothing", fileEffect, "if back.EffectKey == (dedupe.EffectKey{}) {", "if true {", embeddedEffects),
-		short(one("contend.lua: what is done counts for nothing", contendLua, "within and DUPLICATE_EFFECT, finished", "false and DUPLICATE_EFFECT, finished", redisEffects)),
-		one("contend.lua: what nobody knows counts for nothing", contendLua, "return nil, within and EFFECT_UNKNOWN", "return nil, false", redisEffects),
-		one("contend.lua: a keyed call that may have run counts for nothing", contendLua, "was ~= NON_IDEMPOTENT and (attempts", "false and (attempts", redisEffects),
-		one("contend.lua: a call that was never sent counts", contendLua, "(attempts > 0 or e > 1) and not harmless", "not harmless", redisEffects),
-		one("contend.lua: a running call counts for nothing", contendLua, "return nil, EFFECT_IN_FLIGHT", "return nil, false", redisEffects),
-		one("contend.lua: a claim whose lease is out counts for nothing", contendLua, "not harmless and now < lease + window and EFFECT_UNKNOWN", "false", redisEffects),
-		one("contend.lua: an incarnation that is gone is waited for", contendLua, " and not succeeds(owner, holder)", "", redisEffects),
-		one("contend.lua: the window has no end", contendLua, "local within = now < finished + window", "local within = true", redisEffects),
-		one("contend.lua: who is allowed holds it alone", contendLua, "  holds[#holds + 1] = done\n", "", redisEffects),
-		one("contend.lua: any number is allowed", contendLua, " or #holds > MAX_HOLDERS", "", redisEffects),
-		one("admit.lua: holders are forgotten before the window is over", admitLua, "hold(contended, holds, retention + tonumber(ARGV[13]))", "hold(contended, holds, retention)", redisEffects),
-		one("admit.lua: an effect is refused and charged", admitLua, "      refusal[4] = refusal[1] and drawn and shown() or nil\n", "      charge(ARGV[7], 1)\n      move(retention)\n      refusal[4] = refusal[1] and drawn and shown() or nil\n", redisEffects),
-		one("effect.lua: a call that is free of its effect holds it", effectLua, "if left > 0 then", "if false then", redisEffects),
-		one("restore.lua: a call that is restored holds nothing", restoreLua, "if KEYS[2] then", "if false then", redisEffects),
+		one("rows.go: a tenant's effect is its conversation's", sheetNames, "if e.WholeTenant {", "if false {", memoryEffects),
+		short(one("step.go: nobody holds an effect", stepFile, "if err == nil && holds != nil {", "if false && holds != nil {", memoryEffects)),
+		one("step.go: an effect is not compared", stepFile, "if old.Contends(req, verdict) {", "if false {", memoryEffects),
+		one("step.go: an effect is refused and charged", stepFile, "			a.admission.Tally = drawn.tally()\n			if refusal",
+			"			_, _ = tallies.move(old.Moves(next)), tallies.store(req.Retention)\n			a.admission.Tally = drawn.tally()\n			if refusal", memoryEffects),
+		one("step.go: holders are forgotten before the window is over", stepFile,
+			"encodeHolders(holds), req.EffectKey.Keep(req.Retention))", "encodeHolders(holds), req.Retention)", memoryEffects),
+		one("step.go: a call that is free of its effect holds it", stepFile, "Freed(keys, key)", "keys", memoryEffects),
+		one("step.go: who holds no effect writes who does", stepFile, "if err != nil || !slices.Contains(keys, key) {", "if err != nil || len(keys) > len(slices.Clone(keys)) {", stepWrites),
+		one("step.go: a call that is restored holds nothing", stepFile, "held = Held(held, r.key)", "held = nil", memoryEffects),
+		one("embedded: nobody holds an effect", embeddedRows, "body...)))\n", "body[:0]...)))\n", embeddedEffects),
+		one("embedded: of an earlier call there is no result", embeddedRows, "		err = t.loadResult(&e)\n", "", embeddedEffects),
+		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('k', key, 0, text)", "r.write('d', key, 0, nil)", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, "EffectKey: c.effect,\n		})", "})", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),

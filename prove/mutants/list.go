@@ -3,13 +3,13 @@ package mutants
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), scripts(), stores(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
+	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all
 }
 
-// machine: the state machine in Go, which memory and the embedded store run.
+// machine: the state machine, which every store runs.
 func machine() []Mutant {
 	return []Mutant{
 		short(one("state.go: settle asks for no epoch", stateMachine,
@@ -59,75 +59,29 @@ func machine() []Mutant {
 	}
 }
 
-// scripts: the same in Lua.
-func scripts() []Mutant {
-	return []Mutant{
-		short(one("settle.lua: no epoch", settleLua, "not (e == epoch or epoch == 0 and to == NOT_RUN)", "false", redisHistories)),
-		one("settle.lua: no owner", settleLua, "if holder ~= owner or not", "if not", redisHistories),
-		short(Mutant{Name: "settle.lua: asks for nothing", Suite: redisHistories, Edits: []Edit{
-			{settleLua, "if holder ~= owner or not (e == epoch or epoch == 0 and to == NOT_RUN) then", "if false then"},
-			{settleLua, "elseif wordless or may then", "elseif true then"},
-		}}),
-		{Name: "settle.lua: DONE is overwritten", Suite: redisHistories, Edits: []Edit{
-			{settleLua, "if state == to and not wordless then", "if state == to and not wordless and state ~= DONE then"},
-			{settleLua, "(state == UNKNOWN or state == NOT_RUN) and to == DONE", "to == DONE"},
-		}},
-		one("settle.lua: only the first claim is given back after its lease", settleLua, "(e == 1 or was == NON_IDEMPOTENT)", "e == 1", redisHistories),
-		one("settle.lua: an observer's UNKNOWN keeps no words of its owner", settleLua, "local wordless = state", "local wordless = false and state", redisHistories),
-		one("settle.lua: a running call is resolved", settleLua, " and now >= lease)", ")", redisHistories),
-		short(one("renew.lua: no epoch", renewLua, " or e ~= tonumber(ARGV[2])", "", redisHistories)),
-		one("renew.lua: no owner", renewLua, " or holder ~= ARGV[1]", "", redisHistories),
-		one("renew.lua: a settled call is renewed", renewLua, "state ~= CLAIMED or ", "", redisHistories),
-		one("renew.lua: the key lives for the lease", renewLua, "store(kept, ", "store(tonumber(ARGV[3]), ", redisHistories),
-		short(one("admit.lua: the key lives for the lease", admitLua,
-			"store(retention, '', CLAIMED, effect,", "store(tonumber(ARGV[5]), '', CLAIMED, effect,", redisHistories)),
-		one("admit.lua: a claim does not count its epoch", admitLua, "  epoch = e\n", "  epoch = e - 1\n", redisHistories),
-		one("admit.lua: an expired non_idempotent claim is taken over", admitLua,
-			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", redisHistories),
-		one("admit.lua: only the request's effect counts", admitLua,
-			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif effect == NON_IDEMPOTENT then", redisHistories),
-		one("admit.lua: a running lease is taken", admitLua, "elseif now < lease and not", "elseif false and not", redisHistories),
-		one("admit.lua: the next incarnation waits for the lease", admitLua, " and not succeeds(owner, holder)", "", redisHistories),
-		short(one("succeeds.lua: an earlier incarnation decides too", succeedsLua, "tonumber(number) > tonumber(earlier)", "number ~= earlier", redisHistories)),
-		one("succeeds.lua: any instance decides", succeedsLua, "instance == of and ", "", redisHistories),
-		one("admit.lua: a claim is not its owner's own", admitLua, "if holder == owner then", "if false then", redisHistories),
-		one("admit.lua: a late request claims what its owner gave back", admitLua, "elseif owner == holder then", "elseif false then", redisHistories),
-		one("admit.lua: what may have run runs again as non_idempotent", admitLua,
-			"elseif was ~= NON_IDEMPOTENT and effect == NON_IDEMPOTENT and", "elseif false and", redisHistories),
-		one("admit.lua: other arguments are not noticed", admitLua, "if name ~= tool or print ~= fingerprint then", "if false then", redisHistories),
-		one("admit.lua: the tool does not count", admitLua, "if name ~= tool or print ~= fingerprint then", "if print ~= fingerprint then", redisHistories),
-		one("admit.lua: UNKNOWN may be claimed", admitLua, "elseif state == UNKNOWN then", "elseif false then", redisHistories),
-		one("codec.go: an expired claim is told as running", lookupCodec,
-			"seen.Record, seen.Stored = record.Observed(seen.Now), []byte(stored)", "seen.Record, seen.Stored = record, []byte(stored)", redisHistories),
-	}
-}
-
 // stores: what the stores in this process add to the state machine.
 func stores() []Mutant {
 	return []Mutant{
-		one("seal.go: the seal is not looked at", sealing, "!= seal(body):", "!= seal(body) && false:", sealedRecord),
-		one("seal.go: the result's checksum is not looked at", sealing, "!= ResultSum(result):", "!= ResultSum(result) && false:", sealedRecord),
-		short(one("memory: a record lives for the lease", memoryStore,
-			"s.put(req.Key, next, req.Retention, now)", "s.put(req.Key, next, req.Lease, now)", memoryHistories)),
+		one("seal.go: the seal is not looked at", sealing, sealCompared, "if false {", sealedRecord),
+		one("seal.go: a result is not sealed", sealing, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
 		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+add > d.MaxCalls", "t.Calls+add > d.MaxCalls+1", memoryTallies),
 		one("tally.go: a call that is taken over counts twice", tallies, "add(c.Counter, -c.Amount)", "add(c.Counter, 0)", memoryTallies),
 		one("charge.go: what did not run stays charged", charges, "if !r.charged() ||", "if next.State == NotRun || !r.charged() ||", memoryTallies),
 		one("charge.go: what is in doubt is given back", charges, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
-		one("embedded: a settlement moves no tally", operation, "t.move(s.Key, old.Moves(next), s.Retention)", "t.move(s.Key, old.Moves(next)[:0], s.Retention)", embeddedTallies),
-		one("embedded: a log takes an entry twice", operation, "return t.append(s.Key, s.Appends, s.Retention)",
-			"if err := t.append(s.Key, s.Appends, s.Retention); err != nil {\n\t\treturn err\n\t}\n\treturn t.append(s.Key, s.Appends, s.Retention)", embeddedTallies),
-		one("memory: the clock of a process that was held up", memoryStore,
-			"current.Admit(req, now)", "current.Admit(req, now.Add(-20*time.Millisecond))", memoryHistories),
-		one("embedded: a record lives for the lease", operation,
-			"t.put(old, o.admission.Record, o.req.Retention)", "t.put(old, o.admission.Record, o.req.Lease)", embeddedHistories),
+		one("memory: what has expired is there", memoryShelf, "if !found || !now.Before(e.expires) {", "if !found {", memoryConformance),
+		one("memory: a sheet that is changed loses its time", memoryRows, "if keep == 0 {", "if keep < 0 {", memoryEffects),
+		one("embedded: a record is kept for half of its retention", transaction, "expires: t.now.Add(retention),", "expires: t.now.Add(retention / 2),", embeddedHistories),
+		one("embedded: a sheet that has expired is there", embeddedRows, "if err != nil || !t.now.Before(expires) {", "if err != nil {", embeddedTallies),
+		one("embedded: a sheet is kept no longer than at first", embeddedRows, "if keep > 0 {", "if keep > 0 && old == nil {", expiredSheets),
+		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep > 0 {", "if keep >= 0 {", sheetTime),
+		one("embedded: a sheet never leaves the file", embeddedRows, "	if old == nil {\n", "	if false {\n", expiredSheets),
 		one("embedded: answers before it commits", committer,
 			"\treturn -1, d.finishTx(t)\n", "\tgo func() { _ = d.finishTx(t) }()\n\treturn -1, nil\n", embeddedHistories),
 		one("embedded: claims of an earlier incarnation stay", reopen,
 			"ids := openClaims(t, after)", "ids := openClaims(t, after)[:0]", embeddedHistories),
 		one("embedded: claims of an earlier incarnation are given back", reopen,
 			"observed.State == dedupe.Unknown {", "observed.State == dedupe.Unknown {\n\t\t\tobserved.State = dedupe.NotRun", embeddedHistories),
-		one("embedded: a replay has no result", operation,
-			"o.admission.Record.Result = old.Result", "o.admission.Record.Result = nil", embeddedHistories),
+		one("embedded: a replay has no result", embeddedRows, "		err = t.loadResult(&e)\n", "", embeddedHistories),
 		one("embedded: commits without a sync", reopen, "NoStatistics:   true,", "NoStatistics: true, NoSync: true,", unsynced),
 		one("embedded: does not look where its file is", original, "case !os.SameFile(o.info, info):", "case !os.SameFile(info, info):", fileGone),
 		one("embedded: does not look at what its file says", original, "!bytes.Equal(o.metas[i][:], o.meta(i))", "false && !bytes.Equal(o.metas[i][:], o.meta(i))", fileGone),
@@ -152,8 +106,8 @@ func layers() []Mutant {
 			"strconv.AppendUint(b, p.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
-		one("dedupe: an expired claim is taken over, seen by calls", admitLua,
-			"elseif was == NON_IDEMPOTENT or effect == NON_IDEMPOTENT then", "elseif false then", callHistories),
+		one("dedupe: an expired claim is taken over, seen by calls", stateMachine,
+			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", callHistories),
 		one("dedupe: a forgotten claim is not written back", claim, "case restored:\n", "case restored && false:\n", forgottenClaim),
 		one("dedupe: a running call is renewed no longer than its record is kept", claim,
 			"	if !ok {\n\t\tend = sent.Add(retention)", "	if !ok || end.Sub(sent) > retention {\n\t\tend = sent.Add(retention)", longCall),

@@ -43,17 +43,21 @@ type Suite struct {
 // The suites that catch the mutants.
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
+	conformance     = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/`)
 	// sheets are the cases of the conformance suite about tallies and logs.
-	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log)`)
+	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log|a_refusal)`)
 
 	memoryHistories    = Suite{"./prove/histories", "^TestMemory$", notLinearizable}
 	redisHistories     = Suite{"./prove/histories", "^TestRedis$", notLinearizable}
 	embeddedHistories  = Suite{"./prove/histories", "^TestEmbedded$", notLinearizable}
+	memoryConformance  = Suite{"./dedupe/memory", "^TestConformance$", conformance}
 	memoryTallies      = Suite{"./dedupe/memory", "^TestConformance$", sheets}
 	embeddedTallies    = Suite{"./dedupe/embedded", "^TestConformance$", sheets}
 	callHistories      = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
+	expiredSheets      = test("./dedupe/embedded", "TestExpiredSheetsLeaveTheFile")
+	sheetTime          = test("./dedupe/embedded", "TestASheetKeepsItsTime")
 	fileGone           = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
 	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")
 	stoppedPredecessor = test("./dedupe", "TestAStoppedPredecessorDoesNothing")

@@ -6,7 +6,7 @@ const (
 	callExecute  = "call/execute.go"
 	dedupeKnown  = "dedupe/dedupe.go"
 	connTrip     = "backend/conn/trip.go"
-	recordLua    = "dedupe/redisstore/record.lua"
+	layout       = "dedupe/layout.go"
 	resultFit    = "call/result/fit.go"
 	callIdentity = "call/identity.go"
 	serviceFront = "server/service.go"
@@ -33,6 +33,9 @@ var (
 	strayAnswers    = test("./backend/mcptool", "TestAnAnswerUnderAStaleIDAnswersNothing")
 )
 
+// sealCompared is where a record is compared with its seal.
+const sealCompared = "if binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], result) {"
+
 // records: what has happened is told, and nothing is taken for a proof that is none.
 func records() []Mutant {
 	return []Mutant{
@@ -51,9 +54,9 @@ func records() []Mutant {
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
 
-		short(one("record.lua: a state that is not listed is taken for NOT_RUN", recordLua, "state < FIRST or state > LAST or ", "", impossibleState)),
-		one("record.lua: the seal is not looked at", recordLua, " and sealed == seal(string.sub(stored, 1, rest - 5), waited)", "", impossibleState),
-		one("record.lua: a later layout is read", recordLua, " or version > VERSION", "", otherLayout),
+		short(one("layout.go: a state that is not listed is read", layout, "case s.State < Claimed || s.State > Closed:", "case false:", impossibleState)),
+		one("seal.go: the seal is not looked at, seen on Redis", sealing, sealCompared, "if false {", impossibleState),
+		one("layout.go: a later layout is read", layout, "return OldestLayout <= version && version <= LayoutVersion", "return OldestLayout <= version", otherLayout),
 
 		one("fit.go: what does not fit is not kept", resultFit, `if l.ref == "" && l.res.GetRecorded() {`, `if l.ref != "" && l.res.GetRecorded() {`, receivable),
 		one("fit.go: nothing is left out", resultFit, "for f.total > cmp.Or(f.Most, MostBytes) && len(f.parts) > 0 {", "for f.total < cmp.Or(f.Most, 0) && len(f.parts) > 0 {", receivable),

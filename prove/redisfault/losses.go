@@ -4,32 +4,23 @@ package redisfault
 
 import (
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 
-	"github.com/sidecall/sidecall/dedupe/redisstore"
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/testkit/faultproxy"
 )
 
-// scriptHash is the name under which a server knows a script of the store.
-func scriptHash(tb testing.TB, name string) string {
-	tb.Helper()
-	claims, settles := redisstore.ScriptHashes()
-	hash := map[string]string{"admit.lua": claims, "settle.lua": settles}[name]
-	if hash == "" {
-		tb.Fatalf("there is no script of %s", name)
-	}
-	return hash
-}
+// A step of the store either claims a call or settles one: by the record that it writes.
+func isClaim(s dedupe.State) bool      { return s == dedupe.Claimed }
+func isSettlement(s dedupe.State) bool { return s != dedupe.Absent && s != dedupe.Claimed }
 
-// losses loses replies of one script that grant what was asked for, after the
-// server has run it, at random but the same for the same seed and the same order of replies.
+// losses loses replies to steps of one kind that grant what was asked for, after the
+// server has done them, at random but the same for the same seed and the same order of replies.
 type losses struct {
-	script string
-	share  float64 // of the replies
-	end    func(keep int) faultproxy.Action
+	of    func(writes dedupe.State) bool
+	share float64 // of the replies
+	end   func(keep int) faultproxy.Action
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -37,8 +28,8 @@ type losses struct {
 	keys   map[string]struct{}
 }
 
-func newLosses(script string, share float64, end func(keep int) faultproxy.Action) *losses {
-	return &losses{script: script, share: share, end: end, random: rand.New(rand.NewPCG(20, 26)), keys: map[string]struct{}{}}
+func newLosses(of func(dedupe.State) bool, share float64, end func(keep int) faultproxy.Action) *losses {
+	return &losses{of: of, share: share, end: end, random: rand.New(rand.NewPCG(20, 26)), keys: map[string]struct{}{}}
 }
 
 // watch is what a proxy calls for each connection.
@@ -60,12 +51,9 @@ func (l *losses) watch(*faultproxy.Conn) faultproxy.Hook {
 	}
 }
 
-// concerns reports a reply that grants what was asked for: a claim that is won,
-// a settlement that is recorded.
-func (l *losses) concerns(a answer) bool {
-	granted := strings.HasPrefix(a.head, ":1\r\n") || a.head[0] == '*' && strings.Contains(a.head, "\r\n:1\r\n")
-	return a.name == "evalsha" && a.script == l.script && granted
-}
+// concerns reports a reply that grants what was asked for: a claim that is won, a
+// settlement that is recorded. It is the time at which the step was done.
+func (l *losses) concerns(a answer) bool { return a.head[0] == ':' && l.of(a.writes) }
 
 func (l *losses) chosen() bool {
 	l.mu.Lock()

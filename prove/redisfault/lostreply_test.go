@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/redisstore"
 	"github.com/sidecall/sidecall/prove/proof"
 	"github.com/sidecall/sidecall/testkit/faultproxy"
@@ -26,30 +27,31 @@ func TestMain(m *testing.M) {
 // where that takes longer than the wait, nothing is ever answered.
 const silence = 500 * time.Millisecond
 
-// The server has run the script, and nobody hears what it answered. A third of
+// The server has done the step, and nobody hears what it answered. A third of
 // the replies is lost, with all that follow in the same pipeline: sometimes all
 // three of a request, so that the caller is told that the store is not there,
 // and must not run, and asks again.
 func TestStoreRepliesAreLost(t *testing.T) {
 	for _, c := range []struct {
-		script, name string
-		how          string
-		end          func(keep int) faultproxy.Action
-		runs         int
-		tear         int
+		of   func(writes dedupe.State) bool
+		name string
+		how  string
+		end  func(keep int) faultproxy.Action
+		runs int
+		tear int
 	}{
-		{"admit.lua", "claim", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
-		{"settle.lua", "settle", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
-		{"admit.lua", "claim", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
-		{"settle.lua", "settle", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
-		{"admit.lua", "claim", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
-		{"settle.lua", "settle", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
+		{isClaim, "claim", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
+		{isSettlement, "settle", "and the connection closed", faultproxy.Close, proof.Runs(300, 10_000), 0},
+		{isClaim, "claim", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
+		{isSettlement, "settle", "and the connection stays open", faultproxy.Mute, proof.Runs(60, 1_500), 0},
+		{isClaim, "claim", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
+		{isSettlement, "settle", "in packets torn everywhere", faultproxy.Reset, proof.Runs(150, 2_000), 7},
 	} {
 		t.Run(c.name+" "+c.how, func(t *testing.T) {
 			server := redisserver.Start(t, redisserver.Options{})
 			proxy := faultproxy.Start(t, server.Addr)
 			proxy.Split(c.tear)
-			lost := newLosses(scriptHash(t, c.script), 1.0/3, c.end)
+			lost := newLosses(c.of, 1.0/3, c.end)
 			proxy.Hook(lost.watch)
 			w := newWorkload(t, redisstore.Options{Addrs: []string{proxy.Addr()}, Timeout: timeoutFor(c.how), Flushers: 8})
 			began := time.Now()

@@ -7,6 +7,8 @@ package redisfault
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 // wire follows one connection to a Redis server: which command each reply
@@ -18,9 +20,12 @@ type wire struct {
 	asked             []command
 }
 
-// command is a command on its way: its first words, of which a script has three
-// (EVALSHA, the hash, the number of keys) and then its first key.
-type command struct{ name, script, key string }
+// command is a command on its way: its name, and of one that runs the step of a store
+// the first record that it writes: under which key, in which state.
+type command struct {
+	name, key string
+	writes    dedupe.State
+}
 
 // answer is the whole reply to a command.
 type answer struct {
@@ -68,22 +73,72 @@ func (w *wire) answers(chunk []byte) []answer {
 	}
 }
 
-// parseCommand reads the words of a command that are needed here.
+// parseCommand reads what is needed of a command here.
 func parseCommand(element []byte) command {
-	var words [4]string
+	all := words(element)
+	if len(all) == 0 {
+		return command{}
+	}
+	c := command{name: string(bytes.ToLower(all[0]))}
+	if c.name == "evalsha" {
+		c.key, c.writes = stepWrites(all)
+	}
+	return c
+}
+
+// words are the words of a command, up to what is none.
+func words(element []byte) (all [][]byte) {
 	_, rest := line(element) // the number of words
-	for i := range words {
+	for {
 		head, after := line(rest)
 		if len(head) == 0 || head[0] != '$' {
-			break
+			return all
 		}
 		n, err := strconv.Atoi(string(head[1:]))
 		if err != nil || n < 0 || len(after) < n+2 {
-			break
+			return all
 		}
-		words[i], rest = string(after[:n]), after[n+2:]
+		all, rest = append(all, after[:n]), after[n+2:]
 	}
-	return command{name: string(bytes.ToLower([]byte(words[0]))), script: words[1], key: words[3]}
+}
+
+// The plan of a step (dedupe/redisstore/step.lua): two instants, the number of rows that
+// it has read, and then what it writes, each with a letter, the number of a key and an
+// amount.
+const (
+	planHead  = 8 + 8 + 1
+	planWrite = 1 + 1 + 8
+)
+
+// stepWrites returns the first record among what a step writes; an Absent one when there
+// is none. What a record is, its seal tells.
+func stepWrites(call [][]byte) (key string, state dedupe.State) {
+	if len(call) < 3 {
+		return "", dedupe.Absent
+	}
+	n, err := strconv.Atoi(string(call[2]))
+	if err != nil || n < 0 || len(call) < 3+n+1 {
+		return "", dedupe.Absent
+	}
+	keys, plan, rest := call[3:3+n], call[3+n], call[3+n+1:]
+	if len(plan) < planHead || (len(plan)-planHead)%planWrite != 0 || len(rest) < int(plan[planHead-1]) {
+		return "", dedupe.Absent
+	}
+	texts := rest[plan[planHead-1]:]
+	for at := planHead; at < len(plan); at += planWrite {
+		what, number := plan[at], int(plan[at+1])
+		if !bytes.ContainsRune([]byte("sklrp"), rune(what)) {
+			continue // it has no text
+		}
+		if len(texts) == 0 || number < 1 || number > len(keys) {
+			return "", dedupe.Absent
+		}
+		if record, err := dedupe.DecodeSealed(texts[0]); what == 's' && err == nil {
+			return string(keys[number-1]), record.State
+		}
+		texts = texts[1:]
+	}
+	return "", dedupe.Absent
 }
 
 // elementSize is how many bytes the first element takes; 0 when it is not whole.

@@ -1,0 +1,139 @@
+package dedupe_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/tool"
+)
+
+// noted is an engine that notes what steps write, and whether the last one binds.
+type noted struct {
+	dedupe.Engine
+	wrote []string
+	binds bool
+}
+
+func (n *noted) Do(ctx context.Context, s dedupe.Step) error {
+	err := n.Engine.Do(ctx, notedStep{s, n})
+	n.binds = s.Binds()
+	return err
+}
+
+type notedStep struct {
+	dedupe.Step
+	by *noted
+}
+
+func (s notedStep) Apply(rows dedupe.Rows) error { return s.Step.Apply(notedRows{rows, s.by}) }
+
+type notedRows struct {
+	dedupe.Rows
+	by *noted
+}
+
+func (r notedRows) SetCall(key dedupe.Key, record dedupe.Stored) error {
+	r.by.wrote = append(r.by.wrote, "record")
+	return r.Rows.SetCall(key, record)
+}
+
+func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallySheet: "tally", dedupe.EffectSheet: "effect"}[name.Kind])
+	return r.Rows.SetSheet(name, body, keep)
+}
+
+func (r notedRows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
+	r.by.wrote = append(r.by.wrote, "log")
+	return r.Rows.Append(key, a, keep)
+}
+
+// What a step writes, on every engine: what it changes, and what is promised of an answer
+// that was given before. On Redis each is a word of the step, and whoever only looks
+// waits for no replica.
+func TestWhatAStepWrites(t *testing.T) {
+	t.Parallel()
+	engine := &noted{Engine: memory.New(memory.Options{})}
+	m := dedupe.Machine{Engine: engine}
+	writes := func(what, want string) {
+		t.Helper()
+		slices.Sort(engine.wrote)
+		if got := strings.Join(engine.wrote, " "); got != want {
+			t.Errorf("%s writes %q, want %q", what, got, want)
+		}
+		if record := slices.Contains(engine.wrote, "record"); engine.binds != record {
+			t.Errorf("%s binds %v", what, engine.binds)
+		}
+		engine.wrote = nil
+	}
+	req := refund(tool.NonIdempotent)
+	req.Owner, req.Lease, req.Retention = "alice", time.Hour, 24*time.Hour
+	req.Charges = []dedupe.Charge{{Counter: "p", Amount: 1}}
+	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour}
+	admit := func(what string, req dedupe.Request, want dedupe.Verdict, wrote string) {
+		t.Helper()
+		if got, err := m.Admit(t.Context(), req); err != nil || got.Verdict != want {
+			t.Fatalf("%s: %v, %v", what, got.Verdict, err)
+		}
+		writes(what, wrote)
+	}
+	other := req
+	other.Owner = "bob"
+	admit("a claim", req, dedupe.Won, "effect record tally")
+	admit("a claim that is asked for again", req, dedupe.Won, "record")
+	admit("who finds it claimed", other, dedupe.InFlight, "")
+	another := other
+	another.Key.ID = "another"
+	admit("who finds its effect claimed", another, dedupe.EffectInFlight, "")
+
+	renew := func(what string, want bool, wrote string) {
+		t.Helper()
+		if got, err := m.Renew(t.Context(), req.Key, "alice", 1, time.Hour); err != nil || got != want {
+			t.Fatalf("%s: %v, %v", what, got, err)
+		}
+		writes(what, wrote)
+	}
+	renew("a renewal", true, "record")
+	back := dedupe.Restoration{Key: req.Key, Lease: time.Hour, Retention: time.Hour, EffectKey: req.EffectKey, Claim: dedupe.Record{Epoch: 1, Owner: "alice"}}
+	back.Claim.Charges = req.Charges
+	restore := func(what string, want bool, wrote string) {
+		t.Helper()
+		if _, got, err := m.Restore(t.Context(), back); err != nil || got != want {
+			t.Fatalf("%s: %v, %v", what, got, err)
+		}
+		writes(what, wrote)
+	}
+	restore("a restoration of what is there", false, "")
+
+	end := dedupe.Settlement{
+		Key: req.Key, Owner: "alice", Epoch: 1, State: dedupe.Done, Retention: time.Hour,
+		Appends: []dedupe.Append{{Log: "l", Entry: []byte("x"), Keep: 3}}, Spend: dedupe.Spend{Counter: "p", Tokens: 1},
+	}
+	settle := func(what string, want dedupe.SettleVerdict, wrote string) {
+		t.Helper()
+		if got, err := m.Settle(t.Context(), end); err != nil || got != want {
+			t.Fatalf("%s: %v, %v", what, got, err)
+		}
+		writes(what, wrote)
+	}
+	end.Owner = "bob"
+	settle("a settlement of another", dedupe.Superseded, "")
+	end.Owner, end.Frees = "alice", dedupe.EffectKey{Print: [32]byte{2}, Window: time.Hour}
+	settle("a settlement that frees what it does not hold", dedupe.Settled, "log record tally")
+	settle("a settlement that is said again", dedupe.Settled, "record")
+	end.Frees = req.EffectKey
+	settle("a settlement that frees its effect", dedupe.Settled, "effect record")
+	settle("one that freed it before", dedupe.Settled, "record")
+	admit("a replay", other, dedupe.Replay, "")
+	renew("a renewal of what is done", false, "")
+	if _, err := m.Note(t.Context(), dedupe.Note{Key: req.Key, Appends: end.Appends, Retention: time.Hour}); err != nil {
+		t.Error(err)
+	}
+	writes("a note of what is done", "")
+	back.Key.ID = "forgotten"
+	restore("a restoration", true, "effect record tally")
+}

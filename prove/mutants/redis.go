@@ -1,0 +1,70 @@
+package mutants
+
+// The files of the engine on Redis.
+const (
+	stepLua           = "dedupe/redisstore/step.lua"
+	redisRows         = "dedupe/redisstore/rows.go"
+	redisCommand      = "dedupe/redisstore/command.go"
+	redisLane         = "dedupe/redisstore/lane.go"
+	redisTenure       = "dedupe/redisstore/tenure.go"
+	redisConversation = "dedupe/redisstore/conversation.go"
+)
+
+var (
+	doneIfTrue    = test("./dedupe/redisstore", "TestAStepIsDoneOnlyIfAllThatItHasReadIsTrue")
+	stepDoes      = test("./dedupe/redisstore", "TestWhatAStepDoes")
+	logIsCut      = test("./dedupe/redisstore", "TestALogIsCutNowAndThen")
+	longEnough    = test("./dedupe/redisstore", "TestALeaseIsLongEnoughWheneverItsStepIsDone")
+	afterAnError  = test("./dedupe/redisstore", "TestNothingIsBelievedAfterAnError")
+	notBelieved   = test("./dedupe/redisstore", "TestWhatIsBelievedIsNotTold")
+	timeTold      = test("./dedupe/redisstore", "TestAStepCountsFromTheTimeThatItWasTold")
+	someRows      = test("./dedupe/redisstore", "TestALaneRemembersSoManyRows")
+	waitOnCluster = test("./dedupe/redisstore", "TestWaitOnACluster")
+
+	redisSteps   = Suite{"./dedupe/redisstore", "^TestOneServer$/^(a_claim_is|one_winner|what_changes)", conformance}
+	redisOutputs = Suite{"./dedupe/redisstore", "^TestOneServer$/^outputs_are_kept", conformance}
+	redisWaits   = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_call_that_others", conformance}
+	redisAppends = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_conversation_is", conformance}
+)
+
+// redis: a step is decided by what is believed, done if it is true, and told when it is
+// known.
+func redis() []Mutant {
+	return []Mutant{
+		short(one("step.lua: rows are not compared", stepLua, "if text == args[1 + i] then", "if true then", doneIfTrue)),
+		one("step.lua: rows are not compared, seen by histories", stepLua, "if text == args[1 + i] then", "if true then", redisHistories),
+		one("step.lua: only the first row is compared", stepLua, "for i = 1, count do", "for i = 1, math.min(1, count) do", doneIfTrue),
+		one("step.lua: what is there and empty is not there", stepLua, "text and (text == '' and '\\1' or text) or ''", "text or ''", doneIfTrue),
+		one("step.lua: a step is done however late", stepLua, "now < from or now > to", "now < from", doneIfTrue),
+		one("step.lua: a step is done however early", stepLua, "now < from or now > to", "now > to", doneIfTrue),
+		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = {now}\n",
+			"local answer = {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
+		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= amount then", "if false then", stepDoes),
+		one("step.lua: a text that is changed is kept for ever", stepLua, "args[next], 'KEEPTTL')", "args[next])", stepDoes),
+		one("step.lua: nothing is deleted", stepLua, "    redis.call('DEL', key)\n", "", stepDoes),
+		one("step.lua: a list is kept for ever", stepLua, "what == 'e' then\n    redis.call('PEXPIRE', key, amount)\n", "what == 'e' then\n", stepDoes),
+		one("step.lua: a log only grows", stepLua, "elseif size > 2 * #text * string.byte(text) then", "elseif false then", logIsCut),
+		one("step.lua: a log is cut by one entry too many", stepLua, "#starts + 1 - string.byte", "#starts + 2 - string.byte", logIsCut),
+		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', args[next], key)\n", "", redisWaits),
+
+		short(one("redisstore: whatever is decided is sure", redisRows, "return len(r.writes) == 0", "return true", redisSteps)),
+		one("redisstore: what is believed is told", redisRows, "if !slices.ContainsFunc(r.said,", "if false && !slices.ContainsFunc(r.said,", redisHistories),
+		one("redisstore: what another step may have written is told", redisRows, "said.key == read.key && said.text == read.text", "said.key == read.key", notBelieved),
+		short(one("redisstore: a lease counts from when it was decided", redisRows, "return atLeast + r.tolerance", "return atLeast", longEnough)),
+		one("redisstore: a step may be done whenever it arrives", redisRows, "uint64(now+r.tolerance.Milliseconds())", "uint64(now+3_600_000)", longEnough),
+		one("redisstore: a settlement tells nobody who waits", redisRows, "	if waited {\n", "	if false && waited {\n", redisWaits),
+		one("redisstore: nobody waits", stepFile, "	} else if verdict == InFlight {\n", "	} else if false {\n", redisWaits),
+		one("redisstore: a tenure counts from when it was decided", redisTenure, "bid.TTL = r.Lease(bid.TTL)", "_ = r.Lease(bid.TTL)", longEnough),
+
+		short(one("redisstore: what differs is done", redisCommand, "if err := r.correct(reply, c.sent); err != nil {", "if err := r.correct(reply, c.sent); err != nil || l != nil {", redisSteps)),
+		one("redisstore: what an error may have changed is believed", redisCommand, "	case c.err != nil:\n		c.forget(l)\n", "	case c.err != nil:\n", afterAnError),
+		one("redisstore: another's clock counts for what was told", redisCommand, "; r.now.Before(r.saidAt) {", "; false {", timeTold),
+		one("redisstore: what may not be true fails a step", redisCommand, "errors.Is(c.failed, dedupe.ErrInvalid)", "errors.Is(c.failed, dedupe.ErrInvalid) || c.failed != nil", redisOutputs),
+		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = text, nil", "read.text = text", redisHistories),
+		one("redisstore: nothing that is written waits for replicas", redisCommand, "return c.step == nil || len(c.rows.writes) > 0", "return c.step == nil", waitOnCluster),
+		one("redisstore: a lane remembers any number of rows", redisLane, "!known && len(l.rows) >= mostRows {", "!known && len(l.rows) < 0 {", someRows),
+
+		one("state.go: an expired non_idempotent claim is taken over, on Redis", stateMachine,
+			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", redisHistories),
+	}
+}
