@@ -37,9 +37,14 @@ type notedRows struct {
 	by *noted
 }
 
-func (r notedRows) SetCall(key dedupe.Key, record dedupe.Stored) error {
+func (r notedRows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
 	r.by.wrote = append(r.by.wrote, "record")
-	return r.Rows.SetCall(key, record)
+	return r.Rows.SetCall(key, record, retention)
+}
+
+func (r notedRows) Confirm(key dedupe.Key) {
+	r.by.wrote = append(r.by.wrote, "record")
+	r.Rows.Confirm(key)
 }
 
 func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {

@@ -12,13 +12,13 @@ var stepWrites = test("./dedupe", "TestWhatAStepWrites")
 func steps() []Mutant {
 	return []Mutant{
 		short(one("step.go: a record lives for the lease", stepFile,
-			"rows.SetCall(req.Key, Stored{Record: next, Retention: req.Retention})", "rows.SetCall(req.Key, Stored{Record: next, Retention: req.Lease})", memoryHistories)),
+			"rows.SetCall(req.Key, &a.admission.Record, req.Retention)", "rows.SetCall(req.Key, &a.admission.Record, req.Lease)", memoryHistories)),
 		one("step.go: the clock of a process that was held up", stepFile, "old.Admit(*req, now)", "old.Admit(*req, now.Add(-20*time.Millisecond))", memoryHistories),
 		one("step.go: an expired claim is told as running", stepFile, "Seen{Record: old.Observed(rows.Now()),", "Seen{Record: old.Record,", memoryHistories),
 		one("step.go: a superseded settlement is stored", stepFile, "if s.verdict = verdict; verdict != Settled {", "if s.verdict = verdict; false {", stepWrites),
 		one("step.go: what a lost settlement brings is kept", stepFile, "if s.verdict = verdict; verdict != Settled {", "if s.verdict = verdict; false {", memoryConformance),
-		one("step.go: what is said again is not written again", stepFile, "		err = rows.SetCall(end.Key, old)\n", "", stepWrites),
-		one("step.go: a renewal that is refused is stored", stepFile, "rows.Now()); !r.ok {", "rows.Now()); false {", stepWrites),
+		one("step.go: what is said again is not written again", stepFile, "		rows.Confirm(end.Key)\n", "", stepWrites),
+		one("step.go: a renewal that is refused is stored", stepFile, "if r.ok = ok; !ok {", "if r.ok = ok; false {", stepWrites),
 		one("step.go: a restoration that is refused is stored", stepFile, "!r.restored {", "false {", stepWrites),
 
 		one("step.go: a claim waits for no replica", stepFile, "return a.admission.Verdict == Won }", "return false }", stepWrites),
@@ -28,7 +28,7 @@ func steps() []Mutant {
 		one("step.go: a restoration waits for no replica", stepFile, "return r.restored }", "return false }", stepWrites),
 
 		one("step.go: a claim is not charged", stepFile, "Record: next}\n	if err := tallies.move(old.Moves(next)); err != nil {", "Record: next}\n	if err := tallies.move(nil); err != nil {", memoryTallies),
-		short(one("step.go: what did not run is not given back", stepFile, "key: s.key}\n	if err := tallies.move(old.Moves(next)); err != nil {", "key: s.key}\n	if err := tallies.move(nil); err != nil {", memoryTallies)),
+		short(one("step.go: what did not run is not given back", stepFile, "key: s.key}\n	if err := tallies.move(old.Moves(*next)); err != nil {", "key: s.key}\n	if err := tallies.move(nil); err != nil {", memoryTallies)),
 		one("step.go: a call that is restored is not charged", stepFile, "tallies.move(old.Moves(r.record))", "tallies.move(nil)", memoryTallies),
 		one("step.go: what is given back to nobody begins a prompt", stepFile, "if c.found || m.Calls > 0 {", "if c.found || m.Calls != 0 {", memoryTallies),
 		one("step.go: a prompt that nobody began spends", stepFile, "if spent != nil && spent.found {", "if spent != nil {", memoryTallies),
