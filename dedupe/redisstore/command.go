@@ -54,7 +54,7 @@ func (c *command) decide(l *lane) bool {
 	r := &c.rows
 	r.lane = l
 	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
-	r.others, r.logs, r.stamped, r.into, r.beside = r.others[:0], r.logs[:0], r.stamped[:0], nil, nil
+	r.others, r.logs, r.done, r.into, r.beside = r.others[:0], r.logs[:0], r.done[:0], nil, nil
 	if r.now = l.clock.now(); !r.saidAt.IsZero() {
 		r.now = r.saidAt // of what was said then
 	}
@@ -114,7 +114,10 @@ func (c *command) hearStep(l *lane) {
 			r.said, r.saidAt, c.hinted = append(r.said[:0], r.read...), at, true
 			return
 		}
-		r.done(at)
+		for _, done := range r.done {
+			done(at)
+		}
+		r.tell()
 		c.finish(nil)
 	case []any:
 		if err := r.correct(reply); err != nil {

@@ -29,22 +29,13 @@ type rows struct {
 	writes []write
 	logs   []string // what is read when it is done
 	into   *dedupe.Logs
-	beside []any // a command of its own, once it is done
+	done   []func(at time.Time) // called when it is done, with the time at which it was
+	beside []any                // a command of its own, once it is done
 
 	// Room for what most steps need.
 	readRoom  [3]row
 	writeRoom [5]write
 	names     []named
-	stamped   []stamped
-}
-
-// stamped is a row whose instants are counted from when it was written.
-type stamped struct {
-	key, text string
-	record    *dedupe.Record // or
-	tenure    *dedupe.Tenure
-	retention time.Duration
-	mark      bool
 }
 
 // named is the key of a sheet.
@@ -157,34 +148,22 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 	for _, instant := range instants(&stored.Record) {
 		*instant = sinceWritten(*instant, r.now)
 	}
-	text := string(stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
-	r.write('t', name, retention.Milliseconds(), text)
+	body := stored.AppendSealed(make([]byte, 0, stored.SealedBytes()))
+	r.write('t', name, retention.Milliseconds(), body)
 	r.lane.forget(name)
-	r.stamped = append(r.stamped, stamped{key: name, text: text, record: record, retention: retention, mark: stored.Mark})
+	r.done = append(r.done, func(at time.Time) {
+		for _, instant := range instants(record) {
+			*instant = whenWritten(sinceWritten(*instant, r.now), at)
+		}
+		if record.State == dedupe.Claimed { // what is settled is not asked for often
+			stored.Record = *record
+			r.lane.expect(row{name, stamp(body, at), &stored})
+		}
+	})
 	if waited && !stored.Mark {
 		r.write('p', name, 0, settledChannel(r.lane.options.KeyPrefix))
 	}
 	return nil
-}
-
-// done tells what was written at a time, and with it.
-func (r *rows) done(at time.Time) {
-	for _, s := range r.stamped {
-		written := row{key: s.key, text: stamp(s.text, at)}
-		if s.tenure != nil && !s.tenure.Until.IsZero() {
-			s.tenure.Until = at.Add(s.tenure.Until.Sub(r.now))
-		}
-		if s.record != nil {
-			for _, instant := range instants(s.record) {
-				*instant = whenWritten(sinceWritten(*instant, r.now), at)
-			}
-			if s.record.State == dedupe.Claimed {
-				written.record = &dedupe.Stored{Record: *s.record, Retention: s.retention, Mark: s.mark}
-			}
-		}
-		r.lane.expect(written)
-	}
-	r.tell()
 }
 
 // Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own

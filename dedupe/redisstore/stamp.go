@@ -14,7 +14,7 @@ import (
 const stampBytes = 2 * 8
 
 // stamp returns what is written of a text at a time.
-func stamp(text string, at time.Time) string {
+func stamp[T string | []byte](text T, at time.Time) string {
 	b := append(make([]byte, 0, len(text)+stampBytes), text...)
 	for range 2 {
 		b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(at)))

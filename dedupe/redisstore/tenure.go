@@ -48,7 +48,12 @@ func (b *bidding) Apply(of dedupe.Rows) (err error) {
 	if b.after, b.standing = b.before.Bid(b.bid, r.now); b.standing != dedupe.Occupied {
 		text := encodeTenure(b.after, r.now)
 		r.write('t', b.key, b.bid.Keep.Milliseconds(), text)
-		r.stamped = append(r.stamped, stamped{key: b.key, text: text, tenure: &b.after})
+		r.done = append(r.done, func(at time.Time) {
+			if !b.after.Until.IsZero() {
+				b.after.Until = at.Add(b.after.Until.Sub(r.now))
+			}
+			r.lane.expect(row{key: b.key, text: stamp(text, at)})
+		})
 	}
 	return nil
 }

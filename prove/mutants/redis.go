@@ -53,7 +53,7 @@ func redis() []Mutant {
 		one("redisstore: a lease is told as it was decided", redisRows, "*instant = whenWritten(sinceWritten(*instant, r.now), at)", "*instant = instant.UTC()", longEnough),
 		one("redisstore: a settlement tells nobody who waits", redisRows, "	if waited && !stored.Mark {\n", "	if false {\n", redisWaits),
 		one("redisstore: nobody waits", stepFile, "	} else if verdict == InFlight {\n", "	} else if false {\n", redisWaits),
-		one("redisstore: a tenure counts from when it was decided", redisRows, "s.tenure.Until = at.Add(s.tenure.Until.Sub(r.now))", "_ = at", longEnough),
+		one("redisstore: a tenure counts from when it was decided", redisTenure, "b.after.Until = at.Add(b.after.Until.Sub(r.now))", "_ = at", longEnough),
 
 		short(one("redisstore: what differs is done", redisCommand, "if err := r.correct(reply); err != nil {", "if err := r.correct(reply); err != nil || l != nil {", redisSteps)),
 		one("redisstore: what an error may have changed is believed", redisCommand, "	case c.err != nil:\n		c.forget(l)\n", "	case c.err != nil:\n", afterAnError),
