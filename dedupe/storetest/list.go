@@ -94,12 +94,11 @@ func watched(s *suite) {
 		return // a store of one process: its duplicates wait in package dedupe
 	}
 	s.wantVerdict(s.admit(request("call", "alice", tool.NonIdempotent, long)), dedupe.Won)
-	hints, stop := watcher.Watch(key("call"))
-	defer stop()
 	other, stopOther := watcher.Watch(key("other"))
 	defer stopOther()
-	<-hints // the subscription stands
-	<-other
+	<-other // the subscription stands: who watches from now on is told of its call alone
+	hints, stop := watcher.Watch(key("call"))
+	defer stop()
 	s.wantVerdict(s.admit(request("call", "bob", tool.NonIdempotent, long)), dedupe.InFlight)
 	s.settle(settlement("call", "alice", 1, dedupe.Done))
 	select {
