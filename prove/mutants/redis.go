@@ -46,7 +46,7 @@ func redis() []Mutant {
 		one("step.lua: a log is cut by one entry too many", stepLua, "#starts + 1 - string.byte", "#starts + 2 - string.byte", logIsCut),
 		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', args[next], key)\n", "", redisWaits),
 
-		short(one("redisstore: whatever is decided is sure", redisRows, "return !r.changes()", "return true", redisSteps)),
+		short(one("redisstore: what has changed something is decided again", redisCommand, "		if !r.changes() {", "		if l != nil {", redisSteps)),
 		one("redisstore: what is believed is told", redisRows, "if !slices.ContainsFunc(r.said,", "if false && !slices.ContainsFunc(r.said,", redisHistories),
 		one("redisstore: what another step may have written is told", redisRows, "said.key == read.key && said.text == read.text", "said.key == read.key", notBelieved),
 		short(one("redisstore: a lease counts from when it was decided", redisRows, "*instant = sinceWritten(*instant, r.now)\n", "*instant = instant.UTC()\n", longEnough)),
