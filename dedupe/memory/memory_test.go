@@ -77,7 +77,7 @@ func TestWhatHasExpiredIsNotThere(t *testing.T) {
 		s := New(Options{})
 		const n = 3 * sweepBatch
 		of := func(i int) dedupe.Request {
-			req := call(i, time.Minute)
+			req := call(i, time.Minute+time.Duration(i)*time.Second) // they are swept in this order
 			req.Key.Conversation = fmt.Sprint(i)
 			req.Charges, req.Logs = []dedupe.Charge{{Counter: "p", Amount: 1}}, []string{"l"}
 			req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Second}
@@ -87,9 +87,9 @@ func TestWhatHasExpiredIsNotThere(t *testing.T) {
 			req := of(i)
 			admit(t, s, req)
 			_, err := s.Settle(t.Context(), dedupe.Settlement{
-				Key: req.Key, Owner: req.Owner, Epoch: 1, State: dedupe.Done, Retention: time.Minute,
+				Key: req.Key, Owner: req.Owner, Epoch: 1, State: dedupe.Done, Retention: req.Retention,
 				Appends: []dedupe.Append{{Log: "l", Entry: []byte("x"), Keep: 1}},
-				Output:  &dedupe.Output{Ref: fmt.Sprint(i), Data: []byte("x"), TTL: time.Minute},
+				Output:  &dedupe.Output{Ref: fmt.Sprint(i), Data: []byte("x"), TTL: req.Retention},
 			})
 			if err != nil {
 				t.Fatal(err)
