@@ -63,7 +63,7 @@ func (c *command) decide(l *lane) bool {
 		r.writes = r.writes[:0]
 		c.forget(l)
 	}
-	if r.sure() && (len(r.writes) == 0 || c.hinted) || errors.Is(c.failed, dedupe.ErrInvalid) { // which no row can change
+	if r.sure() && (len(r.writes) == 0 || c.hinted) {
 		r.tell()
 		c.finish(c.failed)
 		return false

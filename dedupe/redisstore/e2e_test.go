@@ -461,7 +461,10 @@ func TestATenantsEffectOnACluster(t *testing.T) {
 		Key: req.Key, EffectKey: req.EffectKey, Lease: req.Lease, Retention: req.Retention,
 		Claim: dedupe.Record{State: dedupe.Claimed, Epoch: 1, Owner: "owner", Tool: "refund"},
 	})
-	for what, err := range map[string]error{"Admit": admitted, "Restore": restored} {
+	end := settlement("x", "paid")
+	end.Frees = req.EffectKey
+	_, settled := s.Settle(t.Context(), end)
+	for what, err := range map[string]error{"Admit": admitted, "Restore": restored, "Settle": settled} {
 		if !errors.Is(err, dedupe.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}

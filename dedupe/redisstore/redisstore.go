@@ -73,6 +73,9 @@ func New(options Options) (*Store, error) {
 // A replay does not, so a failover may forget that its call is Done. It is then
 // Claimed, which the replicas have: what must not be repeated becomes Unknown.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	if err := s.sameSlot(&req.EffectKey); err != nil {
+		return dedupe.Admission{}, err
+	}
 	if asks := s.pipe.doubt(ctx, recordKey(s.options.KeyPrefix, req.Key)); asks != nil {
 		if !asks.CompareAndSwap(false, true) {
 			return s.known(ctx, req)
@@ -80,6 +83,31 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 		defer asks.Store(false)
 	}
 	return s.Machine.Admit(ctx, req)
+}
+
+// Settle implements dedupe.Store.
+func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if err := s.sameSlot(&settlement.Frees); err != nil {
+		return 0, err
+	}
+	return s.Machine.Settle(ctx, settlement)
+}
+
+// Restore implements dedupe.Store.
+func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
+	if err := s.sameSlot(&back.EffectKey); err != nil {
+		return dedupe.Record{}, false, err
+	}
+	return s.Machine.Restore(ctx, back)
+}
+
+// sameSlot refuses what a Cluster cannot do in one step, whatever the record is: the
+// effects of a tenant are in another slot than the records of its conversations.
+func (s *Store) sameSlot(e *dedupe.EffectKey) error {
+	if s.options.Cluster && e.WholeTenant {
+		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
+	}
+	return nil
 }
 
 // Do implements dedupe.Engine.

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
@@ -181,10 +180,10 @@ func (r *rows) Awaited(key dedupe.Key) {
 }
 
 // sheetName is the key of a sheet.
-func (r *rows) sheetName(name dedupe.Sheet) (string, error) {
+func (r *rows) sheetName(name dedupe.Sheet) string {
 	for i := range r.names {
 		if r.names[i].sheet == name {
-			return r.names[i].key, nil
+			return r.names[i].key
 		}
 	}
 	of, prefix := dedupe.Key{Tenant: name.Tenant, Conversation: name.Conversation}, r.lane.options.KeyPrefix
@@ -192,31 +191,17 @@ func (r *rows) sheetName(name dedupe.Sheet) (string, error) {
 	if name.Kind == dedupe.TallySheet {
 		found.key = sheetKey(prefix, "budget/", of, name.Name)
 	} else {
-		whole := name.Conversation == ""
-		if whole && r.lane.options.Cluster {
-			// They are in another slot than the records of its conversations.
-			return "", fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
-		}
-		found.key = effectKey(prefix, of, &dedupe.EffectKey{Print: [32]byte([]byte(name.Name)), WholeTenant: whole})
+		found.key = effectKey(prefix, of, &dedupe.EffectKey{Print: [32]byte([]byte(name.Name)), WholeTenant: name.Conversation == ""})
 	}
 	r.names = append(r.names, found)
-	return found.key, nil
+	return found.key
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) (string, error) {
-	key, err := r.sheetName(name)
-	if err != nil {
-		return "", err
-	}
-	return r.get(key), nil
-}
+func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.get(r.sheetName(name)), nil }
 
 func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
-	key, err := r.sheetName(name)
-	if err == nil {
-		r.set(key, body, keep)
-	}
-	return err
+	r.set(r.sheetName(name), body, keep)
+	return nil
 }
 
 func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
