@@ -123,23 +123,22 @@ func (d *document) append(messages [][]byte, text []byte, expires time.Time) err
 // read puts a message together.
 func (d *document) read(at int64) ([]byte, error) {
 	prefix := bigEndian(uint64(at))
-	message, n := []byte(nil), 0
+	var pieces [][]byte
 	c := d.bucket.Cursor()
 	for name, value := c.Seek(prefix); len(name) == pieceKeyBytes && bytes.HasPrefix(name, prefix); name, value = c.Next() {
-		if !bytes.Equal(name, pieceKey(at, n)) {
+		if !bytes.Equal(name, pieceKey(at, len(pieces))) {
 			break
 		}
 		piece, err := verified(slices.Concat(d.key, name), value)
 		if err != nil {
 			return nil, fmt.Errorf("%w: a message of a document", err)
 		}
-		message = append(message, piece...)
-		n++
+		pieces = append(pieces, piece)
 	}
-	if n == 0 {
+	if len(pieces) == 0 {
 		return nil, fmt.Errorf("%w: a message of a document is missing", dedupe.ErrCorrupt)
 	}
-	return message, nil
+	return bytes.Join(pieces, nil), nil
 }
 
 // document checks one, and that all its pieces are there.

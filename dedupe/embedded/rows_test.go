@@ -117,7 +117,7 @@ func TestASheetKeepsItsTime(t *testing.T) {
 			t.Helper()
 			body, err := read(t.Context(), s, func(t *txn) (string, error) {
 				body, err := t.Sheet(name)
-				return string(body), err
+				return body, err
 			})
 			if body != want || err != nil {
 				t.Errorf("it has %q, %v; want %q", body, err, want)

@@ -70,6 +70,48 @@ func TestRecordsAreSwept(t *testing.T) {
 	})
 }
 
+// What has expired is not there, though only a few of it are swept at a time.
+func TestWhatHasExpiredIsNotThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		const n = 3 * sweepBatch
+		of := func(i int) dedupe.Request {
+			req := call(i, time.Minute+time.Duration(i)*time.Second) // they are swept in this order
+			req.Key.Conversation = fmt.Sprint(i)
+			req.Charges, req.Logs = []dedupe.Charge{{Counter: "p", Amount: 1}}, []string{"l"}
+			req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Second}
+			return req
+		}
+		for i := range n {
+			req := of(i)
+			admit(t, s, req)
+			_, err := s.Settle(t.Context(), dedupe.Settlement{
+				Key: req.Key, Owner: req.Owner, Epoch: 1, State: dedupe.Done, Retention: req.Retention,
+				Appends: []dedupe.Append{{Log: "l", Entry: []byte("x"), Keep: 1}},
+				Output:  &dedupe.Output{Ref: fmt.Sprint(i), Data: []byte("x"), TTL: req.Retention},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if _, err := s.Output(t.Context(), "", fmt.Sprint(n-1)); !errors.Is(err, dedupe.ErrNoOutput) {
+			t.Errorf("its output: %v", err)
+		}
+		again := of(n - 1)
+		again.Owner = "another"
+		got, err := s.Admit(t.Context(), again)
+		if err != nil || got.Verdict != dedupe.Won || got.Record.Epoch != 1 || len(got.Logs[0]) != 0 {
+			t.Errorf("its call: %v at epoch %d with %q, %v", got.Verdict, got.Record.Epoch, got.Logs, err)
+		}
+		noted, err := s.Note(t.Context(), dedupe.Note{Key: of(n - 2).Key, Counter: "p", Retention: time.Minute})
+		if err != nil || noted.Tally != (dedupe.Tally{}) || noted.Record.State != dedupe.Absent {
+			t.Errorf("another: %+v, %v", noted, err)
+		}
+	})
+}
+
 func TestRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := New(Options{MaxRecords: 2})

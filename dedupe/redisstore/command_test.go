@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -32,30 +33,35 @@ func parseSent(words []string) sent {
 // stepServer is a fake that does steps whose time has come, and tells others the time.
 type stepServer struct {
 	*fake
-	late  time.Duration // how long it takes to do one
 	mu    sync.Mutex
+	late  time.Duration // how long one is on its way, by its clock
+	at    time.Time     // what its clock showed last
 	sent  []sent
 	error string // what it answers in place of that
 }
 
 func startStepServer(t *testing.T) *stepServer {
 	t.Helper()
-	s := &stepServer{fake: startFake(t)}
+	s := &stepServer{fake: startFake(t), at: time.Now().Truncate(time.Millisecond)}
 	s.answer = func(words []string) string {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if words[0] != "evalsha" {
 			return "$-1\r\n"
 		}
-		step, now := parseSent(words), time.Now().Add(s.late)
+		step := parseSent(words)
 		s.sent = append(s.sent, step)
+		if now := time.Now().Truncate(time.Millisecond); now.After(s.at) {
+			s.at = now
+		}
+		s.at = s.at.Add(s.late)
 		switch {
 		case s.error != "":
 			return "-" + s.error + "\r\n"
-		case now.Before(step.from):
-			return fmt.Sprintf("*%d\r\n:%d\r\n%s", 1+len(step.read), now.UnixMilli(), strings.Repeat("$-1\r\n", len(step.read)))
+		case s.at.Before(step.from):
+			return fmt.Sprintf("*%d\r\n:%d\r\n%s", 1+len(step.read), s.at.UnixMilli(), strings.Repeat("$-1\r\n", len(step.read)))
 		default:
-			return fmt.Sprintf(":%d\r\n", now.UnixMilli())
+			return fmt.Sprintf(":%d\r\n", s.at.UnixMilli())
 		}
 	}
 	return s
@@ -67,56 +73,69 @@ func (s *stepServer) fail(with string) {
 	s.error = with
 }
 
-func (s *stepServer) last() sent {
+// last is the step that was sent last, and when it was done.
+func (s *stepServer) last() (sent, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sent[len(s.sent)-1]
+	return s.sent[len(s.sent)-1], s.at
 }
 
 // A step may be done later than it was decided: a lease is counted from then, in what is
 // stored, and in what is told.
 func TestALeaseCountsFromWhenItsStepIsDone(t *testing.T) {
 	t.Parallel()
-	const late, lease = time.Hour, time.Minute
+	const lease = time.Minute
 	server := startStepServer(t)
+	server.late = time.Hour
 	s := open(t, Options{Addrs: []string{server.addr}})
 	check := func(what string, until time.Time) {
 		t.Helper()
-		if left := time.Until(until); left < late || left > late+lease {
-			t.Errorf("%s ends in %v, want %v after it was done", what, left, lease)
+		if _, at := server.last(); !until.Equal(at.Add(lease)) {
+			t.Errorf("%s ends %v after it was done, want %v", what, until.Sub(at), lease)
 		}
+	}
+	stored := func(what string) {
+		t.Helper()
+		step, at := server.last()
+		got, err := decodeRecord(stamp(step.texts[0], at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(what+", as it is stored,", got.LeaseUntil)
 	}
 	req := request("x", tool.Keyed)
 	req.Lease = lease
-	admitted := func(what string) {
-		t.Helper()
+	for i, what := range []string{"a claim", "a claim that is asked for again"} {
 		a, err := s.Admit(t.Context(), req)
 		if err != nil || a.Verdict != dedupe.Won {
 			t.Fatal(a.Verdict, err)
 		}
-		if got := a.Record.LeaseUntil.Sub(a.Record.StartedAt); what == "a claim" && got != lease {
-			t.Errorf("a claim for %v", got)
-		}
 		check(what, a.Record.LeaseUntil)
+		if _, at := server.last(); i == 0 && !a.Record.StartedAt.Equal(at) {
+			t.Errorf("a claim of %v started at %v", at, a.Record.StartedAt)
+		}
+		stored(what)
 	}
-	if err := s.Ping(t.Context()); err != nil { // its clock is right until then
-		t.Log(err)
+	if ok, err := s.Renew(t.Context(), req.Key, req.Owner, 1, lease); err != nil || !ok {
+		t.Fatal(ok, err)
 	}
-	server.mu.Lock()
-	server.late = late
-	server.mu.Unlock()
-	admitted("a claim")
-	admitted("a claim that is asked for again")
-	stored := stamp(server.last().texts[0], time.Now().Add(late))
-	if got, err := decodeRecord(stored); err != nil {
-		t.Error(err)
-	} else {
-		check("what is stored", got.LeaseUntil)
+	stored("a renewal")
+	back := dedupe.Restoration{Key: req.Key, Lease: lease, Retention: time.Hour, Claim: dedupe.Record{Epoch: 1, Owner: "owner", Effect: tool.Keyed}}
+	back.Key.ID = "forgotten"
+	record, ok, err := s.Restore(t.Context(), back)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
 	}
-	if _, after, _, err := s.Bid(t.Context(), dedupe.Bid{Instance: "shop", Token: "mine", TTL: lease, Keep: time.Hour}); err != nil {
-		t.Error(err)
-	} else {
-		check("a tenure", after.Until)
+	check("a restoration", record.LeaseUntil)
+	stored("a restoration")
+	_, after, _, err := s.Bid(t.Context(), dedupe.Bid{Instance: "shop", Token: "mine", TTL: lease, Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("a tenure", after.Until)
+	step, at := server.last()
+	if got, err := decodeTenure(stamp(step.texts[0], at)); err != nil || !got.Until.Equal(after.Until) {
+		t.Errorf("a tenure is stored as one until %v, %v", got.Until, err)
 	}
 }
 
@@ -128,9 +147,16 @@ func TestNothingIsBelievedAfterAnError(t *testing.T) {
 	s := open(t, Options{Addrs: []string{server.addr}})
 	admit := func(owner string) error {
 		req := request("x", tool.NonIdempotent)
-		req.Owner = owner
+		req.Owner, req.Draw.Counter, req.Charges = owner, "p", []dedupe.Charge{{Counter: "p", Amount: 1}}
 		_, err := s.Admit(t.Context(), req)
 		return err
+	}
+	believes := func(what string, record, tally string) {
+		t.Helper()
+		step, _ := server.last()
+		if got := step.read; len(got) != 2 || !strings.Contains(got[0], record) || !strings.HasPrefix(got[1], tally) || record == "" && got[0]+got[1] != "" {
+			t.Errorf("%s, the record and the tally are believed to be %q", what, got)
+		}
 	}
 	server.fail("OOM command not allowed when used memory > 'maxmemory'.")
 	if err := admit("alice"); err == nil {
@@ -140,15 +166,11 @@ func TestNothingIsBelievedAfterAnError(t *testing.T) {
 	if err := admit("bob"); err != nil {
 		t.Fatal(err)
 	}
-	if got := server.last().read; got[0] != "" {
-		t.Errorf("the record of the call is believed to be %q", got)
-	}
+	believes("after an error", "", "")
 	if err := admit("carol"); err != nil {
 		t.Fatal(err)
 	}
-	if got := server.last().read; !strings.Contains(got[0], "bob") {
-		t.Errorf("after an answer the record is believed to be %q", got)
-	}
+	believes("after an answer", "bob", "1 ")
 }
 
 // What the server has said of its time holds for the step, whatever another server that
@@ -170,6 +192,68 @@ func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 	}
 	if !c.answered() || c.err != nil || asked.text != "x" {
 		t.Errorf("what was told is read as %q, %v", asked.text, c.err)
+	}
+}
+
+// What was only looked at is decided by the time at which that was: if it changes something
+// by then, it is sent, and not told before it is done.
+func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
+	t.Parallel()
+	now := dedupe.Instant(1_000_000)
+	l := &lane{options: &Options{}, clock: &clock{read: now, at: time.Now()}}
+	claim := dedupe.Stored{Retention: time.Hour, Record: dedupe.Record{
+		State: dedupe.Claimed, Epoch: 1, Owner: "alice", Tool: "refund", Effect: tool.Keyed, LeaseUntil: now.Add(time.Minute),
+	}}
+	req := dedupe.Request{Key: dedupe.Key{ID: "x"}, Owner: "bob", Tool: "refund", Effect: tool.Keyed, Lease: time.Hour, Retention: time.Hour}
+	name := recordKey("", req.Key)
+	l.expect(row{key: name, text: stamp(string(claim.AppendSealed(nil)), now)})
+	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
+	sent := 0
+	engine := answered(func(step dedupe.Step) error {
+		c := &command{step: step, done: make(chan struct{})}
+		for c.rows.own, c.rows.ownName = req.Key, name; c.decide(l); sent++ {
+			c.reply = replies[sent].UnixMilli()
+			c.hear(l)
+			if c.answered() {
+				sent++
+				break
+			}
+		}
+		return c.err
+	})
+	admit := func(verdict dedupe.Verdict, trips int) {
+		t.Helper()
+		before := sent
+		got, err := dedupe.Machine{Engine: engine}.Admit(t.Context(), req)
+		if err != nil || got.Verdict != verdict || sent-before != trips {
+			t.Errorf("%v, %v after %d round trips; want %v after %d", got.Verdict, err, sent-before, verdict, trips)
+		}
+	}
+	admit(dedupe.InFlight, 1)
+	l.expect(row{key: name, text: stamp(string(claim.AppendSealed(nil)), now)})
+	admit(dedupe.Won, 2)
+}
+
+// answered is an engine of which a test is the server.
+type answered func(dedupe.Step) error
+
+func (a answered) Do(_ context.Context, step dedupe.Step) error { return a(step) }
+
+func (a answered) Look(_ context.Context, step dedupe.Step) error { return a(step) }
+
+// A step whose rows are others each time comes to an end.
+func TestAStepIsNotDecidedForEver(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.answer = func([]string) string { return fmt.Sprintf("*2\r\n:%d\r\n$-1\r\n", time.Now().UnixMilli()) }
+	s := open(t, Options{Addrs: []string{f.addr}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err == nil || ctx.Err() != nil {
+		t.Errorf("got %v, %v", a.Verdict, err)
+	}
+	if n := f.times("evalsha"); n != maxTries*mostDecisions {
+		t.Errorf("it was sent %d times, want %d", n, maxTries*mostDecisions)
 	}
 }
 

@@ -453,7 +453,7 @@ func TestRoundTripsOfAnEffect(t *testing.T) {
 // What several servers would have to be asked for is refused, and not done in part.
 func TestATenantsEffectOnACluster(t *testing.T) {
 	t.Parallel()
-	s := open(t, Options{Addrs: []string{"127.0.0.1:1"}, Cluster: true})
+	s := open(t, Options{Addrs: redisserver.StartCluster(t, 3, 0).Addrs(), Cluster: true})
 	req := request("x", tool.NonIdempotent)
 	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour, WholeTenant: true}
 	_, admitted := s.Admit(t.Context(), req)

@@ -57,7 +57,7 @@ func (l *lane) expect(r row) {
 
 // settled reports that a row is a record, and nobody holds its call any more.
 func settled(text string) bool {
-	return text[0] == dedupe.LayoutVersion && len(text) > 1 && dedupe.State(text[1]) != dedupe.Claimed
+	return dedupe.KnownLayout(text[0]) && len(text) > 1 && dedupe.State(text[1]) != dedupe.Claimed
 }
 
 // marked reports that a row is a record whose call somebody waits for.

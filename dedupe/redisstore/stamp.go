@@ -60,7 +60,7 @@ func instants(r *dedupe.Record) [3]*time.Time {
 
 // decodeRecord reads a record as it is stored.
 func decodeRecord(row string) (dedupe.Stored, error) {
-	if row != "" && row[0] != dedupe.LayoutVersion { // another layout may know of no stamp
+	if row != "" && !dedupe.KnownLayout(row[0]) { // it may know of no stamp
 		_, err := dedupe.DecodeSealed([]byte(row))
 		return dedupe.Stored{}, err
 	}

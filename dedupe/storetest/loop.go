@@ -251,6 +251,20 @@ func tallyForgotten(s *suite) {
 	if got := s.tally("p-1"); got != (dedupe.Tally{}) {
 		s.Errorf("a forgotten tally is %+v", got)
 	}
+	// A call that runs for long outlives what it was charged to: what it gives back then
+	// begins no prompt. On a machine that stood still it is forgotten too, and shows nothing.
+	outlives := drawn("outlives", dedupe.Draw{})
+	outlives.Charges[0].Counter, outlives.Draw.Counter = "p-3", "p-3"
+	outlives.Lease, outlives.Retention = s.lease, s.lease
+	s.admit(outlives)
+	s.await("the tally of a call that runs is forgotten", func() bool {
+		s.renew("outlives", "alice", 1, long)
+		return s.tally("p-3") == dedupe.Tally{}
+	})
+	s.settle(settlement("outlives", "alice", 1, dedupe.NotRun))
+	if got := s.tally("p-3"); got != (dedupe.Tally{}) {
+		s.Errorf("what is given back to nobody makes %+v", got)
+	}
 }
 
 // crowdedCeiling: many ask at once, and what is given back can be had once.

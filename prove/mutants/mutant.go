@@ -56,6 +56,7 @@ var (
 	callHistories      = Suite{"./prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
+	notThere           = test("./dedupe/memory", "TestWhatHasExpiredIsNotThere")
 	expiredSheets      = test("./dedupe/embedded", "TestExpiredSheetsLeaveTheFile")
 	sheetTime          = test("./dedupe/embedded", "TestASheetKeepsItsTime")
 	fileGone           = test("./dedupe/embedded", "TestTheFileUnderARunningStore")

@@ -54,7 +54,7 @@ func records() []Mutant {
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
 
-		short(one("layout.go: a state that is not listed is read", layout, "case s.State < Claimed || s.State > Closed:", "case false:", impossibleState)),
+		short(one("layout.go: a record in no state is read", layout, "case s.State < Claimed || s.State > Closed:", "case s.State > Closed:", impossibleState)),
 		one("seal.go: the seal is not looked at, seen on Redis", sealing, sealCompared, "if false {", impossibleState),
 		one("layout.go: a later layout is read", layout, "return OldestLayout <= version && version <= LayoutVersion", "return OldestLayout <= version", otherLayout),
 

@@ -6,6 +6,7 @@ const (
 	redisRows         = "dedupe/redisstore/rows.go"
 	redisCommand      = "dedupe/redisstore/command.go"
 	redisLane         = "dedupe/redisstore/lane.go"
+	redisStamp        = "dedupe/redisstore/stamp.go"
 	redisTenure       = "dedupe/redisstore/tenure.go"
 	redisConversation = "dedupe/redisstore/conversation.go"
 )
@@ -17,6 +18,10 @@ var (
 	longEnough    = test("./dedupe/redisstore", "TestALeaseCountsFromWhenItsStepIsDone")
 	afterAnError  = test("./dedupe/redisstore", "TestNothingIsBelievedAfterAnError")
 	notBelieved   = test("./dedupe/redisstore", "TestWhatIsBelievedIsNotTold")
+	laterTime     = test("./dedupe/redisstore", "TestWhatIsDecidedByALaterTimeIsSent")
+	oneInstant    = test("./dedupe/redisstore", "TestWhatIsToldIsOfOneInstant")
+	notForEver    = test("./dedupe/redisstore", "TestAStepIsNotDecidedForEver")
+	saidAgain     = test("./dedupe/redisstore", "TestASettlementSaidAgainIsWrittenAgain")
 	timeTold      = test("./dedupe/redisstore", "TestAStepCountsFromTheTimeThatItWasTold")
 	someRows      = test("./dedupe/redisstore", "TestALaneRemembersSoManyRows")
 	waitOnCluster = test("./dedupe/redisstore", "TestWaitOnACluster")
@@ -46,7 +51,8 @@ func redis() []Mutant {
 		one("step.lua: a log is cut by one entry too many", stepLua, "#starts + 1 - string.byte", "#starts + 2 - string.byte", logIsCut),
 		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', args[next], key)\n", "", redisWaits),
 
-		short(one("redisstore: whatever is decided is sure", redisRows, "return !r.changes()", "return true", redisSteps)),
+		short(one("redisstore: what has changed something is decided again", redisCommand, "		if !r.changes() {", "		if l != nil {", redisSteps)),
+		short(one("redisstore: whatever is decided is sure", redisRows, "return !r.changes()", "return true", laterTime)),
 		one("redisstore: what is believed is told", redisRows, "if !slices.ContainsFunc(r.said,", "if false && !slices.ContainsFunc(r.said,", redisHistories),
 		one("redisstore: what another step may have written is told", redisRows, "said.key == read.key && said.text == read.text", "said.key == read.key", notBelieved),
 		short(one("redisstore: a lease counts from when it was decided", redisRows, "*instant = sinceWritten(*instant, r.now)\n", "*instant = instant.UTC()\n", longEnough)),
@@ -58,9 +64,15 @@ func redis() []Mutant {
 		short(one("redisstore: what differs is done", redisCommand, "if err := r.correct(reply); err != nil {", "if err := r.correct(reply); err != nil || l != nil {", redisSteps)),
 		one("redisstore: what an error may have changed is believed", redisCommand, "	case c.err != nil:\n		c.forget(l)\n", "	case c.err != nil:\n", afterAnError),
 		one("redisstore: another's clock counts for what was told", redisCommand, "; !r.saidAt.IsZero() {", "; false {", timeTold),
-		one("redisstore: what may not be true fails a step", redisCommand, "errors.Is(c.failed, dedupe.ErrInvalid)", "errors.Is(c.failed, dedupe.ErrInvalid) || c.failed != nil", redisOutputs),
+		one("redisstore: what may not be true fails a step", redisCommand, "(len(r.writes) == 0 || c.hinted) {", "(len(r.writes) == 0 || c.hinted) || c.failed != nil {", redisOutputs),
 		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = text, nil", "read.text = text", redisHistories),
 		one("redisstore: nothing that is written waits for replicas", redisCommand, "return c.step == nil || len(c.rows.writes) > 0", "return c.step == nil", waitOnCluster),
+		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "		if !r.changes() {\n", "		if false {\n", laterTime)),
+		one("redisstore: what was said is told of a later time", redisCommand, "; !r.saidAt.IsZero() {", "; r.saidAt.After(r.now) {", oneInstant),
+		one("redisstore: a step is decided for ever", redisCommand, "c.tried > mostDecisions {", "c.tried > 100*mostDecisions {", notForEver),
+		one("redisstore: what is said again is not written again", redisRows, "r.write('k', name, 0, r.get(name))", "_ = name", saidAgain),
+		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() != ofStep {", "if t.IsZero() {", redisHistories),
+		one("redisstore: half of a stamp is one", redisStamp, "; once == twice {", `; once != "" || once == twice {`, impossibleState),
 		one("redisstore: a lane remembers any number of rows", redisLane, "len(l.recent) >= mostRows {", "len(l.recent) < 0 {", someRows),
 
 		one("state.go: an expired non_idempotent claim is taken over, on Redis", stateMachine,

@@ -6,7 +6,9 @@ package redisfault
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -102,12 +104,12 @@ func words(element []byte) (all [][]byte) {
 	}
 }
 
-// The plan of a step (dedupe/redisstore/step.lua): two instants, the number of rows that
+// The plan of a step (dedupe/redisstore/step.lua): an instant, the number of rows that
 // it has read, and then what it writes, each with a letter, the number of a key and an
 // amount.
 const (
-	planHead  = 8 + 8 + 1
-	planWrite = 1 + 1 + 8
+	planHead  = 8 + 2
+	planWrite = 1 + 2 + 8
 )
 
 // stepWrites returns the first record among what a step writes; an Absent one when there
@@ -121,19 +123,23 @@ func stepWrites(call [][]byte) (key string, state dedupe.State) {
 		return "", dedupe.Absent
 	}
 	keys, plan, rest := call[3:3+n], call[3+n], call[3+n+1:]
-	if len(plan) < planHead || (len(plan)-planHead)%planWrite != 0 || len(rest) < int(plan[planHead-1]) {
+	if len(plan) < planHead || (len(plan)-planHead)%planWrite != 0 {
 		return "", dedupe.Absent
 	}
-	texts := rest[plan[planHead-1]:]
+	read := int(binary.BigEndian.Uint16(plan[8:]))
+	if len(rest) < read {
+		return "", dedupe.Absent
+	}
+	texts := rest[read:]
 	for at := planHead; at < len(plan); at += planWrite {
-		what, number := plan[at], int(plan[at+1])
-		if !bytes.ContainsRune([]byte("sklrp"), rune(what)) {
+		what, number := plan[at], int(binary.BigEndian.Uint16(plan[at+1:]))
+		if !strings.ContainsRune("stklrp", rune(what)) {
 			continue // it has no text
 		}
 		if len(texts) == 0 || number < 1 || number > len(keys) {
 			return "", dedupe.Absent
 		}
-		if record, err := dedupe.DecodeSealed(texts[0]); what == 's' && err == nil {
+		if record, err := dedupe.DecodeSealed(texts[0]); what == 't' && err == nil {
 			return string(keys[number-1]), record.State
 		}
 		texts = texts[1:]

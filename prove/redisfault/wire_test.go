@@ -35,7 +35,7 @@ func called(words ...string) string {
 func planned(read byte, writes ...string) string {
 	plan := strings.Repeat("\x00", planHead-1) + string([]byte{read})
 	for _, w := range writes {
-		plan += w[:1] + string([]byte{w[1] - '0'}) + strings.Repeat("\x00", planWrite-2)
+		plan += w[:1] + string([]byte{0, w[1] - '0'}) + strings.Repeat("\x00", planWrite-3)
 	}
 	return plan
 }
@@ -46,7 +46,7 @@ func recordIn(state dedupe.State) string {
 }
 
 // admitCall claims a call with a charge.
-var admitCall = called("EVALSHA", "abc", "2", "{k}/1", "budget/{k}/p", planned(2, "s1", "s2"), "", "1 0 0 5", recordIn(dedupe.Claimed), "2 0 0 5")
+var admitCall = called("EVALSHA", "abc", "2", "{k}/1", "budget/{k}/p", planned(2, "t1", "s2"), "", "1 0 0 5", recordIn(dedupe.Claimed), "2 0 0 5")
 
 // What a step writes is told by its plan: whatever else it reads and writes.
 func TestWhatAStepWrites(t *testing.T) {
@@ -56,15 +56,15 @@ func TestWhatAStepWrites(t *testing.T) {
 		words []string
 		want  command
 	}{
-		"a claim":                     {[]string{"1", "a", planned(1, "s1"), "", claimed}, command{key: "a", writes: dedupe.Claimed}},
-		"a settlement":                {[]string{"1", "a", planned(1, "s1"), claimed, done}, command{key: "a", writes: dedupe.Done}},
-		"given back":                  {[]string{"1", "a", planned(1, "s1"), claimed, recordIn(dedupe.NotRun)}, command{key: "a", writes: dedupe.NotRun}},
-		"behind a tally and a log":    {[]string{"3", "t", "a", "l", planned(2, "k1", "d1", "l3", "s2", "p2"), "1 0 0 5", claimed, "0 0 0 5", "log", done, "hints"}, command{key: "a", writes: dedupe.Done}},
+		"a claim":                     {[]string{"1", "a", planned(1, "t1"), "", claimed}, command{key: "a", writes: dedupe.Claimed}},
+		"a settlement":                {[]string{"1", "a", planned(1, "t1"), claimed, done}, command{key: "a", writes: dedupe.Done}},
+		"given back":                  {[]string{"1", "a", planned(1, "t1"), claimed, recordIn(dedupe.NotRun)}, command{key: "a", writes: dedupe.NotRun}},
+		"behind a tally and a log":    {[]string{"3", "t", "a", "l", planned(2, "k1", "d1", "l3", "t2", "p2"), "1 0 0 5", claimed, "0 0 0 5", "log", done, "hints"}, command{key: "a", writes: dedupe.Done}},
 		"beside a hint and an output": {[]string{"2", "a", "o", planned(1, "w1", "e1", "n1", "s2"), claimed, "\x01output of some length"}, command{}},
 		"a look":                      {[]string{"1", "a", planned(1), claimed}, command{}},
-		"a record that is none":       {[]string{"1", "a", planned(1, "s1"), "", claimed[:len(claimed)-1]}, command{}},
-		"a text is missing":           {[]string{"1", "a", planned(1, "s1"), claimed}, command{}},
-		"a key that is none":          {[]string{"1", "a", planned(1, "s2"), "", claimed}, command{}},
+		"a record that is none":       {[]string{"1", "a", planned(1, "t1"), "", claimed[:len(claimed)-1]}, command{}},
+		"a text is missing":           {[]string{"1", "a", planned(1, "t1"), claimed}, command{}},
+		"a key that is none":          {[]string{"1", "a", planned(1, "t2"), "", claimed}, command{}},
 		"no plan":                     {[]string{"1", "a"}, command{}},
 		"another script":              {[]string{"1", "a", "5", claimed}, command{}},
 		"no number":                   {[]string{"x", "a", planned(0)}, command{}},
