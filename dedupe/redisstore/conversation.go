@@ -53,7 +53,7 @@ type writing struct {
 func (c *writing) Apply(of dedupe.Rows) error {
 	r, w := of.(*rows), &c.write
 	ttl := w.TTL.Milliseconds()
-	before := r.get(c.head)
+	before := r.read[r.believe(c.head, string(w.Was))].text
 	if c.written = before == string(w.Head); c.written {
 		// It is written again: what a WAIT says covers this answer then too.
 		r.set(c.head, before, w.TTL)

@@ -3,6 +3,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/faultproxy"
@@ -403,6 +405,31 @@ func ownCPU(b *testing.B) float64 {
 		b.Fatal(err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
+}
+
+// An append is one round trip, however long the head of its conversation is, and one that
+// follows another head is told so in one.
+func TestRoundTripsOfAnAppend(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}})
+	w := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: "c"}, TTL: time.Hour}
+	for i := range 5 {
+		w.Was, w.Head, w.After = w.Head, bytes.Repeat([]byte{byte('a' + i)}, 20<<10), int64(i)
+		w.Messages = [][]byte{[]byte("hello")}
+		for _, want := range []bool{true, false} {
+			before, now := s.Stats().RoundTrips, w
+			if !want {
+				now.Was, now.Head = []byte("another"), []byte("head")
+			}
+			written, err := s.WriteConversation(t.Context(), now)
+			if err != nil || written != want {
+				t.Fatal(written, err)
+			}
+			if got := s.Stats().RoundTrips - before; i > 0 && got != 1 {
+				t.Errorf("append %d, which is written %v: %d round trips", i, want, got)
+			}
+		}
+	}
 }
 
 // An effect costs no round trip: a call with one is two, a refusal one, wherever the

@@ -70,7 +70,10 @@ func (r *rows) get(key string) string {
 }
 
 // at is the place of a row among those that were read; it is read now if it was not.
-func (r *rows) at(key string) int {
+func (r *rows) at(key string) int { return r.believe(key, "") }
+
+// believe is at, where the step itself knows what the row was, should nobody else.
+func (r *rows) believe(key, text string) int {
 	for i := range r.read {
 		if r.read[i].key == key {
 			return i
@@ -82,7 +85,9 @@ func (r *rows) at(key string) int {
 			found, known = r.said[i], true
 		}
 	}
-	found.key = key
+	if found.key = key; !known {
+		found.text = text
+	}
 	r.read = append(r.read, found)
 	return len(r.read) - 1
 }
