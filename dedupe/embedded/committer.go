@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -55,8 +54,7 @@ func (c *committer) closing() bool {
 const stuckAfter = time.Second
 
 // stop commits what waits and ends the committer. That of a store that has failed
-// may be stuck in the engine for ever, at a lock that somebody died with: it is
-// left there.
+// may be stuck at the disk for ever: it is left there.
 func (c *committer) stop() {
 	close(c.quit)
 	<-c.db.over
@@ -65,7 +63,6 @@ func (c *committer) stop() {
 	select {
 	case <-c.exited:
 	case <-timer.C:
-		c.db.wedged.Store(true)
 	}
 }
 
@@ -112,9 +109,6 @@ func (c *committer) enqueue(ctx context.Context, op *operation) error {
 func (c *committer) run() {
 	defer close(c.exited)
 	defer c.db.end()
-	// A file cut short under us is a fault on a mapped page: an error of this
-	// store, not the end of the process.
-	debug.SetPanicOnFault(true)
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
@@ -122,9 +116,12 @@ func (c *committer) run() {
 		case op := <-c.queue:
 			c.commit(c.gather(op))
 		case <-ticker.C:
-			c.sweepAll()
+			if err := c.db.tidy(c.busy); err != nil {
+				c.db.options.Log.Warn("expired records could not be removed", "path", c.db.file.path, "error", err)
+			}
 		case <-c.quit:
 			c.drain()
+			_ = c.db.confirm() // the next Open does without
 			return
 		}
 	}
@@ -160,27 +157,16 @@ func (c *committer) drain() {
 	}
 }
 
-// commit applies a group and answers all of it. An operation that cannot be
-// applied fails alone; the others are applied again without it.
+// commit applies a group and answers all of it.
 func (c *committer) commit(group []*operation) {
-	live := group[:0]
-	for _, op := range group {
-		if op.take() {
-			live = append(live, op)
-		}
-	}
+	live := slices.DeleteFunc(group, func(op *operation) bool { return !op.take() })
 	for len(live) > 0 {
 		if failure := c.db.failure.Load(); failure != nil {
 			answer(live, *failure)
 			return
 		}
-		bad, err := c.db.transact(live)
-		if bad >= 0 {
-			live[bad].finish(err)
-			live = append(live[:bad:bad], live[bad+1:]...)
-		} else {
-			live = fitting(live, err)
-		}
+		err := c.db.transactReclaiming(live)
+		live = fitting(live, err)
 	}
 }
 
@@ -210,59 +196,5 @@ func answer(group []*operation, err error) {
 	}
 }
 
-// sweepAll forgets what has expired, in transactions of its own, as long as
-// nobody waits.
-func (c *committer) sweepAll() {
-	for len(c.queue) == 0 && !c.closing() && c.db.failure.Load() == nil {
-		swept, err := c.db.sweepOnce()
-		if err != nil {
-			c.db.options.Log.Warn("expired records could not be removed", "path", c.db.path, "error", err)
-		}
-		if err != nil || !swept {
-			return
-		}
-	}
-}
-
-// transact applies the operations in one transaction and commits it if any of
-// them changed something. bad is the index of the one that must be left out of
-// the next try; -1 when the transaction decided all of them.
-func (d *database) transact(ops []*operation) (bad int, err error) {
-	t, err := d.beginWrite()
-	if err != nil {
-		return -1, err
-	}
-	for i, op := range ops {
-		before := t.writes
-		err := d.try(op, t)
-		if err == nil {
-			continue
-		}
-		if t.writes == before && !errors.Is(err, errPanic) {
-			op.err = err // it failed before it changed anything
-			continue
-		}
-		return i, errors.Join(err, d.rollback(t.tx))
-	}
-	if t.writes == 0 {
-		return -1, d.rollback(t.tx)
-	}
-	if err := d.sweep(t, 2*len(ops)+2); err != nil {
-		// It met a record that is damaged.
-		return -1, errors.Join(d.fail(err), d.rollback(t.tx))
-	}
-	return -1, d.finishTx(t)
-}
-
-var errPanic = errors.New("panic in the store")
-
-// try applies one operation, and makes an error of its panic.
-func (d *database) try(op *operation, t *txn) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %w", errPanic, d.met(p))
-		}
-	}()
-	op.err = nil
-	return op.apply(t)
-}
+// busy reports that somebody waits.
+func (c *committer) busy() bool { return len(c.queue) > 0 || c.closing() || c.db.failure.Load() != nil }

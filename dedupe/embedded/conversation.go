@@ -3,16 +3,15 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 )
-
-// conversationKey is the name of a conversation's bucket.
-func conversationKey(k conversation.Key) []byte { return appendComponents(nil, k.Tenant, k.ID) }
 
 // WriteConversation implements conversation.Store. It returns when all of it is on the
 // disk.
@@ -31,47 +30,80 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
-	d, err := t.document(t.conversations, key)
-	if err != nil || bytes.Equal(d.text, w.Head) {
+	v, text, err := t.conversation(string(key))
+	if err != nil || bytes.Equal(text, w.Head) {
 		return err == nil, err
 	}
-	if !bytes.Equal(d.text, w.Was) || d.messages != w.After {
+	if !bytes.Equal(text, w.Was) || int64(v.count) != w.After {
 		return false, nil
 	}
 	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
 		return false, err
 	}
-	t.writes++
-	if d.bucket == nil {
-		if d, err = t.begin(t.conversations, t.conversationExpiry, key, w.TTL); err != nil {
-			return false, err
-		}
+	c := change{kind: messageRow, name: string(key), message: v.count}
+	for ; err == nil && c.message < v.count+len(w.Messages); c.message++ {
+		err = t.put(c, messageKey(key, c.message), w.Messages[c.message-v.count])
 	}
-	return true, d.append(w.Messages, w.Head, t.now.Add(w.TTL))
+	if err == nil {
+		c.kind, c.expires = conversationRow, dedupe.Millis(t.now.Add(w.TTL))
+		err = t.put(c, key, bigEndian(c.message), w.Head)
+	}
+	return err == nil, err
+}
+
+// bigEndian is a number before what it counts.
+func bigEndian(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+// decodeTalk reads the head of a conversation: how many messages it has, and its text.
+func decodeTalk(value []byte) (count int, text []byte, err error) {
+	if len(value) < 4 {
+		return 0, nil, corrupt("the head of a conversation is cut short")
+	}
+	return int(binary.BigEndian.Uint32(value)), value[4:], nil
+}
+
+// conversation returns a conversation as of now with the text of its head; an empty one
+// where there is none.
+func (t *txn) conversation(name string) (v talk, text []byte, err error) {
+	found := t.index.conversations[name]
+	if t.write != nil && t.conversations[name] != nil {
+		found = t.conversations[name]
+	}
+	if found == nil || found.expires <= t.ms() {
+		return talk{}, nil, nil
+	}
+	head, err := t.read(found.place)
+	if err == nil && string(head.key) != name {
+		err = t.fail(corrupt("the conversation found under a key is another"))
+	}
+	if err == nil {
+		_, text, err = decodeTalk(head.value)
+	}
+	return *found, text, err
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	name := conversationKey(key)
+	name := string(conversationKey(key))
 	return read(ctx, s, func(t *txn) (conversation.Stored, error) { return t.readConversation(name, from, most) })
 }
 
-func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
+func (t *txn) readConversation(name string, from int64, most int) (conversation.Stored, error) {
 	stored := conversation.Stored{Now: t.now}
-	d, err := t.document(t.conversations, key)
-	if err != nil || d.bucket == nil {
+	v, text, err := t.conversation(name)
+	if err != nil || text == nil {
 		return stored, err
 	}
-	stored.Head = bytes.Clone(d.text)
-	for at, size := from, 0; most > 0 && at < d.messages; at++ {
-		message, err := d.read(at)
+	stored.Head = text
+	for at, size := from, 0; most > 0 && at < int64(v.count); at++ {
+		message, err := t.read(v.messages[at])
 		if err != nil {
 			return conversation.Stored{}, err
 		}
-		if size += len(message); size > most && at > from {
+		if size += len(message.value); size > most && at > from {
 			break
 		}
-		stored.Messages = append(stored.Messages, message)
+		stored.Messages = append(stored.Messages, message.value)
 	}
 	return stored, nil
 }
@@ -82,59 +114,36 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 	if err != nil {
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (conversation.Page, error) { return t.listConversations(tenant, after, most) })
+	return read(ctx, s, func(t *txn) (conversation.Page, error) { return t.listConversations(tenant, string(after), most) })
 }
 
 // listConversations looks at those of a tenant after one. Expired ones, which are soon
-// swept, are passed over, and count, so that the work of a page is bounded.
-func (t *txn) listConversations(tenant string, after []byte, most int) (conversation.Page, error) {
+// let go of, are passed over, and count, so that the work of a page is bounded.
+func (t *txn) listConversations(tenant, after string, most int) (conversation.Page, error) {
 	var page conversation.Page
-	prefix := appendComponents(nil, tenant)
-	from := prefix
-	if bytes.HasPrefix(after, prefix) {
-		from = append(bytes.Clone(after), 0) // keys end with 0 1: none is between
+	prefix := string(appendComponents(nil, tenant))
+	at, last := slices.BinarySearch(t.index.names, max(prefix, after))
+	if last && after != "" {
+		at++
 	}
-	c := t.conversations.Cursor()
-	looked := 0
-	var last []byte
-	for key, _ := c.Seek(from); bytes.HasPrefix(key, prefix); key, _ = c.Next() {
+	for looked := 0; at < len(t.index.names) && strings.HasPrefix(t.index.names[at], prefix); at, looked = at+1, looked+1 {
 		if len(page.Found) == most || looked == listBatch {
-			page.Next = hex.EncodeToString(last)
+			page.Next = hex.EncodeToString([]byte(t.index.names[at-1]))
 			break
 		}
-		looked++
-		last = bytes.Clone(key)
-		d, err := t.document(t.conversations, last)
-		if d.bucket == nil && err == nil {
-			continue
-		}
-		one, err := listed(last, d.text, err)
+		name := t.index.names[at]
+		_, text, err := t.conversation(name)
 		if err != nil {
 			return conversation.Page{}, err
 		}
-		page.Found = append(page.Found, one)
+		if text == nil {
+			continue
+		}
+		id, _, ok := component([]byte(name[len(prefix):]))
+		if !ok {
+			return conversation.Page{}, corrupt("the key of a conversation is cut short")
+		}
+		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(text)})
 	}
 	return page, nil
-}
-
-// listed is a conversation as a listing has it: what is damaged is so by itself. err is
-// what the reading of its head said.
-func listed(key, head []byte, err error) (conversation.Listed, error) {
-	if err != nil && !errors.Is(err, dedupe.ErrCorrupt) {
-		return conversation.Listed{}, err
-	}
-	one := conversation.Listed{Err: err}
-	if one.ID, err = conversationID(key); err != nil {
-		one.ID, one.Err = hex.EncodeToString(key), err
-	}
-	if one.Err == nil {
-		one.Head = bytes.Clone(conversation.Brief(head))
-	}
-	return one, nil
-}
-
-// conversationID reads the id in what conversationKey has written.
-func conversationID(key []byte) (string, error) {
-	k, err := decodeKey(append(bytes.Clone(key), 0, 1, 0, 1)) // of a call with no turn and no id
-	return k.Conversation, err
 }

@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.etcd.io/bbolt"
-
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -28,6 +27,19 @@ func specimen(t *testing.T) (path string, known map[string]dedupe.Record, output
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, Options{})
+	filled(t, s)
+	s = reopen(t, s) // the open claims are now Unknown
+	known = everything(t, s)
+	output = keptOutput(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, known, output
+}
+
+// filled has some of everything.
+func filled(t *testing.T, s *Store) (known map[string]dedupe.Record, output dedupe.Output) {
+	t.Helper()
 	for i := range specimenSize {
 		finished(t, s, fmt.Sprintf("done %d", i), strings.Repeat(fmt.Sprint(i), i))
 		claim(t, s, request(fmt.Sprintf("charge %d", i), tool.NonIdempotent))
@@ -42,21 +54,24 @@ func specimen(t *testing.T) (path string, known map[string]dedupe.Record, output
 	end.Output = &dedupe.Output{Ref: "ref", Data: []byte(strings.Repeat("long ", 50_000)), TTL: 24 * time.Hour, Complete: true}
 	claim(t, s, request("with output", tool.ReadOnly))
 	settle(t, s, end)
-	s = reopen(t, s) // the open claims are now Unknown
-	known = everything(t, s)
-	output = keptOutput(t, s)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path, known, output
+	return everything(t, s), keptOutput(t, s)
 }
 
-// openUnlessDamaged is Open, quicker for a damaged file: the check alone.
-func openUnlessDamaged(path string) (*Store, error) {
-	if _, _, err := verify(path); err != nil {
-		return nil, err
+// damage changes a byte in a frame.
+func (s *Store) damage(t *testing.T, p place) {
+	t.Helper()
+	offset, _, err := s.file.offset(p.at + int64(p.size)/2)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return Open(path, Options{})
+	var b [1]byte
+	if _, err := s.file.ReadAt(b[:], offset); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := s.file.WriteAt(b[:], offset); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func everything(t *testing.T, s *Store) map[string]dedupe.Record {
@@ -76,7 +91,7 @@ func spoken(i int) (messages [][]byte) {
 		messages = append(messages, []byte(strings.Repeat(fmt.Sprint(i, n), 10*n*n)))
 	}
 	if i == 3 {
-		messages = append(messages, bytes.Repeat([]byte("long"), pieceSize/2)) // in pieces
+		messages = append(messages, bytes.Repeat([]byte("long"), segmentSize/2)) // over several segments
 	}
 	return messages
 }
@@ -131,7 +146,7 @@ func TestDamageIsFound(t *testing.T) {
 		if err := os.WriteFile(damaged, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openUnlessDamaged(damaged)
+		s, err := Open(damaged, Options{})
 		if err != nil {
 			found++
 			if !errors.Is(err, dedupe.ErrCorrupt) && !strings.Contains(err.Error(), "format") {
@@ -182,7 +197,7 @@ func TestTornPagesAreFound(t *testing.T) {
 			if err := os.WriteFile(damaged, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := openUnlessDamaged(damaged)
+			s, err := Open(damaged, Options{})
 			if err != nil {
 				if !errors.Is(err, dedupe.ErrCorrupt) {
 					t.Errorf("page %d %s: %v", id, name, err)
@@ -223,89 +238,86 @@ func TestATruncatedFileIsFound(t *testing.T) {
 	}
 }
 
+// A record that is not as it was written is told to nobody, and nothing else is from then on:
+// nobody knows what else is not.
 func TestADamagedRecordIsNotServed(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-	finished(t, s, "x", "ok")
-	finished(t, s, "y", "ok")
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place := bigEndian(s.index.find(s.index.digest(encodeKey(request("x", 0).Key))))
-	b := bytes.Clone(tx.Bucket(recordsBucket).Get(place))
-	b[20] ^= 1
-	if err := errors.Join(tx.Bucket(recordsBucket).Put(place, b), tx.Commit()); err != nil {
-		t.Fatal(err)
-	}
-	again := request("x", tool.NonIdempotent)
-	again.Owner = "another"
-	if a, err := s.Admit(context.Background(), again); !errors.Is(err, dedupe.ErrCorrupt) {
-		t.Errorf("admitted: %v, %v", a.Verdict, err)
-	}
-	if _, err := s.Settle(context.Background(), settlement("x", "ok")); !errors.Is(err, dedupe.ErrCorrupt) {
-		t.Errorf("settled: %v", err)
-	}
-	if got := lookup(t, s, "y"); got.State != dedupe.Done {
-		t.Errorf("its neighbour is %v", got.State)
+	for name, ask := range map[string]func(s *Store) error{
+		"a claim": func(s *Store) error {
+			again := request("x", tool.NonIdempotent)
+			again.Owner = "another"
+			_, err := s.Admit(t.Context(), again)
+			return err
+		},
+		"a settlement": func(s *Store) error {
+			_, err := s.Settle(t.Context(), settlement("x", "ok"))
+			return err
+		},
+	} {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		finished(t, s, "x", "ok")
+		finished(t, s, "y", "ok")
+		s.damage(t, s.index.rows[s.index.digest(recordRow, encodeKey(request("x", 0).Key))].place)
+		if err := ask(s); !errors.Is(err, dedupe.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		var failed *dedupe.FailedError
+		if _, err := s.Lookup(t.Context(), request("y", 0).Key); !errors.As(err, &failed) {
+			t.Errorf("%s: its neighbour is told: %v", name, err)
+		}
 	}
 }
 
-// An operation that fails in the middle fails alone.
+// An operation that fails in the middle fails alone, and leaves nothing behind.
 func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocker := newOperation(dedupe.Frees, 0, func(*txn) error { return nil })
-	s.committer.queue <- blocker
-	for blocker.phase.Load() != taken {
-		time.Sleep(time.Millisecond)
-	}
-	var good, bad []*operation
+	var good, bad, group []*operation
 	errBad := errors.New("bad")
+	transcribed(t, s, "c", spoken(1), time.Hour)
 	for i := range 10 {
 		op := admitting(t, request(fmt.Sprint(i), tool.NonIdempotent))
 		poison := newOperation(dedupe.Frees, 0, func(txn *txn) error {
-			if err := txn.put(entry{key: []byte("poison")}, dedupe.Record{State: dedupe.Claimed}, time.Hour); err != nil {
-				return err
+			for _, id := range []string{"poison", fmt.Sprint(i)} {
+				if err := txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour); err != nil {
+					return err
+				}
+			}
+			w := conversation.Write{
+				Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("poisoned"), After: 2, Messages: spoken(2), TTL: time.Hour,
+			}
+			if written, err := txn.writeConversation(conversationKey(w.Key), &w); err != nil || !written {
+				t.Errorf("%v, %v", written, err)
 			}
 			if i%2 == 0 {
 				panic("bug")
 			}
 			return errBad
 		})
-		good, bad = append(good, op), append(bad, poison)
-		s.committer.queue <- op
-		s.committer.queue <- poison
+		good, bad, group = append(good, op), append(bad, poison), append(group, op, poison)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range good {
-		<-good[i].done
-		<-bad[i].done
-		if got := lookup(t, s, fmt.Sprint(i)); good[i].err != nil || got.State != dedupe.Claimed {
-			t.Errorf("%d: %v, %v", i, got.State, good[i].err)
+	s.committer.commit(group)
+	is := func(s *Store, want dedupe.State) {
+		t.Helper()
+		for i := range good {
+			if got := lookup(t, s, fmt.Sprint(i)); good[i].err != nil || got.State != want {
+				t.Errorf("%d: %v, %v", i, got.State, good[i].err)
+			}
 		}
+		if got := lookup(t, s, "poison"); got.State != dedupe.Absent {
+			t.Error("a poisoned request left something behind")
+		}
+		if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 1<<20); err != nil || string(got.Head) != "head of c" || len(got.Messages) != 2 {
+			t.Errorf("the conversation is %q with %d messages, %v", got.Head, len(got.Messages), err)
+		}
+	}
+	for i := range bad {
 		if bad[i].err == nil || i%2 == 1 && !errors.Is(bad[i].err, errBad) {
 			t.Errorf("the poison %d: %v", i, bad[i].err)
 		}
 	}
-	s = reopen(t, s)
-	if got := lookup(t, s, "7"); got.State != dedupe.Unknown {
-		t.Errorf("7 is %v", got.State)
-	}
-	if _, err := s.view(func(t *txn) error {
-		if e, err := t.find([]byte("poison")); err != nil || e.id != 0 {
-			return errors.Join(err, errBad)
-		}
-		return nil
-	}); err != nil {
-		t.Error("a poisoned request left something behind")
-	}
+	is(s, dedupe.Claimed)
+	is(reopen(t, s), dedupe.Unknown)
 }
 
 // When the disk fails nobody is told that something was stored, and nothing is
@@ -333,24 +345,19 @@ func TestAFailedDiskFailsTheStore(t *testing.T) {
 	}
 }
 
-// A disk that is full only at the last sync: by then the transaction counts,
-// whether or not it lasts. A store that went on would not find its records.
-func TestADiskThatIsFullAtTheLastSync(t *testing.T) {
+// A disk that is full only at the sync: whether or not the commit lasts, nobody knows.
+func TestADiskThatIsFullAtTheSync(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		finished(t, s, "before", "ok")
-		s.commit = func(tx *bbolt.Tx) error {
-			if err := commit(tx); err != nil {
-				return err
-			}
-			return cause
-		}
+		sync := s.file.sync
+		s.file.sync = func() error { return cause }
 		call := request("call", tool.NonIdempotent)
-		if a, err := s.Admit(t.Context(), call); !errors.Is(err, cause) {
+		if a, err := s.Admit(t.Context(), call); !errors.Is(err, cause) || errors.Is(err, dedupe.ErrFull) {
 			t.Errorf("%v: answered %v, %v", cause, a.Verdict, err)
 		}
-		s.commit = commit
+		s.file.sync = sync
 		if a, err := s.Admit(t.Context(), call); err == nil {
 			t.Errorf("%v: the store goes on: %v", cause, a.Verdict)
 		}

@@ -1,14 +1,17 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
-	"os"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/bbolt"
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/failpoint"
 )
 
 // Options of a Store; zero values mean the defaults.
@@ -27,24 +30,24 @@ type Options struct {
 }
 
 // partOfOutputs is which part of the file outputs may have, so that there is room for
-// records. A new one is written before the room of an older one is free: for a moment
-// they need twice as much.
+// records.
 const partOfOutputs = 3
 
-// database is the open file.
+// database is the open file, with what is in it.
 type database struct {
-	path    string
 	options Options
-	db      *bbolt.DB
-	file    *os.File // bbolt's own, to let go of a database that is wedged
-	commit  func(*bbolt.Tx) error
 	clock   clock
-	index   *index
-	// original is the file that was opened.
-	original *original
 
-	// durable is the id of the last transaction that is on the disk.
-	durable atomic.Int64
+	// writing is held while something is written to the file.
+	writing sync.Mutex
+	// mu is held for writing while a commit takes effect, for reading while somebody looks.
+	// Only the committer changes what it guards.
+	mu    sync.RWMutex
+	file  *file
+	index *index
+	// closed: the file is let go of.
+	closed bool
+
 	// failure is set, once and for good, when the file can no longer be
 	// trusted to hold what is written to it.
 	failure atomic.Pointer[error]
@@ -52,18 +55,227 @@ type database struct {
 	// has failed, or the committer has ended.
 	over     chan struct{}
 	overOnce sync.Once
-	// wedged: somebody died inside bbolt, holding its locks, or never came back.
-	wedged atomic.Bool
-	gate   sync.Mutex // see beginRead
+}
+
+// fail makes the store refuse everything from now on. What the disk or the
+// kernel did with data that it failed to write is unknown, and a second try
+// that seems to succeed proves nothing about the first. Nobody waits any longer
+// for the committer, which may be stuck.
+func (d *database) fail(cause error) error {
+	var err error = &dedupe.FailedError{File: d.file.path, Cause: cause}
+	if d.failure.CompareAndSwap(nil, &err) {
+		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
+			"path", d.file.path, "error", cause)
+		d.end()
+	}
+	return err
+}
+
+// end sends away whoever waits for the committer.
+func (d *database) end() { d.overOnce.Do(func() { close(d.over) }) }
+
+// ended is why nobody has to wait for the committer any more.
+func (d *database) ended() error {
+	if failure := d.failure.Load(); failure != nil {
+		return *failure
+	}
+	return dedupe.ErrClosed
+}
+
+// view runs f on the last state, all of which is on the disk.
+func (d *database) view(f func(*txn) error) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed || d.failure.Load() != nil {
+		return d.ended()
+	}
+	return guarded(f, &txn{database: d, now: d.clock.now()})
+}
+
+var errPanic = errors.New("panic in the store")
+
+// guarded makes an error of a panic, which is a bug: it costs the request that has met it.
+func guarded(f func(*txn) error, t *txn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return f(t)
+}
+
+// transact applies operations in one transaction, and commits it if any of them changed
+// something. One that fails leaves nothing behind, and has its error.
+func (d *database) transact(ops []*operation) error {
+	t := d.begin()
+	least := int64(0)
+	for _, op := range ops {
+		before := t.mark()
+		if op.err = guarded(op.apply, t); op.err != nil {
+			t.rollback(before)
+		} else if op.room != dedupe.Frees && t.mark() != before {
+			least = d.file.reserve()
+		}
+	}
+	if len(t.changes) == 0 {
+		return nil
+	}
+	if d.wasteful() {
+		if err := t.clean(4*len(t.frames)+segmentSize, math.MaxInt); err != nil {
+			return err
+		}
+	}
+	return d.commit(t, max(least, 1))
+}
+
+// commit makes a transaction durable, and then known. Only an error that wraps dedupe.ErrFull
+// leaves the store as it was before; after any other, nobody knows what the file holds. least
+// is how many segments have to be left for others.
+func (d *database) commit(t *txn, least int64) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	f := d.file
+	// What is written to a file that is gone is not told as stored, and a copy that
+	// somebody has put there is not spoiled.
+	if err := f.asLeft(); err != nil {
+		return d.fail(err)
+	}
+	if err := f.room(f.needs(len(t.frames)), least); err != nil {
+		return d.unlessFull(err)
+	}
+	failpoint.Hit(failpoint.CommitUnwritten)
+	begun := f.begin(len(t.frames))
+	if err := f.writeLog(t.frames, begun); err != nil {
+		return d.unlessFull(f.noRoom(err))
+	}
+	before := f.head
+	err := f.writeHead(head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))})
+	failpoint.Hit(failpoint.CommitUnsynced)
+	if err == nil {
+		err = f.sync()
+	}
+	failpoint.Hit(failpoint.CommitSynced)
+	if err != nil {
+		return d.fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.follow(begun, before.tail)
+	d.index.apply(t.changes)
+	d.index.until(t.ms(), d.options.MaxOutputBytes)
+	return nil
+}
+
+func (d *database) unlessFull(err error) error {
+	if errors.Is(err, dedupe.ErrFull) {
+		return err
+	}
+	return d.fail(err)
+}
+
+// confirm says in the file that all of the log is on the disk. Until then, or the next
+// commit, damage at its end cannot be told from a commit that came to no end.
+func (d *database) confirm() error {
+	if d.file.durable == d.file.end || d.failure.Load() != nil {
+		return nil
+	}
+	t := d.begin()
+	return d.commit(t, 0)
+}
+
+// slack is how much of the log need not be live, however little is.
+const slack = 4 * segmentSize
+
+// dead is how many bytes of the log are not live.
+func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live.bytes }
+
+// wasteful reports that most of the log is dead.
+func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
+
+// transactReclaiming is transact, with the room that can be made for it.
+func (d *database) transactReclaiming(ops []*operation) error {
+	for {
+		err := d.transact(ops)
+		if !errors.Is(err, dedupe.ErrFull) {
+			return err
+		}
+		if progress, why := d.reclaim(); !progress {
+			return cmp.Or(why, err)
+		}
+	}
+}
+
+// tidy lets go of what has expired, as long as nobody waits, and confirms what is there.
+func (d *database) tidy(busy func() bool) error {
+	d.mu.Lock()
+	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+	d.mu.Unlock()
+	for d.wasteful() && !busy() {
+		if progress, err := d.reclaim(); err != nil || !progress {
+			return err
+		}
+	}
+	return d.confirm()
+}
+
+// mostCleaned bounds the bytes of a transaction that only cleans.
+const mostCleaned = 1 << 20
+
+// reclaim frees room at the beginning of the log. It reports whether there was some to be had
+// for what it costs. What is moved may make the file grow, if it can.
+func (d *database) reclaim() (progress bool, err error) {
+	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/8 {
+		return false, nil
+	}
+	for _, room := range [...]int64{d.file.growable(), int64(len(d.file.free))} {
+		t := d.begin()
+		before := t.tail
+		if err := t.clean(mostCleaned, int(room*partSize)); err != nil || t.tail == before {
+			return false, err
+		}
+		if err = d.commit(t, 0); !errors.Is(err, dedupe.ErrFull) {
+			return err == nil, err
+		}
+	}
+	return false, err
+}
+
+// lookEvery is how often the file is looked at while nobody uses it.
+const lookEvery = time.Second
+
+// watch notices what happens to the file, whoever asks or not, until the store
+// fails or is closed.
+func (d *database) watch(quit <-chan struct{}) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-d.over:
+			return
+		case <-quit:
+			return
+		}
+		if err := d.look(); err != nil {
+			_ = d.fail(err) // which says it
+			return
+		}
+	}
+}
+
+// look looks at the file between two commits, each of which looks itself.
+func (d *database) look() error {
+	if !d.writing.TryLock() {
+		return nil
+	}
+	defer d.writing.Unlock()
+	return d.file.asLeft()
 }
 
 // release lets go of the file.
 func (d *database) release() error {
-	if d.wedged.Load() {
-		// bbolt would wait for ever for a lock that its own panic left behind;
-		// closing the file releases the one that matters. What is mapped stays
-		// until the process ends: somebody may still be looking at it.
-		return d.file.Close()
-	}
-	return errors.Join(d.db.Close(), d.original.forget())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	return d.file.Close()
 }

@@ -1,24 +1,23 @@
 // Package embedded is the default dedupe.Store: one file, no server, and
 // durable before anybody hears the answer.
 //
-// The file is a bbolt database, locked by one process. Every request that
+// The file is a log of rows (file.go, frame.go), locked by one process. Every request that
 // changes something waits in a bounded queue for the committer, a single
 // goroutine that applies whatever waits as one transaction, waits for the disk,
-// and then answers all of them at once. Nothing is delayed to fill a group: the
+// once, and then answers all of them. Nothing is delayed to fill a group: the
 // group is what came while the disk was busy with the last one. Requests that
-// change nothing (replays, lookups) read the last durable state themselves.
+// change nothing (replays, lookups) read the last state themselves.
 //
-//	caller ─┐                  ┌─ apply each request ─┐
-//	caller ─┼─ queue ─ group ──┤  sweep a few expired ├─ commit, fsync ─ answer all
-//	caller ─┘                  └──────────────────────┘
+//	caller ─┐                  ┌─ apply each request ─────────┐
+//	caller ─┼─ queue ─ group ──┤  move a few of the oldest    ├─ write, sync ─ answer all
+//	caller ─┘                  └──────────────────────────────┘
 //
 // Being the only process, it knows at Open that whoever held a claim is dead:
 // claims of calls that must not repeat become Unknown, the others are free to
 // be claimed at once.
 //
-// Open reads the whole file. It checks it (structure, checksums, what belongs
-// together) and refuses one that is damaged, for a record that silently vanished
-// would be a call made twice; and it makes the index, in memory, by which records
+// Open reads the whole log. It refuses one that is damaged, for a record that silently
+// vanished would be a call made twice; and it makes the index, in memory, by which rows
 // are found.
 package embedded
 
@@ -30,11 +29,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
-
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -74,13 +70,16 @@ func Open(path string, options Options) (*Store, error) {
 	if err := ensure(path, options.Log); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
 	}
-	s := &Store{database: database{path: path, options: options, commit: commit, over: make(chan struct{})}}
+	s := &Store{database: database{options: options, index: newIndex(), over: make(chan struct{})}}
 	s.Engine = s
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if err := s.open(); err != nil {
+	var err error
+	if s.file, err = openFile(path, options.LockWait, options.MaxFileBytes); err != nil {
 		return nil, explain(path, err)
 	}
-	if err := s.resume(); err != nil {
+	if err = s.load(); err == nil {
+		err = s.resume()
+	}
+	if err != nil {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
 	s.committer = newCommitter(&s.database)
@@ -100,7 +99,7 @@ func explainAbsent(path string, err error) error {
 // explain makes one clear sentence of why a store does not open, and what to do.
 func explain(path string, err error) error {
 	switch {
-	case errors.Is(err, berrors.ErrTimeout):
+	case errors.Is(err, errInUse):
 		return fmt.Errorf("open the store %s: another process is using it: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
@@ -167,14 +166,13 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 	return s.committer.do(ctx, op)
 }
 
-// peek runs an operation on the last state, if that is on the disk and the operation
-// changes nothing of it, which the engine refuses there; else it is the committer's.
+// peek runs an operation on the last state, if it changes nothing of it; else it is the
+// committer's.
 func (s *Store) peek(ctx context.Context, op *operation) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	durable, err := s.view(op.apply)
-	if (durable || err != nil) && !errors.Is(err, berrors.ErrTxNotWritable) {
+	if err := s.view(op.apply); !errors.Is(err, errLook) {
 		return err
 	}
 	return s.committer.do(ctx, op)

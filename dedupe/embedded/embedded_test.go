@@ -124,13 +124,31 @@ func settling(t testing.TB, end dedupe.Settlement) *operation {
 	return caught.op
 }
 
+// standStill lets the disk stand still, with the committer waiting for it, until it is told
+// to go on.
+func (s *Store) standStill(t testing.TB) (goesOn func()) {
+	t.Helper()
+	stands, released, sync := make(chan struct{}), make(chan struct{}), s.file.sync
+	s.file.sync = func() error {
+		close(stands)
+		<-released
+		s.file.sync = sync
+		return sync()
+	}
+	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) error { //nolint:errcheck // nobody waits for it
+		return t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
+	}))
+	<-stands
+	return func() { close(released) }
+}
+
 // reopen is a restart.
 func reopen(t testing.TB, s *Store) *Store {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, s.path, s.options)
+	return open(t, s.file.path, s.options)
 }
 
 func TestARestartRemembers(t *testing.T) {
@@ -337,16 +355,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-	// The disk is busy: somebody else's transaction holds the committer up.
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocker := newOperation(dedupe.Frees, 0, func(*txn) error { return nil })
-	s.committer.queue <- blocker
-	for blocker.phase.Load() != taken { // the committer has it, and waits for the lock
-		time.Sleep(time.Millisecond)
-	}
+	goesOn := s.standStill(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	answered := make(chan error)
 	go func() {
@@ -360,10 +369,8 @@ func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 	if err := <-answered; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "withdrawn") {
 		t.Errorf("got %v", err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	<-blocker.done
+	goesOn()
+	claim(t, s, request("y", tool.NonIdempotent)) // after which it would be there
 	if got := lookup(t, s, "x"); got.State != dedupe.Absent {
 		t.Errorf("it was stored after all: %v", got.State)
 	}
@@ -374,15 +381,7 @@ func TestWhatChangesNothingWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	finished(t, s, "x", "ok")
-	tx, err := s.db.Begin(true) // the committer waits for this one
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer s.standStill(t)()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	again := request("x", tool.NonIdempotent)
@@ -424,34 +423,4 @@ func TestCloseAnswersWhoeverWaits(t *testing.T) {
 		t.Error(err)
 	}
 	crowd.Wait()
-}
-
-// Who gives up a look gets nothing, even if it is being found at that moment.
-func TestALookThatIsGivenUp(t *testing.T) {
-	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-	finished(t, s, "x", "ok")
-	s.durable.Store(0) // so that the committer has to look
-	var lookers sync.WaitGroup
-	for worker := range 4 {
-		lookers.Go(func() {
-			for i := range 500 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+worker)*time.Microsecond)
-				record, err := s.Lookup(ctx, request("x", 0).Key)
-				if err != nil && record.State != dedupe.Absent || err == nil && record.State != dedupe.Done {
-					t.Errorf("found %v, %v", record.State, err)
-				}
-				page, err := s.ListUnknown(ctx, "")
-				if err != nil && page.Next != "" {
-					t.Errorf("found %v, %v", page, err)
-				}
-				output, err := s.Output(ctx, "acme", "none")
-				if err == nil || output.Ref != "" {
-					t.Errorf("found %v, %v", output, err)
-				}
-				cancel()
-			}
-		})
-	}
-	lookers.Wait()
 }

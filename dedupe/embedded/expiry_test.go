@@ -5,27 +5,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// sizes counts what is in the file.
-func sizes(t *testing.T, s *Store) (records, results, claims, expiry, outputs int, outputBytes int64) {
+// logBytes is how long the log is.
+func logBytes(s *Store) int64 { return s.file.end - s.file.tail }
+
+// fill makes calls that are remembered for a while, until they have added so much to the log.
+func (s *Store) fill(t *testing.T, name string, bytes int64, retention time.Duration) {
 	t.Helper()
-	if _, err := s.view(func(t *txn) (err error) {
-		records, results, claims = t.records.Stats().KeyN, t.results.Stats().KeyN, t.claims.Stats().KeyN
-		expiry, outputs = t.expiry.Stats().KeyN, t.outputExpiry.Stats().KeyN
-		outputBytes, err = t.number(outputBytesKey)
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	for i, from := 0, s.file.end; s.file.end-from < bytes; i++ {
+		id := fmt.Sprint(name, i)
+		claim(t, s, brief(id, retention))
+		if i%3 != 0 { // some stay claimed
+			end := settlement(id, strings.Repeat("ok", 2000))
+			end.Retention = retention
+			settle(t, s, end)
+		}
 	}
-	return records, results, claims, expiry, outputs, outputBytes
+}
+
+// keptOutputs are how many outputs are kept, and their bytes without what they need beside.
+func keptOutputs(s *Store) (outputs int, bytes int64) {
+	for _, o := range s.index.outputs.heap {
+		f, err := s.file.readFrame(o.place)
+		if err != nil {
+			panic(err)
+		}
+		bytes += int64(len(f.value)) - 1
+	}
+	return len(s.index.outputs.heap), bytes
 }
 
 func brief(id string, retention time.Duration) dedupe.Request {
@@ -34,35 +53,88 @@ func brief(id string, retention time.Duration) dedupe.Request {
 	return req
 }
 
+// What has expired makes room for what comes: file and index do not grow with time.
 func TestExpiredRecordsLeaveTheFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-		for i := range 3 * sweepIdle {
-			id := fmt.Sprint(i)
-			claim(t, s, brief(id, time.Hour))
-			if i%3 != 0 { // some stay claimed
-				end := settlement(id, "ok")
-				end.Retention = time.Hour
-				settle(t, s, end)
+		finished(t, s, "longer", "ok") // a day
+		var size int64
+		for round := range 6 {
+			s.fill(t, fmt.Sprint(round, " "), 16*segmentSize, time.Hour)
+			time.Sleep(time.Hour + 2*time.Minute)
+			synctest.Wait()
+			if got := logBytes(s); got > slack+3*segmentSize {
+				t.Errorf("round %d: the log has %d bytes, of which hardly any is live", round, got)
+			}
+			if got := len(s.index.rows); got > 200 {
+				t.Errorf("round %d: %d rows are in the index", round, got)
+			}
+			switch got := s.fileBytes(t); {
+			case round == 1:
+				size = got
+			case round > 1 && got > size:
+				t.Errorf("round %d: the file has grown from %d to %d bytes", round, size, got)
 			}
 		}
-		finished(t, s, "longer", "ok") // a day
-		time.Sleep(time.Hour + 2*sweepSlack)
-		synctest.Wait()
-		records, results, claims, expiry, _, _ := sizes(t, s)
-		if records != 1 || results != 1 || claims != 0 || expiry != 1 {
-			t.Errorf("left: %d records, %d results, %d claims, %d to expire; want only the longer one", records, results, claims, expiry)
-		}
+		s = reopen(t, s)
 		if got := lookup(t, s, "longer"); got.State != dedupe.Done {
 			t.Errorf("longer is %v", got.State)
+		}
+		if got := lookup(t, s, "0 1"); got.State != dedupe.Absent {
+			t.Errorf("what has expired is %v", got.State)
 		}
 	})
 }
 
-// A claim that was forgotten, and whose owner says that it runs, is claimed no
-// more where it is unknown from then on: a file that notes it as open would not be
-// opened again.
+// All that is live outlasts the log being gone through: every kind of row, again and again.
+func TestWhatIsLiveIsMoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		known, output := filled(t, s)
+		s = reopen(t, s) // which decides the open claims
+		for id := range known {
+			known[id] = lookup(t, s, id)
+		}
+		begins := s.file.tail
+		for round := range 3 {
+			for began := s.file.end; s.file.tail < began; {
+				s.fill(t, fmt.Sprint("filler ", round, " "), segmentSize, time.Minute)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+			}
+			if s.file.tail <= begins {
+				t.Fatal("nothing was moved")
+			}
+			same := func(s *Store) {
+				t.Helper()
+				if diff := cmp.Diff(known, everything(t, s)); diff != "" {
+					t.Errorf("round %d: %s", round, diff)
+				}
+				if err := sameSheets(t, s); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+				if got := keptOutput(t, s); !bytes.Equal(got.Data, output.Data) {
+					t.Errorf("round %d: the output is another", round)
+				}
+				page, err := s.ListUnknown(t.Context(), "")
+				unknown := map[string]bool{}
+				for _, call := range page.Calls {
+					unknown[call.Key.ID] = true
+				}
+				if err != nil || len(unknown) != specimenSize || len(page.Calls) != specimenSize {
+					t.Errorf("round %d: %d calls are listed, %v", round, len(page.Calls), err)
+				}
+			}
+			same(s)
+			s = reopen(t, s)
+			same(s)
+		}
+	})
+}
+
+// A claim that was forgotten, and whose owner says that it runs, is unknown from then on.
 func TestAForgottenClaimIsRestored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +142,7 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 		s := open(t, path, Options{})
 		req := brief("x", time.Minute)
 		claim(t, s, req)
-		time.Sleep(time.Minute + sweepSlack/2) // forgotten, and not swept yet
+		time.Sleep(time.Minute + time.Second) // forgotten, and still in the log
 		record, restored, err := s.Restore(t.Context(), dedupe.Restoration{
 			Key: req.Key, Lease: req.Lease, Retention: time.Hour, Claim: dedupe.Record{
 				State: dedupe.Claimed, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Effect: req.Effect, Fingerprint: req.Fingerprint,
@@ -79,9 +151,6 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 		})
 		if err != nil || !restored || record.State != dedupe.Unknown {
 			t.Fatal(record.State, restored, err)
-		}
-		if _, _, claims, _, _, _ := sizes(t, s); claims != 0 {
-			t.Errorf("%d open claims are noted", claims)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -92,20 +161,21 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 	})
 }
 
-// A record that is kept being renewed is queued again each time it is due.
+// A record that is renewed is remembered, whatever becomes of the log around it.
 func TestRenewedRecordsStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		claim(t, s, brief("x", 10*time.Minute))
-		for range 12 {
+		for i := range 12 {
+			s.fill(t, fmt.Sprint(i, " "), 8*segmentSize, time.Minute)
 			time.Sleep(5 * time.Minute)
 			if ok, err := s.Renew(context.Background(), request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}
-		if records, _, claims, expiry, _, _ := sizes(t, s); records != 1 || claims != 1 || expiry != 1 {
-			t.Errorf("%d records, %d claims, %d to expire", records, claims, expiry)
+		if got := lookup(t, s, "x"); got.State != dedupe.Claimed || s.file.tail == 0 {
+			t.Errorf("it is %v; the log begins at %d", got.State, s.file.tail)
 		}
 	})
 }
@@ -123,9 +193,6 @@ func TestAForgottenIDIsUsedAgain(t *testing.T) {
 		claim(t, s, brief("x", time.Hour))
 		settle(t, s, settlement("x", "second"))
 		time.Sleep(3 * time.Minute)
-		if records, results, claims, expiry, _, _ := sizes(t, s); records != 1 || results != 1 || claims != 0 || expiry != 1 {
-			t.Errorf("%d records, %d results, %d claims, %d to expire", records, results, claims, expiry)
-		}
 		s = reopen(t, s) // which checks the file
 		if got := lookup(t, s, "x"); string(got.Result) != "second" {
 			t.Errorf("replays %q", got.Result)
@@ -150,29 +217,22 @@ func TestAnUnknownCallIsForgottenToo(t *testing.T) {
 	})
 }
 
-func TestASweepIsBounded(t *testing.T) {
+// However much is dead, nobody waits for all of it to be gone through.
+func TestACleaningIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-		for i := range 100 {
-			claim(t, s, brief(fmt.Sprint(i), time.Minute))
-		}
-		// Hold the sweeper's view of the time back, then let one request see
-		// all that has expired meanwhile.
-		tx, err := s.db.Begin(true)
-		if err != nil {
+		s.fill(t, "", 4*mostCleaned, time.Hour)
+		txn := s.begin()
+		txn.now = txn.now.Add(2 * time.Hour)
+		if err := txn.clean(mostCleaned, math.MaxInt); err != nil {
 			t.Fatal(err)
 		}
-		txn := newTxn(tx, &s.database)
-		txn.now = txn.now.Add(time.Hour)
-		if err := s.sweep(txn, 10); err != nil {
-			t.Fatal(err)
+		if got := txn.tail - s.file.tail; got < mostCleaned || got > mostCleaned+segmentSize {
+			t.Errorf("%d bytes were gone through at once", got)
 		}
-		if len(txn.moved) != 10 {
-			t.Errorf("swept %d at once", len(txn.moved))
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
+		if len(txn.frames) != 0 {
+			t.Errorf("%d bytes of what has expired were moved", len(txn.frames))
 		}
 	})
 }
@@ -199,7 +259,7 @@ func TestOutputsAreBounded(t *testing.T) {
 			t.Errorf("output %d: kept %v (%v), want the newest three", i, kept, err)
 		}
 	}
-	if _, _, _, _, outputs, total := sizes(t, s); outputs != 3 || total != 900<<10 {
+	if outputs, total := keptOutputs(s); outputs != 3 || total != 900<<10 {
 		t.Errorf("%d outputs of %d bytes are accounted for", outputs, total)
 	}
 }
@@ -213,7 +273,7 @@ func TestExpiredOutputsLeaveTheFile(t *testing.T) {
 		}
 		s.mustKeep(t, "longer", dedupe.Output{Ref: "longer", Data: []byte("x"), TTL: time.Hour})
 		time.Sleep(2 * time.Minute)
-		if _, _, _, _, outputs, total := sizes(t, s); outputs != 1 || total != 1 {
+		if outputs, total := keptOutputs(s); outputs != 1 || total != 1 {
 			t.Errorf("%d outputs of %d bytes are left, want the longer one", outputs, total)
 		}
 		if _, err := s.Output(context.Background(), "acme", "longer"); err != nil {
@@ -242,38 +302,11 @@ func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
 			group = append(group, settling(t, end))
 		}
 		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
-		if bad, err := s.transact(group); bad >= 0 || err != nil {
-			t.Fatal(bad, err)
+		if err := s.transact(group); err != nil {
+			t.Fatal(err)
 		}
-		if _, _, _, _, outputs, _ := sizes(t, s); outputs != calls {
+		if outputs, _ := keptOutputs(s); outputs != calls {
 			t.Errorf("%d outputs are left, want the %d new ones", outputs, calls)
-		}
-	})
-}
-
-// A sweep is bounded by what it takes away, too: large outputs have many pages.
-func TestASweepOfLargeOutputsIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-		const outputs = 6
-		for i := range outputs {
-			s.mustKeep(t, fmt.Sprint(i), dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, sweepBytes/2), TTL: 100 * time.Millisecond})
-		}
-		time.Sleep(200 * time.Millisecond)
-		tx, err := s.db.Begin(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		txn := newTxn(tx, &s.database)
-		if err := s.sweep(txn, 100); err != nil {
-			t.Fatal(err)
-		}
-		if left, err := txn.number(outputBytesKey); err != nil || left != (outputs-2)*sweepBytes/2 {
-			t.Errorf("%d bytes of %d outputs are left (%v)", left, outputs, err)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
 		}
 	})
 }
@@ -291,7 +324,7 @@ func TestARefIsKeptAgain(t *testing.T) {
 		if err != nil || string(got.Data) != "second" {
 			t.Errorf("got %q, %v", got.Data, err)
 		}
-		if _, _, _, _, outputs, total := sizes(t, s); outputs != 1 || total != 6 {
+		if outputs, total := keptOutputs(s); outputs != 1 || total != 6 {
 			t.Errorf("%d outputs of %d bytes", outputs, total)
 		}
 	})
@@ -316,7 +349,7 @@ func TestARefKeptAgainGivesWayByItsNewTime(t *testing.T) {
 		if _, err := s.Output(t.Context(), "acme", "other"); !errors.Is(err, dedupe.ErrNoOutput) {
 			t.Errorf("what expires first: %v", err)
 		}
-		if _, _, _, _, outputs, total := sizes(t, s); outputs != 1 || total != 600<<10 {
+		if outputs, total := keptOutputs(s); outputs != 1 || total != 600<<10 {
 			t.Errorf("%d outputs of %d bytes", outputs, total)
 		}
 	})

@@ -179,7 +179,7 @@ func TestTheFileUnderARunningStore(t *testing.T) {
 			t.Run(what+", then "+first, func(t *testing.T) {
 				t.Parallel()
 				s := openFragile(t)
-				if err := m.do(s.path, s.copied); err != nil {
+				if err := m.do(s.file.path, s.copied); err != nil {
 					t.Fatal(err)
 				}
 				for i, err := range atOnce(t, request(s.Store)) {
@@ -204,7 +204,7 @@ func (s *fragile) isFailed(t *testing.T) {
 	for name, request := range firsts {
 		for _, err := range atOnce(t, request(s.Store)) {
 			var failed *dedupe.FailedError
-			if !errors.As(err, &failed) || failed.File != s.path || !strings.Contains(err.Error(), s.path) {
+			if !errors.As(err, &failed) || failed.File != s.file.path || !strings.Contains(err.Error(), s.file.path) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -235,7 +235,7 @@ func TestAMishapIsNoticedUnasked(t *testing.T) {
 				if err := s.Ping(t.Context()); err != nil {
 					t.Fatalf("nothing has happened, and it says %v", err)
 				}
-				if err := m.do(s.path, s.copied); err != nil {
+				if err := m.do(s.file.path, s.copied); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -265,7 +265,7 @@ func TestAMishapUnderLoad(t *testing.T) {
 			for range 64 {
 				<-started
 			}
-			if err := m.do(s.path, s.copied); err != nil {
+			if err := m.do(s.file.path, s.copied); err != nil {
 				t.Fatal(err)
 			}
 			ended(t, "calls", crowd.Wait)

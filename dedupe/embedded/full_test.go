@@ -16,7 +16,7 @@ import (
 // fileBytes is how long the file is.
 func (s *Store) fileBytes(t *testing.T) int64 {
 	t.Helper()
-	info, err := os.Stat(s.path)
+	info, err := os.Stat(s.file.path)
 	if err != nil {
 		t.Fatal(err)
 	}

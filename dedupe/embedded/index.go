@@ -1,73 +1,257 @@
 package embedded
 
 import (
-	"fmt"
+	"container/heap"
 	"hash/maphash"
-	"sync"
-
-	"github.com/sidecall/sidecall/dedupe"
+	"maps"
+	"slices"
 )
 
-// index finds the place of a record by its key. It is kept in memory alone,
-// about 55 bytes per record, and made anew at each Open, which reads the whole
-// file anyway.
-//
-// Thereby records can lie in the file in the order in which they came. Ordered
-// by key, which is to say at random, every call would rewrite pages of its own
-// all over the file, the more of them the more records there are; in order of
-// time the calls of a moment share a few pages at its end.
+// index says where the rows of the log are. It is kept in memory alone, about 60 bytes for a
+// row, and made anew at each Open, which reads the whole log anyway.
 type index struct {
 	seeds [2]maphash.Seed
-	mu    sync.RWMutex
-	ids   map[digest]uint64
+	rows  map[digest]row
+	// undecided are the records of calls that are claimed or unknown, numbered in the order
+	// in which they became it.
+	undecided map[digest]int64
+	number    int64
+	outputs   outputs
+	// conversations by their keys, and the keys in order.
+	conversations map[string]*talk
+	names         []string
+	loading       bool // names are not there yet
+
+	live ledger
 }
 
-// digest stands for a key: 128 bits, seeded per process, so that nobody can
-// make two keys meet. Whoever finds an id compares the key in its record.
+// place is where a frame is in the log, and how long.
+type place struct {
+	at   int64
+	size uint32
+}
+
+// row is where a row is, and when it expires.
+type row struct {
+	place
+
+	expires int64
+}
+
+// talk is a conversation: where its head is, which says when all of it expires, and its
+// messages.
+type talk struct {
+	row
+
+	count    int // of its messages, as the head has it
+	messages []place
+	bytes    int64 // of all that
+}
+
+// digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
+// meet. Whoever finds a row compares its key.
 type digest [2]uint64
 
 func newIndex() *index {
-	return &index{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, ids: map[digest]uint64{}}
-}
-
-func (x *index) digest(key []byte) digest {
-	return digest{maphash.Bytes(x.seeds[0], key), maphash.Bytes(x.seeds[1], key)}
-}
-
-// find returns the place of a key; 0 when there is none.
-func (x *index) find(d digest) uint64 {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.ids[d]
-}
-
-// add notes the place of a key, which must have none yet.
-func (x *index) add(key []byte, id uint64) error {
-	d := x.digest(key)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if _, known := x.ids[d]; known {
-		return fmt.Errorf("%w: a call has two records", dedupe.ErrCorrupt)
+	return &index{
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
+		undecided: map[digest]int64{}, conversations: map[string]*talk{}, loading: true,
+		outputs: outputs{at: map[digest]int{}}, live: ledger{due: map[int64]int64{}},
 	}
-	x.ids[d] = id
+}
+
+func (x *index) digest(kind byte, key []byte) (d digest) {
+	for i := range d {
+		var h maphash.Hash
+		h.SetSeed(x.seeds[i])
+		_ = h.WriteByte(kind) // a hash never fails
+		_, _ = h.Write(key)
+		d[i] = h.Sum64()
+	}
+	return d
+}
+
+// change is what a commit does to the index.
+type change struct {
+	kind byte
+	row
+
+	of      digest // of a row
+	open    bool   // the call of a record is undecided
+	name    string // of a conversation
+	message int    // its number; how many there are, of a head
+	gone    bool   // the row has expired, if it is still where it was
+}
+
+// apply makes changes, in the order in which they were made.
+func (x *index) apply(changes []change) {
+	for i := range changes {
+		switch c := &changes[i]; c.kind {
+		case conversationRow, messageRow:
+			x.converse(c)
+		default:
+			x.change(c)
+		}
+	}
+}
+
+func (x *index) change(c *change) {
+	before, known := x.rows[c.of]
+	if c.gone && before.place != c.place {
+		return
+	}
+	if known {
+		x.live.add(-int64(before.size), before.expires)
+	}
+	delete(x.undecided, c.of)
+	x.outputs.remove(c.of)
+	if c.gone {
+		delete(x.rows, c.of)
+		return
+	}
+	x.rows[c.of] = c.row
+	x.live.add(int64(c.size), c.expires)
+	if c.open {
+		x.number++
+		x.undecided[c.of] = x.number
+	}
+	if c.kind == outputRow {
+		heap.Push(&x.outputs, output{c.of, c.row})
+	}
+}
+
+// converse changes a conversation. Messages come before the head that counts them; those that
+// were moved come after it.
+func (x *index) converse(c *change) {
+	v := x.conversations[c.name]
+	if c.gone {
+		if v != nil && v.place == c.place {
+			x.live.add(-v.bytes, v.expires)
+			delete(x.conversations, c.name)
+			if at, known := slices.BinarySearch(x.names, c.name); known {
+				x.names = slices.Delete(x.names, at, at+1)
+			}
+		}
+		return
+	}
+	if v == nil {
+		v = &talk{}
+		x.conversations[c.name] = v
+		if !x.loading {
+			at, _ := slices.BinarySearch(x.names, c.name)
+			x.names = slices.Insert(x.names, at, c.name)
+		}
+	}
+	x.live.add(-v.bytes, v.expires)
+	if more := c.message + 1 - len(v.messages); c.kind == messageRow && more > 0 {
+		v.messages = append(v.messages, make([]place, more)...)
+	}
+	if c.kind == messageRow {
+		v.bytes += int64(c.size) - int64(v.messages[c.message].size)
+		v.messages[c.message] = c.place
+	} else {
+		v.bytes += int64(c.size) - int64(v.size)
+		v.row, v.count = c.row, c.message
+		for _, m := range v.messages[min(v.count, len(v.messages)):] { // of one that had its name before
+			v.bytes -= int64(m.size)
+		}
+		v.messages = v.messages[:min(v.count, len(v.messages))]
+	}
+	x.live.add(v.bytes, v.expires)
+}
+
+// loaded reports what is missing when all of the log has been read.
+func (x *index) loaded() error {
+	for name, v := range x.conversations {
+		if v.size == 0 { // its head has expired, and left the log before its messages
+			delete(x.conversations, name)
+			continue
+		}
+		if v.count != len(v.messages) || slices.Contains(v.messages, place{}) {
+			return corrupt("a message of a conversation is missing")
+		}
+	}
+	x.names, x.loading = slices.Sorted(maps.Keys(x.conversations)), false
 	return nil
 }
 
-// changes are the places that a transaction gives out and takes back. They
-// count for others once it is committed.
-type changes map[digest]uint64 // 0: taken back
+// outputs are those that are kept: the first is the one that expires first.
+type outputs struct {
+	heap  []output
+	at    map[digest]int
+	bytes int64
+}
 
-func (x *index) apply(c changes) {
-	if len(c) == 0 {
+type output struct {
+	of digest
+	row
+}
+
+func (o *outputs) Len() int           { return len(o.heap) }
+func (o *outputs) Less(i, j int) bool { return o.heap[i].expires < o.heap[j].expires }
+func (o *outputs) Swap(i, j int) {
+	o.heap[i], o.heap[j] = o.heap[j], o.heap[i]
+	o.at[o.heap[i].of], o.at[o.heap[j].of] = i, j
+}
+
+func (o *outputs) Push(x any) {
+	one := x.(output)
+	o.at[one.of] = len(o.heap)
+	o.heap = append(o.heap, one)
+	o.bytes += int64(one.size)
+}
+
+func (o *outputs) Pop() any {
+	last := o.heap[len(o.heap)-1]
+	o.heap = o.heap[:len(o.heap)-1]
+	delete(o.at, last.of)
+	o.bytes -= int64(last.size)
+	return last
+}
+
+func (o *outputs) remove(of digest) {
+	if at, known := o.at[of]; known {
+		heap.Remove(o, at)
+	}
+}
+
+// until says what time it is. Outputs whose time is over are dropped, and those that expire
+// first until all are within a bound. The log may still have the latter: they may come back
+// at the next Open.
+func (x *index) until(now, bound int64) {
+	x.live.until(now)
+	for o := &x.outputs; len(o.heap) > 0 && (o.bytes > bound || o.heap[0].expires <= now); {
+		x.change(&change{kind: outputRow, row: o.heap[0].row, of: o.heap[0].of, gone: true})
+	}
+}
+
+// ledger counts the bytes of what is live: what was put, and not replaced, and whose time is
+// not over. That is by minutes.
+type ledger struct {
+	bytes int64
+	due   map[int64]int64 // minute → bytes that expire in it
+	now   int64           // the minute; those before it are over
+}
+
+const aMinute = 60_000 // milliseconds
+
+func (l *ledger) add(n, expires int64) {
+	if m := expires / aMinute; m >= l.now {
+		l.due[m] += n
+		l.bytes += n
+	}
+}
+
+// until says what time it is.
+func (l *ledger) until(now int64) {
+	if now/aMinute == l.now {
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for d, id := range c {
-		if id == 0 {
-			delete(x.ids, d)
-		} else {
-			x.ids[d] = id
+	l.now = now / aMinute
+	for m, n := range l.due {
+		if m < l.now {
+			l.bytes -= n
+			delete(l.due, m)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -36,9 +34,10 @@ func TestADiskThatStandsStill(t *testing.T) {
 			t.Fatalf("%v, %v", admission.Verdict, err)
 		}
 		goesOn := make(chan struct{})
-		s.commit = func(tx *bbolt.Tx) error {
+		sync := s.file.sync
+		s.file.sync = func() error {
 			<-goesOn
-			return commit(tx)
+			return sync()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

@@ -1,18 +1,14 @@
 package embedded
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
+	"slices"
 	"time"
-
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -30,42 +26,23 @@ func ensure(path string, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	temp := f.Name()
-	defer func() { err = errors.Join(err, os.Remove(temp)) }()
-	if err := f.Close(); err != nil {
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	heads := make([]byte, segmentsAt)
+	for commit := range int64(2) {
+		h := head{commit: commit, clock: time.Now().UnixMilli()}
+		copy(heads[commit*pageSize:], h.encode())
+	}
+	_, err = f.Write(heads)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := create(temp); err != nil {
-		return err
-	}
-	switch err := os.Link(temp, path); {
+	switch err := os.Link(f.Name(), path); {
 	case err == nil:
 		log.Info("the store is new: it knows of no call", "path", path)
 	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	return syncDir(dir)
-}
-
-// create writes an empty store.
-func create(path string) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
-	if err != nil {
-		return err
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range topBuckets {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		t := &txn{meta: tx.Bucket(metaBucket)}
-		return errors.Join(
-			t.meta.Put(formatKey, sealed(formatKey, []byte(format))),
-			t.setNumber(clockKey, time.Now().UnixMilli()),
-			t.setNumber(outputBytesKey, 0))
-	})
-	return errors.Join(err, db.Close())
 }
 
 func syncDir(dir string) error {
@@ -76,216 +53,117 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// inspect checks the file while nobody can write to it, before the engine sees
-// it: the engine trusts what it reads. It returns the index of the records and
-// the transaction that they are the state after.
-func inspect(path string, wait time.Duration) (*index, int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, err
+// load reads the whole log, checks it, and makes the index. Nothing is changed.
+func (d *database) load() error {
+	f := d.file
+	if info, err := f.Stat(); err != nil {
+		return err
+	} else if info.Size() == 0 {
+		return corrupt("the file is empty")
 	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, errors.New("it is not a regular file: set store.embedded.path to one, or to a name that is free")
-	}
-	if info.Size() == 0 {
-		// bbolt would make a new database of it, and every record be forgotten.
-		return nil, 0, fmt.Errorf("%w: the file is empty", dedupe.ErrCorrupt)
-	}
-	lock, err := openBolt(path, bbolt.Options{Timeout: wait, ReadOnly: true})
-	if err != nil {
-		return nil, 0, err
-	}
-	index, newest, err := verify(path)
-	return index, newest, errors.Join(err, lock.Close())
-}
-
-// open inspects the file and opens it for writing, locked. The engine cannot
-// make one lock of the other, so another process may come between; then the
-// file is inspected again.
-func (d *database) open() error {
-	for range 3 {
-		index, inspected, err := inspect(d.path, d.options.LockWait)
-		if err != nil {
-			return err
-		}
-		if err := d.lock(); err != nil {
-			return err
-		}
-		d.index = index
-		tx, err := d.db.Begin(false)
-		if err != nil {
-			return errors.Join(err, d.release())
-		}
-		opened := int64(tx.ID())
-		d.durable.Store(opened)
-		if err := tx.Rollback(); err != nil || opened == inspected {
-			return err
-		}
-		if err := d.release(); err != nil {
-			return err
-		}
-	}
-	return errors.New("other processes keep writing to it")
-}
-
-// lock opens the file for writing.
-func (d *database) lock() error {
-	db, err := openBolt(d.path, bbolt.Options{
-		Timeout: d.options.LockWait,
-		MaxSize: int(d.options.MaxFileBytes),
-		// The list of free pages is found out at Open. Written at each commit,
-		// it would make every call slower after many records have expired.
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-		NoStatistics:   true,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag, mode)
-			d.file = f
-			return f, err
-		},
-	})
+	other, err := f.readHeads()
 	if err != nil {
 		return err
 	}
-	d.db = db
-	here, err := d.file.Stat()
-	if err != nil {
-		return errors.Join(err, db.Close())
+	if _, err := f.scan(f.durable, f.end, func(frame) (bool, error) { return true, nil }); err != nil {
+		// The last commit did not come to its end. Nobody was told of it; the one before it
+		// was on the disk when it began.
+		if other.end != f.durable {
+			return err
+		}
+		other.commit = f.commit
+		f.head, f.slot = other, 1-f.slot
+		f.durable = f.end
 	}
-	there, err := os.Stat(d.path)
-	if err == nil && !os.SameFile(here, there) {
-		err = errors.New("the file was replaced while it was opened")
+	f.follow(nil, min(f.tail, other.tail))
+	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
+	d.index.live.until(dedupe.Millis(d.clock.now()))
+	if _, err := f.scan(f.tail, f.end, func(read frame) (bool, error) { return true, d.index.read(read) }); err != nil {
+		return err
+	}
+	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+	return d.index.loaded()
+}
+
+// read notes a frame of the log.
+func (x *index) read(f frame) (err error) {
+	c := change{kind: f.kind, row: row{f.place, f.expires}}
+	switch f.kind {
+	case messageRow:
+		c.name, c.message, err = decodeMessageKey(f.key)
+	case conversationRow:
+		c.name = string(f.key)
+		c.message, _, err = decodeTalk(f.value)
+	case recordRow:
+		_, err = decodeRecord(f.value)
+		c.open = undecided(f.value)
+		fallthrough
+	default:
+		c.of = x.digest(f.kind, f.key)
 	}
 	if err == nil {
-		d.original, err = newOriginal(d.path, d.file, here, db.Info().PageSize)
+		x.apply([]change{c})
 	}
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	return nil
-}
-
-// openBolt opens a file that exists. Whatever the engine chokes on is damage; it then
-// leaves the file open, and locked, which nobody would ever let go of.
-func openBolt(path string, options bbolt.Options) (db *bbolt.DB, err error) {
-	var file *os.File
-	open := options.OpenFile
-	if open == nil {
-		open = os.OpenFile
-	}
-	options.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := open(name, flag, mode)
-		file = f
-		return f, err
-	}
-	defer func() {
-		if db == nil && file != nil && errors.Is(err, dedupe.ErrCorrupt) {
-			_ = file.Close() // the engine may have done so
-		}
-	}()
-	defer damaged(&err)
-	db, err = bbolt.Open(path, 0o600, &options)
-	var system syscall.Errno
-	if err == nil || errors.Is(err, berrors.ErrTimeout) || errors.As(err, &system) {
-		return db, err
-	}
-	return nil, fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
-}
-
-// damaged turns a panic of the engine, or a page that cannot be read, into an
-// error: it has met a file that is not as it left it.
-func damaged(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: %v", dedupe.ErrCorrupt, p)
-	}
+	return err
 }
 
 // resumeBatch is how many open claims are decided in one transaction.
 const resumeBatch = 4096
 
-// resume starts the clock and decides the claims that an earlier process left
-// open. It holds the only lock, so whoever had them is gone.
+// resume decides the claims that an earlier process left open. It holds the only lock, so
+// whoever had them is gone.
 func (d *database) resume() error {
-	var highWater int64
-	d.clock = newClock(time.Time{})
-	if _, err := d.view(func(t *txn) (err error) {
-		highWater, err = t.number(clockKey)
-		return err
-	}); err != nil {
-		return err
-	}
-	d.clock = newClock(dedupe.Instant(highWater).Add(time.Millisecond))
 	if ahead := time.Until(d.clock.now()); ahead > time.Minute {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
-			"path", d.path, "ahead", ahead.Round(time.Second))
+			"path", d.file.path, "ahead", ahead.Round(time.Second))
 	}
-	var after []byte
-	for {
-		unknown, free := 0, 0
-		last, err := d.decideClaims(after, &unknown, &free)
-		if err != nil {
+	unknown, free := 0, 0
+	for batch := range slices.Chunk(slices.Collect(maps.Keys(d.index.undecided)), resumeBatch) {
+		decide := newOperation(dedupe.Frees, 0, func(t *txn) error {
+			unknown, free = 0, 0
+			return t.decide(batch, &unknown, &free)
+		})
+		if err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); err != nil {
 			return err
 		}
 		if unknown+free > 0 {
-			d.options.Log.Warn("calls were cut off when the last process ended", "path", d.path, "unknown", unknown, "repeatable", free)
+			d.options.Log.Warn("calls were cut off when the last process ended", "path", d.file.path, "unknown", unknown, "repeatable", free)
 		}
-		if last == nil {
-			return nil
-		}
-		after = last
 	}
+	return nil
 }
 
-// decideClaims decides a batch of open claims, beginning after an id. It returns
-// the last one it decided, nil when there are no more.
-func (d *database) decideClaims(after []byte, unknown, free *int) (last []byte, err error) {
-	defer d.damaged(&err)
-	t, err := d.beginWrite()
-	if err != nil {
-		return nil, err
-	}
-	ids := openClaims(t, after)
-	for _, id := range ids {
-		e, err := decodeEntry(id, t.records.Get(id))
+// decide ends the leases of claims here and now. What an observer then makes of one is
+// final for a call that must not repeat; any other stays claimed with its lease out, free for
+// the next request and still its owner's to settle should a journal of settlements be
+// replayed.
+func (t *txn) decide(batch []digest, unknown, free *int) error {
+	for _, of := range batch {
+		r := t.index.rows[of]
+		if r.expires <= t.ms() {
+			continue // forgotten
+		}
+		f, err := t.read(r.place)
 		if err != nil {
-			return nil, errors.Join(err, d.rollback(t.tx))
+			return err
 		}
-		if !t.now.Before(e.expires) {
-			continue // forgotten, and swept soon
+		stored, err := decodeRecord(f.value)
+		if err != nil {
+			return err
 		}
-		// Its lease ends here and now. What an observer then makes of it is
-		// final for a call that must not repeat; any other stays claimed with
-		// its lease out, free for the next request and still its owner's to
-		// settle should a journal of settlements be replayed.
-		next := e.Record
-		next.LeaseUntil = t.now
-		if observed := next.Observed(t.now); observed.State == dedupe.Unknown {
-			next = observed
+		if stored.State != dedupe.Claimed {
+			continue
+		}
+		stored.LeaseUntil = t.now
+		if observed := stored.Observed(t.now); observed.State == dedupe.Unknown {
+			stored.Record = observed
 			*unknown++
 		} else {
 			*free++
 		}
-		if err := t.put(e, next, e.Retention); err != nil {
-			return nil, errors.Join(err, d.rollback(t.tx))
+		if err := t.setRecord(f.key, &stored.Record, stored.Retention); err != nil {
+			return err
 		}
 	}
-	if len(ids) == 0 {
-		return nil, d.rollback(t.tx)
-	}
-	return ids[len(ids)-1], d.finishTx(t)
-}
-
-// openClaims returns the next ids of claimed records after one.
-func openClaims(t *txn, after []byte) (ids [][]byte) {
-	c := t.claims.Cursor()
-	id, _ := c.First()
-	if after != nil {
-		if id, _ = c.Seek(after); bytes.Equal(id, after) {
-			id, _ = c.Next()
-		}
-	}
-	for ; id != nil && len(ids) < resumeBatch; id, _ = c.Next() {
-		ids = append(ids, bytes.Clone(id))
-	}
-	return ids
+	return nil
 }

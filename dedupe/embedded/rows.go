@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -16,20 +15,36 @@ func (t *txn) Now() time.Time { return t.now }
 
 // Call implements dedupe.Rows.
 func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
-	e, err := t.find(encodeKey(key))
-	if err == nil {
-		err = t.loadResult(&e)
+	value, _, err := t.get(recordRow, encodeKey(key))
+	if err != nil || value == nil {
+		return dedupe.Stored{}, err
 	}
-	return e.Stored, err
+	return decodeRecord(value)
+}
+
+// decodeRecord reads a record with its result, which shares memory with the value.
+func decodeRecord(value []byte) (dedupe.Stored, error) {
+	stored, result, err := dedupe.DecodeStored(value)
+	if len(result) > 0 {
+		stored.Result = result
+	}
+	return stored, err
+}
+
+// undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
+func undecided(value []byte) bool {
+	return len(value) > 1 && (dedupe.State(value[1]) == dedupe.Claimed || dedupe.State(value[1]) == dedupe.Unknown)
 }
 
 // SetCall implements dedupe.Rows.
 func (t *txn) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
-	old, err := t.find(encodeKey(key))
-	if err != nil {
-		return err
-	}
-	return t.put(old, *record, retention)
+	return t.setRecord(encodeKey(key), record, retention)
+}
+
+func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Duration) error {
+	stored := dedupe.Stored{Record: *record, Retention: retention}
+	body := stored.AppendTo(make([]byte, 0, stored.SealedBytes()))
+	return t.set(recordRow, key, t.now.Add(retention), body, record.Result)
 }
 
 // Confirm implements dedupe.Rows: what a step reads is on the disk when it is answered.
@@ -38,67 +53,27 @@ func (*txn) Confirm(dedupe.Key) {}
 // Awaited implements dedupe.Rows: there is no other process to tell.
 func (*txn) Awaited(dedupe.Key) {}
 
-// logSheet is the kind of a sheet that is a log.
-const logSheet = 'l'
-
-// sheetKey is the key of a sheet. Those of a conversation are neighbours.
-func sheetKey(name dedupe.Sheet) []byte {
-	return appendComponents(nil, name.Tenant, name.Conversation, string(name.Kind), name.Name)
-}
-
-// sheet returns a sheet and when it expires, be that over; a nil body when there is none.
-// Its value in the file is both in this order.
-func (t *txn) sheet(key []byte) (expires time.Time, body []byte, err error) {
-	b := t.sheets.Get(key)
-	if b == nil {
-		return time.Time{}, nil, nil
-	}
-	return decodeSheet(key, b)
-}
-
-func decodeSheet(key, b []byte) (expires time.Time, body []byte, err error) {
-	value, err := verified(key, b)
-	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("%w: a sheet of a conversation", err)
-	}
-	if len(value) < 8 {
-		return time.Time{}, nil, fmt.Errorf("%w: a sheet of a conversation is cut short", dedupe.ErrCorrupt)
-	}
-	return dedupe.Instant(int64(binary.BigEndian.Uint64(value))), value[8:], nil
-}
-
 // Sheet implements dedupe.Rows.
 func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
-	expires, body, err := t.sheet(sheetKey(name))
-	if err != nil || !t.now.Before(expires) {
-		return "", err
-	}
-	return string(body), nil
+	body, _, err := t.get(name.Kind, sheetKey(name))
+	return string(body), err
 }
 
-// SetSheet implements dedupe.Rows. Its place in the queue of those to expire is corrected
-// when it is due.
+// SetSheet implements dedupe.Rows.
 func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
-	key := sheetKey(name)
-	expires, old, err := t.sheet(key)
-	if err != nil {
-		return err
-	}
-	t.writes++
-	if keep > 0 {
-		expires = t.now.Add(keep)
-	}
-	if old == nil {
-		if err := t.queue(t.sheetExpiry, expires, key); err != nil {
+	key, expires := sheetKey(name), t.now.Add(keep)
+	if keep == 0 {
+		var err error
+		if _, expires, err = t.get(name.Kind, key); err != nil {
 			return err
 		}
 	}
-	return t.sheets.Put(key, sealed(key, append(bigEndian(uint64(dedupe.Millis(expires))), body...)))
+	return t.set(name.Kind, key, expires, []byte(body))
 }
 
 // Append implements dedupe.Rows.
 func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
-	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logSheet, Name: a.Log}
+	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
 	body, err := t.Sheet(name)
 	if err != nil {
 		return err
@@ -110,7 +85,7 @@ func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error 
 func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	*into = nil
 	for _, name := range names {
-		body, err := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logSheet, Name: name})
+		body, err := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
 		if err != nil {
 			return err
 		}
@@ -121,4 +96,33 @@ func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 		*into = append(*into, entries)
 	}
 	return nil
+}
+
+// Keep implements dedupe.Rows: it stores an output, unless it is there already. Older ones
+// give way to it when it is there.
+func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
+	if size := int64(len(kept.Data)); size > t.options.MaxOutputBytes {
+		return fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.options.MaxOutputBytes)
+	}
+	key := outputKey(tenant, kept.Ref)
+	if there, _, err := t.get(outputRow, key); err != nil || there != nil {
+		return err
+	}
+	whole := byte(0)
+	if kept.Complete {
+		whole = 1
+	}
+	return t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
+}
+
+// output reads a kept output.
+func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
+	value, expires, err := t.get(outputRow, outputKey(tenant, ref))
+	if err == nil && len(value) == 0 {
+		err = dedupe.ErrNoOutput
+	}
+	if err != nil {
+		return dedupe.Output{}, err
+	}
+	return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
 }

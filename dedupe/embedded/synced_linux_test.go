@@ -35,7 +35,7 @@ func TestNothingIsAnsweredThatIsNotSynced(t *testing.T) {
 				finished(t, s, fmt.Sprint(i), "ok")
 			}
 			claim(t, s, request("open", tool.NonIdempotent))
-			s.unsyncable(t)
+			s.file.sync = func() error { return syscall.EINVAL }
 			answer, err := change(s)
 			if !errors.Is(err, syscall.EINVAL) {
 				t.Errorf("answered %+v, %v; want the error of the sync", answer, err)
@@ -50,40 +50,13 @@ func TestNothingIsAnsweredThatIsNotSynced(t *testing.T) {
 	}
 }
 
-// unsyncable puts the null device in the place of the open file, which takes
-// every write and refuses to sync. The end of the test takes it away again, so
-// that the store can be closed.
-func (s *Store) unsyncable(t *testing.T) {
-	t.Helper()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := null.Sync(); !errors.Is(err, syscall.EINVAL) {
-		t.Fatalf("the null device syncs: %v", err)
-	}
-	fd := int(s.file.Fd())
-	kept, err := syscall.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Dup3(int(null.Fd()), fd, syscall.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(syscall.Dup3(kept, fd, syscall.O_CLOEXEC), syscall.Close(kept), null.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A file that was removed can be had from the process that still holds it.
 func TestARemovedFileIsSavedFromTheProcess(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	finished(t, s, "done", "paid")
 	claim(t, s, request("at work", tool.NonIdempotent))
-	if err := os.Remove(s.path); err != nil {
+	if err := os.Remove(s.file.path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Settle(t.Context(), settlement("at work", "paid")); err == nil {

@@ -2,278 +2,208 @@ package embedded
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"slices"
 	"time"
-
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// The buckets of the file.
-var (
-	// metaBucket holds what there is one of.
-	metaBucket = []byte("meta")
-	// recordsBucket: id, counting up → entry. The index finds the id of a key.
-	recordsBucket = []byte("records")
-	// resultsBucket: id of the record → result. Apart from the records, so that
-	// many of those fit on a page.
-	resultsBucket = []byte("results")
-	// claimsBucket: id of a claimed record → nothing. What Open has to decide.
-	claimsBucket = []byte("claims")
-	// expiryBucket: when, and a number → id. Exactly one per record.
-	expiryBucket = []byte("expiry")
-	// outputsBucket: tenant and ref → bucket of one output.
-	outputsBucket = []byte("outputs")
-	// outputExpiryBucket: when, and a number → key of an output. Exactly one per output.
-	outputExpiryBucket = []byte("output_expiry")
-	// sheetsBucket: tenant, conversation, kind and name → sheet.
-	sheetsBucket = []byte("sheets")
-	// sheetExpiryBucket: when, and a number → key of a sheet. Exactly one per sheet.
-	sheetExpiryBucket = []byte("sheet_expiry")
-
-	// conversationsBucket: tenant and id → bucket of one conversation.
-	conversationsBucket = []byte("conversations")
-	// conversationExpiryBucket: when, and a number → key of a conversation. Exactly
-	// one per conversation.
-	conversationExpiryBucket = []byte("conversation_expiry")
-
-	topBuckets = [][]byte{
-		metaBucket, recordsBucket, resultsBucket, claimsBucket, expiryBucket, outputsBucket, outputExpiryBucket,
-		sheetsBucket, sheetExpiryBucket, conversationsBucket, conversationExpiryBucket,
-	}
-)
-
-// format names the layout of the file. Another layout gets another name.
-const format = "sidecall records 2"
-
-// The keys of the meta bucket.
-var (
-	formatKey      = []byte("format")
-	clockKey       = []byte("clock")
-	outputBytesKey = []byte("output_bytes")
-)
-
-// fullPages is how full pages are made whose keys come in order: there is no need
-// to leave much room for more between them.
-const fullPages = 0.9
-
-// txn is one transaction at one instant of the store's clock.
+// txn is one transaction at one instant of the store's clock: the committed state, and what
+// it adds to it, which others see once it is committed.
 type txn struct {
-	tx  *bbolt.Tx
+	*database
+
 	now time.Time
-	// writes counts the changes made in it.
-	writes int
-	// index is the one of the committed state, moved what this transaction
-	// changes of it.
-	index *index
-	moved changes
-	// bound is Options.MaxOutputBytes.
-	bound int64
-
-	meta, records, results, claims, expiry, outputs, outputExpiry, sheets, sheetExpiry *bbolt.Bucket
-	conversations, conversationExpiry                                                  *bbolt.Bucket
+	// write is the part of one that may change something.
+	*write
 }
 
-func newTxn(tx *bbolt.Tx, d *database) *txn {
-	return &txn{
-		tx: tx, now: d.clock.now(), bound: d.options.MaxOutputBytes, index: d.index,
-		meta: tx.Bucket(metaBucket), records: tx.Bucket(recordsBucket), results: tx.Bucket(resultsBucket),
-		claims: tx.Bucket(claimsBucket), expiry: tx.Bucket(expiryBucket),
-		outputs: tx.Bucket(outputsBucket), outputExpiry: tx.Bucket(outputExpiryBucket),
-		sheets: tx.Bucket(sheetsBucket), sheetExpiry: tx.Bucket(sheetExpiryBucket),
-		conversations: tx.Bucket(conversationsBucket), conversationExpiry: tx.Bucket(conversationExpiryBucket),
+// write is what a transaction changes.
+type write struct {
+	frames        []byte // for the end of the log
+	changes       []change
+	rows          map[digest]row
+	conversations map[string]*talk
+	tail          int64 // of the log from then on
+}
+
+// errLook is the error of a change where somebody only looks.
+var errLook = errors.New("nothing is to be changed")
+
+// begin begins a transaction that may change something. There is one at a time, the
+// committer's.
+func (d *database) begin() *txn {
+	return &txn{database: d, now: d.clock.now(), write: &write{
+		rows: map[digest]row{}, conversations: map[string]*talk{}, tail: d.file.tail,
+	}}
+}
+
+func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
+
+// mark is how much a transaction has changed.
+type mark struct{ frames, changes int }
+
+func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes)} }
+
+// rollback forgets what was changed since a mark.
+func (t *txn) rollback(to mark) {
+	if t.mark() == to {
+		return
+	}
+	t.frames, t.changes = t.frames[:to.frames], t.changes[:to.changes]
+	clear(t.rows)
+	clear(t.conversations)
+	for i := range t.changes {
+		t.note(&t.changes[i])
 	}
 }
 
-// view runs f on the last committed state. durable is false when that state is
-// committed but not yet known to be on the disk; what f found is then not to be
-// told to anybody.
-func (d *database) view(f func(*txn) error) (durable bool, err error) {
-	defer d.damaged(&err)
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	tx, err := d.beginRead()
-	if err != nil {
-		return false, closedError(err)
+// note makes a change known to what comes after it in the transaction.
+func (t *txn) note(c *change) {
+	switch c.kind {
+	case conversationRow, messageRow:
+		v := t.conversations[c.name]
+		if v == nil {
+			v = &talk{}
+			if before := t.index.conversations[c.name]; before != nil && before.expires > t.ms() {
+				*v = *before
+				v.messages = slices.Clip(v.messages)
+			}
+			t.conversations[c.name] = v
+		}
+		if c.kind == messageRow {
+			v.messages = append(v.messages, c.place)
+		} else {
+			v.row, v.count = c.row, c.message
+		}
+	default:
+		t.rows[c.of] = c.row
 	}
-	defer func() { err = errors.Join(err, d.endRead(tx)) }()
-	durable = int64(tx.ID()) <= d.durable.Load()
-	return durable, f(newTxn(tx, d))
 }
 
-func closedError(err error) error {
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-		return dedupe.ErrClosed
+// put adds a frame, which is what counts of its row from then on. c says of which one; its
+// place is filled in here.
+func (t *txn) put(c change, key []byte, value ...[]byte) error {
+	err := t.add(c, key, value...)
+	if err == nil {
+		t.note(&t.changes[len(t.changes)-1])
 	}
 	return err
 }
 
-// find returns the entry of a key as of now, without its result. A forgotten
-// record is Absent, though it still has its place.
-func (t *txn) find(key []byte) (entry, error) {
-	d := t.index.digest(key)
-	id, moved := t.moved[d]
-	if !moved {
-		id = t.index.find(d)
+func (t *txn) add(c change, key []byte, value ...[]byte) error {
+	if t.write == nil {
+		return errLook
 	}
-	if id == 0 {
-		return entry{key: key}, nil
+	size := frameBytes + len(key)
+	for _, part := range value {
+		size += len(part)
 	}
-	place := bigEndian(id)
-	b := t.records.Get(place)
-	switch {
-	case b != nil:
-	case t.tx.Writable():
-		return entry{}, fmt.Errorf("%w: the record of a call is missing", dedupe.ErrCorrupt)
-	default:
-		// Committed after this transaction began to look, or swept since: a
-		// moment ago, or now, there is none.
-		return entry{key: key}, nil
+	if size > mostFrame {
+		return fmt.Errorf("%w: a row of %d bytes", dedupe.ErrInvalid, size)
 	}
-	e, err := decodeEntry(place, b)
-	if err != nil {
-		return entry{}, err
-	}
-	if !bytes.Equal(e.key, key) {
-		return entry{}, fmt.Errorf("%w: the record found for a call is another's", dedupe.ErrCorrupt)
-	}
-	if !t.now.Before(e.expires) {
-		return entry{Stored: dedupe.Stored{Mark: e.Mark}, id: id, key: key}, nil
-	}
-	return e, nil
-}
-
-// loadResult fetches the result that belongs to an entry.
-func (t *txn) loadResult(e *entry) error {
-	if !e.Mark || e.State == dedupe.Absent {
-		return nil
-	}
-	place := bigEndian(e.id)
-	b := t.results.Get(place)
-	if b == nil {
-		return fmt.Errorf("%w: the result of a call is missing", dedupe.ErrCorrupt)
-	}
-	result, err := verified(place, b)
-	if err != nil {
-		return err
-	}
-	e.Result = bytes.Clone(result)
+	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
+	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
+	t.changes = append(t.changes, c)
 	return nil
 }
 
-// put stores what a record has become, in place of old.
-func (t *txn) put(old entry, next dedupe.Record, retention time.Duration) error {
-	t.writes++
-	e := entry{
-		Stored: dedupe.Stored{Record: next, Mark: len(next.Result) > 0, Retention: retention},
-		id:     old.id, key: old.key, expires: t.now.Add(retention),
+// set puts a row.
+func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
+	c := change{kind: kind, of: t.index.digest(kind, key), row: row{expires: dedupe.Millis(expires)}}
+	c.open = kind == recordRow && undecided(value[0])
+	return t.put(c, key, value...)
+}
+
+// get returns the value of a row; nil where there is none, or its time is over.
+func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
+	of := t.index.digest(kind, key)
+	r, known := row{}, false
+	if t.write != nil {
+		r, known = t.rows[of]
 	}
-	if old.id == 0 {
-		id, err := t.records.NextSequence()
+	if !known {
+		r, known = t.index.rows[of]
+	}
+	if !known || r.expires <= t.ms() {
+		return nil, time.Time{}, nil
+	}
+	f, err := t.read(r.place)
+	if err == nil && !bytes.Equal(f.key, key) {
+		err = t.fail(corrupt("the row found under a key is another's"))
+	}
+	return f.value, dedupe.Instant(r.expires), err
+}
+
+// read reads a frame of the log, or one of this transaction. What is not as it was written is
+// the end of the store: nobody knows what else is not.
+func (t *txn) read(p place) (frame, error) {
+	if t.write != nil && p.at >= t.file.end {
+		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
+	}
+	f, err := t.file.readFrame(p)
+	if err != nil {
+		return frame{}, t.fail(err)
+	}
+	return f, nil
+}
+
+// clean moves what is live of the oldest frames to the end of the log, so that it begins
+// after them. It looks at about so many bytes, and moves no more than there is room for: an
+// output gives way then.
+func (t *txn) clean(look, room int) error {
+	_, err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
+		before := t.mark()
+		err := t.move(f, room-len(t.frames))
+		if err != nil || look <= 0 || len(t.frames) > room {
+			t.frames, t.changes = t.frames[:before.frames], t.changes[:before.changes]
+			return false, err
+		}
+		look -= int(f.size)
+		t.tail = f.at + int64(f.size)
+		return true, nil
+	})
+	if err != nil {
+		return t.fail(err)
+	}
+	return nil
+}
+
+// move takes a frame to the end of the log, if it is live.
+func (t *txn) move(f frame, room int) error {
+	c := change{kind: f.kind, row: row{expires: f.expires}}
+	live, last := false, false // last: it is the one of its row
+	switch f.kind {
+	case messageRow:
+		name, number, err := decodeMessageKey(f.key)
 		if err != nil {
 			return err
 		}
-		e.id = id
-		if err := t.queue(t.expiry, e.expires, bigEndian(id)); err != nil {
-			return err
+		v := t.index.conversations[name]
+		live = v != nil && v.expires > t.ms() && number < len(v.messages) && v.messages[number] == f.place
+		c.name, c.message = name, number
+	case conversationRow:
+		name := string(f.key)
+		v := t.index.conversations[name]
+		last = v != nil && v.place == f.place && t.conversations[name] == nil
+		if c.name = name; last {
+			c.message = v.count
 		}
-		t.moveTo(e.key, id)
-	} // else its place in the expiry bucket is corrected when it is due
-	place := bigEndian(e.id)
-	if err := t.replaceResult(place, old.Mark, next.Result); err != nil {
-		return err
-	}
-	t.records.FillPercent = fullPages
-	if err := t.records.Put(place, encodeEntry(e)); err != nil {
-		return err
-	}
-	return t.noteClaim(place, old.State, next.State)
-}
-
-// remove takes a record out of the file.
-func (t *txn) remove(e entry) error {
-	t.writes++
-	place := bigEndian(e.id)
-	if e.Mark {
-		if err := t.results.Delete(place); err != nil {
-			return err
-		}
-	}
-	if err := t.claims.Delete(place); err != nil {
-		return err
-	}
-	t.moveTo(e.key, 0)
-	return t.records.Delete(place)
-}
-
-// moveTo notes that a key has another place from now on.
-func (t *txn) moveTo(key []byte, id uint64) {
-	if t.moved == nil {
-		t.moved = changes{}
-	}
-	t.moved[t.index.digest(key)] = id
-}
-
-// replaceResult stores the result of a record, if it has one, for the one that
-// it may have had.
-func (t *txn) replaceResult(place []byte, had bool, result []byte) error {
-	if len(result) > 0 {
-		t.results.FillPercent = fullPages
-		return t.results.Put(place, sealed(place, result))
-	}
-	if had {
-		return t.results.Delete(place)
-	}
-	return nil
-}
-
-// noteClaim keeps the claims bucket equal to the set of claimed records.
-func (t *txn) noteClaim(place []byte, from, to dedupe.State) error {
-	switch {
-	case to == dedupe.Claimed:
-		return t.claims.Put(place, nil)
-	case from == dedupe.Claimed, from == dedupe.Absent: // what was forgotten may have been claimed
-		return t.claims.Delete(place)
 	default:
+		c.of = t.index.digest(f.kind, f.key)
+		_, newer := t.rows[c.of]
+		last = !newer && t.index.rows[c.of].place == f.place
+		c.open = f.kind == recordRow && undecided(f.value)
+	}
+	if last && (f.expires <= t.ms() || f.kind == outputRow && int(f.size) > room) {
+		c.gone, c.place = true, f.place
+		t.changes = append(t.changes, c)
 		return nil
 	}
-}
-
-// queue adds a value to a bucket ordered by time.
-func (t *txn) queue(bucket *bbolt.Bucket, at time.Time, value []byte) error {
-	n, err := bucket.NextSequence()
-	if err != nil {
-		return err
+	if live || last {
+		return t.add(c, f.key, f.value)
 	}
-	bucket.FillPercent = fullPages
-	return bucket.Put(append(bigEndian(uint64(dedupe.Millis(at))), bigEndian(n)...), value)
-}
-
-// first returns the first place of a bucket ordered by time, with its time and value; nil
-// when there is none.
-func first(bucket *bbolt.Bucket) (at time.Time, place, value []byte) {
-	if place, value = bucket.Cursor().First(); len(place) < 8 {
-		return time.Time{}, nil, nil
-	}
-	return dedupe.Instant(int64(binary.BigEndian.Uint64(place))), place, value
-}
-
-// number and setNumber keep a number in the meta bucket.
-func (t *txn) number(key []byte) (int64, error) {
-	b, err := verified(key, t.meta.Get(key))
-	if err != nil {
-		return 0, err
-	}
-	if len(b) != 8 {
-		return 0, fmt.Errorf("%w: %s is no number", dedupe.ErrCorrupt, key)
-	}
-	return int64(binary.BigEndian.Uint64(b)), nil
-}
-
-func (t *txn) setNumber(key []byte, n int64) error {
-	return t.meta.Put(key, sealed(key, bigEndian(uint64(n))))
+	return nil
 }

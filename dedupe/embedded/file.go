@@ -1,0 +1,414 @@
+package embedded
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// The file is two heads, of a page each, and segments after them. The segments carry one
+// log, a stream of bytes that only grows at its end; a place in it is how many bytes were
+// before it since the file was made. Each segment says which part of the log it carries. One
+// whose part is behind the tail, before which nothing is live, is free for a later part.
+//
+// A commit writes what comes to the log, then the head that is not in force, and syncs once.
+// A head says where the log begins, where it ended with the commit before, which is on the
+// disk then, and where it ends with its own. Up to the former everything has to be as it was
+// written; a commit that is not whole did not come to its end, nobody was told of it, and the
+// head before it is in force.
+const (
+	// format names the layout of the file. Another layout gets another name.
+	format      = "sidecall records 3"
+	formatOfAny = "sidecall records "
+
+	pageSize    = 4096
+	segmentsAt  = 2 * pageSize
+	segmentSize = 64 << 10
+	segmentHead = 8 + 8 + 4 // number of the part, of the commit that began it, checksum
+	partSize    = segmentSize - segmentHead
+
+	formatBytes = 24
+	headBytes   = formatBytes + 5*8 + 4
+	// mostGrowth bounds the segments that the file grows by at a time.
+	mostGrowth = 64
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is that of a value at a place, so that it cannot pass for one of another.
+func checksum(at int64, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, uint64(at)), castagnoli), castagnoli, value)
+}
+
+// head is what the file says first.
+type head struct {
+	commit int64 // how many there were
+	clock  int64 // the store's time, in milliseconds
+	// The log is from tail to end; up to durable it is on the disk.
+	tail, durable, end int64
+}
+
+func (h *head) encode() []byte {
+	b := append(make([]byte, 0, headBytes), format...)
+	b = b[:formatBytes]
+	for _, n := range [...]int64{h.commit, h.clock, h.tail, h.durable, h.end} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return binary.BigEndian.AppendUint32(b, checksum(0, b))
+}
+
+func decodeHead(b []byte) (h head, err error) {
+	body := b[:headBytes-4]
+	if name := string(bytes.TrimRight(b[:formatBytes], "\x00")); name != format && len(name) > len(formatOfAny) && name[:len(formatOfAny)] == formatOfAny {
+		return head{}, fmt.Errorf("its format is %q; this version of Sidecall reads %q: it was left untouched, run the version that wrote it", name, format)
+	}
+	if binary.BigEndian.Uint32(b[len(body):]) != checksum(0, body) {
+		return head{}, corrupt("the head of the file is damaged, or it is not a store")
+	}
+	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end} {
+		*n = int64(binary.BigEndian.Uint64(body[formatBytes+8*i:]))
+	}
+	if h.tail < 0 || h.tail > h.durable || h.durable > h.end {
+		return head{}, corrupt("a log from %d to %d and %d", h.tail, h.durable, h.end)
+	}
+	return h, nil
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", dedupe.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// file is the open file, locked.
+type file struct {
+	*os.File
+
+	path string
+	info os.FileInfo
+	most int64 // segments; 0: no bound
+	sync func() error
+
+	head           // in force
+	slot     int   // where it stands
+	segments int64 // that the file has
+	parts    map[int64]int64
+	free     []int64
+	// heads are the heads as this process has left them.
+	heads [2][headBytes]byte
+}
+
+// openFile opens and locks the file at a path, and waits for a while for another process to
+// let go of it.
+func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
+	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
+		if f, err = tryFile(path); err == nil {
+			f.most = max(bound-segmentsAt, 0) / segmentSize
+			return f, nil
+		}
+		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
+			return nil, err
+		}
+	}
+}
+
+const lockPause = 20 * time.Millisecond
+
+var errInUse = errors.New("another process is using it")
+
+func tryFile(path string) (*file, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file: set store.embedded.path to one, or to a name that is free")
+	}
+	opened, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{File: opened, path: path, info: info, parts: map[int64]int64{}}
+	f.sync = func() error { return syncData(opened) }
+	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errInUse
+	}
+	if err == nil {
+		// It may have been removed, or replaced, before it was locked.
+		if here, stat := opened.Stat(); stat != nil || !os.SameFile(here, info) {
+			err = errors.Join(errInUse, stat)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return f, nil
+}
+
+// readHeads reads the heads, and which parts of the log the segments carry. The other one is
+// in force if the commit of the newest is not whole.
+func (f *file) readHeads() (other head, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return head{}, err
+	}
+	var heads [2]head
+	for i := range heads {
+		if _, err := f.ReadAt(f.heads[i][:], int64(i)*pageSize); err != nil {
+			return head{}, corrupt("the file has %d bytes, which is less than its heads", info.Size())
+		}
+		if heads[i], err = decodeHead(f.heads[i][:]); err != nil {
+			return head{}, err
+		}
+	}
+	if heads[1].commit > heads[0].commit {
+		f.slot = 1
+	}
+	f.head, other = heads[f.slot], heads[1-f.slot]
+	f.segments = (info.Size() - segmentsAt) / segmentSize
+	return other, f.readSegments(min(f.tail, other.tail))
+}
+
+// readSegments finds the segments of the log from a place on; the others are free. A part
+// that was begun twice, because the first commit of it was not whole, is where it was begun
+// last.
+func (f *file) readSegments(tail int64) error {
+	begun := map[int64]int64{}
+	for segment := range f.segments {
+		part, commit, err := f.readSegment(segment)
+		if err != nil {
+			return err
+		}
+		ours := part >= tail/partSize && part*partSize < f.end && commit <= f.commit
+		if before, twice := f.parts[part]; ours && twice {
+			if ours = commit > begun[part]; ours {
+				f.free = append(f.free, before)
+			}
+		}
+		if ours {
+			f.parts[part], begun[part] = segment, commit
+		} else {
+			f.free = append(f.free, segment)
+		}
+	}
+	return nil
+}
+
+// readSegment reads which part of the log a segment carries, -1 for none, and which commit
+// has begun it.
+func (f *file) readSegment(segment int64) (part, commit int64, err error) {
+	var b [segmentHead]byte
+	if _, err := f.ReadAt(b[:], segmentsAt+segment*segmentSize); err != nil {
+		return 0, 0, err
+	}
+	if binary.BigEndian.Uint32(b[16:]) != checksum(segment, b[:16]) {
+		return -1, 0, nil
+	}
+	return int64(binary.BigEndian.Uint64(b[:])), int64(binary.BigEndian.Uint64(b[8:])), nil
+}
+
+// offset is where a place of the log is in the file, and how much of its part comes from
+// there on.
+func (f *file) offset(at int64) (offset, rest int64, err error) {
+	segment, ok := f.parts[at/partSize]
+	if !ok {
+		return 0, 0, corrupt("a part of the log is missing")
+	}
+	return segmentsAt + segment*segmentSize + segmentHead + at%partSize, partSize - at%partSize, nil
+}
+
+// readLog reads the log from a place on.
+func (f *file) readLog(b []byte, at int64) error {
+	for len(b) > 0 {
+		offset, rest, err := f.offset(at)
+		if err != nil {
+			return err
+		}
+		n := min(rest, int64(len(b)))
+		if _, err := f.ReadAt(b[:n], offset); errors.Is(err, io.EOF) {
+			return corrupt("the file is cut short")
+		} else if err != nil {
+			return err
+		}
+		b, at = b[n:], at+n
+	}
+	return nil
+}
+
+// size is how long the file is at least.
+func (f *file) size() int64 { return segmentsAt + f.segments*segmentSize }
+
+// needs is how many segments more the log needs to grow by so many bytes.
+func (f *file) needs(n int) int64 {
+	after := (f.end + int64(n) + partSize - 1) / partSize
+	return after - (f.end+partSize-1)/partSize
+}
+
+// reserve is how many segments are kept free, so that what is live can be moved out of a
+// full file, and what is at work can be settled.
+func (f *file) reserve() int64 { return max(2, f.most/16) }
+
+// room makes the file grow until so many segments are free beside the reserve. It reports
+// why it cannot, if fewer than least would be left of that.
+func (f *file) room(need, least int64) error {
+	var why error
+	for missing := need + f.reserve() - int64(len(f.free)); missing > 0 && why == nil; missing = need + f.reserve() - int64(len(f.free)) {
+		why = f.grow(max(missing, min(f.segments/16, mostGrowth)))
+	}
+	if errors.Is(why, dedupe.ErrFull) && int64(len(f.free)) >= need+least {
+		return nil
+	}
+	return why
+}
+
+// growable is how many segments there would be for the log, did the file grow as far as it may.
+func (f *file) growable() int64 {
+	if f.most == 0 {
+		return math.MaxInt32
+	}
+	return int64(len(f.free)) + f.most - f.segments
+}
+
+// grow makes the file longer by some segments of zeros, so that a commit writes to what is
+// there already.
+func (f *file) grow(by int64) error {
+	if f.most > 0 {
+		by = min(by, f.most-f.segments)
+	}
+	if by <= 0 {
+		return fmt.Errorf("%w: %s may not grow beyond %d bytes (store.embedded.max_bytes)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize)
+	}
+	size := f.size()
+	if err := f.inPlace(); err != nil {
+		return err // else it would be as long as it was, with a hole
+	}
+	if _, err := f.WriteAt(make([]byte, by*segmentSize), size); err != nil {
+		return errors.Join(f.noRoom(err), f.Truncate(size))
+	}
+	for range by {
+		f.free = append(f.free, f.segments)
+		f.segments++
+	}
+	return nil
+}
+
+// noRoom says of an error of writing that the disk is full, if that is what it says.
+func (f *file) noRoom(err error) error {
+	for _, full := range [...]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, full) {
+			return fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, f.path, err)
+		}
+	}
+	return err
+}
+
+// begin takes free segments for the parts that the log needs to grow by so many bytes.
+// Nothing counts before its commit does.
+func (f *file) begin(n int) (begun map[int64]int64) {
+	first := (f.end + partSize - 1) / partSize
+	begun = map[int64]int64{}
+	for i := range f.needs(n) {
+		begun[first+i] = f.free[i]
+	}
+	return begun
+}
+
+// writeLog writes to the end of the log.
+func (f *file) writeLog(b []byte, begun map[int64]int64) error {
+	for at := f.end; len(b) > 0; {
+		part, within := at/partSize, at%partSize
+		n := min(partSize-within, int64(len(b)))
+		segment, fresh := begun[part]
+		if !fresh {
+			segment = f.parts[part]
+		}
+		piece, offset := b[:n], segmentsAt+segment*segmentSize+segmentHead+within
+		if fresh {
+			first := binary.BigEndian.AppendUint64(make([]byte, 0, segmentHead+n), uint64(part))
+			first = binary.BigEndian.AppendUint64(first, uint64(f.commit+1))
+			piece = append(binary.BigEndian.AppendUint32(first, checksum(segment, first)), piece...)
+			offset -= segmentHead
+		}
+		if _, err := f.WriteAt(piece, offset); err != nil {
+			return err
+		}
+		b, at = b[n:], at+n
+	}
+	return nil
+}
+
+// writeHead writes the head that comes after the one in force, in the place of the other.
+func (f *file) writeHead(next head) error {
+	slot := 1 - f.slot
+	b := next.encode()
+	if _, err := f.WriteAt(b, int64(slot)*pageSize); err != nil {
+		return err
+	}
+	copy(f.heads[slot][:], b)
+	f.head, f.slot = next, slot
+	return nil
+}
+
+// follow takes over the segments that a commit has begun, and frees those that were of the
+// log from a place on and are not any more.
+func (f *file) follow(begun map[int64]int64, from int64) {
+	f.free = f.free[len(begun):]
+	maps.Copy(f.parts, begun)
+	for part := from / partSize; (part+1)*partSize <= f.tail; part++ {
+		f.free = append(f.free, f.parts[part])
+		delete(f.parts, part)
+	}
+}
+
+// errOverwritten is why a file that is not as this process has left it is used no more.
+var errOverwritten = errors.New("its file was cut short or overwritten by somebody else while it was in use")
+
+// untouched reports why the heads of the file, and of the segment in which the log ends, are
+// not what this process has left there.
+func (f *file) untouched() error {
+	var b [headBytes]byte
+	for i := range f.heads {
+		if _, err := f.ReadAt(b[:], int64(i)*pageSize); err != nil || b != f.heads[i] {
+			return errOverwritten
+		}
+	}
+	if f.end == 0 {
+		return nil
+	}
+	last := (f.end - 1) / partSize
+	if part, _, err := f.readSegment(f.parts[last]); err != nil || part != last {
+		return errOverwritten
+	}
+	return nil
+}
+
+// inPlace reports why the file under the path is not the one that was opened, or not the
+// whole of it.
+func (f *file) inPlace() error {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return errors.New("its file was removed or moved away while it was in use")
+	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.EIO):
+		return fmt.Errorf("its file cannot be looked at: %w", err)
+	case info == nil: // that it cannot be looked at now says nothing about the file
+	case !os.SameFile(f.info, info):
+		return errors.New("another file was put in the place of its own while it was in use")
+	case info.Size() < f.size():
+		return fmt.Errorf("its file was cut from %d to %d bytes while it was in use", f.size(), info.Size())
+	}
+	return nil
+}
+
+// asLeft reports why the file is not as this process has left it.
+func (f *file) asLeft() error { return cmp.Or(f.inPlace(), f.untouched()) }

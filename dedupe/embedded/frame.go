@@ -1,0 +1,129 @@
+package embedded
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// The log is frames, one for each row as it was put: the length of what follows (4 bytes),
+// a checksum of the frame's place and of what follows (4), then the kind of the row (1), when
+// it expires (8, in milliseconds since 1970), the length of its key (2), its key, its value.
+// The last frame of a row counts. As the log only loses its oldest frames, none that was
+// replaced comes back.
+const (
+	frameHead = 4 + 4
+	bodyHead  = 1 + 8 + 2
+	// frameBytes is how many bytes a frame has beside its key and its value.
+	frameBytes = frameHead + bodyHead
+	// mostFrame bounds a frame.
+	mostFrame = dedupe.MaxOutputBytes + 1<<20
+)
+
+// The kinds of rows.
+const (
+	recordRow       = 'r'
+	outputRow       = 'o'
+	conversationRow = 'c' // the head of one
+	messageRow      = 'm'
+	logRow          = 'l' // sheets have the kinds of package dedupe, and this one
+)
+
+// frame is one, as it was read.
+type frame struct {
+	place
+
+	kind    byte
+	expires int64
+	key     []byte
+	value   []byte
+}
+
+// appendFrame appends the frame of a row, which is at a place of the log.
+func appendFrame(b []byte, at int64, kind byte, expires int64, key []byte, value ...[]byte) []byte {
+	from := len(b)
+	b = append(b, make([]byte, frameHead)...)
+	b = binary.BigEndian.AppendUint64(append(b, kind), uint64(expires))
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(key))), key...)
+	for _, part := range value {
+		b = append(b, part...)
+	}
+	body := b[from+frameHead:]
+	binary.BigEndian.PutUint32(b[from:], uint32(len(body)))
+	binary.BigEndian.PutUint32(b[from+4:], checksum(at, body))
+	return b
+}
+
+// parseFrame reads the frame that is at a place, which shares memory with b.
+func parseFrame(at int64, b []byte) (frame, error) {
+	body := b[frameHead:]
+	if int(binary.BigEndian.Uint32(b)) != len(body) || len(body) < bodyHead || binary.BigEndian.Uint32(b[4:]) != checksum(at, body) {
+		return frame{}, corrupt("what is at %d of the log is not what was written there", at)
+	}
+	f := frame{place: place{at, uint32(len(b))}, kind: body[0], expires: int64(binary.BigEndian.Uint64(body[1:]))}
+	size := int(binary.BigEndian.Uint16(body[9:]))
+	if size > len(body)-bodyHead {
+		return frame{}, corrupt("a key of %d bytes", size)
+	}
+	f.key, f.value = body[bodyHead:][:size], body[bodyHead+size:]
+	return f, nil
+}
+
+// readFrame reads the frame at a place.
+func (f *file) readFrame(p place) (frame, error) {
+	b := make([]byte, p.size)
+	if err := f.readLog(b, p.at); err != nil {
+		return frame{}, err
+	}
+	return parseFrame(p.at, b)
+}
+
+// stream reads the log from a place to its end.
+type stream struct {
+	file *file
+	at   int64
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	b = b[:min(int64(len(b)), s.file.end-s.at)]
+	if len(b) == 0 {
+		return 0, io.EOF
+	}
+	err := s.file.readLog(b, s.at)
+	s.at += int64(len(b))
+	return len(b), err
+}
+
+// scan shows the frames of the log from one place to another, until show returns false. What
+// a frame has is valid until the next one. It returns where it has ended.
+func (f *file) scan(from, to int64, show func(frame) (bool, error)) (at int64, err error) {
+	r := bufio.NewReaderSize(&stream{f, from}, min(1<<20, max(int(to-from), 16)))
+	var b []byte
+	for at = from; at < to; {
+		first, err := r.Peek(frameHead)
+		if err != nil {
+			return at, fmt.Errorf("%w: %w", corrupt("the log ends too early"), err)
+		}
+		size := int64(binary.BigEndian.Uint32(first)) + frameHead
+		if size > mostFrame || at+size > to {
+			return at, corrupt("a frame of %d bytes at %d of the log", size, at)
+		}
+		b = slices.Grow(b[:0], int(size))[:size]
+		if _, err := io.ReadFull(r, b); err != nil {
+			return at, err
+		}
+		read, err := parseFrame(at, b)
+		if err != nil {
+			return at, err
+		}
+		at += size
+		if on, err := show(read); err != nil || !on {
+			return at, err
+		}
+	}
+	return at, nil
+}
