@@ -38,7 +38,7 @@ type database struct {
 	options Options
 	clock   clock
 
-	// writing is held while something is written to the file.
+	// writing is held by who may change something.
 	writing sync.Mutex
 	// mu is held for writing while a commit takes effect, for reading while somebody looks.
 	// Only the committer changes what it guards.
@@ -132,8 +132,6 @@ func (d *database) transact(ops []*operation) error {
 // leaves the store as it was before; after any other, nobody knows what the file holds. least
 // is how many segments have to be left for others.
 func (d *database) commit(t *txn, least int64) error {
-	d.writing.Lock()
-	defer d.writing.Unlock()
 	f := d.file
 	// What is written to a file that is gone is not told as stored, and a copy that
 	// somebody has put there is not spoiled.
@@ -194,6 +192,8 @@ func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack 
 
 // transactReclaiming is transact, with the room that can be made for it.
 func (d *database) transactReclaiming(ops []*operation) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
 	for {
 		err := d.transact(ops)
 		if !errors.Is(err, dedupe.ErrFull) {
@@ -207,6 +207,8 @@ func (d *database) transactReclaiming(ops []*operation) error {
 
 // tidy lets go of what has expired, as long as nobody waits, and confirms what is there.
 func (d *database) tidy(busy func() bool) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
 	d.mu.Lock()
 	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	d.mu.Unlock()

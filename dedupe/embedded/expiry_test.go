@@ -18,33 +18,53 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// logBytes is how long the log is.
-func logBytes(s *Store) int64 { return s.file.end - s.file.tail }
+// still is the store while nobody writes.
+func (s *Store) still(look func()) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	look()
+}
+
+// logIs is where the log is.
+func logIs(s *Store) (tail, end int64) {
+	s.still(func() { tail, end = s.file.tail, s.file.end })
+	return tail, end
+}
+
+func logBytes(s *Store) int64 {
+	tail, end := logIs(s)
+	return end - tail
+}
 
 // fill makes calls that are remembered for a while, until they have added so much to the log.
 func (s *Store) fill(t *testing.T, name string, bytes int64, retention time.Duration) {
 	t.Helper()
-	for i, from := 0, s.file.end; s.file.end-from < bytes; i++ {
+	_, from := logIs(s)
+	for i, end := 0, from; end-from < bytes; i++ {
 		id := fmt.Sprint(name, i)
 		claim(t, s, brief(id, retention))
 		if i%3 != 0 { // some stay claimed
-			end := settlement(id, strings.Repeat("ok", 2000))
-			end.Retention = retention
-			settle(t, s, end)
+			ends := settlement(id, strings.Repeat("ok", 2000))
+			ends.Retention = retention
+			settle(t, s, ends)
 		}
+		_, end = logIs(s)
 	}
 }
 
 // keptOutputs are how many outputs are kept, and their bytes without what they need beside.
 func keptOutputs(s *Store) (outputs int, bytes int64) {
-	for _, o := range s.index.outputs.heap {
-		f, err := s.file.readFrame(o.place)
-		if err != nil {
-			panic(err)
+	s.still(func() {
+		for _, o := range s.index.outputs.heap {
+			f, err := s.file.readFrame(o.place)
+			if err != nil {
+				panic(err)
+			}
+			bytes += int64(len(f.value)) - 1
 		}
-		bytes += int64(len(f.value)) - 1
-	}
-	return len(s.index.outputs.heap), bytes
+		outputs = len(s.index.outputs.heap)
+	})
+	return outputs, bytes
 }
 
 func brief(id string, retention time.Duration) dedupe.Request {
@@ -67,9 +87,11 @@ func TestExpiredRecordsLeaveTheFile(t *testing.T) {
 			if got := logBytes(s); got > slack+3*segmentSize {
 				t.Errorf("round %d: the log has %d bytes, of which hardly any is live", round, got)
 			}
-			if got := len(s.index.rows); got > 200 {
-				t.Errorf("round %d: %d rows are in the index", round, got)
-			}
+			s.still(func() {
+				if got := len(s.index.rows); got > 200 {
+					t.Errorf("round %d: %d rows are in the index", round, got)
+				}
+			})
 			switch got := s.fileBytes(t); {
 			case round == 1:
 				size = got
@@ -97,14 +119,14 @@ func TestWhatIsLiveIsMoved(t *testing.T) {
 		for id := range known {
 			known[id] = lookup(t, s, id)
 		}
-		begins := s.file.tail
+		begins, _ := logIs(s)
 		for round := range 3 {
-			for began := s.file.end; s.file.tail < began; {
+			for tail, began := logIs(s); tail < began; tail, _ = logIs(s) {
 				s.fill(t, fmt.Sprint("filler ", round, " "), segmentSize, time.Minute)
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
 			}
-			if s.file.tail <= begins {
+			if tail, _ := logIs(s); tail <= begins {
 				t.Fatal("nothing was moved")
 			}
 			same := func(s *Store) {
@@ -174,8 +196,9 @@ func TestRenewedRecordsStay(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 		}
-		if got := lookup(t, s, "x"); got.State != dedupe.Claimed || s.file.tail == 0 {
-			t.Errorf("it is %v; the log begins at %d", got.State, s.file.tail)
+		tail, _ := logIs(s)
+		if got := lookup(t, s, "x"); got.State != dedupe.Claimed || tail == 0 {
+			t.Errorf("it is %v; the log begins at %d", got.State, tail)
 		}
 	})
 }
@@ -223,17 +246,19 @@ func TestACleaningIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		s.fill(t, "", 4*mostCleaned, time.Hour)
-		txn := s.begin()
-		txn.now = txn.now.Add(2 * time.Hour)
-		if err := txn.clean(mostCleaned, math.MaxInt); err != nil {
-			t.Fatal(err)
-		}
-		if got := txn.tail - s.file.tail; got < mostCleaned || got > mostCleaned+segmentSize {
-			t.Errorf("%d bytes were gone through at once", got)
-		}
-		if len(txn.frames) != 0 {
-			t.Errorf("%d bytes of what has expired were moved", len(txn.frames))
-		}
+		s.still(func() {
+			txn := s.begin()
+			txn.now = txn.now.Add(2 * time.Hour)
+			if err := txn.clean(mostCleaned, math.MaxInt); err != nil {
+				t.Fatal(err)
+			}
+			if got := txn.tail - s.file.tail; got < mostCleaned || got > mostCleaned+segmentSize {
+				t.Errorf("%d bytes were gone through at once", got)
+			}
+			if len(txn.frames) != 0 {
+				t.Errorf("%d bytes of what has expired were moved", len(txn.frames))
+			}
+		})
 	})
 }
 
@@ -302,9 +327,7 @@ func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
 			group = append(group, settling(t, end))
 		}
 		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
-		if err := s.transact(group); err != nil {
-			t.Fatal(err)
-		}
+		s.committer.commit(group)
 		if outputs, _ := keptOutputs(s); outputs != calls {
 			t.Errorf("%d outputs are left, want the %d new ones", outputs, calls)
 		}
