@@ -104,6 +104,13 @@ func guarded(f func(*txn) error, t *txn) (err error) {
 	return f(t)
 }
 
+// dies makes an error of a panic in the middle of a commit: nobody knows what the file holds.
+func (d *database) dies(err *error) {
+	if p := recover(); p != nil {
+		*err = d.fail(fmt.Errorf("%w: %v", errPanic, p))
+	}
+}
+
 // transact applies operations in one transaction, and commits it if any of them changed
 // something. One that fails leaves nothing behind, and has its error.
 func (d *database) transact(ops []*operation) error {
@@ -191,9 +198,10 @@ func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live
 func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
 
 // transactReclaiming is transact, with the room that can be made for it.
-func (d *database) transactReclaiming(ops []*operation) error {
+func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
+	defer d.dies(&err)
 	for {
 		err := d.transact(ops)
 		if !errors.Is(err, dedupe.ErrFull) {
@@ -206,9 +214,10 @@ func (d *database) transactReclaiming(ops []*operation) error {
 }
 
 // tidy lets go of what has expired, as long as nobody waits, and confirms what is there.
-func (d *database) tidy(busy func() bool) error {
+func (d *database) tidy(busy func() bool) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
+	defer d.dies(&err)
 	d.mu.Lock()
 	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	d.mu.Unlock()

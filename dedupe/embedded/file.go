@@ -254,9 +254,11 @@ func (f *file) needs(n int) int64 {
 	return after - (f.end+partSize-1)/partSize
 }
 
-// reserve is how many segments are kept free, so that what is live can be moved out of a
-// full file, and what is at work can be settled.
-func (f *file) reserve() int64 { return max(2, f.most/16) }
+// reserve is how many segments are kept free, so that on a full disk what is live can be moved,
+// and what is at work can be settled.
+func (f *file) reserve() int64 { return min(max(f.segments/8, leastReserve), mostReserve) }
+
+const leastReserve, mostReserve = 2, 16
 
 // room makes the file grow until so many segments are free beside the reserve. It reports
 // why it cannot, if fewer than least would be left of that.
