@@ -183,6 +183,27 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 	})
 }
 
+// A row that is changed in the very commit that goes through the log where it was is the new
+// one.
+func TestARowIsChangedAsItIsMoved(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	sheet := dedupe.Sheet{Kind: dedupe.TallySheet, Name: "changed"}
+	filler := strings.Repeat("x", 10_000)
+	for i := range 300 {
+		s.mustDo(t, func(t *txn) error { return t.SetSheet(sheet, fmt.Sprint(i, filler), time.Hour) })
+		if i%10 == 9 {
+			s = reopen(t, s)
+		}
+		if got, err := read(t.Context(), s, func(t *txn) (string, error) { return t.Sheet(sheet) }); err != nil || got != fmt.Sprint(i, filler) {
+			t.Fatalf("%d: it is %.10q, %v", i, got, err)
+		}
+	}
+	if tail, _ := logIs(s); tail == 0 {
+		t.Error("nothing was gone through")
+	}
+}
+
 // A record that is renewed is remembered, whatever becomes of the log around it.
 func TestRenewedRecordsStay(t *testing.T) {
 	t.Parallel()

@@ -72,27 +72,11 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 	return before, after
 }
 
-// crashed opens a mixture of both, and says what has become of the commit.
+// crashed opens a mixture of both, and says what has become of the commit. What comes after it
+// meets a loss of power too.
 func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) dedupe.State {
 	t.Helper()
-	const sector = 512
-	mixed, odds := bytes.Clone(after), 1<<random.IntN(14) // that a sector is not there
-	for at := 0; at < len(before); at += sector {
-		if !bytes.Equal(before[at:at+sector], after[at:at+sector]) && random.IntN(odds) == 0 {
-			copy(mixed[at:at+sector], before[at:])
-		}
-	}
-	if random.IntN(4) == 0 { // the file is as long as it was
-		mixed = mixed[:len(before)]
-	}
-	path := filepath.Join(t.TempDir(), "mixed.db")
-	if err := os.WriteFile(path, mixed, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mixed(t, random, before, after)
 	last := lookup(t, s, "last")
 	want := dedupe.Unknown // of what was claimed
 	state := dedupe.Absent
@@ -109,17 +93,46 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 			t.Errorf("of the commit there is %v, and new %d is %v", state, i, got.State)
 		}
 	}
-	for round := range 3 {
-		if got := lookup(t, s, "early"); got.State != dedupe.Done {
-			t.Errorf("what was before is %v", got.State)
+	var known []string
+	for round := range 4 {
+		id := fmt.Sprint("later ", round)
+		finished(t, s, id, strings.Repeat("z", size))
+		known = append(known, id, "early")
+		before, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		finished(t, s, fmt.Sprint("later ", round), strings.Repeat("z", size))
-		s = reopen(t, s)
-		for before := range round + 1 {
-			if got := lookup(t, s, fmt.Sprint("later ", before)); got.State != dedupe.Done || len(got.Result) != size {
-				t.Errorf("round %d: what came after is %v", round, got.State)
+		claim(t, s, request(id+" too", tool.NonIdempotent))
+		after, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = mixed(t, random, before, after)
+		for _, id := range known {
+			if got := lookup(t, s, id); got.State != dedupe.Done {
+				t.Errorf("round %d: %s is %v", round, id, got.State)
 			}
 		}
 	}
 	return state
+}
+
+// mixed opens a file of which some sectors are as they were before, and some as after.
+func mixed(t *testing.T, random *rand.Rand, before, after []byte) *Store {
+	t.Helper()
+	const sector = 512
+	mixed, odds := bytes.Clone(after), 1<<random.IntN(14) // that a sector is not there
+	for at := 0; at < len(before); at += sector {
+		if !bytes.Equal(before[at:at+sector], after[at:at+sector]) && random.IntN(odds) == 0 {
+			copy(mixed[at:at+sector], before[at:])
+		}
+	}
+	if random.IntN(4) == 0 { // the file is as long as it was
+		mixed = mixed[:len(before)]
+	}
+	path := filepath.Join(t.TempDir(), "mixed.db")
+	if err := os.WriteFile(path, mixed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path, Options{})
 }

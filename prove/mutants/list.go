@@ -3,7 +3,7 @@ package mutants
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
+	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), embedded(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all
@@ -70,21 +70,6 @@ func stores() []Mutant {
 		one("charge.go: what is in doubt is given back", charges, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
 		one("memory: what has expired is there", memoryShelf, "if !found || !now.Before(e.expires) {", "if !found {", notThere),
 		one("memory: a sheet that is changed loses its time", memoryRows, "if keep == 0 {", "if keep < 0 {", memoryEffects),
-		one("embedded: a record is kept for half of its retention", transaction, "expires: t.now.Add(retention),", "expires: t.now.Add(retention / 2),", embeddedHistories),
-		one("embedded: a sheet that has expired is there", embeddedRows, "if err != nil || !t.now.Before(expires) {", "if err != nil || expires.IsZero() && t.now.IsZero() {", embeddedTallies),
-		one("embedded: a sheet is kept no longer than at first", embeddedRows, "if keep > 0 {", "if keep > 0 && old == nil {", expiredSheets),
-		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep > 0 {", "if keep >= 0 {", sheetTime),
-		one("embedded: a sheet never leaves the file", embeddedRows, "	if old == nil {\n", "	if old == nil && t.now.IsZero() {\n", expiredSheets),
-		one("embedded: answers before it commits", committer,
-			"\treturn -1, d.finishTx(t)\n", "\tgo func() { _ = d.finishTx(t) }()\n\treturn -1, nil\n", embeddedHistories),
-		one("embedded: claims of an earlier incarnation stay", reopen,
-			"ids := openClaims(t, after)", "ids := openClaims(t, after)[:0]", embeddedHistories),
-		one("embedded: claims of an earlier incarnation are given back", reopen,
-			"observed.State == dedupe.Unknown {", "observed.State == dedupe.Unknown {\n\t\t\tobserved.State = dedupe.NotRun", embeddedHistories),
-		one("embedded: a replay has no result", embeddedRows, "		err = t.loadResult(&e)\n", "", embeddedHistories),
-		one("embedded: commits without a sync", reopen, "NoStatistics:   true,", "NoStatistics: true, NoSync: true,", unsynced),
-		one("embedded: does not look where its file is", original, "case !os.SameFile(o.info, info):", "case !os.SameFile(info, info):", fileGone),
-		one("embedded: does not look at what its file says", original, "!bytes.Equal(o.metas[i][:], o.meta(i))", "false && !bytes.Equal(o.metas[i][:], o.meta(i))", fileGone),
 	}
 }
 

@@ -1,0 +1,29 @@
+package mutants
+
+// embedded: the log of the embedded store, and what is found in it.
+func embedded() []Mutant {
+	in := func(name string) Suite { return test("./dedupe/embedded", name) }
+	return []Mutant{
+		one("embedded: a record is kept for half of its retention", embeddedRows, "t.now.Add(retention), body", "t.now.Add(retention/2), body", embeddedHistories),
+		one("embedded: what has expired is there", transaction, "if !known || r.expires <= t.ms() {", "if !known {", embeddedTallies),
+		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep == 0 {", "if keep < 0 {", sheetTime),
+		one("embedded: a replay has no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedHistories),
+		one("embedded: claims of an earlier incarnation stay", reopen, "if stored.State != dedupe.Claimed {", "if stored.State != dedupe.Unknown {", embeddedHistories),
+		one("embedded: claims of an earlier incarnation are given back", reopen,
+			"stored.Record = observed\n", "stored.Record = observed\n\t\t\tstored.State = dedupe.NotRun\n", embeddedHistories),
+		short(one("embedded: commits without a sync", database, "		err = f.sync()\n", "", unsynced)),
+		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
+		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
+		one("embedded: what is live is not moved", transaction, "if live || last {", "if live {", in("TestWhatIsLiveIsMoved")),
+		one("embedded: messages are not moved", transaction, "if live || last {", "if last {", in("TestWhatIsLiveIsMoved")),
+		one("embedded: what was changed is moved over it", transaction, "last = !newer && ", "last = newer == newer && ", in("TestARowIsChangedAsItIsMoved")),
+		one("embedded: what has expired is moved", transaction, "if last && (f.expires <= t.ms() ||", "if last && (f.expires <= 0 ||", in("TestExpiredRecordsLeaveTheFile")),
+		one("embedded: half a commit is corrupt", reopen, "if other.end != f.durable {", "if other.end >= 0 {", in("TestALossOfPowerLeavesAWholeCommitOrNone")),
+		one("embedded: the head that is in force is written over", reopen, "f.head, f.slot = other, 1-f.slot", "f.head = other", in("TestALossOfPowerLeavesAWholeCommitOrNone")),
+		one("embedded: a frame passes for one of another place", storeFile, "binary.BigEndian.AppendUint64(nil, uint64(at))", "binary.BigEndian.AppendUint64(nil, 0)", in("FuzzFrame")),
+		one("embedded: segments are free before they are", storeFile, "(part+1)*partSize <= f.tail", "part*partSize <= f.tail", in("TestWhatIsLiveIsMoved")),
+		one("embedded: nothing is kept for what ends", database, "least = d.file.reserve()", "least = 0", in("TestWhatDoesNotFitTakesNobodyWithIt")),
+		one("embedded: does not look where its file is", storeFile, "case !os.SameFile(f.info, info):", "case !os.SameFile(info, info):", fileGone),
+		one("embedded: does not look at what its file says", storeFile, "err != nil || b != f.heads[i]", "err != nil && b != f.heads[i]", fileGone),
+	}
+}
