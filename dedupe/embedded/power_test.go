@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -135,4 +136,45 @@ func mixed(t *testing.T, random *rand.Rand, before, after []byte) *Store {
 		t.Fatal(err)
 	}
 	return open(t, path, Options{})
+}
+
+// Damage of the last commit, before the file says that it is on the disk, is as if it had come
+// to no end; afterwards it is found.
+func TestDamageOfTheLastCommitIsALossOfPower(t *testing.T) {
+	t.Parallel()
+	for confirmed, want := range map[bool]error{false: nil, true: dedupe.ErrCorrupt} {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		finished(t, s, "before", "ok")
+		s.still(func() {
+			if err := s.transact([]*operation{admitting(t, request("last", tool.NonIdempotent))}); err != nil {
+				t.Fatal(err)
+			}
+			if confirmed {
+				if err := s.confirm(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.damage(t, s.index.rows[s.index.digest(recordRow, encodeKey(request("last", 0).Key))].place)
+		})
+		file, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "damaged.db")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Open(path, Options{})
+		if !errors.Is(err, want) {
+			t.Errorf("confirmed %v: %v", confirmed, err)
+		}
+		if err == nil {
+			if got := lookup(t, again, "before"); got.State != dedupe.Done {
+				t.Errorf("what was before is %v", got.State)
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
