@@ -18,8 +18,8 @@ const (
 	queueLength = 4096
 	// groupLength and groupBytes bound one transaction.
 	groupLength = 1024
-	// sweepEvery is how often an idle store looks for what has expired.
-	sweepEvery = time.Second
+	// tidyEvery is how often a store looks at its file, and for what has expired.
+	tidyEvery = time.Second
 )
 
 // committer is the one goroutine that writes.
@@ -109,19 +109,17 @@ func (c *committer) enqueue(ctx context.Context, op *operation) error {
 func (c *committer) run() {
 	defer close(c.exited)
 	defer c.db.end()
-	ticker := time.NewTicker(sweepEvery)
+	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case op := <-c.queue:
 			c.commit(c.gather(op))
 		case <-ticker.C:
-			if err := c.db.tidy(c.busy); err != nil {
-				c.db.options.Log.Warn("expired records could not be removed", "path", c.db.file.path, "error", err)
-			}
+			c.tidy()
 		case <-c.quit:
 			c.drain()
-			_ = c.db.confirm() // the next Open does without
+			c.tidy()
 			return
 		}
 	}
@@ -196,5 +194,15 @@ func answer(group []*operation, err error) {
 	}
 }
 
+// tidy keeps the store in order. One that has failed is left as it is.
+func (c *committer) tidy() {
+	if c.db.failure.Load() != nil {
+		return
+	}
+	if err := c.db.tidy(c.busy); err != nil && c.db.failure.Load() == nil {
+		c.db.options.Log.Warn("expired records could not be removed", "path", c.db.file.path, "error", err)
+	}
+}
+
 // busy reports that somebody waits.
-func (c *committer) busy() bool { return len(c.queue) > 0 || c.closing() || c.db.failure.Load() != nil }
+func (c *committer) busy() bool { return len(c.queue) > 0 || c.closing() }

@@ -24,9 +24,14 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	for _, c := range w.Closings {
 		size += dedupe.StoredBytes + len(c.Result)
 	}
-	return found(
-		func(t *txn) (bool, error) { return t.writeConversation(key, &w) },
-		func(apply func(t *txn) error) error { return s.do(ctx, newOperation(dedupe.Begins, size, apply)) })
+	var done bool
+	if err := s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) (err error) {
+		done, err = t.writeConversation(key, &w)
+		return err
+	})); err != nil {
+		return false, err // it may still be written
+	}
+	return done, nil
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {

@@ -178,16 +178,6 @@ func (d *database) unlessFull(err error) error {
 	return d.fail(err)
 }
 
-// confirm says in the file that all of the log is on the disk. Until then, or the next
-// commit, damage at its end cannot be told from a commit that came to no end.
-func (d *database) confirm() error {
-	if d.file.durable == d.file.end || d.failure.Load() != nil {
-		return nil
-	}
-	t := d.begin()
-	return d.commit(t, 0)
-}
-
 // slack is how much of the log need not be live, however little is.
 const slack = 4 * segmentSize
 
@@ -213,11 +203,16 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	}
 }
 
-// tidy lets go of what has expired, as long as nobody waits, and confirms what is there.
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and says in the file that all of the log is on the disk: until then, or the next
+// commit, damage at its end cannot be told from a commit that came to no end.
 func (d *database) tidy(busy func() bool) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	defer d.dies(&err)
+	if err := d.file.asLeft(); err != nil {
+		return d.fail(err)
+	}
 	d.mu.Lock()
 	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	d.mu.Unlock()
@@ -226,7 +221,10 @@ func (d *database) tidy(busy func() bool) (err error) {
 			return err
 		}
 	}
-	return d.confirm()
+	if d.file.durable == d.file.end {
+		return nil
+	}
+	return d.commit(d.begin(), 0)
 }
 
 // mostCleaned bounds the bytes of a transaction that only cleans.
@@ -249,38 +247,6 @@ func (d *database) reclaim() (progress bool, err error) {
 		}
 	}
 	return false, err
-}
-
-// lookEvery is how often the file is looked at while nobody uses it.
-const lookEvery = time.Second
-
-// watch notices what happens to the file, whoever asks or not, until the store
-// fails or is closed.
-func (d *database) watch(quit <-chan struct{}) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-d.over:
-			return
-		case <-quit:
-			return
-		}
-		if err := d.look(); err != nil {
-			_ = d.fail(err) // which says it
-			return
-		}
-	}
-}
-
-// look looks at the file between two commits, each of which looks itself.
-func (d *database) look() error {
-	if !d.writing.TryLock() {
-		return nil
-	}
-	defer d.writing.Unlock()
-	return d.file.asLeft()
 }
 
 // release lets go of the file.

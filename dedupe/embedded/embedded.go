@@ -40,7 +40,6 @@ type Store struct {
 	dedupe.Machine
 	database
 	committer *committer
-	watching  sync.WaitGroup
 
 	closeOnce sync.Once
 	closeErr  error
@@ -83,7 +82,6 @@ func Open(path string, options Options) (*Store, error) {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
 	s.committer = newCommitter(&s.database)
-	s.watching.Go(func() { s.watch(s.committer.quit) }) // ends in Close
 	return s, nil
 }
 
@@ -115,14 +113,16 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	if step.Room() == dedupe.Begins {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
-		return s.peek(ctx, stepping(step))
+		if err := s.Look(ctx, step); !errors.Is(err, errLook) {
+			return err
+		}
 	}
 	return s.do(ctx, stepping(step))
 }
 
 // Look implements dedupe.Engine.
 func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
-	return s.peek(ctx, stepping(step))
+	return s.look(ctx, func(t *txn) error { return step.Apply(t) })
 }
 
 // Output implements dedupe.Store.
@@ -138,7 +138,6 @@ func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.committer.stop()
-		s.watching.Wait()
 		s.closeErr = s.release()
 	})
 	return s.closeErr
@@ -166,34 +165,21 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 	return s.committer.do(ctx, op)
 }
 
-// peek runs an operation on the last state, if it changes nothing of it; else it is the
-// committer's.
-func (s *Store) peek(ctx context.Context, op *operation) error {
+// look looks at the last state, all of which is on the disk.
+func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if err := s.view(op.apply); !errors.Is(err, errLook) {
-		return err
-	}
-	return s.committer.do(ctx, op)
+	return s.view(f)
 }
 
-// read returns what is found in a state that is on the disk.
-func read[T any](ctx context.Context, s *Store, look func(t *txn) (T, error)) (T, error) {
-	return found(look, func(apply func(t *txn) error) error { return s.peek(ctx, newOperation(dedupe.Frees, 0, apply)) })
-}
-
-// found returns what an operation finds, and nothing with an error: the committer may
-// still be finding it then.
-func found[T any](find func(t *txn) (T, error), do func(apply func(t *txn) error) error) (what T, err error) {
-	var kept T
-	if err := do(func(t *txn) (err error) {
-		kept, err = find(t)
+// read returns what is found in the last state.
+func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (what T, err error) {
+	err = s.look(ctx, func(t *txn) (err error) {
+		what, err = find(t)
 		return err
-	}); err != nil {
-		return what, err
-	}
-	return kept, nil
+	})
+	return what, err
 }
 
 // Now implements dedupe.Clock.

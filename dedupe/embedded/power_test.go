@@ -150,7 +150,7 @@ func TestDamageOfTheLastCommitIsALossOfPower(t *testing.T) {
 				t.Fatal(err)
 			}
 			if confirmed {
-				if err := s.confirm(); err != nil {
+				if err := s.commit(s.begin(), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
