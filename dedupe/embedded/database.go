@@ -192,9 +192,9 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	defer d.dies(&err)
-	for {
+	for end := d.file.end; ; {
 		err := d.transact(ops)
-		if !errors.Is(err, dedupe.ErrFull) {
+		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end { // it went through all of it
 			return err
 		}
 		if progress, why := d.reclaim(); !progress {
@@ -216,7 +216,7 @@ func (d *database) tidy(busy func() bool) (err error) {
 	d.mu.Lock()
 	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	d.mu.Unlock()
-	for d.wasteful() && !busy() {
+	for end := d.file.end; d.wasteful() && d.file.tail < end && !busy(); {
 		if progress, err := d.reclaim(); err != nil || !progress {
 			return err
 		}

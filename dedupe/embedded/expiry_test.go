@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -189,18 +191,28 @@ func TestARowIsChangedAsItIsMoved(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	sheet := dedupe.Sheet{Kind: dedupe.TallySheet, Name: "changed"}
-	filler := strings.Repeat("x", 10_000)
-	for i := range 300 {
-		s.mustDo(t, func(t *txn) error { return t.SetSheet(sheet, fmt.Sprint(i, filler), time.Hour) })
-		if i%10 == 9 {
-			s = reopen(t, s)
+	transcribed(t, s, "c", spoken(1), time.Hour)
+	s.mustDo(t, func(t *txn) error { return t.SetSheet(sheet, "before", time.Hour) })
+	s.still(func() {
+		txn := s.begin()
+		head := conversation.Write{Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("after"), After: 2, Messages: spoken(1), TTL: time.Hour}
+		_, err := txn.writeConversation(conversationKey(head.Key), &head)
+		if err := errors.Join(err, txn.SetSheet(sheet, "after", time.Hour), txn.clean(mostCleaned, math.MaxInt), s.commit(txn, 0)); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := read(t.Context(), s, func(t *txn) (string, error) { return t.Sheet(sheet) }); err != nil || got != fmt.Sprint(i, filler) {
-			t.Fatalf("%d: it is %.10q, %v", i, got, err)
+		if s.file.tail == 0 {
+			t.Error("nothing was gone through")
 		}
-	}
-	if tail, _ := logIs(s); tail == 0 {
-		t.Error("nothing was gone through")
+	})
+	for range 2 {
+		if got, err := read(t.Context(), s, func(t *txn) (string, error) { return t.Sheet(sheet) }); err != nil || got != "after" {
+			t.Errorf("the sheet is %q, %v", got, err)
+		}
+		got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 1<<20)
+		if err != nil || string(got.Head) != "after" || !slices.EqualFunc(got.Messages, slices.Concat(spoken(1), spoken(1)), bytes.Equal) {
+			t.Errorf("the conversation is %q with %d messages, %v", got.Head, len(got.Messages), err)
+		}
+		s = reopen(t, s)
 	}
 }
 

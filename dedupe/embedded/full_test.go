@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	fillUp(t, s)
 	group = nil
 	for i := range 4 {
-		end := settlement(fmt.Sprint("settled ", i), "ok")
+		end := settlement(fmt.Sprint("settled ", i), strings.Repeat("paid", 5000))
 		group = append(group, settling(t, end))
 	}
 	for i := range 500 {

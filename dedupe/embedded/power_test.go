@@ -118,24 +118,33 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 	return state
 }
 
-// mixed opens a file of which some sectors are as they were before, and some as after.
-func mixed(t *testing.T, random *rand.Rand, before, after []byte) *Store {
+// mixed opens a file of which some sectors are as they were before, and some as after; and
+// once more, after a loss of power while it was opened.
+func mixed(t *testing.T, random *rand.Rand, before, after []byte) (s *Store) {
 	t.Helper()
 	const sector = 512
-	mixed, odds := bytes.Clone(after), 1<<random.IntN(14) // that a sector is not there
-	for at := 0; at < len(before); at += sector {
-		if !bytes.Equal(before[at:at+sector], after[at:at+sector]) && random.IntN(odds) == 0 {
-			copy(mixed[at:at+sector], before[at:])
+	for range 2 {
+		mixed, odds := bytes.Clone(after), 1<<random.IntN(14) // that a sector is not there
+		for at := 0; at < len(before); at += sector {
+			if !bytes.Equal(before[at:at+sector], after[at:at+sector]) && random.IntN(odds) == 0 {
+				copy(mixed[at:at+sector], before[at:])
+			}
+		}
+		if random.IntN(4) == 0 { // the file is as long as it was
+			mixed = mixed[:len(before)]
+		}
+		path := filepath.Join(t.TempDir(), "mixed.db")
+		if err := os.WriteFile(path, mixed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, path, Options{})
+		before = mixed
+		var err error
+		if after, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if random.IntN(4) == 0 { // the file is as long as it was
-		mixed = mixed[:len(before)]
-	}
-	path := filepath.Join(t.TempDir(), "mixed.db")
-	if err := os.WriteFile(path, mixed, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return open(t, path, Options{})
+	return s
 }
 
 // Damage of the last commit, before the file says that it is on the disk, is as if it had come
