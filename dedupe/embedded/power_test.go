@@ -25,9 +25,9 @@ func TestALossOfPowerLeavesAWholeCommitOrNone(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(1, uint64(size)))
 			found := map[dedupe.State]int{}
-			for round := range 20 {
+			for round := range 10 {
 				before, after := aCommit(t, round, size)
-				for range 8 {
+				for range 4 {
 					found[crashed(t, random, before, after, size)]++
 				}
 			}
@@ -108,6 +108,7 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.mustClose(t)
 		s = mixed(t, random, before, after)
 		for _, id := range known {
 			if got := lookup(t, s, id); got.State != dedupe.Done {
@@ -115,6 +116,7 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 			}
 		}
 	}
+	s.mustClose(t)
 	return state
 }
 
@@ -137,6 +139,9 @@ func mixed(t *testing.T, random *rand.Rand, before, after []byte) (s *Store) {
 		if err := os.WriteFile(path, mixed, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if s != nil {
+			s.mustClose(t)
+		}
 		s = open(t, path, Options{})
 		before = mixed
 		var err error
@@ -145,6 +150,13 @@ func mixed(t *testing.T, random *rand.Rand, before, after []byte) (s *Store) {
 		}
 	}
 	return s
+}
+
+func (s *Store) mustClose(t *testing.T) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Damage of the last commit, before the file says that it is on the disk, is as if it had come
