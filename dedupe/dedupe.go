@@ -91,11 +91,9 @@ func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 // Told is a record that was seen in the store, as this process tells it. What waits in the
 // journal is told as Known tells it, with journaled set: nothing is to be closed then.
 func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(key); waits {
-			seen.Record = entry.Record()
-			return seen, true, nil
-		}
+	if record, waits := d.courier.record(key); waits {
+		seen.Record = record
+		return seen, true, nil
 	}
 	seen.Record, err = d.ofPredecessor(ctx, seen.Record)
 	return seen, false, err
@@ -187,16 +185,11 @@ func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
 // Journaled reports whether a settlement of the call waits in this process's
 // journal: what became of the call is known here, though not yet in the store.
 func (d *Dedupe) Journaled(key Key) bool {
-	if d.options.Journal == nil {
-		return false
-	}
-	_, waits := d.options.Journal.Find(key)
+	_, waits := d.courier.record(key)
 	return waits
 }
 
-// Late returns the state of the late settlements since the start of this
-// process; all zero but for Superseded, Forgotten and Lost when there is no
-// journal.
+// Late returns the state of the late settlements since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }
 
 // Corrupt is how often a record was met since the start of this process that

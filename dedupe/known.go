@@ -24,10 +24,8 @@ type Known struct {
 // nothing can be said.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	// The journal may know better than the store.
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(n.Key); waits {
-			return Known{Record: entry.Record(), Journaled: true}, nil
-		}
+	if record, waits := d.courier.record(n.Key); waits {
+		return Known{Record: record, Journaled: true}, nil
 	}
 	if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
 		record, err := d.Lookup(ctx, n.Key)
