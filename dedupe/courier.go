@@ -89,7 +89,7 @@ func (c *courier) last(ctx context.Context) {
 // close closes the journal, and says what is lost with the process.
 func (c *courier) close() error {
 	if c.volatile {
-		_, _ = c.late.replay(context.Background(), func(_ context.Context, e *queued, late Late) error { // it takes all
+		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
 			_, _ = c.late.done(e)
 			c.lose(c.log.With("call", late.Settlement), errProcessEnds)
 			return nil
@@ -208,7 +208,7 @@ func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
 }
 
 // deliver brings one entry to the store. An error means that it stays.
-func (c *courier) deliver(ctx context.Context, e *queued, late Late) error {
+func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 	if c.life.isClosed() {
 		return ErrClosed
 	}
@@ -282,8 +282,8 @@ func (c *courier) tellRestored(key Key, record Record) {
 
 // record returns the record of a call as it waits in the journal; false when it does not.
 func (c *courier) record(key Key) (Record, bool) {
-	e, late := c.late.find(key)
-	if e == nil {
+	_, late, waits := c.late.find(key)
+	if !waits {
 		return Record{}, false
 	}
 	return late.Record(), true
@@ -303,8 +303,8 @@ func (c *courier) lookup(key Key, storeError error) (Record, error) {
 // call: ok is false when the store has to be asked. A store that is not known to
 // be down gets the entry first and decides then; so a DONE record wins.
 func (c *courier) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
-	e, late := c.late.find(req.Key)
-	if e == nil {
+	e, late, waits := c.late.find(req.Key)
+	if !waits {
 		return Admission{}, false
 	}
 	if !c.down.Load() {

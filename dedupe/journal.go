@@ -8,8 +8,8 @@ import (
 
 // Journal keeps, durably and on this machine, the settlements that their store
 // could not take when they were due: what they tell of has happened, so it must
-// not be lost. All methods are safe for concurrent use, but of one entry only one
-// is called at a time.
+// not be lost. All methods are safe for concurrent use, but Get and Remove are called
+// one after the other.
 type Journal interface {
 	// Waiting returns the entries that were there when it was opened, oldest first.
 	Waiting() []Waiting

@@ -14,37 +14,32 @@ const (
 	// It bounds the memory of a replay, and the load on a store that has just come back.
 	groupLength = 32
 	groupBytes  = 4 << 20
-	// putsAtOnce bounds what a disk that hangs can hold up.
+	// putsAtOnce bounds how many entries the disk is given at a time.
 	putsAtOnce = 16
 )
 
-// queue is the late settlements that wait: what of them is in memory, over the journal
-// that has their contents.
+// queue is the late settlements that wait: which and in what order, over the journal that
+// has what they say.
 type queue struct {
 	journal Journal
 	max     int64         // bytes
-	puts    chan struct{} // has one of each put under way
+	turns   chan struct{} // has one of each put under way
+	puts    sync.WaitGroup
+	reading sync.Mutex // held while an entry is read or removed; taken before mu
 
 	mu     sync.Mutex
 	closed bool
-	bytes  int64           // of those that wait or are put
-	order  []*queued       // by number
-	newest map[Key]*queued // of each key
-	gaveUp uint64          // the last entry of the group that ended the last replay; 0: none did
-}
-
-// queued is an entry that waits.
-type queued struct {
-	Waiting
-	mu    sync.Mutex // held while it is read or ended
-	ended bool
+	bytes  int64     // of those that wait or are put
+	order  []Waiting // by number
+	newest map[Key]Waiting
+	gaveUp uint64 // the last entry of the group that ended the last replay; 0: none did
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, puts: make(chan struct{}, putsAtOnce), newest: map[Key]*queued{}}
-	for _, entry := range journal.Waiting() {
-		q.bytes += entry.Bytes
-		q.add(&queued{Waiting: entry})
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), newest: map[Key]Waiting{}}
+	for _, e := range journal.Waiting() {
+		q.bytes += e.Bytes
+		q.add(e)
 	}
 	return q
 }
@@ -52,20 +47,23 @@ func newQueue(journal Journal, max int64) *queue {
 // put keeps a settlement. The error wraps ErrFull, ErrInvalid or ErrClosed, or is one of
 // ctx or of the disk. With one of ctx it may still be kept.
 func (q *queue) put(ctx context.Context, late Late) error {
-	bytes := late.Bytes()
-	if err := q.reserve(bytes); err != nil {
+	e := Waiting{Key: late.Settlement.Key, Bytes: late.Bytes()}
+	if err := q.reserve(e.Bytes); err != nil {
 		return err
 	}
 	kept := make(chan error, 1)
-	select {
-	case q.puts <- struct{}{}:
-		go func() { // ends with the disk's part
-			kept <- q.putNow(late, bytes)
-			<-q.puts
-		}()
-	case <-ctx.Done():
-		q.release(bytes)
-	}
+	go func() { // ends with the disk's part, which no context ends
+		defer q.puts.Done()
+		q.turns <- struct{}{}
+		var err error
+		if e.Number, err = q.journal.Put(late); err == nil {
+			q.add(e)
+		} else {
+			q.release(e.Bytes)
+		}
+		<-q.turns
+		kept <- err
+	}()
 	select {
 	case err := <-kept:
 		return err
@@ -74,16 +72,7 @@ func (q *queue) put(ctx context.Context, late Late) error {
 	}
 }
 
-func (q *queue) putNow(late Late, bytes int64) error {
-	number, err := q.journal.Put(late)
-	if err != nil {
-		q.release(bytes)
-		return err
-	}
-	q.add(&queued{Waiting: Waiting{number, late.Settlement.Key, bytes}})
-	return nil
-}
-
+// reserve begins a put.
 func (q *queue) reserve(bytes int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,6 +83,7 @@ func (q *queue) reserve(bytes int64) error {
 		return fmt.Errorf("%w: %d bytes of late settlements wait, at most %d may", ErrFull, q.bytes, q.max)
 	}
 	q.bytes += bytes
+	q.puts.Add(1)
 	return nil
 }
 
@@ -104,31 +94,34 @@ func (q *queue) release(bytes int64) {
 }
 
 // at is the place of a number in the order.
-func (q *queue) at(number uint64) int {
-	at, _ := slices.BinarySearchFunc(q.order, number, func(e *queued, n uint64) int { return cmp.Compare(e.Number, n) })
-	return at
+func (q *queue) at(number uint64) (at int, waits bool) {
+	return slices.BinarySearchFunc(q.order, number, func(e Waiting, n uint64) int { return cmp.Compare(e.Number, n) })
 }
 
-func (q *queue) add(e *queued) {
+func (q *queue) add(e Waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.order = slices.Insert(q.order, q.at(e.Number), e)
-	if before := q.newest[e.Key]; before == nil || before.Number < e.Number {
+	at, _ := q.at(e.Number)
+	q.order = slices.Insert(q.order, at, e)
+	if q.newest[e.Key].Number < e.Number {
 		q.newest[e.Key] = e
 	}
 }
 
-// end takes an entry out, whose lock is held.
-func (q *queue) end(e *queued) {
-	e.ended = true
+// end takes an entry out; false when it does not wait any more.
+func (q *queue) end(e Waiting) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.at(e.Number)
+	at, waits := q.at(e.Number)
+	if !waits {
+		return false
+	}
 	q.order = slices.Delete(q.order, at, at+1)
 	q.bytes -= e.Bytes
 	if q.newest[e.Key] == e {
 		delete(q.newest, e.Key)
 	}
+	return true
 }
 
 // waiting is how many wait.
@@ -138,30 +131,30 @@ func (q *queue) waiting() int {
 	return len(q.order)
 }
 
-// find returns the newest entry of a key that waits; nil when none does, or it cannot be
-// read now, which a replay tells.
-func (q *queue) find(key Key) (*queued, Late) {
+// find returns the newest entry of a key; false when none waits, or it cannot be read
+// now, which a replay tells.
+func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
-	e := q.newest[key]
+	e, ok = q.newest[key]
 	q.mu.Unlock()
-	if e == nil {
-		return nil, Late{}
+	if !ok {
+		return Waiting{}, Late{}, false
 	}
 	late, err := q.read(e)
-	if err != nil {
-		return nil, Late{}
-	}
-	return e, late
+	return e, late, err == nil
 }
 
 // errEnded says of an entry that it does not wait any more.
 var errEnded = errors.New("it has ended")
 
 // read reads an entry. One that can never be read ends.
-func (q *queue) read(e *queued) (Late, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ended {
+func (q *queue) read(e Waiting) (Late, error) {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	q.mu.Lock()
+	_, waits := q.at(e.Number)
+	q.mu.Unlock()
+	if !waits {
 		return Late{}, errEnded
 	}
 	late, err := q.journal.Get(e.Number)
@@ -174,13 +167,12 @@ func (q *queue) read(e *queued) (Late, error) {
 
 // done ends an entry; false when it had ended already. The error says that the next
 // process will replay it once more.
-func (q *queue) done(e *queued) (ended bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ended {
+func (q *queue) done(e Waiting) (ended bool, err error) {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	if !q.end(e) {
 		return false, nil
 	}
-	q.end(e)
 	return true, q.journal.Remove(e.Number)
 }
 
@@ -189,7 +181,7 @@ func (q *queue) done(e *queued) (ended bool, err error) {
 // end, and begins where the one before gave up: a group that the store refuses for its
 // own sake, which may be one large entry, stands in nobody's way. It returns how many
 // have ended, and an error when entries are left.
-func (q *queue) replay(ctx context.Context, deliver func(context.Context, *queued, Late) error) (ended int, left error) {
+func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
 	for rest := q.fromWhereItGaveUp(); len(rest) > 0; {
 		if err := ctx.Err(); err != nil {
 			return ended, err
@@ -211,16 +203,16 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, *queue
 	return ended, left
 }
 
-func (q *queue) fromWhereItGaveUp() []*queued {
+func (q *queue) fromWhereItGaveUp() []Waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	from := q.at(q.gaveUp + 1)
+	from, _ := q.at(q.gaveUp + 1)
 	q.gaveUp = 0
 	return slices.Concat(q.order[from:], q.order[:from])
 }
 
 // groupOf is how many of the first entries are a group.
-func groupOf(entries []*queued) int {
+func groupOf(entries []Waiting) int {
 	n, bytes := 1, entries[0].Bytes
 	for n < min(len(entries), groupLength) && bytes+entries[n].Bytes <= groupBytes {
 		bytes += entries[n].Bytes
@@ -229,16 +221,15 @@ func groupOf(entries []*queued) int {
 	return n
 }
 
-func (q *queue) handOut(ctx context.Context, group []*queued, deliver func(context.Context, *queued, Late) error) (ended int, left error) {
+func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
 	errs := make([]error, len(group))
 	var all sync.WaitGroup
 	for i, e := range group {
 		all.Go(func() {
-			late, err := q.read(e)
-			if err == nil {
-				err = deliver(ctx, e, late)
+			var late Late
+			if late, errs[i] = q.read(e); errs[i] == nil {
+				errs[i] = deliver(ctx, e, late)
 			}
-			errs[i] = err
 		})
 	}
 	all.Wait()
@@ -257,8 +248,6 @@ func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	for range putsAtOnce {
-		q.puts <- struct{}{}
-	}
+	q.puts.Wait()
 	return q.journal.Close()
 }

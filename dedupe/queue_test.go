@@ -80,7 +80,7 @@ type taker struct {
 	takes func(conversation string) error
 }
 
-func (s *taker) deliver(_ context.Context, e *queued, late Late) error {
+func (s *taker) deliver(_ context.Context, e Waiting, late Late) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -187,8 +187,8 @@ func TestAReplayEndsWithItsContext(t *testing.T) {
 
 func TestAnEntryEndsOnce(t *testing.T) {
 	q := queueOf(t, &inMemory{}, 3)
-	e, late := q.find(lateOf(1).Settlement.Key)
-	if e == nil || late.Settlement.Key != lateOf(1).Settlement.Key {
+	e, late, ok := q.find(lateOf(1).Settlement.Key)
+	if !ok || late.Settlement.Key != lateOf(1).Settlement.Key {
 		t.Fatalf("found %+v", late)
 	}
 	for _, want := range []bool{true, false} {
@@ -196,7 +196,7 @@ func TestAnEntryEndsOnce(t *testing.T) {
 			t.Errorf("%t, %v: it ends once", ended, err)
 		}
 	}
-	if again, _ := q.find(lateOf(1).Settlement.Key); again != nil || q.waiting() != 2 {
+	if _, _, ok := q.find(lateOf(1).Settlement.Key); ok || q.waiting() != 2 {
 		t.Errorf("found again, %d wait", q.waiting())
 	}
 }
@@ -210,14 +210,14 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 		fill(t, q, late)
 	}
 	oldest := q.order[0]
-	if _, late := q.find(oldest.Key); late.Settlement.Epoch != 2 {
+	if _, late, _ := q.find(oldest.Key); late.Settlement.Epoch != 2 {
 		t.Errorf("found %+v", late)
 	}
 	s := taker{q: q}
 	if _, err := q.done(oldest); err != nil {
 		t.Error(err)
 	}
-	if e, _ := q.find(oldest.Key); e == nil {
+	if _, _, ok := q.find(oldest.Key); !ok {
 		t.Error("the newer went with the older")
 	}
 	if ended, err := q.replay(t.Context(), s.deliver); ended != 1 || err != nil {
@@ -270,15 +270,16 @@ func TestAQueueIsBounded(t *testing.T) {
 	}
 }
 
-// A disk that hangs is given up, holds up no more than so many goroutines, and what it
+// A disk that hangs is given up, is given no more than so much at a time, and what it
 // keeps in the end is replayed. The end waits for it.
 func TestADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const calls = 3 * putsAtOnce
 		var puts atomic.Int32
 		goesOn := make(chan struct{})
 		q := queueOf(t, &shaky{put: func() error { puts.Add(1); <-goesOn; return nil }}, 0)
 		var all sync.WaitGroup
-		for n := range 3 * putsAtOnce {
+		for n := range calls {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -288,7 +289,7 @@ func TestADiskThatHangs(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := puts.Load(); n != putsAtOnce || q.waiting() != 0 || q.bytes != putsAtOnce*ordinary() {
+		if n := puts.Load(); n != putsAtOnce || q.waiting() != 0 || q.bytes != calls*ordinary() {
 			t.Errorf("%d puts, %d wait, %d bytes", n, q.waiting(), q.bytes)
 		}
 		closed := make(chan error)
@@ -303,7 +304,7 @@ func TestADiskThatHangs(t *testing.T) {
 			t.Errorf("at the end: %v", err)
 		}
 		close(goesOn)
-		if err := <-closed; err != nil || q.waiting() != putsAtOnce {
+		if err := <-closed; err != nil || q.waiting() != calls || puts.Load() != calls {
 			t.Errorf("%d wait, %v", q.waiting(), err)
 		}
 	})
@@ -326,7 +327,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 			}
 			return nil
 		}
-		if e, _ := q.find(lateOf(1).Settlement.Key); e != nil {
+		if _, _, ok := q.find(lateOf(1).Settlement.Key); ok {
 			t.Errorf("%s: found", name)
 		}
 		s := taker{q: q}
@@ -346,7 +347,7 @@ func TestManyUseAQueue(t *testing.T) {
 				if err := q.put(t.Context(), lateOf(w*100+i)); err != nil {
 					t.Error(err)
 				}
-				if e, _ := q.find(lateOf(w * 100).Settlement.Key); e != nil && i%2 == 0 {
+				if e, _, ok := q.find(lateOf(w * 100).Settlement.Key); ok && i%2 == 0 {
 					if _, err := q.done(e); err != nil {
 						t.Error(err)
 					}

@@ -18,18 +18,19 @@ const (
 	lockName        = "lock"
 	temporarySuffix = ".new"
 	damagedSuffix   = ".damaged"
-	digits          = 16
 )
 
-func nameOf(number uint64) string { return fmt.Sprintf("%0*x", digits, number) }
+func nameOf(number uint64) string { return fmt.Sprintf("%016x", number) }
 
 // parse is the inverse of nameOf; not ok for the lock, and for what no journal has.
 func parse(name string) (number uint64, suffix string, ok bool) {
 	suffix = filepath.Ext(name)
 	hex := strings.TrimSuffix(name, suffix)
 	number, err := strconv.ParseUint(hex, 16, 64)
-	ok = err == nil && nameOf(number) == hex && (suffix == "" || suffix == temporarySuffix || suffix == damagedSuffix)
-	return number, suffix, ok
+	if err != nil || nameOf(number) != hex || suffix != "" && suffix != temporarySuffix && suffix != damagedSuffix {
+		return 0, "", false
+	}
+	return number, suffix, true
 }
 
 // disk is what the journal needs of its directory. Tests put one in its place that fills
@@ -59,18 +60,15 @@ var (
 // directory is a disk of the machine, locked for this process.
 type directory struct {
 	*os.Root
-	lock *os.File
+	self, lock *os.File
 }
 
 // openDirectory opens a directory in which nothing but a journal is, or makes it.
-func openDirectory(path string) (_ disk, err error) {
+func openDirectory(path string) (disk, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%w: it is no directory", errNotAJournal)
 	}
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if err := syncDirectory(filepath.Dir(path)); err != nil { // which the process that made it may not have come to
 		return nil, err
 	}
 	root, err := os.OpenRoot(path)
@@ -78,27 +76,39 @@ func openDirectory(path string) (_ disk, err error) {
 		return nil, err
 	}
 	d := directory{Root: root}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.Close())
-		}
-	}()
+	if d.self, err = root.Open("."); err == nil {
+		err = d.take(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// take makes the directory this process's own.
+func (d *directory) take(path string) error {
 	names, err := d.Names()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range names {
 		if _, _, ok := parse(name); !ok && name != lockName {
-			return nil, fmt.Errorf("%w: %s is in it", errNotAJournal, name)
+			return fmt.Errorf("%w: %s is in it", errNotAJournal, name)
 		}
 	}
-	if d.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return nil, err
+	if d.lock, err = d.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
 	}
-	if err = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errLocked
+	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return errLocked
+	} else if err != nil {
+		return err
 	}
-	return d, err
+	above, err := os.Open(filepath.Dir(path)) // the process that made it may not have come to sync that
+	if err != nil {
+		return err
+	}
+	return errors.Join(above.Sync(), above.Close())
 }
 
 func (d directory) Create(name string) (file, error) {
@@ -106,33 +116,20 @@ func (d directory) Create(name string) (file, error) {
 }
 
 func (d directory) Names() ([]string, error) {
-	self, err := d.Open(".")
-	if err != nil {
+	if _, err := d.self.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	names, err := self.Readdirnames(-1)
-	return names, errors.Join(err, self.Close())
+	return d.self.Readdirnames(-1)
 }
 
-func (d directory) Sync() error {
-	self, err := d.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(self.Sync(), self.Close())
-}
+func (d directory) Sync() error { return d.self.Sync() }
 
 func (d directory) Close() error {
-	if d.lock == nil {
-		return d.Root.Close()
+	err := d.Root.Close()
+	for _, f := range []*os.File{d.self, d.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
-	return errors.Join(d.lock.Close(), d.Root.Close())
-}
-
-func syncDirectory(path string) error {
-	self, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(self.Sync(), self.Close())
+	return err
 }
