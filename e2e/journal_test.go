@@ -211,7 +211,7 @@ func TestJournalDamaged(t *testing.T) {
 		return code == http.StatusOK && body.Journal.Waiting == 0
 	})
 	_, body := ready(t, s)
-	if body.Status != "degraded" || body.Journal.Damaged != 1 || !strings.Contains(body.Journal.Detail, "1 damage of the journal") {
+	if body.Status != "degraded" || body.Journal.Damaged != 1 || !strings.Contains(body.Journal.Detail, "1 entry of the journal is damaged") {
 		t.Errorf("/readyz = %+v", body)
 	}
 	if now, err := os.ReadFile(entry + ".damaged"); err != nil || !bytes.Equal(now, data) {
