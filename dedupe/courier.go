@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -22,12 +21,6 @@ const (
 	settleMax   = time.Second
 	// putTimeout bounds the journal's part: a disk can hang too.
 	putTimeout = 3 * time.Second
-	// How long to wait between two tries to replay. After the first of them a request
-	// that the store has answered ends the wait at once.
-	replayFirst = 100 * time.Millisecond
-	replayMax   = 5 * time.Second
-	// replayTimeout bounds one entry's way into the store.
-	replayTimeout = 2 * time.Second
 )
 
 // courier brings those settlements to the store that reach it later than they
@@ -82,7 +75,7 @@ func nudge(wake chan<- struct{}) {
 // now.
 func (c *courier) last(ctx context.Context) {
 	if c.volatile {
-		_, _ = c.late.replay(ctx, c.deliver) // what is left is told by close
+		_, _ = c.replay(ctx) // what is left is told by close
 	}
 }
 
@@ -179,75 +172,6 @@ func (c *courier) lose(log *slog.Logger, journalError error) {
 	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
 }
 
-// replays returns the round that brings what waits in the journal to the store.
-func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
-	pause := replayFirst
-	return func() (time.Duration, <-chan struct{}) {
-		if c.late.waiting() == 0 {
-			pause = replayFirst
-			return untilWoken, c.wake
-		}
-		ended, err := c.late.replay(c.life.background, c.deliver)
-		switch {
-		case err == nil:
-			return 0, nil
-		case ended > 0:
-			pause = replayFirst
-		default:
-			c.down.Store(true)
-		}
-		if c.life.wait(c.life.background, replayFirst, nil) != nil {
-			return untilWoken, nil
-		}
-		// Between half and the whole of the pause, so that sidecars do not all
-		// ask a store that comes back at once.
-		rest := pause/2 + rand.N(pause/2)
-		pause = min(2*pause, replayMax-replayFirst)
-		return rest, c.wake
-	}
-}
-
-// deliver brings one entry to the store. An error means that it stays.
-func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
-	if c.life.isClosed() {
-		return ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
-	defer cancel()
-	s := &late.Settlement
-	var verdict SettleVerdict
-	settle := func() (err error) {
-		verdict, err = c.store.Settle(ctx, *s)
-		return err
-	}
-	err := survive(settle)
-	if errors.Is(err, ErrFull) && s.Output != nil {
-		// The result matters more than the part of it that was cut.
-		c.log.Warn("the store is full: an output of the journal is not kept", "call", *s, "dropped_output_bytes", len(s.Output.Data))
-		s.Output = nil
-		err = survive(settle)
-	}
-	if err != nil && !hopeless(err) {
-		return err
-	}
-	c.heard(err)
-	ended, removeError := c.late.done(e)
-	log := c.log.With("call", *s, "waiting", c.late.waiting())
-	if removeError != nil {
-		log.Warn("an entry of the journal cannot be removed: the next process replays it once more", "error", removeError)
-	}
-	switch {
-	case !ended: // somebody else has just ended it too, and has said so
-	case err != nil:
-		c.count.lost.Add(1)
-		log.Error("settlement lost: the store can never take it from the journal", "error", err)
-	case c.tell(ctx, s, verdict) == Settled:
-		c.count.replayed.Add(1)
-		log.Info("settlement replayed from the journal")
-	}
-	return nil
-}
-
 // tell counts and logs what the store has made of the settlement of a claim, if it is
 // not what was to be expected. It returns Settled or Superseded.
 func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
@@ -262,7 +186,9 @@ func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict
 		if s.Claim.Record.Effect.Repeatable() {
 			level = slog.LevelWarn // it may run again, and has
 		}
-		decided := "unknown by whom: the store does not answer"
+		decided := "the store does not say how"
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		if record, err := c.store.Lookup(ctx, s.Key); err == nil {
 			decided = record.State.String() + " by " + record.Owner
 		}
@@ -278,51 +204,6 @@ func (c *courier) tellRestored(key Key, record Record) {
 	c.count.forgotten.Add(1)
 	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
 		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
-}
-
-// record returns the record of a call as it waits in the journal; false when it does not.
-func (c *courier) record(key Key) (Record, bool) {
-	_, late, waits := c.late.find(key)
-	if !waits {
-		return Record{}, false
-	}
-	return late.Record(), true
-}
-
-// lookup returns the record of a call that waits in the journal, and the error
-// of the store when none does.
-func (c *courier) lookup(key Key, storeError error) (Record, error) {
-	record, waits := c.record(key)
-	if !waits {
-		return Record{}, storeError
-	}
-	return record, nil
-}
-
-// pending answers a request from the journal, when it holds what became of the
-// call: ok is false when the store has to be asked. A store that is not known to
-// be down gets the entry first and decides then; so a DONE record wins.
-func (c *courier) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
-	e, late, waits := c.late.find(req.Key)
-	if !waits {
-		return Admission{}, false
-	}
-	if !c.down.Load() {
-		within, cancel := context.WithTimeout(ctx, patienceDown)
-		defer cancel()
-		if c.deliver(within, e, late) == nil {
-			return Admission{}, false
-		}
-		if ctx.Err() == nil { // else it is the caller who has no time
-			c.down.Store(true)
-		}
-	}
-	record := late.Record()
-	if record.State != Done && record.State != Unknown {
-		return Admission{}, false
-	}
-	record, verdict, _ := record.Admit(req, record.FinishedAt)
-	return Admission{Verdict: verdict, Record: record, Journaled: true}, true
 }
 
 // LateState counts the settlements that did not reach their store in time, or

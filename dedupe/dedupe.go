@@ -107,10 +107,13 @@ func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	record, err := d.store.Lookup(ctx, key)
 	d.courier.heard(err)
-	if err != nil {
-		return d.courier.lookup(key, err)
+	if err == nil {
+		return d.ofPredecessor(ctx, record)
 	}
-	return d.ofPredecessor(ctx, record)
+	if late, waits := d.courier.record(key); waits {
+		return late, nil
+	}
+	return Record{}, err
 }
 
 // Tally returns what a counter of a conversation stands at; the zero Tally when it has

@@ -35,7 +35,10 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	noted, err := d.store.Note(ctx, n)
 	d.courier.heard(err)
 	if err != nil {
-		record, err := d.courier.lookup(n.Key, err)
+		record, waits := d.courier.record(n.Key) // since
+		if waits {
+			err = nil
+		}
 		return Known{Record: record}, err
 	}
 	record, err := d.ofPredecessor(ctx, noted.Record)

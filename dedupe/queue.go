@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -29,14 +30,14 @@ type queue struct {
 
 	mu     sync.Mutex
 	closed bool
-	bytes  int64     // of those that wait or are put
-	order  []Waiting // by number
-	newest map[Key]Waiting
-	gaveUp uint64 // the last entry of the group that ended the last replay; 0: none did
+	bytes  int64 // of those that wait or are put
+	waits  map[uint64]Waiting
+	newest map[Key]uint64 // of those that wait
+	gaveUp uint64         // the last entry of the group that ended the last replay; 0: none did
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), newest: map[Key]Waiting{}}
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), waits: map[uint64]Waiting{}, newest: map[Key]uint64{}}
 	for _, e := range journal.Waiting() {
 		q.bytes += e.Bytes
 		q.add(e)
@@ -93,18 +94,12 @@ func (q *queue) release(bytes int64) {
 	q.bytes -= bytes
 }
 
-// at is the place of a number in the order.
-func (q *queue) at(number uint64) (at int, waits bool) {
-	return slices.BinarySearchFunc(q.order, number, func(e Waiting, n uint64) int { return cmp.Compare(e.Number, n) })
-}
-
 func (q *queue) add(e Waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, _ := q.at(e.Number)
-	q.order = slices.Insert(q.order, at, e)
-	if q.newest[e.Key].Number < e.Number {
-		q.newest[e.Key] = e
+	q.waits[e.Number] = e
+	if q.newest[e.Key] < e.Number {
+		q.newest[e.Key] = e.Number
 	}
 }
 
@@ -112,13 +107,12 @@ func (q *queue) add(e Waiting) {
 func (q *queue) end(e Waiting) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, waits := q.at(e.Number)
-	if !waits {
+	if _, waits := q.waits[e.Number]; !waits {
 		return false
 	}
-	q.order = slices.Delete(q.order, at, at+1)
+	delete(q.waits, e.Number)
 	q.bytes -= e.Bytes
-	if q.newest[e.Key] == e {
+	if q.newest[e.Key] == e.Number {
 		delete(q.newest, e.Key)
 	}
 	return true
@@ -128,41 +122,37 @@ func (q *queue) end(e Waiting) bool {
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.order)
+	return len(q.waits)
 }
 
 // find returns the newest entry of a key; false when none waits, or it cannot be read
 // now, which a replay tells.
 func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
-	e, ok = q.newest[key]
+	e, ok = q.waits[q.newest[key]]
 	q.mu.Unlock()
-	if !ok {
-		return Waiting{}, Late{}, false
+	if ok {
+		late, ok, _ = q.read(e)
 	}
-	late, err := q.read(e)
-	return e, late, err == nil
+	return e, late, ok
 }
 
-// errEnded says of an entry that it does not wait any more.
-var errEnded = errors.New("it has ended")
-
-// read reads an entry. One that can never be read ends.
-func (q *queue) read(e Waiting) (Late, error) {
+// read reads an entry; false when it does not wait any more: one that can never be read
+// ends. With an error it waits and cannot be read now.
+func (q *queue) read(e Waiting) (late Late, ok bool, err error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
 	q.mu.Lock()
-	_, waits := q.at(e.Number)
+	_, waits := q.waits[e.Number]
 	q.mu.Unlock()
 	if !waits {
-		return Late{}, errEnded
+		return Late{}, false, nil
 	}
-	late, err := q.journal.Get(e.Number)
-	if errors.Is(err, ErrCorrupt) {
+	if late, err = q.journal.Get(e.Number); errors.Is(err, ErrCorrupt) {
 		q.end(e)
-		err = errEnded
+		return Late{}, false, nil
 	}
-	return late, err
+	return late, err == nil, err
 }
 
 // done ends an entry; false when it had ended already. The error says that the next
@@ -182,17 +172,17 @@ func (q *queue) done(e Waiting) (ended bool, err error) {
 // own sake, which may be one large entry, stands in nobody's way. It returns how many
 // have ended, and an error when entries are left.
 func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
-	for rest := q.fromWhereItGaveUp(); len(rest) > 0; {
+	for rest := q.inOrder(); len(rest) > 0; {
 		if err := ctx.Err(); err != nil {
 			return ended, err
 		}
 		n := groupOf(rest)
-		taken, err := q.handOut(ctx, rest[:n], deliver)
-		ended += taken
-		if err != nil {
-			left = err
+		stay := q.handOut(ctx, rest[:n], deliver)
+		ended += n - len(stay)
+		if len(stay) > 0 {
+			left = stay[0]
 		}
-		if taken == 0 { // it would hardly be better with the others
+		if len(stay) == n { // it would hardly be better with the others
 			q.mu.Lock()
 			q.gaveUp = rest[n-1].Number
 			q.mu.Unlock()
@@ -203,12 +193,15 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 	return ended, left
 }
 
-func (q *queue) fromWhereItGaveUp() []Waiting {
+// inOrder returns what waits, from where the last replay gave up, and then what is older.
+func (q *queue) inOrder() []Waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	from, _ := q.at(q.gaveUp + 1)
+	from := q.gaveUp + 1
 	q.gaveUp = 0
-	return slices.Concat(q.order[from:], q.order[:from])
+	return slices.SortedFunc(maps.Values(q.waits), func(a, b Waiting) int {
+		return cmp.Compare(a.Number-from, b.Number-from) // those before it are very large
+	})
 }
 
 // groupOf is how many of the first entries are a group.
@@ -221,26 +214,21 @@ func groupOf(entries []Waiting) int {
 	return n
 }
 
-func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
+// handOut hands out a group at once, and returns why some of it stay.
+func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(context.Context, Waiting, Late) error) (stay []error) {
 	errs := make([]error, len(group))
 	var all sync.WaitGroup
 	for i, e := range group {
 		all.Go(func() {
-			var late Late
-			if late, errs[i] = q.read(e); errs[i] == nil {
-				errs[i] = deliver(ctx, e, late)
+			late, ok, err := q.read(e)
+			if ok {
+				err = deliver(ctx, e, late)
 			}
+			errs[i] = err
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err == nil || errors.Is(err, errEnded) {
-			ended++
-		} else {
-			left = err
-		}
-	}
-	return ended, left
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // close ends the journal, once what is being put is there.

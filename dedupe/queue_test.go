@@ -209,7 +209,7 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 		late.Settlement.Epoch = epoch + 1
 		fill(t, q, late)
 	}
-	oldest := q.order[0]
+	oldest := q.inOrder()[0]
 	if _, late, _ := q.find(oldest.Key); late.Settlement.Epoch != 2 {
 		t.Errorf("found %+v", late)
 	}
@@ -254,7 +254,7 @@ func TestAQueueIsBounded(t *testing.T) {
 			if err := q.put(t.Context(), lateOf(next)); !errors.Is(err, ErrFull) {
 				t.Fatalf("entry %d: %v", next, err)
 			}
-			if _, err := q.done(q.order[next%10]); err != nil {
+			if _, err := q.done(q.inOrder()[next%10]); err != nil {
 				t.Fatal(err)
 			}
 			j.put = func() error { return errAway } // what is not kept takes no place

@@ -76,19 +76,24 @@ func TestAnEntryOfALaterVersionIsLeftWhereItIs(t *testing.T) {
 
 func TestDamagedEntriesAreBounded(t *testing.T) {
 	const entries = maxDamaged + 3
-	d := written(t, entries)
+	d := written(t, entries+2)
 	for n := range entries {
-		d.put(nth(n), []byte("rotten"))
+		d.put(nth(n+2), []byte("rotten"))
 	}
-	j := reopen(t, d)
-	j.holds(t)
-	kept := d.with(damagedSuffix)
-	if j.Damaged() != entries || len(kept) != maxDamaged || kept[0] != nth(3)+damagedSuffix {
-		t.Errorf("%d damages, kept are %v", j.Damaged(), kept)
-	}
-	for n := range 3 {
-		if !strings.Contains(j.log.String(), `the oldest is removed","path":"/j/`+nth(n)) {
-			t.Errorf("it does not say that the oldest are removed:\n%s", j.log)
+	for _, c := range []struct {
+		found          int64
+		removed, first int
+	}{{entries, 3, 5}, {2, 2, 7}} { // the two were intact until then, and are older than what is kept
+		j := reopen(t, d)
+		kept := d.with(damagedSuffix)
+		if j.Damaged() != c.found || len(kept) != maxDamaged || !slices.Contains(kept, nth(c.first)+damagedSuffix) {
+			t.Errorf("%d damages, kept are %v", j.Damaged(), kept)
+		}
+		if n := strings.Count(j.log.String(), "the oldest is removed"); n != c.removed {
+			t.Errorf("it says of %d that they are removed, want %d:\n%s", n, c.removed, j.log)
+		}
+		for n := range 2 {
+			d.put(nth(n), []byte("rotten"))
 		}
 	}
 }

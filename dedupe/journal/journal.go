@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -38,6 +37,7 @@ type Journal struct {
 	disk    disk
 	log     *slog.Logger
 	waiting []dedupe.Waiting
+	kept    []string      // the names of damaged entries, oldest first
 	last    atomic.Uint64 // number given out
 	damaged atomic.Int64
 }
@@ -70,13 +70,15 @@ func (j *Journal) load() error {
 		return err
 	}
 	slices.Sort(names)
-	if kept := damagedOf(names); len(kept) > 0 {
-		j.log.Warn("damaged entries are kept in the journal: look at them, then remove them", "path", j.path, "entries", kept)
+	for _, name := range names { // of all before any is examined
+		number, suffix, _ := parse(name)
+		j.last.Store(max(j.last.Load(), number)) // those to come are beyond it
+		if suffix == damagedSuffix {
+			j.kept = append(j.kept, name)
+		}
 	}
 	for _, name := range names {
-		number, suffix, ok := parse(name)
-		j.last.Store(max(j.last.Load(), number)) // those to come are beyond it, whatever became of it
-		switch {
+		switch number, suffix, ok := parse(name); {
 		case suffix == temporarySuffix:
 			err = j.remove(name)
 		case ok && suffix == "":
@@ -85,6 +87,9 @@ func (j *Journal) load() error {
 		if err != nil {
 			return err
 		}
+	}
+	if len(j.kept) > 0 {
+		j.log.Warn("damaged entries are kept in the journal: look at them, then remove them", "path", j.path, "entries", j.kept)
 	}
 	if n := len(j.waiting); n > 0 {
 		j.log.Warn("settlements of an earlier run wait in the journal", "path", j.path, "waiting", n)
@@ -165,27 +170,21 @@ func (j *Journal) Get(number uint64) (late dedupe.Late, err error) {
 // giveUp ends an entry that can be read no more, and returns ErrCorrupt. While it cannot
 // be set aside it is an entry still.
 func (j *Journal) giveUp(name string, why error) error {
-	kept, err := j.disk.Names()
-	if err == nil {
-		err = j.disk.Rename(name, name+damagedSuffix)
-	}
+	err := j.disk.Rename(name, name+damagedSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which somebody has removed
 		return fmt.Errorf("it is damaged (%v) and cannot be set aside: %w", why, err) //nolint:errorlint // it is given up later
 	}
 	j.damaged.Add(1)
 	j.log.Error("the journal is damaged: an entry is lost to the store, and its call stays unknown",
 		"path", j.pathOf(name), "reason", why, "kept_as", j.pathOf(name+damagedSuffix))
-	slices.Sort(kept)
-	for kept = damagedOf(kept); len(kept) >= maxDamaged; kept = kept[1:] {
+	if err == nil {
+		j.kept = append(j.kept, name+damagedSuffix)
+	}
+	for ; len(j.kept) > maxDamaged; j.kept = j.kept[1:] {
 		j.log.Error("too many damaged entries are kept in the journal: the oldest is removed",
-			"path", j.pathOf(kept[0]), "kept", maxDamaged, "error", j.remove(kept[0]))
+			"path", j.pathOf(j.kept[0]), "kept", maxDamaged, "error", j.remove(j.kept[0]))
 	}
 	return fmt.Errorf("%w: %w", dedupe.ErrCorrupt, why)
-}
-
-// damagedOf are the names of damaged entries.
-func damagedOf(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, damagedSuffix) })
 }
 
 // Remove implements dedupe.Journal.

@@ -180,7 +180,18 @@ func TestAJournalOnTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened{Journal: j, log: &bytes.Buffer{}}.holds(t, upTo(10)...)
-	if err := j.Close(); err != nil {
+	// Nothing is acknowledged when its name cannot be synced.
+	d, _ := j.disk.(directory)
+	if err := d.self.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Put(entry(10)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("put without a sync of the directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(path, nth(10))); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("and it is there: %v", err)
+	}
+	if err := j.Close(); !errors.Is(err, os.ErrClosed) {
 		t.Fatal(err)
 	}
 	if _, err := j.Get(1); err == nil || errors.Is(err, dedupe.ErrCorrupt) {
