@@ -46,7 +46,6 @@ type courier struct {
 	late *queue
 	// volatile: what waits is lost with the process; with a max of 0 nothing may.
 	volatile bool
-	wake     chan struct{} // the replay has a reason to look now
 
 	unheard unheard
 	count   struct{ replayed, forgotten, superseded, lost, corrupt atomic.Int64 }
@@ -56,7 +55,7 @@ type courier struct {
 func newCourier(store Store, o Options, l *life) *courier {
 	c := &courier{
 		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes),
-		wake: make(chan struct{}, 1), unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
+		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
 	_, c.volatile = o.Journal.(*inMemory)
 	c.life.rounds(c.replays())
@@ -100,7 +99,7 @@ func (c *courier) heard(err error) {
 		err = nil
 	}
 	if err == nil && c.down.Load() && c.down.CompareAndSwap(true, false) {
-		nudge(c.wake)
+		nudge(c.late.wake)
 	}
 }
 
@@ -157,7 +156,6 @@ func (c *courier) keep(ctx context.Context, late Late, storeError error) (Settle
 		what = "settlement kept in memory: the store did not take it in time, and gets it later if this process lives until then"
 	}
 	log.Error(what, "waiting", c.late.waiting())
-	nudge(c.wake)
 	return Journaled, nil
 }
 

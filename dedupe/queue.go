@@ -25,6 +25,7 @@ type queue struct {
 	journal Journal
 	max     int64         // bytes
 	turns   chan struct{} // has one of each put under way
+	wake    chan struct{} // the replay has a reason to look now
 	puts    sync.WaitGroup
 	reading sync.Mutex // held while an entry is read or removed; taken before mu
 
@@ -37,7 +38,7 @@ type queue struct {
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), waits: map[uint64]Waiting{}, newest: map[Key]uint64{}}
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[Key]uint64{}}
 	for _, e := range journal.Waiting() {
 		q.bytes += e.Bytes
 		q.add(e)
@@ -101,6 +102,7 @@ func (q *queue) add(e Waiting) {
 	if q.newest[e.Key] < e.Number {
 		q.newest[e.Key] = e.Number
 	}
+	nudge(q.wake)
 }
 
 // end takes an entry out; false when it does not wait any more.

@@ -307,6 +307,11 @@ func TestADiskThatHangs(t *testing.T) {
 		if err := <-closed; err != nil || q.waiting() != calls || puts.Load() != calls {
 			t.Errorf("%d wait, %v", q.waiting(), err)
 		}
+		select {
+		case <-q.wake:
+		default:
+			t.Error("nobody is told of what was kept in the end")
+		}
 	})
 }
 

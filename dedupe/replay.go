@@ -22,7 +22,7 @@ func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
 	return func() (time.Duration, <-chan struct{}) {
 		if c.late.waiting() == 0 {
 			pause = replayFirst
-			return untilWoken, c.wake
+			return untilWoken, c.late.wake
 		}
 		ended, err := c.replay(c.life.background)
 		switch {
@@ -40,7 +40,7 @@ func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
 		// ask a store that comes back at once.
 		rest := pause/2 + rand.N(pause/2)
 		pause = min(2*pause, replayMax-replayFirst)
-		return rest, c.wake
+		return rest, c.late.wake
 	}
 }
 

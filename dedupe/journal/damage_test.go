@@ -155,9 +155,9 @@ func TestAnEntryThatCannotBeReadForAMoment(t *testing.T) {
 	}
 }
 
-// life is what one process does with a journal: it opens it, keeps entries, ends one, and
+// oneLife is what one process does with a journal: it opens it, keeps entries, ends one, and
 // finds one that has rotted. It notes what it was told, until the disk does no more.
-func life(d *memDisk, must, may map[int]bool) {
+func oneLife(d *memDisk, must, may map[int]bool) {
 	j, err := tryOpen(d)
 	if err != nil {
 		return
@@ -188,14 +188,14 @@ func TestACrashAfterEachCallToTheDisk(t *testing.T) {
 		return d
 	}
 	whole := start()
-	life(whole, map[int]bool{}, map[int]bool{})
+	oneLife(whole, map[int]bool{}, map[int]bool{})
 	for dies := 1; dies <= len(whole.calls)+1; dies++ {
 		for range 40 {
 			for _, power := range []bool{false, true} {
 				d := start()
 				d.dies = dies
 				must, may := map[int]bool{0: true, 2: true, 3: true}, map[int]bool{0: true, 2: true, 3: true}
-				life(d, must, may)
+				oneLife(d, must, may)
 				before := len(d.calls)
 				d.revive(random, power)
 				j := reopen(t, d)
