@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
+
+var update = flag.Bool("update", false, "write testdata anew")
 
 // entry is the n-th of the entries that the tests use; every seventh carries a
 // kept output.
@@ -278,6 +281,28 @@ func TestAFullDisk(t *testing.T) {
 	again.holds(t, upTo(5)...)
 	if again.Damaged() != 0 {
 		t.Errorf("the full disk left damage:\n%s", again.log)
+	}
+}
+
+// The names of fields are in the files: one that is called otherwise would be read as
+// empty, and wants another version.
+func TestAnEntryOfThisVersionIsRead(t *testing.T) {
+	const golden = "testdata/entry"
+	if *update {
+		data, err := encode(entry(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late, err := decode(data); err != nil || !reflect.DeepEqual(late, entry(3)) {
+		t.Errorf("%+v, %v\nwant %+v: give entries another version, and run this with -update", late, err, entry(3))
 	}
 }
 
