@@ -46,7 +46,7 @@ var _ dedupe.Journal = (*Journal)(nil)
 
 // Open opens the journal at a path, or makes one, and keeps other processes out of it
 // until Close. The log is told what an operator should know. The error says why there
-// can be no journal; what stands at the path is as it was then.
+// can be no journal; nothing that waits in one is lost then.
 func Open(path string, log *slog.Logger) (*Journal, error) {
 	d, err := openDirectory(path)
 	if err != nil {
@@ -70,23 +70,24 @@ func (j *Journal) load() error {
 		return err
 	}
 	slices.Sort(names)
-	for _, name := range names { // of all before any is examined
-		number, suffix, _ := parse(name)
+	var entries []uint64
+	for _, name := range names {
+		number, suffix, ok := parse(name)
 		j.last.Store(max(j.last.Load(), number)) // those to come are beyond it
-		if suffix == damagedSuffix {
+		switch {
+		case suffix == damagedSuffix:
 			j.kept = append(j.kept, name)
+		case suffix == temporarySuffix:
+			err = errors.Join(err, j.remove(name))
+		case ok:
+			entries = append(entries, number)
 		}
 	}
-	for _, name := range names {
-		switch number, suffix, ok := parse(name); {
-		case suffix == temporarySuffix:
-			err = j.remove(name)
-		case ok && suffix == "":
-			err = j.examine(number)
-		}
-		if err != nil {
-			return err
-		}
+	for _, number := range entries {
+		err = errors.Join(err, j.examine(number))
+	}
+	if err != nil {
+		return err
 	}
 	if len(j.kept) > 0 {
 		j.log.Warn("damaged entries are kept in the journal: look at them, then remove them", "path", j.path, "entries", j.kept)
