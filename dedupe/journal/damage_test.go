@@ -271,9 +271,9 @@ func TestNothingAcknowledgedIsEverLost(t *testing.T) {
 
 // Whatever stands in a file, it is an entry, or set aside, and no other entry suffers.
 func FuzzJournal(f *testing.F) {
-	d := written(f, 4)
-	f.Add(d.content(nth(0)))
-	f.Add(d.content(nth(3))[headSize:])
+	whole := written(f, 4)
+	f.Add(whole.content(nth(0)))
+	f.Add(whole.content(nth(3))[headSize:])
 	f.Add([]byte(magic))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -289,8 +289,10 @@ func FuzzJournal(f *testing.F) {
 					t.Fatalf("%+v\nwas written and read as\n%+v (%v)", late, back, err)
 				}
 			}
-			d := written(t, 3)
+			d := newDisk()
+			d.put(nth(0), whole.content(nth(0)))
 			d.put(nth(1), data)
+			d.put(nth(2), whole.content(nth(2)))
 			j := reopen(t, d)
 			if waiting := int64(len(j.Waiting())); waiting+j.Damaged() != 3 && !strings.Contains(j.log.String(), "later version") {
 				t.Fatalf("%d wait, %d damages", waiting, j.Damaged())
