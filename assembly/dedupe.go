@@ -45,13 +45,18 @@ func shared(cfg *config.Config, instance string) string {
 // maxLateBytes is what may wait in memory for a disk that stands still.
 const maxLateBytes = 16 << 20
 
-// lateBytes is for the store that has no journal unless a second disk is there
-// for one. Who has switched the journal of another store off is taken at his word.
+// lateBytes bounds what waits in the journal, or in memory for the store that has no
+// journal unless a second disk is there for one. Who has switched the journal of another
+// store off is taken at his word.
 func lateBytes(cfg *config.Config) int64 {
-	if cfg.Store.Kind() == "embedded" {
+	switch kind := cfg.Store.Kind(); {
+	case cfg.Journal.On(kind):
+		return int64(cfg.Journal.MaxBytes)
+	case kind == "embedded":
 		return maxLateBytes
+	default:
+		return 0
 	}
-	return 0
 }
 
 // incarnation names this process in the records it owns.

@@ -82,7 +82,7 @@ func (e *exposure) stores() {
 		e.file(s.Path.Reveal(), true, e.config.Where("store", "embedded", "path"))
 	}
 	if e.config.Journal.On(e.config.Store.Kind()) {
-		e.file(e.config.JournalFile(), true, e.config.Where("journal", "path"))
+		e.file(e.config.JournalPath(), true, e.config.Where("journal", "path"))
 	}
 	e.file(e.config.PinsFile(), false, e.config.Where("pins", "path")) // who writes there accepts what tools say
 	if r := e.config.Store.Redis; r != nil && r.TLS != nil {

@@ -26,11 +26,13 @@ journal: {enabled: true, path: %[1]s/s.journal}
 			t.Error(err)
 		}
 	}()
-	for _, name := range []string{"s.sock", "operator.sock", "s.db", "s.journal"} {
+	for name, want := range map[string]os.FileMode{
+		"s.sock": 0o600, "operator.sock": 0o600, "s.db": 0o600, "s.journal": 0o700, "s.journal/lock": 0o600,
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
-		} else if info.Mode().Perm() != 0o600 {
+		} else if info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 	}

@@ -15,9 +15,9 @@ func openJournal(cfg *config.Config, t *telemetry.Telemetry) (dedupe.Journal, er
 	if !cfg.Journal.On(cfg.Store.Kind()) {
 		return nil, nil
 	}
-	opened, err := journal.Open(cfg.JournalFile(), journal.Options{MaxBytes: int64(cfg.Journal.MaxBytes), Log: t.Logger})
+	opened, err := journal.Open(cfg.JournalPath(), t.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("%w: set journal.path to a file on this machine that this sidecar alone can write, "+
+		return nil, fmt.Errorf("%w: set journal.path to a directory for this sidecar alone, which it makes in one that it can write, "+
 			"or give the journal up with journal: {enabled: false}: results that the store cannot take are lost then", err)
 	}
 	return opened, nil

@@ -73,6 +73,6 @@ func observeJournal(calls *dedupe.Dedupe, kind string, t *telemetry.Telemetry) e
 			calls.Corrupt),
 		t.Counter("sidecall.journal.lost", "Results that neither the store nor the journal took.",
 			func() int64 { return late().Lost }),
-		t.Counter("sidecall.journal.damaged", "Damages of the journal's file that were found.",
+		t.Counter("sidecall.journal.damaged", "Entries of the journal that were found damaged.",
 			func() int64 { return late().Damaged }))
 }

@@ -59,7 +59,7 @@ func (s *away) Ping(ctx context.Context) error {
 // journals lets a sidecar settle with a store, and with a journal beside it.
 func journals(s *calltest.Sidecar, t *testing.T, store dedupe.Store) {
 	t.Helper()
-	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), journal.Options{})
+	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func (k *checker) matches(glob string) bool {
 func (k *checker) files() {
 	store, journal, pins := "", "", clean(k.PinsFile())
 	if k.Journal.On(k.Store.Kind()) {
-		journal = clean(k.JournalFile())
+		journal = clean(k.JournalPath())
 	}
 	if k.Store.Embedded != nil {
 		store = clean(k.Store.Embedded.Path.Reveal())

@@ -48,7 +48,7 @@ type Config struct {
 	Identity       Identity           `yaml:"identity" doc:"What a call has to say of itself."`
 	Instance       Text               `yaml:"instance" doc:"The name of this sidecar, in telemetry (service.instance.id) and among those on one Redis: of two processes with one name only one lives, and the next decides at once what the one before it left. Without this key: the host name and the first listen address; with port 0 there, a name that nobody else has." format:"instance"`
 	Store          Store              `yaml:"store" doc:"Where the records of calls are kept: exactly one kind. Without this key: embedded at ./sidecall.db."`
-	Journal        Journal            `yaml:"journal" doc:"The local file where results wait that the store could not take, until it can."`
+	Journal        Journal            `yaml:"journal" doc:"The local directory where results wait that the store could not take, until it can."`
 	Pins           Pins               `yaml:"pins" doc:"The file that remembers what discovered tools say of themselves."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`

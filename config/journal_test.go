@@ -33,8 +33,8 @@ func TestWhereAJournalIsKept(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := c.Journal.On(c.Store.Kind()); got != want.on || c.JournalFile() != want.file {
-			t.Errorf("%s: on %t at %s, want %t at %s", text, got, c.JournalFile(), want.on, want.file)
+		if got := c.Journal.On(c.Store.Kind()); got != want.on || c.JournalPath() != want.file {
+			t.Errorf("%s: on %t at %s, want %t at %s", text, got, c.JournalPath(), want.on, want.file)
 		}
 		if c.Journal.MaxBytes != 64<<20 {
 			t.Errorf("%s: %v", text, c.Journal.MaxBytes)
@@ -83,7 +83,7 @@ backends:
 		socket, _ := c.OperatorAddress()
 		for is, want := range map[string]string{
 			c.Store.Embedded.Path.Reveal():                  "data/calls.db",
-			c.JournalFile():                                 "sidecall.journal",
+			c.JournalPath():                                 "sidecall.journal",
 			c.PinsFile():                                    "sidecall.pins",
 			c.Backends["files"].Exec.Dir.Reveal():           "tools",
 			c.Backends["shop"].HTTP.TLS.CA.Reveal():         "ca.pem",

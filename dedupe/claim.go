@@ -210,7 +210,7 @@ func (c *Claim) stop() {
 // that it is not, and that the claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
-	s.Retention = c.process.options.Retention
+	s.Retention, s.Claim = c.process.options.Retention, &Origin{c.record, c.effect}
 	if s.State == Unknown && c.record.Effect.Repeatable() {
 		s.State = NotRun
 	}
@@ -236,12 +236,11 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		c.process.courier.log.Warn("the store is full: an output is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data))
 		return 0, fmt.Errorf("%w: %w", ErrUnkept, err)
 	}
-	if err == nil && verdict == Superseded {
-		verdict, err = c.insist(ctx, s)
-	}
 	if err != nil {
 		// No journal keeps what is only of use while the loop goes on.
-		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s.alone(), Claim: c.record, EffectKey: c.effect, EndedAt: time.Now()}, err)
+		verdict, err = c.process.courier.keep(ctx, Late{Settlement: s.alone(), EndedAt: time.Now()}, err)
+	} else {
+		verdict = c.process.courier.tell(ctx, &s, verdict)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		ended.admission = &Admission{Record: c.settled(s), Journaled: verdict == Journaled}
@@ -264,20 +263,6 @@ func (c *Claim) settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 			return 0, err
 		}
 	}
-}
-
-// insist deals with a settlement that the store has refused, as the replay of a
-// journal does.
-func (c *Claim) insist(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	p := c.process
-	ctx, cancel := context.WithTimeout(ctx, p.courier.patience())
-	defer cancel()
-	verdict, why, err := p.courier.remember(ctx, Late{Settlement: s, Claim: c.record, EffectKey: c.effect})
-	p.courier.heard(err)
-	if err == nil {
-		p.courier.tellRefused(ctx, s, c.record.Effect, verdict, why)
-	}
-	return verdict, err
 }
 
 // settled is the record as the store now holds it, for the duplicates that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +19,8 @@ const (
 	// How long to wait between two tries to settle.
 	settleFirst = 20 * time.Millisecond
 	settleMax   = time.Second
+	// putTimeout bounds the journal's part: a disk can hang too.
+	putTimeout = 3 * time.Second
 )
 
 // courier brings those settlements to the store that reach it later than they
@@ -30,11 +31,8 @@ const (
 //	Ticket.Admit ── answer not heard ───▶ memory ───▶ giveBack ─┘
 //
 // What tells what became of a call is in the journal, where it survives the
-// process, if there is one that does. What only gives a claim back, under which nothing was sent, is in
-// memory: the end of its lease does the same, later.
-//
-// Each has a goroutine that makes rounds from New to Close: a long journal must
-// not hold up a claim that stands in the way of the next try.
+// process, if there is one that does. What only gives a claim back, under which
+// nothing was sent, is in memory: the end of its lease does the same, later.
 type courier struct {
 	store Store
 	lease time.Duration
@@ -45,38 +43,22 @@ type courier struct {
 	// settlements give up sooner and decides nothing else.
 	down atomic.Bool
 
-	journal Journal // nil: there is none
-	// volatile: the journal is lost with the process.
+	late *queue
+	// volatile: what waits is lost with the process; with a max of 0 nothing may.
 	volatile bool
-	late     chan struct{} // the replay has a reason to look now
-	// replayPause is before the next try to replay; triedAt is when the one that
-	// failed began. They are the replay's own.
-	replayPause time.Duration
-	triedAt     time.Time
 
-	mu      sync.Mutex
-	unheard []unheard
-	lost    chan struct{} // gets a value when there is one more
-
-	count struct {
-		// ended counts the entries of the journal that are done, in whatever way.
-		ended, replayed, forgotten, superseded, lost atomic.Int64
-		// corrupt counts how often a record was met that cannot be read.
-		corrupt atomic.Int64
-	}
+	unheard unheard
+	count   struct{ replayed, forgotten, superseded, lost, corrupt atomic.Int64 }
 }
 
 // newCourier returns a courier at work, which the end of the life ends.
 func newCourier(store Store, o Options, l *life) *courier {
 	c := &courier{
-		store: store, lease: o.Lease, life: l, log: o.Log, journal: o.Journal,
-		late: make(chan struct{}, 1), lost: make(chan struct{}, 1), replayPause: replayFirst,
+		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes),
+		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
-	_, c.volatile = o.Journal.(*satchel)
-	c.life.rounds(c.giveBackRound)
-	if c.journal != nil {
-		c.life.rounds(c.replayRound)
-	}
+	_, c.volatile = o.Journal.(*inMemory)
+	c.life.rounds(c.replays())
 	return c
 }
 
@@ -91,25 +73,21 @@ func nudge(wake chan<- struct{}) {
 // last brings what would be lost with the process to the store, if it takes it
 // now.
 func (c *courier) last(ctx context.Context) {
-	if c.volatile && c.journal.Waiting() > 0 {
-		_ = c.replay(ctx) // what is left is told by close
+	if c.volatile {
+		_, _ = c.replay(ctx) // what is left is told by close
 	}
 }
 
-// close closes the journal.
+// close closes the journal, and says what is lost with the process.
 func (c *courier) close() error {
-	if c.journal == nil {
-		return nil
+	if c.volatile {
+		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
+			_, _ = c.late.done(e)
+			c.lose(c.log.With("call", late.Settlement), errProcessEnds)
+			return nil
+		})
 	}
-	if s, ok := c.journal.(*satchel); ok {
-		for group := s.after(0); len(group) > 0; group = s.after(0) {
-			for _, entry := range group {
-				s.Done(entry.Seq)
-				c.lose(c.log.With("call", entry.Settlement), errProcessEnds)
-			}
-		}
-	}
-	return c.journal.Close()
+	return c.late.close()
 }
 
 // heard notes that the store has answered a request, unless err says that it
@@ -121,14 +99,14 @@ func (c *courier) heard(err error) {
 		err = nil
 	}
 	if err == nil && c.down.Load() && c.down.CompareAndSwap(true, false) {
-		nudge(c.late)
+		nudge(c.late.wake)
 	}
 }
 
 // patience is how long a settlement may ask the store.
 func (c *courier) patience() time.Duration {
 	switch {
-	case c.journal == nil, c.volatile:
+	case c.volatile:
 		return c.lease
 	case c.down.Load():
 		return min(c.lease, patienceDown)
@@ -147,6 +125,85 @@ func final(err error) bool {
 // hopeless reports that no store will ever take a request.
 func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(err) }
 
+// keep writes a settlement that the store did not take to the journal. It has
+// its own time: what was settled has happened.
+func (c *courier) keep(ctx context.Context, late Late, storeError error) (SettleVerdict, error) {
+	log := c.log.With("call", late.Settlement, "store_error", storeError)
+	switch {
+	case hopeless(storeError):
+		c.lose(log, storeError) // which is what the journal would say too
+		return 0, storeError
+	case c.volatile && (c.late.max == 0 || final(storeError)): // it does not come back
+		c.lose(log, errNoJournal)
+		return 0, storeError
+	}
+	c.down.Store(true)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putTimeout)
+	defer cancel()
+	err := c.late.put(ctx, late)
+	if output := late.Settlement.Output; errors.Is(err, ErrFull) && output != nil {
+		// The result matters more than the part of it that was cut.
+		log = log.With("dropped_output_bytes", len(output.Data))
+		late.Settlement.Output = nil
+		err = c.late.put(ctx, late)
+	}
+	if err != nil {
+		c.lose(log, err)
+		return 0, errors.Join(storeError, err)
+	}
+	what := "settlement journaled: the store did not take it in time, and gets it later"
+	if c.volatile {
+		what = "settlement kept in memory: the store did not take it in time, and gets it later if this process lives until then"
+	}
+	log.Error(what, "waiting", c.late.waiting())
+	return Journaled, nil
+}
+
+var (
+	errNoJournal   = errors.New("there is no journal")
+	errProcessEnds = errors.New("there is no journal, and the process ends")
+)
+
+// lose counts and says that nobody has a settlement.
+func (c *courier) lose(log *slog.Logger, journalError error) {
+	c.count.lost.Add(1)
+	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
+}
+
+// tell counts and logs what the store has made of the settlement of a claim, if it is
+// not what was to be expected. It returns Settled or Superseded.
+func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
+	switch verdict {
+	case SettledAnew:
+		c.count.forgotten.Add(1)
+		c.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", *s)
+		return Settled
+	case Superseded:
+		c.count.superseded.Add(1)
+		level := slog.LevelError
+		if s.Claim.Record.Effect.Repeatable() {
+			level = slog.LevelWarn // it may run again, and has
+		}
+		decided := "the store does not say how"
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if record, err := c.store.Lookup(ctx, s.Key); err == nil {
+			decided = record.State.String() + " by " + record.Owner
+		}
+		c.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before, and nothing was overwritten", "call", *s, "decided", decided)
+	case Settled, Journaled:
+	}
+	return verdict
+}
+
+// tellRestored counts and logs that the store had lost the claim of a call that
+// is running here.
+func (c *courier) tellRestored(key Key, record Record) {
+	c.count.forgotten.Add(1)
+	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
+		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
+}
+
 // LateState counts the settlements that did not reach their store in time, or
 // that it refused.
 type LateState struct {
@@ -163,7 +220,7 @@ type LateState struct {
 	// Lost is how many neither the store nor the journal has, as far as this
 	// process knows: their calls stay unknown.
 	Lost int64
-	// Damaged is how many damages of the journal's file were found.
+	// Damaged is how many entries of the journal were found that cannot be read.
 	Damaged int64
 	// InMemory: what waits is lost with the process, for there is no journal.
 	InMemory bool
@@ -171,9 +228,8 @@ type LateState struct {
 
 func (c *courier) state() LateState {
 	n := &c.count
-	state := LateState{Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load()}
-	if c.journal != nil {
-		state.Waiting, state.Damaged, state.InMemory = c.journal.Waiting(), c.journal.Damaged(), c.volatile
+	return LateState{
+		Waiting: c.late.waiting(), Damaged: c.late.journal.Damaged(), InMemory: c.volatile && c.late.max > 0,
+		Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load(),
 	}
-	return state
 }

@@ -10,7 +10,7 @@
 //	absent, NOT_RUN ──answered in its conversation──▶ CLOSED (final)
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
-// The table is code in one place, Record.Admit, Settle, Renew, Restore and Observed:
+// The table is code in one place, Record.Admit, Settle, SettleLate, Renew, Restore and Observed:
 // pure functions. So is what a request or a settlement does to all that it touches: a
 // Step over Rows, which Machine makes. A store is an Engine: it keeps rows, and does steps
 // one after the other, each whole or not at all. One conformance suite, storetest, holds
@@ -91,11 +91,9 @@ func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 // Told is a record that was seen in the store, as this process tells it. What waits in the
 // journal is told as Known tells it, with journaled set: nothing is to be closed then.
 func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(key); waits {
-			seen.Record = entry.Record()
-			return seen, true, nil
-		}
+	if record, waits := d.courier.record(key); waits {
+		seen.Record = record
+		return seen, true, nil
 	}
 	seen.Record, err = d.ofPredecessor(ctx, seen.Record)
 	return seen, false, err
@@ -109,10 +107,13 @@ func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	record, err := d.store.Lookup(ctx, key)
 	d.courier.heard(err)
-	if err != nil {
-		return d.courier.lookup(key, err)
+	if err == nil {
+		return d.ofPredecessor(ctx, record)
 	}
-	return d.ofPredecessor(ctx, record)
+	if late, waits := d.courier.record(key); waits {
+		return late, nil
+	}
+	return Record{}, err
 }
 
 // Tally returns what a counter of a conversation stands at; the zero Tally when it has
@@ -187,16 +188,11 @@ func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
 // Journaled reports whether a settlement of the call waits in this process's
 // journal: what became of the call is known here, though not yet in the store.
 func (d *Dedupe) Journaled(key Key) bool {
-	if d.options.Journal == nil {
-		return false
-	}
-	_, waits := d.options.Journal.Find(key)
+	_, waits := d.courier.record(key)
 	return waits
 }
 
-// Late returns the state of the late settlements since the start of this
-// process; all zero but for Superseded, Forgotten and Lost when there is no
-// journal.
+// Late returns the state of the late settlements since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }
 
 // Corrupt is how often a record was met since the start of this process that

@@ -1,108 +1,87 @@
 package dedupe
 
 import (
-	"context"
-	"log/slog"
-
-	"github.com/sidecall/sidecall/tool"
+	"fmt"
+	"time"
 )
 
-// remember deals with a settlement that the store did not take as it is. A store
-// that has forgotten the call would let it run a second time: it is claimed
-// anew, in the same name, and settled as it was, also when somebody else has
-// claimed it meanwhile and did not run it. A call that was found unknown and
-// provably did not run may run after all. In every other case somebody else has
-// decided, and that stands. why is not empty when the store had forgotten, and
-// says who decided when somebody has.
-func (c *courier) remember(ctx context.Context, entry Late) (verdict SettleVerdict, why string, err error) {
-	s := entry.Settlement
-	record, err := c.store.Lookup(ctx, s.Key)
-	switch {
-	case err != nil:
-		return 0, "", err
-	case record.State == Absent && s.State == NotRun:
-		return Settled, "", nil // it may run again, as it might have before
-	case record.State == Unknown && s.State == NotRun && record.Owner == s.Owner && record.Epoch == s.Epoch:
-		// Somebody saw the lease run out and could not know; this process does.
-		s.Resolves = true
-		verdict, err = c.store.Settle(ctx, s)
-		return verdict, "", err
+// Origin is the claim that a settlement ends, as it was made, for a store that has forgotten it.
+type Origin struct {
+	Record Record
+	// EffectKey is that of the call's request: what the call has done does not depend
+	// on who has been allowed to do it meanwhile.
+	EffectKey EffectKey
+}
+
+// SettleLate applies a settlement as Settle does, and one that carries its claim also to
+// a record that is no longer the claim's. A store that has forgotten a call would let it
+// run a second time; so would one that knows it from somebody who has not run it.
+//
+//	record                          settlement      →
+//	absent                          NOT_RUN         as it is: it may run again, as before
+//	absent                          DONE, UNKNOWN   that, same owner and epoch
+//	NOT_RUN, of another             DONE            DONE, epoch+1: who knows that it ran
+//	                                                knows better than all who came later
+//	NOT_RUN, of another, of an      UNKNOWN         UNKNOWN, epoch+1; at a later epoch it
+//	epoch not after the claim's                     may have been resolved since
+//	UNKNOWN, of the claim           NOT_RUN         NOT_RUN: somebody saw the lease run
+//	                                                out and could not know
+//	of its owner, a later epoch     any             as Settle: it was written so before
+//	everything else                                 Superseded
+//
+// NOT_RUN is as observed. The verdict is SettledAnew when the store had forgotten the
+// call: claims that came later count on from one that it still knows.
+func (r Record) SettleLate(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	if next, verdict, changed = r.Settle(s, now); verdict == Settled || s.Claim == nil {
+		return next, verdict, changed
 	}
-	// Claims that came later count on from one that the store still knows.
-	forgotten := record.Epoch <= s.Epoch // 0 of one that is absent
-	free := record.State == Absent
-	if record.State == NotRun && record.Owner != s.Owner {
-		// Who knows that it ran knows better than all who came later; who does not
-		// know may have been resolved since.
-		free = s.State == Done || s.State == Unknown && forgotten
-	}
-	if !free && (record.Owner != s.Owner || record.Epoch == s.Epoch) {
-		return Superseded, decided(record), nil
-	}
-	if free { // else claimed anew in an earlier try
-		admission, err := c.claimAnew(ctx, &entry)
-		if err != nil {
-			return 0, "", err
+	seen, forgotten := r.Observed(now), r.Epoch <= s.Epoch
+	switch claim := &s.Claim.Record; {
+	case seen.State == Absent && s.State == NotRun:
+		return r, Settled, false
+	case seen.State != Absent && seen.Owner == s.Owner:
+		s.Resolves = s.State == NotRun && seen.Epoch == s.Epoch
+		s.Epoch = seen.Epoch
+		return r.Settle(s, now)
+	case seen.State == Absent,
+		seen.State == NotRun && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
+			(s.State == Done || s.State == Unknown && forgotten):
+		next = *claim
+		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
+		next.Attempts, next.Result = s.Attempts, s.Result
+		if forgotten {
+			return next, SettledAnew, true
 		}
-		if record = admission.Record; admission.Verdict != Won {
-			return Superseded, decided(record), nil
-		}
-	}
-	s.Epoch = record.Epoch
-	if forgotten {
-		why = "forgotten"
-	}
-	verdict, err = c.store.Settle(ctx, s)
-	return verdict, why, err
-}
-
-// claimAnew claims a call in the name of its owner, and its effect: what it has done
-// does not depend on what others have, nor on how many they are.
-func (c *courier) claimAnew(ctx context.Context, entry *Late) (Admission, error) {
-	req := Request{
-		Key: entry.Settlement.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
-		Owner: entry.Settlement.Owner, Lease: c.lease, Retention: max(entry.Settlement.Retention, c.lease),
-		Charges: entry.Claim.Charges, EffectKey: entry.EffectKey,
-	}
-	req.EffectKey.Allow = !req.EffectKey.none()
-	admission, err := c.store.Admit(ctx, req)
-	if err == nil && admission.Earlier != (Key{}) {
-		req.EffectKey = EffectKey{}
-		admission, err = c.store.Admit(ctx, req)
-	}
-	return admission, err
-}
-
-func decided(record Record) string {
-	return record.State.String() + " by " + record.Owner
-}
-
-// tellRefused counts and logs what became of a settlement that went straight to
-// the store and was refused at first.
-func (c *courier) tellRefused(ctx context.Context, s Settlement, effect tool.Effect, verdict SettleVerdict, why string) {
-	switch {
-	case verdict != Settled:
-		c.count.superseded.Add(1)
-		c.log.Log(ctx, supersededLevel(effect), "settlement superseded: the call was decided otherwise before it ended, and nothing was overwritten",
-			"call", s, "decided", why)
-	case why != "":
-		c.count.forgotten.Add(1)
-		c.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", s)
+		return next, Settled, true
+	default:
+		return r, Superseded, false
 	}
 }
 
-// tellRestored counts and logs that the store had lost the claim of a call that
-// is running here.
-func (c *courier) tellRestored(key Key, record Record) {
-	c.count.forgotten.Add(1)
-	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
-		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
+// validateClaim reports a claim that no store can have made of this settlement.
+func (s *Settlement) validateClaim() error {
+	c := s.Claim
+	if c == nil {
+		return nil
+	}
+	if c.Record.Owner != s.Owner || c.Record.Epoch != s.Epoch {
+		return fmt.Errorf("%w: the settlement of another's claim", ErrInvalid)
+	}
+	if s.State == Unknown && c.Record.Effect.Repeatable() {
+		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
+	}
+	return Restoration{Key: s.Key, Claim: c.Record, Lease: s.Retention, Retention: s.Retention, EffectKey: c.EffectKey}.Validate()
 }
 
-// supersededLevel is how bad it is that a call was decided otherwise.
-func supersededLevel(effect tool.Effect) slog.Level {
-	if effect.Repeatable() {
-		return slog.LevelWarn // it may run again, and has
+// hold makes a call one of those that hold its effect again.
+func hold(rows Rows, key Key, e *EffectKey, retention time.Duration) error {
+	if e.none() {
+		return nil
 	}
-	return slog.LevelError
+	name := effectSheet(key, e)
+	keys, err := holders(rows, name)
+	if err != nil {
+		return err
+	}
+	return rows.SetSheet(name, encodeHolders(Held(keys, key)), e.Keep(retention))
 }

@@ -1,56 +1,93 @@
 package dedupe
 
 import (
-	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Journal keeps, durably and on this machine, the settlements that their store
 // could not take when they were due: what they tell of has happened, so it must
-// not be lost. All methods are safe for concurrent use.
+// not be lost. All methods are safe for concurrent use, but Get and Remove are called
+// one after the other.
 type Journal interface {
-	// Append makes an entry durable before it returns nil. ErrFull means that
-	// a bound is reached, ErrInvalid that no store would ever take it. With
-	// every other error, that of ctx too, nobody knows whether it was kept.
-	Append(ctx context.Context, late Late) error
-	// Replay hands out the entries that wait, oldest first, several at a time.
-	// An entry for which settle returns nil is done; the others stay. It goes
-	// on as long as settle takes some of them, and returns an error of settle
-	// when entries are left, nil when none is.
-	Replay(ctx context.Context, settle func(context.Context, Late) error) error
-	// Find returns the newest entry of a key that waits; false when none does.
-	Find(key Key) (Late, bool)
-	// Done ends an entry; false when it had ended already.
-	Done(seq uint64) bool
-	// Waiting is how many entries wait.
-	Waiting() int
-	// Damaged is how many damages of the file were found since it was opened.
+	// Waiting returns the entries that were there when it was opened, oldest first.
+	Waiting() []Waiting
+	// Put makes an entry durable before it returns nil, and gives it a number beyond
+	// those before it. ErrInvalid means that no store would ever take it. With every
+	// other error nobody knows whether it was kept.
+	Put(late Late) (number uint64, err error)
+	// Get reads an entry. ErrCorrupt means that it can be read no more, and is the
+	// journal's no longer; with every other error it may be read later.
+	Get(number uint64) (Late, error)
+	// Remove ends an entry. It may be there once more in the next process:
+	// settling twice is harmless.
+	Remove(number uint64) error
+	// Damaged is how many entries were found since it was opened that cannot be read.
 	Damaged() int64
-	// Close ends the journal; what waits stays in its file.
+	// Close ends the journal; what waits stays in it.
 	Close() error
 }
 
-// Late is a settlement that waits in a journal.
+// Waiting is an entry that waits in a journal.
+type Waiting struct {
+	Number uint64
+	Key    Key
+	// Bytes are those of Late.Bytes.
+	Bytes int64
+}
+
+// Late is a settlement that waits in a journal. It has its claim.
 type Late struct {
-	// Seq numbers the entries of an open journal, which gives it out.
-	Seq uint64
 	// Settlement is what the store is to be told.
 	Settlement Settlement
-	// Claim is the record as it was claimed: Tool, Effect, Fingerprint and
-	// StartedAt of it are kept; owner and epoch are the settlement's.
-	Claim Record
-	// EffectKey is what the call does. No journal keeps it: a store that has forgotten
-	// the call is told of it by a process that lives, and else not.
-	EffectKey EffectKey
 	// EndedAt is when the call ended, by this machine's clock. It decides
 	// nothing.
 	EndedAt time.Time
 }
 
 // Record is the record of the call as the store will hold it.
-func (l Late) Record() Record {
-	r := l.Claim
-	r.State, r.Owner, r.Epoch = Claimed, l.Settlement.Owner, l.Settlement.Epoch
+func (l *Late) Record() Record {
+	r := l.Settlement.Claim.Record
+	r.State = Claimed
 	r, _, _ = r.Settle(l.Settlement, l.EndedAt)
 	return r
+}
+
+// Bytes is what an entry counts for: what it says, and 4 KiB, so that the number of
+// entries is bounded too.
+func (l *Late) Bytes() int64 {
+	n := int64(4<<10 + len(l.Settlement.Result))
+	if l.Settlement.Output != nil {
+		n += int64(len(l.Settlement.Output.Data))
+	}
+	return n
+}
+
+// inMemory is where late settlements wait when there is no journal. They are lost with
+// the process. It is there for a store that comes back while the process lives, as one
+// does whose disk stood still.
+type inMemory struct {
+	last atomic.Uint64
+	late sync.Map // by number
+}
+
+func (m *inMemory) Waiting() []Waiting { return nil }
+func (m *inMemory) Damaged() int64     { return 0 }
+func (m *inMemory) Close() error       { return nil }
+
+func (m *inMemory) Put(late Late) (uint64, error) {
+	number := m.last.Add(1)
+	m.late.Store(number, late)
+	return number, nil
+}
+
+func (m *inMemory) Get(number uint64) (Late, error) {
+	late, _ := m.late.Load(number)
+	return late.(Late), nil //nolint:forcetypeassert // nothing else is stored, and nothing is read that was removed
+}
+
+func (m *inMemory) Remove(number uint64) error {
+	m.late.Delete(number)
+	return nil
 }

@@ -24,10 +24,8 @@ type Known struct {
 // nothing can be said.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	// The journal may know better than the store.
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(n.Key); waits {
-			return Known{Record: entry.Record(), Journaled: true}, nil
-		}
+	if record, waits := d.courier.record(n.Key); waits {
+		return Known{Record: record, Journaled: true}, nil
 	}
 	if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
 		record, err := d.Lookup(ctx, n.Key)
@@ -37,7 +35,10 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	noted, err := d.store.Note(ctx, n)
 	d.courier.heard(err)
 	if err != nil {
-		record, err := d.courier.lookup(n.Key, err)
+		record, waits := d.courier.record(n.Key) // since
+		if waits {
+			err = nil
+		}
 		return Known{Record: record}, err
 	}
 	record, err := d.ofPredecessor(ctx, noted.Record)

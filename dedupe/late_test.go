@@ -30,18 +30,18 @@ type sidecar struct {
 	t    *testing.T
 	wire *wire
 	path string
-	max  int64
+	max  int64 // bytes of late settlements
 	log  *transcript.Transcript
 }
 
 func (s *sidecar) begin() {
 	s.t.Helper()
 	log := slog.New(slog.NewJSONHandler(s.log, nil))
-	j, err := journal.Open(s.path, journal.Options{MaxBytes: s.max, Log: log})
+	j, err := journal.Open(s.path, log)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.Dedupe = dedupe.New(s.wire, dedupe.Options{Incarnation: "here", Journal: j, Log: log})
+	s.Dedupe = dedupe.New(s.wire, dedupe.Options{Incarnation: "here", Journal: j, LateBytes: s.max, Log: log})
 }
 
 func (s *sidecar) end() {
@@ -785,7 +785,7 @@ func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j, err := journal.Open(filepath.Join(dir, "j"), journal.Options{})
+			j, err := journal.Open(filepath.Join(dir, "j"), slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

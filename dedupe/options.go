@@ -33,11 +33,11 @@ type Options struct {
 	// deadline. Default 10 min.
 	MaxWait time.Duration
 	// Journal keeps the settlements that the store does not take in time; nil:
-	// there is none. It is the Dedupe's own from then on: Close closes it.
+	// they are kept in memory, and the store gets them if it comes back while this
+	// process lives. It is the Dedupe's own from then on: Close closes it.
 	Journal Journal
-	// LateBytes bounds what is kept in memory of such settlements when there is no
-	// Journal: the store gets them if it comes back while this process lives. 0:
-	// none, they are lost at once.
+	// LateBytes bounds such settlements, each by Late.Bytes. Default 64 MiB with a
+	// Journal; without one, none: they are lost at once.
 	LateBytes int64
 	// Log is told what becomes of them. Default: nobody.
 	Log *slog.Logger
@@ -58,8 +58,11 @@ func (o Options) withDefaults() Options {
 	if o.MaxWait <= 0 {
 		o.MaxWait = 10 * time.Minute
 	}
-	if o.Journal == nil && o.LateBytes > 0 {
-		o.Journal = &satchel{max: o.LateBytes}
+	switch {
+	case o.Journal == nil:
+		o.Journal = &inMemory{}
+	case o.LateBytes <= 0:
+		o.LateBytes = 64 << 20
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

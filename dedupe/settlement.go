@@ -24,6 +24,9 @@ type Settlement struct {
 	// of an Unknown call: an operator, or a configured check. Owner and Epoch
 	// are those of the record that was looked at, State is Done or NotRun.
 	Resolves bool
+	// Claim, when not nil, is what is settled, for a store that has forgotten it: see
+	// Record.SettleLate.
+	Claim *Origin
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
 	// Spend adds the tokens of the output to a tally.
@@ -61,6 +64,8 @@ type SettleVerdict uint8
 const (
 	// Settled: the record holds this settlement, now or already.
 	Settled SettleVerdict = iota + 1
+	// SettledAnew is Settled, of a call that the store had forgotten.
+	SettledAnew
 	// Superseded: the claim is no longer this owner's, or the record is in a
 	// state that this settlement may not leave. Nothing was changed, and the
 	// settlement's Output was not kept.
@@ -105,6 +110,9 @@ func (s Settlement) Validate() error {
 		return fmt.Errorf("%w: an effect is free that nobody knows of", ErrInvalid)
 	}
 	if err := s.validateLoop(); err != nil {
+		return err
+	}
+	if err := s.validateClaim(); err != nil {
 		return err
 	}
 	return s.Output.validate()

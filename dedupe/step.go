@@ -205,7 +205,7 @@ type settling struct {
 	verdict    SettleVerdict
 }
 
-func (s *settling) Binds() bool { return s.verdict == Settled }
+func (s *settling) Binds() bool { return s.verdict != Superseded }
 func (s *settling) Room() Room {
 	if s.settlement.Output != nil {
 		return Keeps
@@ -215,6 +215,9 @@ func (s *settling) Room() Room {
 
 func (s *settling) Bytes() int {
 	n := s.step.Bytes() + len(s.settlement.Result) + appendBytes(s.settlement.Appends)
+	if c := s.settlement.Claim; c != nil {
+		n += len(c.Record.Charges) * MaxCounterBytes
+	}
 	if s.settlement.Output != nil {
 		n += len(s.settlement.Output.Data)
 	}
@@ -228,14 +231,15 @@ func (s *settling) Apply(rows Rows) error {
 	if err != nil {
 		return err
 	}
-	next, verdict, changed := old.Settle(*end, rows.Now())
-	if s.verdict = verdict; verdict != Settled {
+	next, verdict, changed := old.SettleLate(*end, rows.Now())
+	if s.verdict = verdict; verdict == Superseded {
 		return nil
 	}
-	if !changed {
-		rows.Confirm(end.Key)
-	} else {
+	switch {
+	case changed:
 		err = s.end(rows, &old.Record, &next)
+	case old.State != Absent:
+		rows.Confirm(end.Key)
 	}
 	if err == nil && !end.Frees.none() {
 		err = free(rows, end.Key, &end.Frees)
@@ -248,6 +252,11 @@ func (s *settling) Apply(rows Rows) error {
 
 // end stores what a settlement changes.
 func (s *settling) end(rows Rows, old, next *Record) error {
+	if next.Owner != old.Owner {
+		if err := hold(rows, s.key, &s.settlement.Claim.EffectKey, s.settlement.Retention); err != nil {
+			return err
+		}
+	}
 	tallies := tallies{rows: rows, key: s.key}
 	if err := tallies.move(old.Moves(*next)); err != nil {
 		return err
@@ -335,20 +344,11 @@ func (r *restoring) Apply(rows Rows) error {
 	if err := tallies.move(old.Moves(r.record)); err != nil {
 		return err
 	}
-	name, held := effectSheet(r.key, &r.back.EffectKey), []Key(nil)
-	if !r.back.EffectKey.none() {
-		if held, err = holders(rows, name); err != nil {
-			return err
-		}
-		held = Held(held, r.key)
+	if err := hold(rows, r.key, &r.back.EffectKey, r.back.Retention); err != nil {
+		return err
 	}
 	if err := rows.SetCall(r.key, &r.record, r.back.Retention); err != nil {
 		return err
-	}
-	if held != nil {
-		if err := rows.SetSheet(name, encodeHolders(held), r.back.EffectKey.Keep(r.back.Retention)); err != nil {
-			return err
-		}
 	}
 	return tallies.store(r.back.Retention)
 }

@@ -26,6 +26,9 @@ func remembers(t *testing.T) *redisserver.Server {
 	return redisserver.Start(t, redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 }
 
+// firstEntry is the file in a journal that has what waited first.
+const firstEntry = "0000000000000001"
+
 func journaling(redis *redisserver.Server, journal, url string) string {
 	return fmt.Sprintf("store: {redis: {addrs: [%q]}}\nlease: 2s\n%s\n%s", redis.Addr, journal, oneTool(url))
 }
@@ -123,8 +126,10 @@ func TestJournalCarriesResultsOverAnOutage(t *testing.T) {
 				t.Errorf("/readyz = %d %+v", code, body)
 			}
 			journal := filepath.Join(s.Dir, "sidecall.journal")
-			if info, err := os.Stat(journal); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%v, %v", info, err)
+			for name, mode := range map[string]os.FileMode{"": 0o700, firstEntry: 0o600} {
+				if info, err := os.Stat(filepath.Join(journal, name)); err != nil || info.Mode().Perm() != mode {
+					t.Errorf("%v, %v", info, err)
+				}
 			}
 			if c.killed {
 				s.Kill()
@@ -190,13 +195,13 @@ func TestJournalDamaged(t *testing.T) {
 	s := harness.Start(t, journaling(redis, "", g.URL))
 	firsts := callWhileTheStoreDies(t, s, g, redis, "a", "b", "c")
 	s.Kill()
-	journal := filepath.Join(s.Dir, "sidecall.journal")
-	data, err := os.ReadFile(journal)
+	entry := filepath.Join(s.Dir, "sidecall.journal", firstEntry)
+	data, err := os.ReadFile(entry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data[len(data)-1] ^= 1
-	if err := os.WriteFile(journal, data, 0o600); err != nil {
+	if err := os.WriteFile(entry, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Run()
@@ -206,17 +211,13 @@ func TestJournalDamaged(t *testing.T) {
 		return code == http.StatusOK && body.Journal.Waiting == 0
 	})
 	_, body := ready(t, s)
-	if body.Status != "degraded" || body.Journal.Damaged != 1 || !strings.Contains(body.Journal.Detail, "1 damage of the journal") {
+	if body.Status != "degraded" || body.Journal.Damaged != 1 || !strings.Contains(body.Journal.Detail, "1 entry of the journal is damaged") {
 		t.Errorf("/readyz = %+v", body)
 	}
-	kept, err := filepath.Glob(journal + ".damaged-*")
-	if err != nil || len(kept) != 1 {
-		t.Fatalf("%v, %v", kept, err)
+	if now, err := os.ReadFile(entry + ".damaged"); err != nil || !bytes.Equal(now, data) {
+		t.Errorf("the damaged entry was not kept as it was (%v)", err)
 	}
-	if now, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(now, data) {
-		t.Errorf("the damaged file was not kept as it was (%v)", err)
-	}
-	says(t, s.Log(), journal, "the journal is damaged", kept[0], fmt.Sprintf(`"intact":%d`, 2))
+	says(t, s.Log(), entry, "the journal is damaged", entry+".damaged", "settlements of an earlier run wait in the journal", `"waiting":2`)
 	replayed, unknown := 0, 0
 	for id, first := range firsts {
 		switch again := s.Call(actOf(id)); {
@@ -261,7 +262,7 @@ func TestServeRefusesAJournalItCannotHave(t *testing.T) {
 	first := harness.Start(t, journaling(redis, "", "http://127.0.0.1:1"))
 	for name, c := range map[string]struct{ path, says string }{
 		"no directory":      {"/no/such/directory/j", "no such file or directory"},
-		"a directory":       {first.Dir, "is a directory"},
+		"a directory":       {first.Dir, "it is not a journal of Sidecall, and was left untouched"},
 		"no journal":        {notOurs, "it is not a journal of Sidecall, and was left untouched"},
 		"another sidecar's": {filepath.Join(first.Dir, "sidecall.journal"), "another process is using it"},
 	} {

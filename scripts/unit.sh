@@ -31,8 +31,7 @@ serial="
 ./call TestPayloadsInResults TestPayloadsInBlocks TestPayloadsInErrors TestPayloadsInItems
 ./call TestPayloadsInPages TestPayloadsInDefinitions TestPayloadsOfTrustedTools
 ./dedupe/embedded TestDamageIsFound TestTornPagesAreFound
-./dedupe/journal TestAPartIsMissing TestEveryByteDamaged TestRandomDamages
-./dedupe/journal TestReplayGoesAroundLargeEntriesThatAreRefused
+./dedupe/journal TestEveryByteDamaged TestACrashAfterEachCallToTheDisk TestNothingAcknowledgedIsEverLost
 ./definition TestAServerThatRenamesItsToolsFillsNothing
 ./retry TestBudgetChargesNothingForARefusal
 "

@@ -13,7 +13,7 @@ type JournalReadiness struct {
 	// Waiting is how many wait in the journal, or in memory, for the store.
 	Waiting int `json:"waiting"`
 	// Lost is how many neither the store nor the journal took, Damaged how many
-	// damages of the journal's file were found, both since the start.
+	// entries of the journal were found that cannot be read, both since the start.
 	Lost    int64 `json:"lost"`
 	Damaged int64 `json:"damaged"`
 	// Detail says it in words.
@@ -34,7 +34,7 @@ func journalReadiness(state dedupe.LateState) *JournalReadiness {
 		parts = append(parts, counted(state.Lost, "settlement was lost", "settlements were lost")+": neither the store nor a journal has it, and the call stays unknown")
 	}
 	if state.Damaged > 0 {
-		parts = append(parts, counted(state.Damaged, "damage of the journal", "damages of the journal")+": the file as it was is kept beside it, see the log")
+		parts = append(parts, counted(state.Damaged, "entry of the journal is damaged", "entries of the journal are damaged")+": what is left of it is kept there, see the log")
 	}
 	if len(parts) == 0 {
 		return nil

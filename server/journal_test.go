@@ -14,7 +14,7 @@ func TestWhatReadyzSaysOfTheJournal(t *testing.T) {
 		{Waiting: 1, InMemory: true}: "1 settlement waits in memory, until the store takes it or the process ends",
 		{InMemory: true}:             "",
 		{Lost: 1}:                    "1 settlement was lost: neither the store nor a journal has it, and the call stays unknown",
-		{Waiting: 1, Damaged: 2}:     "1 settlement waits in the journal; 2 damages of the journal: the file as it was is kept beside it, see the log",
+		{Waiting: 1, Damaged: 2}:     "1 settlement waits in the journal; 2 entries of the journal are damaged: what is left of it is kept there, see the log",
 	} {
 		got := journalReadiness(state)
 		if want == "" && got != nil || want != "" && (got == nil || got.Detail != want) {

@@ -2,8 +2,8 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -13,416 +13,295 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// written returns a disk with a closed journal of n entries, and where each of
-// them begins; the last offset is the end of the file.
-func written(t testing.TB, n int) (data []byte, offsets []int64) {
+// damagedOnce fails unless exactly entry 1 of three was damaged, as data, set aside and told.
+func damagedOnce(t *testing.T, d *memDisk, data []byte, what string, at int) {
 	t.Helper()
-	d := newDisk()
-	j := reopen(t, d, 0)
-	j.fill(t, 0, n)
-	for _, s := range j.slots {
-		offsets = append(offsets, s.offset)
+	d.put(nth(1), data)
+	j := reopen(t, d)
+	j.holds(t, 0, 2)
+	kept := nth(1) + damagedSuffix
+	if j.Damaged() != 1 || !bytes.Equal(d.content(kept), data) || d.content(nth(1)) != nil {
+		t.Fatalf("%s %d: %d damages, there are %v", what, at, j.Damaged(), d.with(""))
 	}
-	offsets = append(offsets, j.end)
-	closeNow(t, j.Journal)
-	return d.content(path), offsets
-}
-
-// A crash leaves any part of what was being appended. It is cut off, said, and
-// what stands before it is intact; the next append goes to its place.
-func TestCutAtEveryLength(t *testing.T) {
-	data, offsets := written(t, 5)
-	for length := range len(data) + 1 {
-		d := newDisk()
-		d.put(path, data[:length])
-		j := reopen(t, d, 0)
-		whole := 0
-		for whole < 5 && offsets[whole+1] <= int64(length) {
-			whole++
-		}
-		j.holds(t, upTo(whole)...)
-		clean := length == headerSize || slices.Contains(offsets, int64(length))
-		if said := strings.Contains(j.log.String(), "cut off") || strings.Contains(j.log.String(), "made anew"); said == clean {
-			t.Fatalf("cut at %d: it says\n%s", length, j.log)
-		}
-		if j.Damaged() != 0 {
-			t.Fatalf("cut at %d: a crash is taken for a damage:\n%s", length, j.log)
-		}
-		if size := len(d.content(path)); size != int(offsets[whole]) {
-			t.Fatalf("cut at %d: the file has %d bytes afterwards, want %d", length, size, offsets[whole])
-		}
-		j.fill(t, whole, whole+1)
-		closeNow(t, j.Journal)
-		reopen(t, d, 0).holds(t, upTo(whole+1)...)
+	if said := j.log.String(); !strings.Contains(said, "/j/"+nth(1)) || !strings.Contains(said, "/j/"+kept) {
+		t.Fatalf("%s %d: it says\n%s", what, at, said)
+	}
+	again := reopen(t, d)
+	again.holds(t, 0, 2)
+	if again.Damaged() != 0 || !strings.Contains(again.log.String(), kept) {
+		t.Fatalf("%s %d: at the next start %d damages, and it says\n%s", what, at, again.Damaged(), again.log)
+	}
+	if err := d.Remove(kept); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// Whatever byte is wrong, it is found and said with its place, every other
-// entry is kept, and the file stays for the operator as it was.
+// Whatever byte is wrong or missing, it is found and said, every other entry is kept,
+// and the file stays for the operator as it was.
 func TestEveryByteDamaged(t *testing.T) {
-	data, offsets := written(t, 5)
+	d := written(t, 3)
+	data := d.content(nth(1))
 	for at := range data {
 		for _, mask := range []byte{0x01, 0xff} {
 			damaged := bytes.Clone(data)
 			damaged[at] ^= mask
-			d := newDisk()
-			d.put(path, damaged)
-			j := reopen(t, d, 0)
-			var intact []int
-			region := int64(0)
-			for n := range 5 {
-				if offsets[n] <= int64(at) && int64(at) < offsets[n+1] {
-					region = offsets[n]
-				} else {
-					intact = append(intact, n)
-				}
-			}
-			j.holds(t, intact...)
-			names := damagedNames(d)
-			if j.Damaged() != 1 || len(names) != 1 || !bytes.Equal(d.content(names[0]), damaged) {
-				t.Fatalf("byte %d: %d damages, files %v", at, j.Damaged(), names)
-			}
-			if said := j.log.String(); !strings.Contains(said, fmt.Sprintf(`"offset":%d,`, region)) || !strings.Contains(said, names[0]) {
-				t.Fatalf("byte %d, in what begins at %d: it says\n%s", at, region, said)
-			}
-			closeNow(t, j.Journal)
-			again := reopen(t, d, 0)
-			again.holds(t, intact...)
-			if again.Damaged() != 0 || !strings.Contains(again.log.String(), names[0]) {
-				t.Fatalf("byte %d: after the repair %d damages, and it says\n%s", at, again.Damaged(), again.log)
-			}
-			closeNow(t, again.Journal)
+			damagedOnce(t, d, damaged, "byte", at)
+		}
+		damagedOnce(t, d, data[:at], "cut at", at)
+	}
+	damagedOnce(t, d, append(bytes.Clone(data), 0), "a byte more, of", len(data))
+}
+
+// An entry of a later version is neither lost nor in the way, and is said at every start.
+func TestAnEntryOfALaterVersionIsLeftWhereItIs(t *testing.T) {
+	d := written(t, 3)
+	data := d.content(nth(2))
+	data[len(magic)] = version + 1
+	binary.LittleEndian.PutUint32(data[len(magic)+1:], checksum(data))
+	d.put(nth(2), data)
+	for range 2 {
+		j := reopen(t, d)
+		j.holds(t, 0, 1)
+		if !bytes.Equal(d.content(nth(2)), data) || j.Damaged() != 0 || !strings.Contains(j.log.String(), "/j/"+nth(2)) || !strings.Contains(j.log.String(), "version 2") {
+			t.Errorf("there are %v, and it says\n%s", d.with(""), j.log)
+		}
+		if number, err := j.Put(entry(3)); err != nil || number != 4 {
+			t.Errorf("the next is %d, %v", number, err)
+		}
+		if err := j.Remove(4); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// Any number of damages of any size: no entry that was not hit is lost, and
-// none appears that was not written.
-func TestRandomDamages(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	data, offsets := written(t, 40)
-	for range 500 {
-		damaged, hit := bytes.Clone(data), map[int]bool{}
-		for range 1 + random.IntN(4) {
-			from := headerSize + random.IntN(len(data)-headerSize)
-			to := min(from+1+random.IntN(300), len(data))
-			for i := from; i < to; i++ {
-				damaged[i] = byte(random.Uint32())
-			}
-			for n := range 40 {
-				if !bytes.Equal(damaged[offsets[n]:offsets[n+1]], data[offsets[n]:offsets[n+1]]) {
-					hit[n] = true
-				}
-			}
+func TestDamagedEntriesAreBounded(t *testing.T) {
+	const entries = maxDamaged + 3
+	d := written(t, entries+2)
+	for n := range entries {
+		d.put(nth(n+2), []byte("rotten"))
+	}
+	for _, c := range []struct {
+		found          int64
+		removed, first int
+	}{{entries, 3, 5}, {2, 2, 7}} { // the two were intact until then, and are older than what is kept
+		j := reopen(t, d)
+		kept := d.with(damagedSuffix)
+		if j.Damaged() != c.found || len(kept) != maxDamaged || !slices.Contains(kept, nth(c.first)+damagedSuffix) {
+			t.Errorf("%d damages, kept are %v", j.Damaged(), kept)
 		}
-		d := newDisk()
-		d.put(path, damaged)
-		j := reopen(t, d, 0)
-		j.holds(t, slices.DeleteFunc(upTo(40), func(n int) bool { return hit[n] })...)
-		if len(hit) > 0 && (j.Damaged() == 0 || len(damagedNames(d)) != 1) {
-			t.Fatalf("%d entries hit, %d damages, %v", len(hit), j.Damaged(), damagedNames(d))
+		if n := strings.Count(j.log.String(), "the oldest is removed"); n != c.removed {
+			t.Errorf("it says of %d that they are removed, want %d:\n%s", n, c.removed, j.log)
 		}
-		closeNow(t, j.Journal)
+		for n := range 2 {
+			d.put(nth(n), []byte("rotten"))
+		}
 	}
 }
 
-// A part of the file is missing, so that the frames after it stand where those
-// before them should have ended.
-func TestAPartIsMissing(t *testing.T) {
-	data, offsets := written(t, 6)
-	for from := headerSize; from < len(data); from += 3 {
-		for to := from + 1; to <= len(data); to += 7 {
-			var intact []int
-			for n := range 6 {
-				if offsets[n+1] <= int64(from) || int64(to) <= offsets[n] {
-					intact = append(intact, n)
-				}
-			}
-			d := newDisk()
-			d.put(path, append(bytes.Clone(data[:from]), data[to:]...))
-			j, err := Open(path, Options{disk: d})
-			if err != nil {
+// What cannot be set aside is not given up either: the sidecar does not start, or the
+// entry stays.
+func TestADamagedEntryThatCannotBeSetAside(t *testing.T) {
+	d := written(t, 2)
+	j := reopen(t, d)
+	d.put(nth(1), []byte("rotten"))
+	d.fail = failOn("rename", 2)
+	if _, err := j.Get(2); err == nil || errors.Is(err, dedupe.ErrCorrupt) || j.Damaged() != 0 {
+		t.Errorf("%v, %d damages", err, j.Damaged())
+	}
+	if _, err := tryOpen(d); err == nil || !strings.Contains(err.Error(), "the disk fails") {
+		t.Errorf("got %v", err)
+	}
+	if string(d.content(nth(1))) != "rotten" {
+		t.Error("it was changed")
+	}
+	reopen(t, d).holds(t, 0)
+}
+
+// An entry can rot, or be removed, while it waits. It is then given up, loudly, and no
+// other.
+func TestAnEntryThatCanBeReadNoLonger(t *testing.T) {
+	for name, data := range map[string][]byte{"it rots": []byte("rotten"), "it is removed": nil} {
+		d := written(t, 3)
+		j := reopen(t, d)
+		d.put(nth(1), data)
+		if data == nil {
+			if err := d.Remove(nth(1)); err != nil {
 				t.Fatal(err)
 			}
-			// One more is there when the two ends make an entry together.
-			if more := j.Waiting() - len(intact); more < 0 || more > 1 {
-				t.Fatalf("without %d to %d %d entries wait, want %d", from, to, j.Waiting(), len(intact))
-			}
-			for _, n := range intact {
-				if late, ok := j.Find(entry(n).Settlement.Key); !ok || !bytes.Equal(late.Settlement.Result, entry(n).Settlement.Result) {
-					t.Fatalf("without %d to %d entry %d is lost", from, to, n)
-				}
-			}
-			closeNow(t, j)
 		}
-	}
-}
-
-func TestAFileThatIsNoJournalIsLeftAlone(t *testing.T) {
-	for name, content := range map[string]string{
-		"text":        "listen: [tcp://127.0.0.1:1]\n",
-		"long text":   strings.Repeat("listen: [tcp://127.0.0.1:1]\n", 100),
-		"short":       "x",
-		"zeros":       string(make([]byte, 5000)),
-		"almost ours": "SCJOURN2" + strings.Repeat("x", 100),
-	} {
-		d := newDisk()
-		d.put(path, []byte(content))
-		if _, err := Open(path, Options{disk: d}); !errors.Is(err, errNotAJournal) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := j.Get(2); !errors.Is(err, dedupe.ErrCorrupt) || j.Damaged() != 1 {
+			t.Errorf("%s: %v, %d damages", name, err, j.Damaged())
 		}
-		if string(d.content(path)) != content || len(d.names) != 1 {
-			t.Errorf("%s: touched: %v", name, d.names)
+		if !bytes.Equal(d.content(nth(1)+damagedSuffix), data) || !strings.Contains(j.log.String(), "the journal is damaged") {
+			t.Errorf("%s: there are %v, and it says\n%s", name, d.with(""), j.log)
 		}
-		if d.names[path].locked {
-			t.Errorf("%s: still locked", name)
-		}
-	}
-}
-
-func TestHeaderAndFirstEntryDamaged(t *testing.T) {
-	data, _ := written(t, 5)
-	for i := 9; i < 60; i++ {
-		data[i] = 0
-	}
-	d := newDisk()
-	d.put(path, data)
-	j := reopen(t, d, 0)
-	j.holds(t)
-	if names := damagedNames(d); j.Damaged() == 0 || len(names) != 1 || !bytes.Equal(d.content(names[0]), data) {
-		t.Errorf("%d damages, %v", j.Damaged(), names)
-	}
-	j.fill(t, 0, 2)
-	j.holds(t, 0, 1)
-}
-
-// A tool decides what its results are. One that knows how the journal writes
-// must not be able to write into it, were its entry ever damaged.
-func TestAResultCannotPassForAnEntry(t *testing.T) {
-	d := newDisk()
-	j := reopen(t, d, 0)
-	forged := frame(newID(), encode(entry(7)))
-	late := entry(0)
-	late.Settlement.Result = bytes.Repeat(forged, 3)
-	if err := j.Append(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
-	j.fill(t, 1, 2)
-	closeNow(t, j.Journal)
-	data := d.content(path)
-	data[headerSize+5] ^= 1
-	d.put(path, data)
-	reopen(t, d, 0).holds(t, 1)
-}
-
-func TestAnEntryOfAnotherLayoutIsKeptAside(t *testing.T) {
-	d := newDisk()
-	j := reopen(t, d, 0)
-	j.fill(t, 0, 1)
-	body := encode(entry(1))
-	body[0] = 3
-	data := append(d.content(path), frame(j.id, body)...)
-	closeNow(t, j.Journal)
-	d.put(path, append(data, frame(j.id, encode(entry(2)))...))
-	again := reopen(t, d, 0)
-	again.holds(t, 0, 2)
-	if !strings.Contains(again.log.String(), "layout 3") || len(damagedNames(d)) != 1 {
-		t.Errorf("it says\n%s", again.log)
-	}
-}
-
-func TestDamagedFilesAreBounded(t *testing.T) {
-	data, _ := written(t, 2)
-	data[len(data)-1] ^= 1
-	d := newDisk()
-	var oldest string
-	for i := range maxDamagedFiles + 3 {
-		d.kill()
-		d.put(path, data)
-		j := reopen(t, d, 0)
-		names := damagedNames(d)
-		if want := min(i+1, maxDamagedFiles); len(names) != want {
-			t.Fatalf("%d damaged files after %d, want %d", len(names), i+1, want)
-		}
-		if i >= maxDamagedFiles && (slices.Contains(names, oldest) || !strings.Contains(j.log.String(), oldest)) {
-			t.Errorf("the oldest, %s, is not what was removed and reported:\n%s", oldest, j.log)
-		}
-		oldest = names[0]
-		closeNow(t, j.Journal)
-	}
-}
-
-// What cannot be set aside is not repaired either.
-func TestADamagedFileThatCannotBeSetAside(t *testing.T) {
-	data, _ := written(t, 2)
-	data[len(data)-1] ^= 1
-	for _, operation := range []string{"write", "sync", "syncdir", "rename"} {
-		d := newDisk()
-		d.put(path, data)
-		d.fail = failOn(operation, -1)
-		if _, err := Open(path, Options{disk: d}); err == nil || !strings.Contains(err.Error(), "the disk fails") {
-			t.Errorf("%s: %v", operation, err)
-		}
-		if !bytes.Equal(d.content(path), data) {
-			t.Errorf("%s: the file was changed", operation)
-		}
-		d.fail = nil
-		reopen(t, d, 0).holds(t, 0)
-	}
-}
-
-// An entry can rot while it waits. It is then given up, loudly, and no other.
-func TestAnEntryThatCanBeReadNoLonger(t *testing.T) {
-	for name, find := range map[string]bool{"by a replay": false, "by a duplicate": true} {
-		t.Run(name, func(t *testing.T) {
-			d := newDisk()
-			j := reopen(t, d, 0)
-			j.fill(t, 0, 3)
-			d.mu.Lock()
-			d.names[path].data[j.slots[1].offset+30] ^= 1
-			d.mu.Unlock()
-			rotten := d.content(path)
-			if find {
-				if _, ok := j.Find(entry(1).Settlement.Key); ok {
-					t.Error("found")
-				}
-			}
-			j.holds2(t, 0, 2)
-			if names := damagedNames(d); j.Damaged() != 1 || len(names) != 1 || !bytes.Equal(d.content(names[0]), rotten) {
-				t.Errorf("%d damages, %v", j.Damaged(), names)
-			}
-			if !strings.Contains(j.log.String(), errChecksum.Error()) {
-				t.Errorf("it says\n%s", j.log)
-			}
-		})
+		reopen(t, d).holds(t, 0, 2)
 	}
 }
 
 // A disk that cannot be read for a moment ends nothing.
 func TestAnEntryThatCannotBeReadForAMoment(t *testing.T) {
-	d := newDisk()
-	j := reopen(t, d, 0)
-	j.fill(t, 0, 3)
-	d.mu.Lock()
+	d := written(t, 3)
+	j := reopen(t, d)
 	d.fail = failOn("read", 2)
-	d.mu.Unlock()
-	if _, ok := j.Find(entry(1).Settlement.Key); ok {
-		t.Error("found")
+	if _, err := j.Get(2); err == nil || errors.Is(err, dedupe.ErrCorrupt) {
+		t.Errorf("got %v", err)
 	}
-	var s store
-	if err := j.Replay(t.Context(), s.settle); err == nil || len(s.taken) != 2 {
-		t.Errorf("%d taken, %v", len(s.taken), err)
+	if _, err := tryOpen(d); err == nil {
+		t.Error("it starts without what it could not read")
 	}
-	if err := j.Replay(t.Context(), s.settle); err != nil || len(s.taken) != 3 || j.Waiting() != 0 {
-		t.Errorf("%d taken, %d wait, %v", len(s.taken), j.Waiting(), err)
-	}
-	if j.Damaged() != 0 || len(damagedNames(d)) != 0 {
-		t.Errorf("%d damages, %v", j.Damaged(), damagedNames(d))
+	if late, err := j.Get(2); err != nil || !reflect.DeepEqual(late, entry(1)) || j.Damaged() != 0 {
+		t.Errorf("%+v, %v, %d damages", late, err, j.Damaged())
 	}
 }
 
-// A rotten entry is not given up before the file is set aside.
-func TestARottenEntryThatCannotBeSetAside(t *testing.T) {
-	d := newDisk()
-	j := reopen(t, d, 0)
-	j.fill(t, 0, 1)
-	d.mu.Lock()
-	d.names[path].data[j.slots[0].offset+30] ^= 1
-	d.fail = failOn("open", 1)
-	d.mu.Unlock()
-	rotten := d.content(path)
-	var s store
-	if err := j.Replay(t.Context(), s.settle); err == nil || j.Waiting() != 1 {
-		t.Errorf("%d wait, %v", j.Waiting(), err)
+// oneLife is what one process does with a journal: it opens it, keeps entries, ends one, and
+// finds one that has rotted. It notes what it was told, until the disk does no more.
+func oneLife(d *memDisk, must, may map[int]bool) {
+	j, err := tryOpen(d)
+	if err != nil {
+		return
 	}
-	if !bytes.Equal(d.content(path), rotten) {
-		t.Error("the file was cut")
-	}
-	if err := j.Replay(t.Context(), s.settle); err != nil || j.Waiting() != 0 || j.Damaged() != 1 {
-		t.Errorf("%d wait, %d damages, %v", j.Waiting(), j.Damaged(), err)
-	}
-	if names := damagedNames(d); len(names) != 1 || !bytes.Equal(d.content(names[0]), rotten) {
-		t.Errorf("%v", names)
-	}
-}
-
-// holds2 is holds, where some entry may end as it is read.
-func (j opened) holds2(t *testing.T, numbers ...int) {
-	t.Helper()
-	j.entries(t)
-	j.holds(t, numbers...)
-}
-
-func FuzzJournal(f *testing.F) {
-	data, offsets := written(f, 6)
-	f.Add(data, false)
-	f.Add([]byte{}, false)
-	f.Add([]byte(magic), false)
-	f.Add(encode(entry(1)), false)
-	f.Add(encode(entry(3)), false)
-	f.Add([]byte{30, 0, 1, 0xff}, true)
-	f.Add([]byte{0, 0, 20, 0xff, 200, 0, 1, 1}, true)
-	f.Fuzz(func(t *testing.T, input []byte, patch bool) {
-		if late, err := decode(input); err == nil {
-			again, err := decode(encode(late))
-			if err != nil || !reflect.DeepEqual(again, late) {
-				t.Fatalf("%+v\nwas written and read as\n%+v (%v)", late, again, err)
-			}
-		}
-		d := newDisk()
-		file := input
-		var intact []int
-		if patch {
-			file, intact = patched(data, offsets, input)
-		}
-		d.put(path, file)
-		j, err := Open(path, Options{disk: d})
-		if err != nil {
-			if !errors.Is(err, errNotAJournal) || !bytes.Equal(d.content(path), file) {
-				t.Fatalf("refused: %v", err)
-			}
+	for n := 4; n < 6; n++ {
+		may[n] = true
+		if _, err := j.Put(entry(n)); err != nil {
 			return
 		}
-		first := opened{Journal: j}
-		if patch && !bytes.Equal(file, data) && len(damagedNames(d)) == 0 {
-			t.Fatal("a damage went unnoticed")
-		}
-		all := first.entries(t)
-		for _, n := range intact {
-			if !slices.ContainsFunc(all, func(l dedupe.Late) bool { return l.Settlement.Key == entry(n).Settlement.Key }) {
-				t.Fatalf("entry %d was not hit and is lost", n)
-			}
-		}
-		if err := j.Append(t.Context(), entry(50)); err != nil {
-			t.Fatal(err)
-		}
-		closeNow(t, j)
-		again := reopen(t, d, 0)
-		if again.Waiting() != len(all)+1 || again.Damaged() != 0 {
-			t.Fatalf("%d entries at the second start (%d damages), want %d", again.Waiting(), again.Damaged(), len(all)+1)
-		}
-	})
+		must[n] = true
+	}
+	delete(must, 0)
+	if j.Remove(1) != nil {
+		return
+	}
+	_, _ = j.Get(3) // it is set aside, or stays
 }
 
-// patched overwrites parts of a journal: input is a list of offset (2 bytes),
-// length, and what to flip. It returns the entries that were not touched; none
-// are promised when the header and the first entry are both hit.
-func patched(data []byte, offsets []int64, input []byte) (file []byte, intact []int) {
-	file = bytes.Clone(data)
-	for ; len(input) >= 4; input = input[4:] {
-		at := (int(input[0]) | int(input[1])<<8) % len(data)
-		for i := at; i < min(at+int(input[2]), len(data)); i++ {
-			file[i] ^= input[3]
+// The promise as a whole: whatever the disk was doing when the process or the power went,
+// what was kept is there, and nothing that was never put; what is damaged is kept too.
+func TestACrashAfterEachCallToTheDisk(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	start := func() *memDisk {
+		d := written(t, 4)
+		d.put(nth(1), []byte("rotten"))
+		d.put(nth(9)+temporarySuffix, []byte("of an earlier crash"))
+		d.calls = nil
+		return d
+	}
+	whole := start()
+	oneLife(whole, map[int]bool{}, map[int]bool{})
+	for dies := 1; dies <= len(whole.calls)+1; dies++ {
+		for range 40 {
+			for _, power := range []bool{false, true} {
+				d := start()
+				d.dies = dies
+				must, may := map[int]bool{0: true, 2: true, 3: true}, map[int]bool{0: true, 2: true, 3: true}
+				oneLife(d, must, may)
+				before := len(d.calls)
+				d.revive(random, power)
+				j := reopen(t, d)
+				there := map[int]bool{}
+				for _, w := range j.Waiting() {
+					n := slices.IndexFunc(upTo(6), func(n int) bool { return entry(n).Settlement.Key == w.Key })
+					late, err := j.Get(w.Number)
+					if err != nil || n < 0 || !may[n] || there[n] || !reflect.DeepEqual(late, entry(n)) {
+						t.Fatalf("dead at call %d of %d: %+v, %v", dies, before, w, err)
+					}
+					there[n] = true
+				}
+				for n := range must {
+					if !there[n] {
+						t.Fatalf("dead at call %d (power %t): entry %d is lost, there are %v\n%s", dies, power, n, d.with(""), j.log)
+					}
+				}
+				if string(d.content(nth(1)+damagedSuffix)) != "rotten" || len(d.with(temporarySuffix)) > 0 {
+					t.Fatalf("dead at call %d: there are %v", dies, d.with(""))
+				}
+			}
 		}
 	}
-	same := func(from, to int64) bool { return bytes.Equal(file[from:to], data[from:to]) }
-	if !same(0, offsets[0]) && !same(offsets[0], offsets[0]+int64(headSize)) {
-		return file, nil
-	}
-	for n := range len(offsets) - 1 {
-		if same(offsets[n], offsets[n+1]) {
-			intact = append(intact, n)
+}
+
+// The same over several lives, of any length, with a disk that fails in between.
+func TestNothingAcknowledgedIsEverLost(t *testing.T) {
+	for seed := range uint64(150) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		d := newDisk()
+		must, may := map[uint64]int{}, map[int]bool{} // acknowledged, by number; tried, or ended since
+		for next, life := 0, 0; life < 5; life++ {
+			j := reopen(t, d)
+			there := map[uint64]bool{}
+			for _, w := range j.Waiting() {
+				there[w.Number] = true
+				n, known := must[w.Number]
+				if late, err := j.Get(w.Number); known && (err != nil || !reflect.DeepEqual(late, entry(n))) {
+					t.Fatalf("seed %d: entry %d: %v", seed, n, err)
+				}
+				if !known && !slices.ContainsFunc(upTo(next), func(n int) bool { return may[n] && entry(n).Settlement.Key == w.Key }) {
+					t.Fatalf("seed %d: %v was never there", seed, w)
+				}
+			}
+			for number, n := range must {
+				if !there[number] {
+					t.Fatalf("seed %d, life %d: entry %d is lost\n%s", seed, life, n, j.log)
+				}
+			}
+			for range random.IntN(60) {
+				d.fail = nil
+				if random.IntN(8) == 0 {
+					d.fail = failOn([]string{"create", "write", "sync", "rename", "remove", "syncdir"}[random.IntN(6)], 1+random.IntN(2))
+				}
+				if random.IntN(3) > 0 {
+					may[next] = true
+					if number, err := j.Put(entry(next)); err == nil {
+						must[number] = next
+					}
+					next++
+					continue
+				}
+				for number := range must {
+					delete(must, number)
+					_ = j.Remove(number) // or not
+					break
+				}
+			}
+			d.revive(random, random.IntN(2) == 0)
 		}
 	}
-	return file, intact
+}
+
+// Whatever stands in a file, it is an entry, or set aside, and no other entry suffers.
+func FuzzJournal(f *testing.F) {
+	whole := written(f, 4)
+	f.Add(whole.content(nth(0)))
+	f.Add(whole.content(nth(3))[headSize:])
+	f.Add([]byte(magic))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, input []byte) {
+		sealed := append([]byte(magic+"\x01crc."), input...)
+		binary.LittleEndian.PutUint32(sealed[len(magic)+1:], checksum(sealed))
+		for _, data := range [][]byte{input, sealed} {
+			if late, err := decode(data); err == nil {
+				again, err := encode(late)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if back, err := decode(again); err != nil || !reflect.DeepEqual(back, late) {
+					t.Fatalf("%+v\nwas written and read as\n%+v (%v)", late, back, err)
+				}
+			}
+			d := newDisk()
+			d.put(nth(0), whole.content(nth(0)))
+			d.put(nth(1), data)
+			d.put(nth(2), whole.content(nth(2)))
+			j := reopen(t, d)
+			if waiting := int64(len(j.Waiting())); waiting+j.Damaged() != 3 && !strings.Contains(j.log.String(), "later version") {
+				t.Fatalf("%d wait, %d damages", waiting, j.Damaged())
+			}
+			for _, n := range []int{0, 2} {
+				if late, err := j.Get(uint64(n + 1)); err != nil || !reflect.DeepEqual(late, entry(n)) {
+					t.Fatalf("entry %d: %v", n, err)
+				}
+			}
+		}
+	})
 }

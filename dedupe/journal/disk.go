@@ -2,81 +2,134 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
-// disk is what the journal needs of a file system. Tests put one in its place
-// that fills up, fails and crashes.
+// The names of a journal: a lock, and entries by their numbers, in 16 hexadecimal digits
+// so that they sort; with a suffix while they are written, and when they are damaged.
+const (
+	lockName        = "lock"
+	temporarySuffix = ".new"
+	damagedSuffix   = ".damaged"
+)
+
+func nameOf(number uint64) string { return fmt.Sprintf("%016x", number) }
+
+// parse is the inverse of nameOf; not ok for the lock, and for what no journal has.
+func parse(name string) (number uint64, suffix string, ok bool) {
+	suffix = filepath.Ext(name)
+	hex := strings.TrimSuffix(name, suffix)
+	number, err := strconv.ParseUint(hex, 16, 64)
+	if err != nil || nameOf(number) != hex || suffix != "" && suffix != temporarySuffix && suffix != damagedSuffix {
+		return 0, "", false
+	}
+	return number, suffix, true
+}
+
+// disk is what the journal needs of its directory. Tests put one in its place that fills
+// up, fails and crashes.
 type disk interface {
-	// Open opens a file for reading and writing, with mode 0600 when it makes it.
-	Open(name string, flag int) (file, error)
-	Stat(name string) (fs.FileInfo, error)
-	// Same reports whether two looks were at the same file, whatever its name.
-	Same(one, other fs.FileInfo) bool
+	// Create makes a file that is not there yet.
+	Create(name string) (file, error)
+	ReadFile(name string) ([]byte, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// Names lists a directory, sorted.
-	Names(dir string) ([]string, error)
-	// SyncDir makes what was created, renamed and removed in it durable.
-	SyncDir(dir string) error
+	Names() ([]string, error)
+	// Sync makes durable what was renamed.
+	Sync() error
+	Close() error
 }
 
 type file interface {
-	io.ReaderAt
-	io.WriterAt
-	io.Closer
+	io.WriteCloser
 	Sync() error
-	Truncate(size int64) error
-	Stat() (fs.FileInfo, error)
-	// Lock keeps every other process out until Close; errLocked when one was
-	// first.
-	Lock() error
 }
 
-var errLocked = errors.New("another process is using it")
+var (
+	errLocked      = errors.New("another process is using it")
+	errNotAJournal = errors.New("it is not a journal of Sidecall, and was left untouched")
+)
 
-// osDisk is the disk of the machine.
-type osDisk struct{}
+// directory is a disk of the machine, locked for this process.
+type directory struct {
+	*os.Root
+	self, lock *os.File
+}
 
-func (osDisk) Open(name string, flag int) (file, error) {
-	f, err := os.OpenFile(name, flag|os.O_RDWR, 0o600)
+// openDirectory opens a directory in which nothing but a journal is, or makes it.
+func openDirectory(path string) (disk, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%w: it is no directory", errNotAJournal)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
-}
-
-func (osDisk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
-func (osDisk) Same(one, other fs.FileInfo) bool      { return os.SameFile(one, other) }
-func (osDisk) Rename(from, to string) error          { return os.Rename(from, to) }
-func (osDisk) Remove(name string) error              { return os.Remove(name) }
-
-func (osDisk) Names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+	d := directory{Root: root}
+	if d.self, err = root.Open("."); err == nil {
+		err = d.take(path)
 	}
-	return names, err
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
-func (osDisk) SyncDir(dir string) error {
-	d, err := os.Open(dir)
+// take makes the directory this process's own.
+func (d *directory) take(path string) error {
+	names, err := d.Names()
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	for _, name := range names {
+		if _, _, ok := parse(name); !ok && name != lockName {
+			return fmt.Errorf("%w: %s is in it", errNotAJournal, name)
+		}
+	}
+	if d.lock, err = d.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return errLocked
+	} else if err != nil {
+		return err
+	}
+	above, err := os.Open(filepath.Dir(path)) // the process that made it may not have come to sync that
+	if err != nil {
+		return err
+	}
+	return errors.Join(above.Sync(), above.Close())
 }
 
-type osFile struct{ *os.File }
+func (d directory) Create(name string) (file, error) {
+	return d.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+}
 
-func (f osFile) Lock() error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errLocked
+func (d directory) Names() ([]string, error) {
+	if _, err := d.self.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return d.self.Readdirnames(-1)
+}
+
+func (d directory) Sync() error { return d.self.Sync() }
+
+func (d directory) Close() error {
+	err := d.Root.Close()
+	for _, f := range []*os.File{d.self, d.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	return err
 }

@@ -5,87 +5,79 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
-// memDisk is a disk in memory that can fill up, fail and lose power. It knows
-// what was synced: the content of files, and separately the names in the one
-// directory.
+var errPower = errors.New("the power is gone")
+
+// memDisk is a directory in memory that can fill up, fail and lose power. It knows what
+// was synced: the content of files, and separately their names.
 type memDisk struct {
-	mu      sync.Mutex
-	names   map[string]*memInode // as a process sees them
-	durable map[string]*memInode // as they are after a loss of power
-	space   int64                // bytes that may still be written; -1: any number
-	syncs   int
-	// fail, when not nil, may make an operation fail: open, read, write, sync,
-	// truncate, rename, remove or syncdir.
+	mu    sync.Mutex
+	names map[string]*memFile // as a process sees them
+	// durable are the names as they were when the directory was synced and after each
+	// change since: any of them may be there after a loss of power.
+	durable []map[string]*memFile
+	space   int // bytes that may still be written; -1: any number
+	calls   []string
+	dies    int // the number of the call from which on nothing works; 0: none
+	// fail, when not nil, may make an operation fail: create, write, sync, rename, read,
+	// remove, names or syncdir.
 	fail func(operation, name string) error
-	// syncing, when not nil, is called in every sync of a file.
-	syncing func()
 }
 
-type memInode struct {
-	data   []byte
-	synced []byte
-	// since are the writes and truncations since the last sync.
-	since  []func([]byte) []byte
-	locked bool
+type memFile struct {
+	disk         *memDisk
+	name         string
+	data, synced []byte
 }
 
 func newDisk() *memDisk {
-	return &memDisk{names: map[string]*memInode{}, durable: map[string]*memInode{}, space: -1}
+	return &memDisk{names: map[string]*memFile{}, durable: []map[string]*memFile{{}}, space: -1}
 }
 
-func (d *memDisk) failing(operation, name string) error {
-	if d.fail == nil {
-		return nil
+// call notes a call, and says whether it works.
+func (d *memDisk) call(operation, name string) error {
+	d.calls = append(d.calls, operation)
+	if d.dies > 0 && len(d.calls) >= d.dies {
+		return errPower
 	}
-	return d.fail(operation, name)
+	if d.fail != nil {
+		return d.fail(operation, name)
+	}
+	return nil
 }
 
-// kill is kill -9: locks are gone, the data is not.
-func (d *memDisk) kill() {
+// revive is what the next process finds: after a loss of power what was synced, and of
+// the rest whatever the disk had come to.
+func (d *memDisk) revive(random *rand.Rand, power bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, inode := range d.names {
-		inode.locked = false
+	d.calls, d.dies, d.fail = nil, 0, nil
+	if !power {
+		return
 	}
+	after := map[string]*memFile{}
+	for name, f := range d.durable[random.IntN(len(d.durable))] {
+		data := f.data[:len(f.synced)+random.IntN(len(f.data)-len(f.synced)+1)]
+		after[name] = &memFile{disk: d, name: name, data: data, synced: data}
+	}
+	d.names, d.durable = after, []map[string]*memFile{maps.Clone(after)}
 }
 
-// losePower keeps what was synced and a random part of what was not: a prefix
-// of the operations, the last of them perhaps in part.
-func (d *memDisk) losePower(random *rand.Rand) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	names := d.durable
-	if random.IntN(2) == 0 {
-		names = d.names
-	}
-	after := map[string]*memInode{}
-	for name, inode := range names {
-		data := slices.Clone(inode.synced)
-		for _, do := range inode.since[:random.IntN(len(inode.since)+1)] {
-			before := len(data)
-			if data = do(data); len(data) > before && random.IntN(2) == 0 {
-				data = data[:before+random.IntN(len(data)-before)]
-				break
-			}
-		}
-		after[name] = &memInode{data: data, synced: slices.Clone(data)}
-	}
-	d.names, d.durable = after, maps.Clone(after)
-}
+// changed notes a change of the names.
+func (d *memDisk) changed() { d.durable = append(d.durable, maps.Clone(d.names)) }
 
 func (d *memDisk) content(name string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if inode := d.names[name]; inode != nil {
-		return slices.Clone(inode.data)
+	if f := d.names[name]; f != nil {
+		return slices.Clone(f.data)
 	}
 	return nil
 }
@@ -93,89 +85,132 @@ func (d *memDisk) content(name string) []byte {
 func (d *memDisk) put(name string, data []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	inode := &memInode{data: slices.Clone(data), synced: slices.Clone(data)}
-	d.names[name], d.durable[name] = inode, inode
+	data = slices.Clone(data)
+	f := &memFile{disk: d, name: name, data: data, synced: data}
+	d.names[name] = f
+	d.durable = []map[string]*memFile{maps.Clone(d.names)}
 }
 
-func (d *memDisk) Open(name string, flag int) (file, error) {
+// with returns the names that end in a suffix, in order.
+func (d *memDisk) with(suffix string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.failing("open", name); err != nil {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name := range d.names {
+			if strings.HasSuffix(name, suffix) && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+func (d *memDisk) Create(name string) (file, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.call("create", name); err != nil {
 		return nil, err
 	}
-	inode := d.names[name]
-	switch {
-	case inode == nil && flag&os.O_CREATE == 0:
-		return nil, fs.ErrNotExist
-	case inode != nil && flag&os.O_EXCL != 0:
+	if d.names[name] != nil {
 		return nil, fs.ErrExist
-	case inode == nil:
-		inode = &memInode{}
-		d.names[name] = inode
 	}
-	f := &memFile{disk: d, inode: inode, name: name}
-	if flag&os.O_TRUNC != 0 {
-		f.truncate(0)
-	}
+	f := &memFile{disk: d, name: name}
+	d.names[name] = f
+	d.changed()
 	return f, nil
 }
 
-func (d *memDisk) Stat(name string) (fs.FileInfo, error) {
+func (d *memDisk) ReadFile(name string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	inode := d.names[name]
-	if inode == nil {
-		return nil, fs.ErrNotExist
+	if err := d.call("read", name); err != nil {
+		return nil, err
 	}
-	return memInfo{inode, int64(len(inode.data))}, nil
+	if f := d.names[name]; f != nil {
+		return slices.Clone(f.data), nil
+	}
+	return nil, fs.ErrNotExist
 }
-
-func (d *memDisk) Same(one, other fs.FileInfo) bool { return one.Sys() == other.Sys() }
 
 func (d *memDisk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.failing("rename", to); err != nil {
+	if err := d.call("rename", to); err != nil {
 		return err
+	}
+	if d.names[from] == nil {
+		return fs.ErrNotExist
 	}
 	d.names[to] = d.names[from]
 	delete(d.names, from)
+	d.changed()
 	return nil
 }
 
 func (d *memDisk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.failing("remove", name); err != nil {
+	if err := d.call("remove", name); err != nil {
 		return err
 	}
 	if d.names[name] == nil {
 		return fs.ErrNotExist
 	}
 	delete(d.names, name)
+	d.changed()
 	return nil
 }
 
-func (d *memDisk) Names(string) ([]string, error) {
+func (d *memDisk) Names() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var names []string
-	for name := range d.names {
-		names = append(names, name)
+	if err := d.call("names", ""); err != nil {
+		return nil, err
 	}
-	slices.Sort(names)
-	return names, nil
+	return slices.Collect(maps.Keys(d.names)), nil
 }
 
-func (d *memDisk) SyncDir(dir string) error {
+func (d *memDisk) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.failing("syncdir", dir); err != nil {
+	if err := d.call("syncdir", ""); err != nil {
 		return err
 	}
-	d.durable = maps.Clone(d.names)
+	d.durable = []map[string]*memFile{maps.Clone(d.names)}
 	return nil
 }
+
+func (d *memDisk) Close() error { return nil }
+
+// Write writes a part of it when it fails.
+func (f *memFile) Write(data []byte) (int, error) {
+	d := f.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := len(data), d.call("write", f.name)
+	if err != nil {
+		n /= 2
+	}
+	if d.space >= 0 {
+		if n > d.space {
+			n, err = d.space, syscall.ENOSPC
+		}
+		d.space -= n
+	}
+	f.data = append(f.data, data[:n]...)
+	return n, err
+}
+
+func (f *memFile) Sync() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if err := f.disk.call("sync", f.name); err != nil {
+		return err
+	}
+	f.synced = f.data
+	return nil
+}
+
+func (f *memFile) Close() error { return nil }
 
 // failOn makes one kind of operation fail, as often as told.
 func failOn(operation string, times int) func(string, string) error {
@@ -188,77 +223,50 @@ func failOn(operation string, times int) func(string, string) error {
 	}
 }
 
-func damagedNames(d *memDisk) []string {
-	names, _ := d.Names("") // it never fails
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, ".damaged-") })
-}
-
-// disks are the disk of the machine, in a directory of its own, and the one in memory,
-// each with the names that its files have on it.
-func disks(t *testing.T) map[string]func() (on disk, dir string) {
-	return map[string]func() (disk, string){
-		"machine": func() (disk, string) { return osDisk{}, t.TempDir() },
-		"memory":  func() (disk, string) { return newDisk(), "" },
-	}
-}
-
 // What the tests show on a disk in memory is true of the machine's: both do and refuse
 // the same.
 func TestADiskInMemoryIsAsTheMachines(t *testing.T) {
-	for name, open := range disks(t) {
+	machines, err := openDirectory(filepath.Join(t.TempDir(), "j"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := machines.Remove(lockName); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]disk{"memory": newDisk(), "machine": machines} {
 		t.Run(name, func(t *testing.T) {
-			d, dir := open()
-			one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
 			refused := func(what string, err, want error) {
 				t.Helper()
 				if !errors.Is(err, want) {
 					t.Errorf("%s: %v, want %v", what, err, want)
 				}
 			}
-			written := func(name string, flag int) {
-				t.Helper()
-				f, err := d.Open(name, flag)
+			_, err := d.ReadFile("one")
+			refused("reading what is not there", err, fs.ErrNotExist)
+			refused("removing what is not there", d.Remove("one"), fs.ErrNotExist)
+			refused("renaming what is not there", d.Rename("one", "other"), fs.ErrNotExist)
+			for _, name := range []string{"one", "other"} {
+				f, err := d.Create(name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := f.WriteAt([]byte(name), 0); err != nil {
-					t.Error(err)
-				}
-				if err := f.Close(); err != nil {
+				_, err = f.Write([]byte(name))
+				if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 					t.Error(err)
 				}
 			}
-			_, err := d.Open(one, 0)
-			refused("opening what is not there", err, fs.ErrNotExist)
-			_, err = d.Stat(one)
-			refused("looking at what is not there", err, fs.ErrNotExist)
-			refused("removing what is not there", d.Remove(one), fs.ErrNotExist)
-			written(one, os.O_CREATE)
-			written(other, os.O_CREATE|os.O_EXCL)
-			_, err = d.Open(one, os.O_CREATE|os.O_EXCL)
+			_, err = d.Create("one")
 			refused("making what is there", err, fs.ErrExist)
-			before, err := d.Stat(one)
-			if err != nil || before.Size() != int64(len(one)) {
-				t.Errorf("%v, %v", before, err)
-			}
-			apart, _ := d.Stat(other)
-			if err := d.Rename(one, other); err != nil {
+			if err := errors.Join(d.Rename("one", "other"), d.Sync()); err != nil {
 				t.Error(err)
 			}
-			after, err := d.Stat(other)
-			if err != nil || !d.Same(before, after) || d.Same(before, apart) {
-				t.Errorf("it is another file under its new name, or the one that had it: %v", err)
+			if data, err := d.ReadFile("other"); err != nil || string(data) != "one" {
+				t.Errorf("%q, %v", data, err)
 			}
-			if names, err := d.Names(dir); err != nil || !slices.Equal(names, []string{"other"}) {
+			if names, err := d.Names(); err != nil || !slices.Equal(names, []string{"other"}) {
 				t.Errorf("names %q, %v", names, err)
 			}
-			if f, err := d.Open(other, os.O_TRUNC); err != nil || f.Close() != nil {
-				t.Error(err)
-			}
-			if after, err = d.Stat(other); err != nil || after.Size() != 0 {
-				t.Errorf("%v, %v after it was emptied", after, err)
-			}
-			if err := errors.Join(d.SyncDir(filepath.Join(dir, ".")), d.Remove(other)); err != nil {
+			if err := errors.Join(d.Remove("other"), d.Close()); err != nil {
 				t.Error(err)
 			}
 		})

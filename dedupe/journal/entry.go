@@ -1,172 +1,73 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/gob"
 	"errors"
 	"fmt"
-	"time"
+	"hash/crc32"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// layout is the first byte of an entry. Another layout gets another number.
-const layout = 1
+// An entry is a head and then a dedupe.Late in encoding/gob:
+//
+//	magic[7] version[1] crc[4]   CRC-32C of the version and of what follows the head
+//
+// Another version has the same head.
+const (
+	magic    = "SCENTRY"
+	version  = 1
+	headSize = len(magic) + 1 + crc32.Size
+)
 
-// encode returns an entry as the body of a frame: the key, the record of the call
-// as it is settled, in the layout that stores have, its result and its output.
-// Sequence numbers belong to an open journal and are not kept.
-func encode(late dedupe.Late) []byte {
-	s := &late.Settlement
-	b := make([]byte, 0, 256+len(s.Result)+outputBytes(s.Output))
-	b = append(b, layout)
-	for _, part := range [...]string{s.Key.Tenant, s.Key.Conversation, s.Key.Turn, s.Key.ID} {
-		b = appendBytes(b, part)
-	}
-	settled := stored(&late)
-	b = settled.AppendTo(b)
-	b = appendBytes(b, s.Result)
-	if s.Output == nil {
-		return append(b, 0)
-	}
-	b = append(b, 1, flag(s.Output.Complete))
-	b = binary.AppendVarint(b, int64(s.Output.TTL))
-	b = appendBytes(b, s.Output.Ref)
-	return appendBytes(b, s.Output.Data)
+var errLater = errors.New("another version of Sidecall has written it")
+
+func checksum(data []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(data[len(magic):len(magic)+1], table), table, data[headSize:])
 }
 
-// stored is the record of an entry as a store would keep it.
-func stored(late *dedupe.Late) dedupe.Stored {
-	s, c := &late.Settlement, &late.Claim
-	return dedupe.Stored{Retention: s.Retention, Record: dedupe.Record{
-		State: s.State, Epoch: s.Epoch, Owner: s.Owner, Attempts: s.Attempts,
-		Tool: c.Tool, Effect: c.Effect, Fingerprint: c.Fingerprint, Charges: c.Charges, StartedAt: c.StartedAt, FinishedAt: late.EndedAt,
-	}}
-}
-
-// fill is the inverse of stored.
-func fill(late *dedupe.Late, settled dedupe.Stored) {
-	s, r := &late.Settlement, settled.Record
-	s.Owner, s.Epoch, s.State, s.Attempts, s.Retention = r.Owner, r.Epoch, r.State, r.Attempts, settled.Retention
-	late.EndedAt = r.FinishedAt
-	r.State, r.Attempts, r.FinishedAt, r.LeaseUntil = dedupe.Claimed, 0, time.Time{}, time.Time{}
-	late.Claim = r
-}
-
-func outputBytes(o *dedupe.Output) int {
-	if o == nil {
-		return 0
+// encode returns an entry as it stands in its file.
+func encode(late dedupe.Late) ([]byte, error) {
+	if err := validate(&late); err != nil {
+		return nil, err
 	}
-	return len(o.Data)
+	b := bytes.NewBufferString(magic + string(rune(version)) + "crc.")
+	if err := gob.NewEncoder(b).Encode(late); err != nil {
+		return nil, fmt.Errorf("%w: %w", dedupe.ErrInvalid, err)
+	}
+	data := b.Bytes()
+	binary.LittleEndian.PutUint32(data[len(magic)+1:], checksum(data))
+	return data, nil
 }
 
-func appendBytes[T string | []byte](b []byte, part T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
-}
-
-func flag(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
-}
-
-// decode reads the body of a frame. The entry shares its memory.
-func decode(body []byte) (late dedupe.Late, err error) {
-	r := reader{rest: body}
-	switch got := r.byte(); {
-	case r.short:
-	case got == layout:
-		err = r.settled(&late)
-	default:
-		return dedupe.Late{}, fmt.Errorf("an entry of layout %d, and only %d is known", got, layout)
-	}
-	s := &late.Settlement
-	s.Result = r.bytes()
-	if r.byte() == 1 {
-		complete := r.byte() == 1
-		s.Output = &dedupe.Output{Complete: complete, TTL: time.Duration(r.varint()), Ref: string(r.bytes()), Data: r.bytes()}
-	}
+// decode is the inverse of encode. The error wraps dedupe.ErrCorrupt or errLater.
+func decode(data []byte) (late dedupe.Late, err error) {
 	switch {
-	case err != nil:
-		return dedupe.Late{}, err
-	case r.short:
-		return dedupe.Late{}, errors.New("an entry that ends too early")
-	case len(r.rest) > 0:
-		return dedupe.Late{}, fmt.Errorf("an entry with %d bytes too many", len(r.rest))
+	case len(data) < headSize || string(data[:len(magic)]) != magic:
+		return late, fmt.Errorf("%w: it does not begin as an entry does", dedupe.ErrCorrupt)
+	case binary.LittleEndian.Uint32(data[len(magic)+1:]) != checksum(data):
+		return late, fmt.Errorf("%w: its checksum is wrong", dedupe.ErrCorrupt)
+	case data[len(magic)] != version:
+		return late, fmt.Errorf("%w: version %d, and only %d is known", errLater, data[len(magic)], version)
 	}
-	return late, validate(&late)
-}
-
-// settled reads the key and the record of an entry.
-func (r *reader) settled(late *dedupe.Late) error {
-	key := &late.Settlement.Key
-	for _, part := range [...]*string{&key.Tenant, &key.Conversation, &key.Turn, &key.ID} {
-		*part = string(r.bytes())
+	err = gob.NewDecoder(bytes.NewReader(data[headSize:])).Decode(&late)
+	if err == nil {
+		err = validate(&late)
 	}
-	if r.short {
-		return nil
+	if err != nil {
+		return dedupe.Late{}, fmt.Errorf("%w: %v", dedupe.ErrCorrupt, err) //nolint:errorlint // it was no request that was invalid
 	}
-	settled, rest, err := dedupe.DecodeStored(r.rest)
-	r.rest = rest
-	fill(late, settled)
-	return err
+	return late, nil
 }
 
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {
 	s := &late.Settlement
-	if s.Resolves || s.Spend != (dedupe.Spend{}) || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
-		return fmt.Errorf("%w: a journal keeps nothing of the loop around a call, and no resolution", dedupe.ErrInvalid)
+	if s.Claim == nil || s.Resolves || s.Spend != (dedupe.Spend{}) || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
+		return fmt.Errorf("%w: a journal keeps the settlements of claims, and nothing of the loop around a call", dedupe.ErrInvalid)
 	}
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	settled := stored(late)
-	if err := settled.Verify(); err != nil {
-		return fmt.Errorf("%w: the settlement of no claim: %v", dedupe.ErrInvalid, err) //nolint:errorlint // nothing is corrupt yet
-	}
-	return nil
-}
-
-// reader takes an entry apart. Once it is short, all it returns is zero.
-type reader struct {
-	rest  []byte
-	short bool
-}
-
-func (r *reader) take(n uint64) []byte {
-	if r.short || n > uint64(len(r.rest)) {
-		r.short = true
-		return nil
-	}
-	part := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return part
-}
-
-func (r *reader) byte() byte {
-	if part := r.take(1); part != nil {
-		return part[0]
-	}
-	return 0
-}
-
-func (r *reader) varint() int64 {
-	n, size := binary.Varint(r.rest)
-	if size <= 0 {
-		r.short = true
-		return 0
-	}
-	r.take(uint64(size))
-	return n
-}
-
-func (r *reader) bytes() []byte {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.short = true
-		return nil
-	}
-	r.take(uint64(size))
-	return r.take(n)
+	return s.Validate()
 }

@@ -1,234 +1,202 @@
-// Package journal is the dedupe.Journal in a file on this machine: where
+// Package journal is the dedupe.Journal in a directory on this machine, where
 // settlements wait whose store could not be reached.
 //
-// The file is append-only and bounded. Append returns when the entry is synced;
-// appends at the same time share a sync. When no entry waits any more the file
-// is cut back to its header; when it is full of entries that are done it is
-// written anew without them. Entries that were done when the process was killed
-// may be handed out once more at the next start: settling is idempotent.
+// Each entry is a file of its own, named by its number. Put writes a temporary file,
+// syncs it, renames it and syncs the directory. What a crash leaves of that is removed by
+// the next Open: nobody was told that it was kept. Entries that were removed when the
+// power went may be handed out once more.
 //
-// What a crash leaves of an append is cut off at the next start and reported. A
-// damage is reported with its place, the entries before and after it are kept,
-// and the damaged file stays beside the journal, under another name, for
-// whoever wants to look. Opening goes on all the same: the loss of an entry
-// makes no call run twice, for the record stays CLAIMED and then UNKNOWN, while
-// a sidecar that does not start loses the entries that are intact too.
+// An entry that cannot be read is a damage: it is reported, and set aside under another
+// name for whoever wants to look. Opening goes on all the same: the loss of an entry
+// makes no call run twice, for the record stays CLAIMED and then UNKNOWN, while a sidecar
+// that does not start loses the entries that are intact too. An entry of a later version
+// is left where it is, for a process that knows it.
 //
-// The results of calls are in the file in plain text; its mode is 0600.
+// The results of calls are in the files in plain text; their mode is 0600.
 package journal
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"sync"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// DefaultMaxBytes is how large the file may grow.
-const DefaultMaxBytes = 64 << 20
+// maxDamaged bounds the damaged entries that are kept. For one more the oldest is
+// removed, which is logged.
+const maxDamaged = 8
 
-// Options of a Journal; zero values mean the defaults.
-type Options struct {
-	// MaxBytes bounds the file. Default DefaultMaxBytes.
-	MaxBytes int64
-	// Log is told what an operator should know. Default: nobody.
-	Log *slog.Logger
-
-	disk disk
-}
-
-func (o Options) withDefaults() Options {
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.disk == nil {
-		o.disk = osDisk{}
-	}
-	return o
-}
-
-// Journal is a dedupe.Journal in a file. One process uses the file at a time.
+// Journal is a dedupe.Journal in a directory. One process uses it at a time.
 type Journal struct {
 	path    string
-	options Options
-	id      fileID
-
-	existed bool // the file, before it was opened
-
+	disk    disk
+	log     *slog.Logger
+	waiting []dedupe.Waiting
+	kept    []string      // the names of damaged entries, oldest first
+	last    atomic.Uint64 // number given out
 	damaged atomic.Int64
-	waiting atomic.Int64  // len(byKey) and more: entries not done
-	gaveUp  atomic.Uint64 // the last entry of the group that ended the last replay; 0: none did
-
-	// io is held for writing while the file is exchanged or cut, but not synced,
-	// for reading while an entry is read. It is taken before mu.
-	io   sync.RWMutex
-	file file
-
-	mu     sync.Mutex
-	closed bool
-	queue  *batch // waits for the committer; nil: nothing does
-	queued int64  // bytes in it
-	end    int64  // of the file's frames
-	live   int64  // bytes of the frames that wait
-	seq    uint64 // the last given out
-	slots  []*slot
-	bySeq  map[uint64]*slot
-	byKey  map[dedupe.Key]*slot // the newest of each key
-
-	// renamed says that the file took the place of another and the directory
-	// was not synced since. It is the committer's own.
-	renamed bool
-
-	// aside says that the file was copied for the operator since it was last
-	// cut or written anew: one copy of it is enough.
-	asideMu sync.Mutex
-	aside   bool
-
-	wake chan struct{} // the committer has something to do
-	quit chan struct{} // closed by Close
-	gone chan struct{} // closed when the committer has ended
 }
 
 var _ dedupe.Journal = (*Journal)(nil)
 
-// slot is an entry of the file that is not done.
-type slot struct {
-	seq    uint64
-	key    dedupe.Key
-	offset int64
-	size   int64 // of the frame
-	done   bool
-}
-
-// batch is what the next sync covers.
-type batch struct {
-	frames []queued
-	done   chan struct{} // closed when err is final
-	err    error
-}
-
-type queued struct {
-	key   dedupe.Key
-	bytes []byte
-}
-
-// Append implements dedupe.Journal. The error wraps dedupe.ErrFull,
-// dedupe.ErrInvalid or dedupe.ErrClosed, or is one of ctx or of the disk. With
-// one of ctx the entry may still be written.
-func (j *Journal) Append(ctx context.Context, late dedupe.Late) error {
-	if err := validate(&late); err != nil {
-		return err
+// Open opens the journal at a path, or makes one, and keeps other processes out of it
+// until Close. The log is told what an operator should know. The error says why there
+// can be no journal; nothing that waits in one is lost then.
+func Open(path string, log *slog.Logger) (*Journal, error) {
+	d, err := openDirectory(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
-	b, err := j.enqueue(late.Settlement.Key, frame(j.id, encode(late)))
+	return open(path, d, log)
+}
+
+func open(path string, d disk, log *slog.Logger) (*Journal, error) {
+	j := &Journal{path: path, disk: d, log: log}
+	if err := j.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("journal %s: %w", path, err), d.Close())
+	}
+	return j, nil
+}
+
+// load looks at all that is there, and puts right what is wrong with it.
+func (j *Journal) load() error {
+	names, err := j.disk.Names()
 	if err != nil {
 		return err
 	}
-	select {
-	case <-b.done:
-		return b.err
-	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
+	slices.Sort(names)
+	var entries []uint64
+	for _, name := range names {
+		number, suffix, ok := parse(name)
+		j.last.Store(max(j.last.Load(), number)) // those to come are beyond it
+		switch {
+		case suffix == damagedSuffix:
+			j.kept = append(j.kept, name)
+		case suffix == temporarySuffix:
+			err = errors.Join(err, j.remove(name))
+		case ok:
+			entries = append(entries, number)
+		}
 	}
+	for _, number := range entries {
+		err = errors.Join(err, j.examine(number))
+	}
+	if err != nil {
+		return err
+	}
+	if len(j.kept) > 0 {
+		j.log.Warn("damaged entries are kept in the journal: look at them, then remove them", "path", j.path, "entries", j.kept)
+	}
+	if n := len(j.waiting); n > 0 {
+		j.log.Warn("settlements of an earlier run wait in the journal", "path", j.path, "waiting", n)
+	}
+	return nil
 }
 
-// enqueue puts a frame into the batch that the committer takes next.
-func (j *Journal) enqueue(key dedupe.Key, bytes []byte) (*batch, error) {
-	size := int64(len(bytes))
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// examine looks at an entry that was there.
+func (j *Journal) examine(number uint64) error {
+	late, err := j.Get(number)
 	switch {
-	case j.closed:
-		return nil, fmt.Errorf("journal: %w", dedupe.ErrClosed)
-	case j.queued+size > j.room():
-		return nil, fmt.Errorf("journal: %w: %d bytes of at most %d wait", dedupe.ErrFull, j.live+j.queued, j.options.MaxBytes)
+	case err == nil:
+		j.waiting = append(j.waiting, dedupe.Waiting{Number: number, Key: late.Settlement.Key, Bytes: late.Bytes()})
+	case errors.Is(err, errLater):
+		j.log.Error("an entry of the journal is of a later version: it is left where it is, for a sidecar that knows it, and its call stays unknown until then",
+			"path", j.pathOf(nameOf(number)), "error", err)
+	case !errors.Is(err, dedupe.ErrCorrupt): // else it is told and set aside
+		return err
 	}
-	if j.queue == nil {
-		j.queue = &batch{done: make(chan struct{})}
-	}
-	j.queue.frames = append(j.queue.frames, queued{key, bytes})
-	j.queued += size
-	j.nudge()
-	return j.queue, nil
+	return nil
 }
 
-// room is how many bytes can be appended, after a compaction when it is worth
-// it: when it would free an eighth of the file. mu is held.
-func (j *Journal) room() int64 {
-	if j.worthCompacting() {
-		return j.options.MaxBytes - int64(headerSize) - j.live
-	}
-	return j.options.MaxBytes - j.end
-}
-
-func (j *Journal) worthCompacting() bool {
-	dead := j.end - int64(headerSize) - j.live
-	return dead > 0 && dead >= j.options.MaxBytes/8
-}
-
-// nudge wakes the committer.
-func (j *Journal) nudge() {
-	select {
-	case j.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
+func (j *Journal) pathOf(name string) string { return filepath.Join(j.path, name) }
 
 // Waiting implements dedupe.Journal.
-func (j *Journal) Waiting() int { return int(j.waiting.Load()) }
+func (j *Journal) Waiting() []dedupe.Waiting { return j.waiting }
 
 // Damaged implements dedupe.Journal.
 func (j *Journal) Damaged() int64 { return j.damaged.Load() }
 
-// Done implements dedupe.Journal.
-func (j *Journal) Done(seq uint64) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	s, ok := j.bySeq[seq]
-	if !ok {
-		return false
+// Put implements dedupe.Journal.
+func (j *Journal) Put(late dedupe.Late) (uint64, error) {
+	data, err := encode(late)
+	if err != nil {
+		return 0, err
 	}
-	s.done = true
-	delete(j.bySeq, seq)
-	if j.byKey[s.key] == s {
-		delete(j.byKey, s.key)
+	number := j.last.Add(1)
+	name := nameOf(number)
+	if err := j.write(name, data); err != nil {
+		return 0, errors.Join(fmt.Errorf("journal %s: %w", j.path, err), j.remove(name+temporarySuffix), j.remove(name))
 	}
-	j.live -= s.size
-	for len(j.slots) > 0 && j.slots[0].done {
-		j.slots[0] = nil
-		j.slots = j.slots[1:]
-	}
-	if j.waiting.Add(-1) == 0 {
-		j.nudge() // to cut the file back
-	}
-	return true
+	return number, nil
 }
 
-// Close implements dedupe.Journal: what was accepted is still written. A second
-// Close does nothing.
-func (j *Journal) Close() error {
-	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
-		<-j.gone
-		return nil
+func (j *Journal) write(name string, data []byte) error {
+	f, err := j.disk.Create(name + temporarySuffix)
+	if err != nil {
+		return err
 	}
-	j.closed = true
-	j.mu.Unlock()
-	close(j.quit)
-	<-j.gone
-	j.io.Lock()
-	defer j.io.Unlock()
-	if err := j.file.Close(); err != nil {
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = j.disk.Rename(name+temporarySuffix, name); err != nil {
+		return err
+	}
+	return j.disk.Sync()
+}
+
+// Get implements dedupe.Journal.
+func (j *Journal) Get(number uint64) (late dedupe.Late, err error) {
+	name := nameOf(number)
+	data, err := j.disk.ReadFile(name)
+	if err == nil {
+		late, err = decode(data)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, dedupe.ErrCorrupt) {
+		err = j.giveUp(name, err)
+	}
+	if err != nil {
+		return dedupe.Late{}, fmt.Errorf("journal %s: %s: %w", j.path, name, err)
+	}
+	return late, nil
+}
+
+// giveUp ends an entry that can be read no more, and returns ErrCorrupt. While it cannot
+// be set aside it is an entry still.
+func (j *Journal) giveUp(name string, why error) error {
+	err := j.disk.Rename(name, name+damagedSuffix)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which somebody has removed
+		return fmt.Errorf("it is damaged (%v) and cannot be set aside: %w", why, err) //nolint:errorlint // it is given up later
+	}
+	j.damaged.Add(1)
+	j.log.Error("the journal is damaged: an entry is lost to the store, and its call stays unknown",
+		"path", j.pathOf(name), "reason", why, "kept_as", j.pathOf(name+damagedSuffix))
+	if err == nil {
+		j.kept = append(j.kept, name+damagedSuffix)
+	}
+	for ; len(j.kept) > maxDamaged; j.kept = j.kept[1:] {
+		j.log.Error("too many damaged entries are kept in the journal: the oldest is removed",
+			"path", j.pathOf(j.kept[0]), "kept", maxDamaged, "error", j.remove(j.kept[0]))
+	}
+	return fmt.Errorf("%w: %w", dedupe.ErrCorrupt, why)
+}
+
+// Remove implements dedupe.Journal.
+func (j *Journal) Remove(number uint64) error { return j.remove(nameOf(number)) }
+
+func (j *Journal) remove(name string) error {
+	if err := j.disk.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("journal %s: %w", j.path, err)
 	}
 	return nil
 }
 
-var errNotAJournal = errors.New("it is not a journal of Sidecall, and was left untouched")
+// Close implements dedupe.Journal.
+func (j *Journal) Close() error { return j.disk.Close() }

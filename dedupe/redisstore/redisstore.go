@@ -90,6 +90,11 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	if err := s.sameSlot(&settlement.Frees); err != nil {
 		return 0, err
 	}
+	if c := settlement.Claim; c != nil {
+		if err := s.sameSlot(&c.EffectKey); err != nil {
+			return 0, err
+		}
+	}
 	return s.Machine.Settle(ctx, settlement)
 }
 

@@ -373,4 +373,16 @@ func effectRestored(s *suite) {
 			s.wantEarlier(id, got, id, s.lookup(key(id)))
 		})
 	}
+	for state, want := range map[dedupe.State]dedupe.Verdict{
+		dedupe.Done: dedupe.DuplicateEffect, dedupe.Unknown: dedupe.EffectUnknown, dedupe.NotRun: dedupe.Won,
+	} {
+		s.of("late "+state.String(), func(s *suite) {
+			end := late(paid("a", 1, state), tool.NonIdempotent)
+			end.Claim.EffectKey = payment
+			for range 2 {
+				s.settle(end)
+			}
+			s.wantVerdict(s.admit(pays("b", tool.NonIdempotent)), want)
+		})
+	}
 }

@@ -173,6 +173,12 @@ func movedBetweenClaims(s *suite) {
 		}
 		want("restored", 6)
 	}
+	end := late(settlement("settled", "alice", 1, dedupe.Done), tool.NonIdempotent)
+	end.Claim.Record.Charges = back.Claim.Charges
+	for range 2 {
+		s.settle(end)
+		want("settled late", 8)
+	}
 }
 
 // tokensCeiling: what the loop reports, and what outputs add to it since.

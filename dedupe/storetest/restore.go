@@ -18,6 +18,12 @@ func restoration(id, owner string, epoch int64, effect tool.Effect) dedupe.Resto
 	}
 }
 
+// late returns a settlement with the claim that it ends.
+func late(s dedupe.Settlement, effect tool.Effect) dedupe.Settlement {
+	s.Claim = &dedupe.Origin{Record: restoration(s.Key.ID, s.Owner, s.Epoch, effect).Claim}
+	return s
+}
+
 func (s *suite) restore(back dedupe.Restoration) (dedupe.Record, bool) {
 	s.Helper()
 	record, restored, err := s.store.Restore(s.Context(), back)

@@ -81,7 +81,33 @@ func actions() []action {
 			all = append(all, resolvedAs(state, epoch))
 		}
 	}
+	for _, owner := range []string{"alice", "carol"} {
+		for _, epoch := range []int64{1, 3} {
+			for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.Unknown} {
+				all = append(all, settledLate(owner, epoch, state))
+			}
+		}
+	}
 	return append(all, settledWithAnotherResult(), answered())
+}
+
+// settledLate is a settlement with the claim that it ends.
+func settledLate(owner string, epoch int64, state dedupe.State) action {
+	build := func(id string, effect tool.Effect) dedupe.Settlement {
+		s := late(settlement(id, owner, epoch, state), effect)
+		if state == dedupe.Unknown && effect.Repeatable() {
+			s.State = dedupe.NotRun
+		}
+		return s
+	}
+	return action{
+		name: fmt.Sprintf("settled late %v by %s at epoch %d", state, owner, epoch),
+		do:   func(s *suite, id string, effect tool.Effect) any { return s.settle(build(id, effect)) },
+		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
+			next, verdict, _ := r.SettleLate(build(id, effect), now)
+			return next, verdict
+		},
+	}
 }
 
 // answered is a call that its conversation answers, if it still can be.

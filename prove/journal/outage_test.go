@@ -168,7 +168,7 @@ func (w *world) outage(t *testing.T, y *tally, random *rand.Rand, f fate, prefix
 // awaitAppends returns when the journal has grown by a random part of what is
 // about to be written to it, or when everything is answered.
 func (w *world) awaitAppends(random *rand.Rand, answered <-chan struct{}) {
-	enough := w.journalSize() + 1 + random.Int64N(callsPerRound*350)
+	enough := w.journalSize() + 1 + random.Int64N(callsPerRound*1100)
 	for w.journalSize() < enough {
 		select {
 		case <-answered:

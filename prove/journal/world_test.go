@@ -140,13 +140,19 @@ func same(t *testing.T, first, again *response) bool {
 	return again.GetReplayed() && bytes.Equal(plain(first), plain(again))
 }
 
-// journalSize is the size of the sidecar's journal now, in bytes.
-func (w *world) journalSize() int64 {
-	info, err := os.Stat(filepath.Join(w.s.Dir, "sidecall.journal"))
+// journalSize is the size of the entries in the sidecar's journal now, in bytes, those
+// included that are being written.
+func (w *world) journalSize() (size int64) {
+	files, err := os.ReadDir(filepath.Join(w.s.Dir, "sidecall.journal"))
 	if err != nil {
 		return 0
 	}
-	return info.Size()
+	for _, file := range files {
+		if info, err := file.Info(); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
 }
 
 // awaitReplay waits until nothing waits in the sidecar's journal and it has the

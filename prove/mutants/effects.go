@@ -44,7 +44,7 @@ func effects() []Mutant {
 			"encodeHolders(holds), req.EffectKey.Keep(req.Retention))", "encodeHolders(holds), req.Retention)", memoryEffects),
 		one("step.go: a call that is free of its effect holds it", stepFile, "Freed(keys, key)", "keys", memoryEffects),
 		one("step.go: who holds no effect writes who does", stepFile, "if err != nil || !slices.Contains(keys, key) {", "if err != nil || len(keys) > len(slices.Clone(keys)) {", stepWrites),
-		one("step.go: a call that is restored holds nothing", stepFile, "held = Held(held, r.key)", "held = nil", memoryEffects),
+		one("forgotten.go: a call that is restored holds nothing", lateFile, "encodeHolders(Held(keys, key))", "encodeHolders(keys)", memoryEffects),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
 		one("embedded: of an earlier call there is no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('k', key, 0, text)", "r.write('d', key, 0, nil)", redisEffects),

@@ -1,0 +1,243 @@
+package dedupe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+const (
+	// What is handed out at a time: so many entries, of so many bytes beyond the first.
+	// It bounds the memory of a replay, and the load on a store that has just come back.
+	groupLength = 32
+	groupBytes  = 4 << 20
+	// putsAtOnce bounds how many entries the disk is given at a time.
+	putsAtOnce = 16
+)
+
+// queue is the late settlements that wait: which and in what order, over the journal that
+// has what they say.
+type queue struct {
+	journal Journal
+	max     int64         // bytes
+	turns   chan struct{} // has one of each put under way
+	wake    chan struct{} // the replay has a reason to look now
+	puts    sync.WaitGroup
+	reading sync.Mutex // held while an entry is read or removed; taken before mu
+
+	mu     sync.Mutex
+	closed bool
+	bytes  int64 // of those that wait or are put
+	waits  map[uint64]Waiting
+	newest map[Key]uint64 // of those that wait
+	gaveUp uint64         // the last entry of the group that ended the last replay; 0: none did
+}
+
+func newQueue(journal Journal, max int64) *queue {
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[Key]uint64{}}
+	for _, e := range journal.Waiting() {
+		q.bytes += e.Bytes
+		q.add(e)
+	}
+	return q
+}
+
+// put keeps a settlement. The error wraps ErrFull, ErrInvalid or ErrClosed, or is one of
+// ctx or of the disk. With one of ctx it may still be kept.
+func (q *queue) put(ctx context.Context, late Late) error {
+	e := Waiting{Key: late.Settlement.Key, Bytes: late.Bytes()}
+	if err := q.reserve(e.Bytes); err != nil {
+		return err
+	}
+	kept := make(chan error, 1)
+	go func() { // ends with the disk's part, which no context ends
+		defer q.puts.Done()
+		q.turns <- struct{}{}
+		var err error
+		if e.Number, err = q.journal.Put(late); err == nil {
+			q.add(e)
+		} else {
+			q.release(e.Bytes)
+		}
+		<-q.turns
+		kept <- err
+	}()
+	select {
+	case err := <-kept:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
+	}
+}
+
+// reserve begins a put.
+func (q *queue) reserve(bytes int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.bytes+bytes > q.max:
+		return fmt.Errorf("%w: %d bytes of late settlements wait, at most %d may", ErrFull, q.bytes, q.max)
+	}
+	q.bytes += bytes
+	q.puts.Add(1)
+	return nil
+}
+
+func (q *queue) release(bytes int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= bytes
+}
+
+func (q *queue) add(e Waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waits[e.Number] = e
+	if q.newest[e.Key] < e.Number {
+		q.newest[e.Key] = e.Number
+	}
+	nudge(q.wake)
+}
+
+// end takes an entry out; false when it does not wait any more.
+func (q *queue) end(e Waiting) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, waits := q.waits[e.Number]; !waits {
+		return false
+	}
+	delete(q.waits, e.Number)
+	q.bytes -= e.Bytes
+	if q.newest[e.Key] == e.Number {
+		delete(q.newest, e.Key)
+	}
+	return true
+}
+
+// waiting is how many wait.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waits)
+}
+
+// find returns the newest entry of a key; false when none waits, or it cannot be read
+// now, which a replay tells.
+func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
+	q.mu.Lock()
+	e, ok = q.waits[q.newest[key]]
+	q.mu.Unlock()
+	if ok {
+		late, ok, _ = q.read(e)
+	}
+	return e, late, ok
+}
+
+// read reads an entry; false when it does not wait any more: one that can never be read
+// ends. With an error it waits and cannot be read now.
+func (q *queue) read(e Waiting) (late Late, ok bool, err error) {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	q.mu.Lock()
+	_, waits := q.waits[e.Number]
+	q.mu.Unlock()
+	if !waits {
+		return Late{}, false, nil
+	}
+	if late, err = q.journal.Get(e.Number); errors.Is(err, ErrCorrupt) {
+		q.end(e)
+		return Late{}, false, nil
+	}
+	return late, err == nil, err
+}
+
+// done ends an entry; false when it had ended already. The error says that the next
+// process will replay it once more.
+func (q *queue) done(e Waiting) (ended bool, err error) {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	if !q.end(e) {
+		return false, nil
+	}
+	return true, q.journal.Remove(e.Number)
+}
+
+// replay hands out the entries that wait, oldest first, a group at a time. One for which
+// deliver returns nil has ended; the others stay. It goes on as long as some of a group
+// end, and begins where the one before gave up: a group that the store refuses for its
+// own sake, which may be one large entry, stands in nobody's way. It returns how many
+// have ended, and an error when entries are left.
+func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
+	for rest := q.inOrder(); len(rest) > 0; {
+		if err := ctx.Err(); err != nil {
+			return ended, err
+		}
+		n := groupOf(rest)
+		stay := q.handOut(ctx, rest[:n], deliver)
+		ended += n - len(stay)
+		if len(stay) > 0 {
+			left = stay[0]
+		}
+		if len(stay) == n { // it would hardly be better with the others
+			q.mu.Lock()
+			q.gaveUp = rest[n-1].Number
+			q.mu.Unlock()
+			break
+		}
+		rest = rest[n:]
+	}
+	return ended, left
+}
+
+// inOrder returns what waits, from where the last replay gave up, and then what is older.
+func (q *queue) inOrder() []Waiting {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	from := q.gaveUp + 1
+	q.gaveUp = 0
+	return slices.SortedFunc(maps.Values(q.waits), func(a, b Waiting) int {
+		return cmp.Compare(a.Number-from, b.Number-from) // those before it are very large
+	})
+}
+
+// groupOf is how many of the first entries are a group.
+func groupOf(entries []Waiting) int {
+	n, bytes := 1, entries[0].Bytes
+	for n < min(len(entries), groupLength) && bytes+entries[n].Bytes <= groupBytes {
+		bytes += entries[n].Bytes
+		n++
+	}
+	return n
+}
+
+// handOut hands out a group at once, and returns why some of it stay.
+func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(context.Context, Waiting, Late) error) (stay []error) {
+	errs := make([]error, len(group))
+	var all sync.WaitGroup
+	for i, e := range group {
+		all.Go(func() {
+			late, ok, err := q.read(e)
+			if ok {
+				err = deliver(ctx, e, late)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// close ends the journal, once what is being put is there.
+func (q *queue) close() error {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.puts.Wait()
+	return q.journal.Close()
+}
