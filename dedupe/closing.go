@@ -13,10 +13,10 @@ import (
 type Seen struct {
 	// Record is as Store.Lookup returns it.
 	Record Record
-	// Stored is what the store holds, sealed; empty when that is nothing.
-	Stored []byte
 	// Now is the store's time.
 	Now time.Time
+
+	stored Stored // what the store holds
 }
 
 // Closing is a call that is answered by its conversation, so that it never runs.
@@ -74,7 +74,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 			return false, err
 		}
 		current, err := rows.Call(c.Key)
-		if err != nil || !bytes.Equal(current.raw(), c.Seen.Stored) {
+		if err != nil || !bytes.Equal(current.raw(), c.Seen.stored.raw()) {
 			return false, err
 		}
 	}
@@ -86,7 +86,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 	return true, nil
 }
 
-// raw is a record as Seen.Stored has it.
+// raw is a record as it is compared.
 func (s *Stored) raw() []byte {
 	if s.State == Absent {
 		return nil

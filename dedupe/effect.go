@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -46,15 +47,10 @@ func (k *EffectKey) none() bool { return *k == EffectKey{} }
 func (k *EffectKey) Keep(retention time.Duration) time.Duration { return retention + k.Window }
 
 func (k *EffectKey) validate(key Key, retention time.Duration) error {
-	switch {
-	case k.none():
+	if k.none() {
 		return nil
-	case k.Window < time.Millisecond || k.Window > retention:
-		return fmt.Errorf("%w: an effect that counts for %v, want 1ms to the retention of %v", ErrInvalid, k.Window, retention)
-	case key.Conversation == "" && !k.WholeTenant:
-		return fmt.Errorf("%w: an effect of a conversation, and none is named", ErrInvalid)
 	}
-	return nil
+	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), key.holds(!k.WholeTenant))
 }
 
 // Contends reports whether a request has to be compared with the holders of its
@@ -158,4 +154,27 @@ func Held(holders []Key, key Key) []Key {
 // Freed returns who holds an effect once the call of key does not.
 func Freed(holders []Key, key Key) []Key {
 	return slices.DeleteFunc(slices.Clone(holders), func(k Key) bool { return k == key })
+}
+
+// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
+// key, each with its length in 2 bytes before it.
+func encodeHolders(keys []Key) string {
+	var body []byte
+	for _, k := range keys {
+		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
+			body = appendText(body, part)
+		}
+	}
+	return string(body)
+}
+
+func decodeHolders(body string) (keys []Key, err error) {
+	for r := (reader{rest: []byte(body)}); len(r.rest) > 0; {
+		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
+		if r.short {
+			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }

@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -76,38 +77,20 @@ func (a Append) AppendTo(log []byte) []byte {
 }
 
 func validateLogs(names []string) error {
-	if len(names) > MaxLogs {
-		return fmt.Errorf("%w: %d logs, want at most %d", ErrInvalid, len(names), MaxLogs)
-	}
+	err := between("logs", len(names), 0, MaxLogs)
 	for _, name := range names {
-		if err := validateLog(name); err != nil {
-			return err
-		}
+		err = cmp.Or(err, between("bytes of the name of a log", len(name), 1, MaxLogBytes))
 	}
-	return nil
-}
-
-func validateLog(name string) error {
-	if name == "" || len(name) > MaxLogBytes {
-		return fmt.Errorf("%w: the name of a log has %d bytes, want 1 to %d", ErrInvalid, len(name), MaxLogBytes)
-	}
-	return nil
+	return err
 }
 
 func validateAppends(appends []Append) error {
-	if len(appends) > MaxLogs {
-		return fmt.Errorf("%w: entries for %d logs, want at most %d", ErrInvalid, len(appends), MaxLogs)
-	}
+	err := between("logs", len(appends), 0, MaxLogs)
 	for _, a := range appends {
-		if err := validateLog(a.Log); err != nil {
-			return err
-		}
-		switch {
-		case len(a.Entry) == 0 || len(a.Entry) > MaxEntryBytes:
-			return fmt.Errorf("%w: an entry of %d bytes for the log %q, want 1 to %d", ErrInvalid, len(a.Entry), a.Log, MaxEntryBytes)
-		case a.Keep < 1 || a.Keep > MaxLogEntries:
-			return fmt.Errorf("%w: the log %q is to keep %d entries, want 1 to %d", ErrInvalid, a.Log, a.Keep, MaxLogEntries)
-		}
+		err = cmp.Or(err,
+			between("bytes of the name of a log", len(a.Log), 1, MaxLogBytes),
+			between("bytes of an entry of a log", len(a.Entry), 1, MaxEntryBytes),
+			between("the entries that a log keeps", a.Keep, 1, MaxLogEntries))
 	}
-	return nil
+	return err
 }

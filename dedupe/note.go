@@ -1,7 +1,7 @@
 package dedupe
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 )
 
@@ -30,20 +30,12 @@ type Noted struct {
 func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (n Note) Validate() error {
-	if err := n.Key.validate(); err != nil {
-		return err
-	}
-	switch {
-	case n.Key.Conversation == "":
-		return fmt.Errorf("%w: a note without a conversation, to which tallies and logs belong", ErrInvalid)
-	case len(n.Counter) > MaxCounterBytes:
-		return fmt.Errorf("%w: the name of a counter has %d bytes, want at most %d", ErrInvalid, len(n.Counter), MaxCounterBytes)
-	case n.Retention < time.Millisecond:
-		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, n.Retention)
-	}
-	if err := validateLogs(n.Logs); err != nil {
-		return err
-	}
-	return validateAppends(n.Appends)
+func (n *Note) Validate() error {
+	return cmp.Or(
+		n.Key.validate(),
+		n.Key.holds(true),
+		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
+		between("a retention", n.Retention, time.Millisecond, longest),
+		validateLogs(n.Logs),
+		validateAppends(n.Appends))
 }

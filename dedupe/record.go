@@ -1,7 +1,6 @@
 package dedupe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -38,10 +37,7 @@ var stateNames = [...]string{
 
 // String returns absent, claimed, done, not_run, unknown or closed.
 func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	return named("state", stateNames[:], s)
 }
 
 // Record is the record of a call.

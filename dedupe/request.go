@@ -1,7 +1,7 @@
 package dedupe
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -62,13 +62,12 @@ const (
 )
 
 var verdictNames = [...]string{
-	Won:            "won",
-	Replay:         "replay",
-	InFlight:       "in_flight",
-	OutcomeUnknown: "unknown",
-	Mismatch:       "mismatch",
-	Exceeded:       "exceeded",
-
+	Won:             "won",
+	Replay:          "replay",
+	InFlight:        "in_flight",
+	OutcomeUnknown:  "unknown",
+	Mismatch:        "mismatch",
+	Exceeded:        "exceeded",
 	DuplicateEffect: "duplicate_effect",
 	EffectInFlight:  "effect_in_flight",
 	EffectUnknown:   "effect_unknown",
@@ -80,10 +79,7 @@ func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
 // String returns won, replay, in_flight, unknown, mismatch, exceeded,
 // duplicate_effect, effect_in_flight or effect_unknown.
 func (v Verdict) String() string {
-	if v >= Won && int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
+	return named("verdict", verdictNames[:], v)
 }
 
 // Admission is the outcome of Admit. Record is the record after the request; it is
@@ -106,36 +102,16 @@ type Admission struct {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r Request) Validate() error {
-	if err := r.Key.validate(); err != nil {
-		return err
-	}
-	switch {
-	case r.Owner == "" || len(r.Owner) > MaxNameBytes:
-		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(r.Owner), MaxNameBytes)
-	case len(r.Tool) > MaxNameBytes:
-		return fmt.Errorf("%w: a tool name of %d bytes, want at most %d", ErrInvalid, len(r.Tool), MaxNameBytes)
-	case r.Lease < time.Millisecond:
-		return fmt.Errorf("%w: a lease of %v, want at least 1ms", ErrInvalid, r.Lease)
-	case r.Retention < r.Lease:
-		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
-	}
-	if err := r.validateLoop(); err != nil {
-		return err
-	}
-	if err := r.EffectKey.validate(r.Key, r.Retention); err != nil {
-		return err
-	}
-	return validateCharges(r.Charges, MaxAmount)
-}
-
-// validateLoop looks at what belongs to a conversation.
-func (r *Request) validateLoop() error {
-	if r.Key.Conversation == "" && (len(r.Charges) > 0 || r.Draw != (Draw{}) || len(r.Logs) > 0) {
-		return fmt.Errorf("%w: charges, a draw or logs without a conversation, to which tallies and logs belong", ErrInvalid)
-	}
-	if err := r.Draw.validate(); err != nil {
-		return err
-	}
-	return validateLogs(r.Logs)
+func (r *Request) Validate() error {
+	return cmp.Or(
+		r.Key.validate(),
+		between("bytes of an owner", len(r.Owner), 1, MaxNameBytes),
+		between("bytes of the name of a tool", len(r.Tool), 0, MaxNameBytes),
+		between("a lease", r.Lease, time.Millisecond, longest),
+		between("a retention, which an open claim needs", r.Retention, r.Lease, longest),
+		r.Key.holds(len(r.Charges) > 0 || r.Draw != (Draw{}) || len(r.Logs) > 0),
+		r.Draw.validate(),
+		validateLogs(r.Logs),
+		r.EffectKey.validate(r.Key, r.Retention),
+		validateCharges(r.Charges, MaxAmount))
 }

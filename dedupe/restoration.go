@@ -1,7 +1,8 @@
 package dedupe
 
 import (
-	"fmt"
+	"cmp"
+	"math"
 	"time"
 )
 
@@ -22,15 +23,12 @@ type Restoration struct {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r Restoration) Validate() error {
-	if r.Claim.Epoch < 1 {
-		return fmt.Errorf("%w: a claim of epoch %d cannot be restored", ErrInvalid, r.Claim.Epoch)
+func (r *Restoration) Validate() error {
+	asked := Request{
+		Key: r.Key, Tool: r.Claim.Tool, Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention,
+		Charges: r.Claim.Charges, EffectKey: r.EffectKey,
 	}
-	return Request{
-		Key: r.Key, Tool: r.Claim.Tool, Effect: r.Claim.Effect, Fingerprint: r.Claim.Fingerprint,
-		Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention, Charges: r.Claim.Charges,
-		EffectKey: r.EffectKey,
-	}.Validate()
+	return cmp.Or(between("the epoch of a claim", r.Claim.Epoch, 1, math.MaxInt64), asked.Validate())
 }
 
 // Restore applies a restoration to a record at an instant of the store's clock;

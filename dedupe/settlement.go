@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -82,32 +83,21 @@ func (s Settlement) LogValue() slog.Value {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (s Settlement) Validate() error {
-	if err := s.Key.validate(); err != nil {
-		return err
+func (s *Settlement) Validate() error {
+	if s.State != Done && s.State != NotRun && s.State != Unknown ||
+		s.Epoch == 0 && (s.State != NotRun || s.Resolves) || s.State == Unknown && (s.Resolves || !s.Frees.none()) {
+		return fmt.Errorf("%w: a settlement as %v of epoch %d, which is a resolution: %v; frees an effect: %v",
+			ErrInvalid, s.State, s.Epoch, s.Resolves, !s.Frees.none())
 	}
-	switch {
-	case s.State != Done && s.State != NotRun && s.State != Unknown:
-		return fmt.Errorf("%w: a call cannot be settled as %v", ErrInvalid, s.State)
-	case s.Epoch < 0 || s.Epoch == 0 && s.State != NotRun:
-		return fmt.Errorf("%w: a settlement as %v without the epoch of its claim", ErrInvalid, s.State)
-	case s.Resolves && (s.State == Unknown || s.Epoch == 0):
-		return fmt.Errorf("%w: a resolution as %v at epoch %d", ErrInvalid, s.State, s.Epoch)
-	case s.Owner == "" || len(s.Owner) > MaxNameBytes:
-		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(s.Owner), MaxNameBytes)
-	case len(s.Result) > MaxResultBytes:
-		return fmt.Errorf("%w: a result of %d bytes, want at most %d", ErrInvalid, len(s.Result), MaxResultBytes)
-	case s.Attempts < 0 || s.Attempts > math.MaxInt32:
-		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
-	case s.Retention < time.Millisecond:
-		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, s.Retention)
-	case s.State == Unknown && !s.Frees.none():
-		return fmt.Errorf("%w: an effect is free that nobody knows of", ErrInvalid)
-	}
-	if err := s.validateLoop(); err != nil {
-		return err
-	}
-	return s.Output.validate()
+	return cmp.Or(
+		s.Key.validate(),
+		between("an epoch", s.Epoch, 0, math.MaxInt64),
+		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
+		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
+		between("attempts", s.Attempts, 0, math.MaxInt32),
+		between("a retention", s.Retention, time.Millisecond, longest),
+		s.validateLoop(),
+		s.Output.validate())
 }
 
 // alone returns the settlement without what it tells the loop around the call.
@@ -118,38 +108,25 @@ func (s Settlement) alone() Settlement {
 
 // validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
-	if s.Key.Conversation == "" && (s.Spend != (Spend{}) || len(s.Appends) > 0) {
-		return fmt.Errorf("%w: something is spent or appended without a conversation, to which tallies and logs belong", ErrInvalid)
-	}
-	if err := s.Spend.validate(); err != nil {
-		return err
-	}
-	return validateAppends(s.Appends)
+	return cmp.Or(
+		s.Key.holds(s.Spend != (Spend{}) || len(s.Appends) > 0),
+		s.Spend.validate(),
+		validateAppends(s.Appends))
 }
 
 func (s Spend) validate() error {
-	switch {
-	case s == Spend{}:
+	if s == (Spend{}) {
 		return nil
-	case s.Counter == "" || len(s.Counter) > MaxCounterBytes:
-		return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(s.Counter), MaxCounterBytes)
-	case s.Tokens < 1 || s.Tokens > MaxTokens:
-		return fmt.Errorf("%w: %d tokens spent, want 1 to %d", ErrInvalid, s.Tokens, int64(MaxTokens))
 	}
-	return nil
+	return cmp.Or(validateCounter(s.Counter), between("tokens that are spent", s.Tokens, 1, MaxTokens))
 }
 
 func (o *Output) validate() error {
-	switch {
-	case o == nil:
-		return nil
-	case o.Ref == "" || len(o.Ref) > MaxNameBytes:
-		return fmt.Errorf("%w: an output reference of %d bytes, want 1 to %d", ErrInvalid, len(o.Ref), MaxNameBytes)
-	case len(o.Data) > MaxOutputBytes:
-		return fmt.Errorf("%w: an output of %d bytes, want at most %d", ErrInvalid, len(o.Data), MaxOutputBytes)
-	case o.TTL < time.Millisecond:
-		return fmt.Errorf("%w: an output kept for %v, want at least 1ms", ErrInvalid, o.TTL)
-	default:
+	if o == nil {
 		return nil
 	}
+	return cmp.Or(
+		between("bytes of the reference of an output", len(o.Ref), 1, MaxNameBytes),
+		between("bytes of an output", len(o.Data), 0, MaxOutputBytes),
+		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
 }

@@ -1,10 +1,55 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// Bounds of the charges of a claim.
+const (
+	// MaxCharges bounds their number.
+	MaxCharges = 16
+	// MaxCounterBytes bounds the name of a counter.
+	MaxCounterBytes = 128
+	// MaxAmount bounds what one adds: the sums stay exact in every store.
+	MaxAmount = 1 << 30
+)
+
+// Charge is what a claim has added to a counter. It stands in the record, so that
+// whoever finds out that the call did not run can give it back.
+type Charge struct {
+	// Counter names the counter; a claim charges each once at the most.
+	Counter string
+	// Amount is what was added; 1 to MaxAmount.
+	Amount int64
+}
+
+// Refund says which charges a record gives back when it becomes next, in the
+// step that stores next. Charges stand from the claim on, as long as the call may
+// have run under it:
+//
+//	CLAIMED, UNKNOWN → NOT_RUN     its own: by its owner, or by a resolution
+//	CLAIMED → CLAIMED, epoch+1     the earlier claim's: the later one has been charged for itself
+//	NOT_RUN → CLAIMED              none: they were given back before
+//	everything else                none
+//
+// What a record charges is the same, seen from the other end: next.Refund(r). It
+// is the request's when a call is claimed; and when a call that was taken for
+// NOT_RUN turns out to have run, or may have, its own once more.
+func (r Record) Refund(next Record) []Charge {
+	if !r.charged() || next.charged() && next.Owner == r.Owner && next.Epoch == r.Epoch {
+		return nil
+	}
+	return r.Charges
+}
+
+// charged reports whether the charges of a record stand.
+func (r *Record) charged() bool { return r.State == Claimed || r.State == Done || r.State == Unknown }
 
 // Tally is what a prompt has used: the counter that charges name. Each belongs to
 // its tenant and conversation, and is forgotten after the retention of the last
@@ -64,10 +109,7 @@ var ceilingNames = [...]string{ //nolint:gosec // tokens of a language model, no
 
 // String returns none, calls, tokens, age or tokens_shrank.
 func (c Ceiling) String() string {
-	if int(c) < len(ceilingNames) {
-		return ceilingNames[c]
-	}
-	return fmt.Sprintf("ceiling(%d)", uint8(c))
+	return named("ceiling", ceilingNames[:], c)
 }
 
 // Draw applies a draw to a tally at an instant of the store's clock. add is what
@@ -111,46 +153,21 @@ func (t Tally) Spend(tokens int64) Tally {
 // estimate: what every store counts exactly.
 const MaxTokens = 1 << 50
 
-// Move is what a transition adds to a counter; below 0 it is given back.
-type Move struct {
-	Counter string
-	Calls   int64
-}
-
-// Moves returns what the transition from r to next does to counters, each named
-// once: the charges of Refund in both directions.
-func (r Record) Moves(next Record) []Move {
-	back, made := r.Refund(next), next.Refund(r)
-	if len(back)+len(made) == 0 {
-		return nil
-	}
-	moves := make([]Move, 0, len(back)+len(made))
-	add := func(counter string, calls int64) {
-		for i := range moves {
-			if moves[i].Counter == counter {
-				moves[i].Calls += calls
-				return
-			}
-		}
-		moves = append(moves, Move{counter, calls})
-	}
-	for _, c := range made {
-		add(c.Counter, c.Amount)
+// Moves returns what the transition from r to next adds to counters, each named once:
+// the charges of Refund in both directions.
+func (r Record) Moves(next Record) []Charge {
+	back, moves := r.Refund(next), next.Refund(r)
+	if len(back) > 0 {
+		moves = slices.Clone(moves)
 	}
 	for _, c := range back {
-		add(c.Counter, -c.Amount)
-	}
-	return moves
-}
-
-// Sum returns what moves add to one counter.
-func Sum(moves []Move, counter string) int64 {
-	for _, m := range moves {
-		if m.Counter == counter {
-			return m.Calls
+		if i := slices.IndexFunc(moves, func(m Charge) bool { return m.Counter == c.Counter }); i >= 0 {
+			moves[i].Amount -= c.Amount
+		} else {
+			moves = append(moves, Charge{c.Counter, -c.Amount})
 		}
 	}
-	return 0
+	return moves
 }
 
 // Bill says how the tally of a request's draw stands in the way of what the state
@@ -160,23 +177,70 @@ func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now ti
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
 	}
-	after, ceiling := t.Draw(req.Draw, Sum(r.Moves(next), req.Draw.Counter), now)
+	add := int64(0)
+	for _, m := range r.Moves(next) {
+		if m.Counter == req.Draw.Counter {
+			add = m.Amount
+		}
+	}
+	after, ceiling := t.Draw(req.Draw, add, now)
 	if ceiling == NoCeiling {
 		return after, nil
 	}
 	return t, &Admission{Verdict: Exceeded, Tally: after, Ceiling: ceiling}
 }
 
-func (d Draw) validate() error {
-	switch {
-	case d == Draw{}:
+func (d *Draw) validate() error {
+	if *d == (Draw{}) {
 		return nil
-	case d.Counter == "" || len(d.Counter) > MaxCounterBytes:
-		return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(d.Counter), MaxCounterBytes)
-	case d.Tokens < 0 || d.Tokens > MaxTokens:
-		return fmt.Errorf("%w: %d tokens used, want 0 to %d", ErrInvalid, d.Tokens, int64(MaxTokens))
-	case d.MaxCalls < 0 || d.MaxTokens < 0 || d.MaxAge < 0 || d.MaxAge > math.MaxInt64/2:
-		return fmt.Errorf("%w: ceilings of %d calls, %d tokens and %v, want 0 or more", ErrInvalid, d.MaxCalls, d.MaxTokens, d.MaxAge)
 	}
-	return nil
+	return cmp.Or(
+		validateCounter(d.Counter),
+		between("tokens that are used", d.Tokens, 0, MaxTokens),
+		between("a ceiling of calls", d.MaxCalls, 0, math.MaxInt64),
+		between("a ceiling of tokens", d.MaxTokens, 0, math.MaxInt64),
+		between("a ceiling of time", d.MaxAge, 0, longest))
+}
+
+func validateCounter(name string) error {
+	return between("bytes of the name of a counter", len(name), 1, MaxCounterBytes)
+}
+
+func validateCharges(charges []Charge, most int64) error {
+	err := between("charges", len(charges), 0, MaxCharges)
+	for i, c := range charges {
+		err = cmp.Or(err, validateCounter(c.Counter), between("a charge", c.Amount, 1, most))
+		if slices.ContainsFunc(charges[:i], func(other Charge) bool { return other.Counter == c.Counter }) {
+			err = cmp.Or(err, fmt.Errorf("%w: %q is charged twice", ErrInvalid, c.Counter))
+		}
+	}
+	return err
+}
+
+// encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
+// its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
+func (t Tally) encode() string {
+	b := make([]byte, 0, 64)
+	for _, n := range [...]int64{t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt)} {
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	return string(b[:len(b)-1])
+}
+
+// decodeTally reads a tally; the zero one when there is none.
+func decodeTally(line string) (Tally, error) {
+	if line == "" {
+		return Tally{}, nil
+	}
+	var n [4]int64
+	rest := line
+	for i := range n {
+		part, behind, more := strings.Cut(rest, " ")
+		number, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || number < 0 || more != (i+1 < len(n)) {
+			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, line)
+		}
+		n[i], rest = number, behind
+	}
+	return Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: Instant(n[3])}, nil
 }

@@ -1,8 +1,9 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"math"
 	"time"
 )
 
@@ -105,15 +106,12 @@ func (t Tenure) over(bid Bid, now time.Time) bool {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (b Bid) Validate() error {
-	switch {
-	case b.Instance == "" || len(b.Instance) > MaxInstanceBytes:
-		return fmt.Errorf("%w: the name of an instance has %d bytes, want 1 to %d", ErrInvalid, len(b.Instance), MaxInstanceBytes)
-	case b.Token == "" || len(b.Token) > MaxNameBytes || len(b.Who) > MaxNameBytes:
-		return fmt.Errorf("%w: a bid with a token of %d and words of %d bytes", ErrInvalid, len(b.Token), len(b.Who))
-	case b.Number < 0 || b.TTL < time.Millisecond || b.Keep < b.TTL:
-		return fmt.Errorf("%w: a bid of incarnation %d for %v, kept for %v", ErrInvalid, b.Number, b.TTL, b.Keep)
-	default:
-		return nil
-	}
+func (b *Bid) Validate() error {
+	return cmp.Or(
+		between("bytes of the name of an instance", len(b.Instance), 1, MaxInstanceBytes),
+		between("bytes of a token", len(b.Token), 1, MaxNameBytes),
+		between("bytes of who bids", len(b.Who), 0, MaxNameBytes),
+		between("the number of an incarnation", b.Number, 0, math.MaxInt64),
+		between("a tenure", b.TTL, time.Millisecond, longest),
+		between("the time that a tenure is remembered", b.Keep, b.TTL, longest))
 }

@@ -375,8 +375,8 @@ func (l *ledger) end(step int, id, owner, prompt string) {
 // become stores what a record has become, and moves the tallies.
 func (l *ledger) become(id string, next dedupe.Record) {
 	for _, m := range l.records[id].Moves(next) {
-		if t, found := l.tallies[m.Counter]; found || m.Calls > 0 {
-			l.tallies[m.Counter] = t.Add(m.Calls, l.now)
+		if t, found := l.tallies[m.Counter]; found || m.Amount > 0 {
+			l.tallies[m.Counter] = t.Add(m.Amount, l.now)
 		}
 	}
 	l.records[id] = next

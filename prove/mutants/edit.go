@@ -10,8 +10,6 @@ const (
 	committer    = "dedupe/embedded/committer.go"
 	reopen       = "dedupe/embedded/open.go"
 	original     = "dedupe/embedded/original.go"
-	sealing      = "dedupe/seal.go"
-	charges      = "dedupe/charge.go"
 	tallies      = "dedupe/tally.go"
 	claim        = "dedupe/claim.go"
 	incarnation  = "dedupe/incarnation.go"

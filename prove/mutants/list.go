@@ -62,12 +62,12 @@ func machine() []Mutant {
 // stores: what the stores in this process add to the state machine.
 func stores() []Mutant {
 	return []Mutant{
-		one("seal.go: the seal is not looked at", sealing, sealCompared, "if false {", sealedRecord),
-		one("seal.go: a result is not sealed", sealing, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
+		one("layout.go: the seal is not looked at", layout, sealCompared, "false", sealedRecord),
+		one("layout.go: a result is not sealed", layout, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
 		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+add > d.MaxCalls", "t.Calls+add > d.MaxCalls+1", memoryTallies),
-		one("tally.go: a call that is taken over counts twice", tallies, "add(c.Counter, -c.Amount)", "add(c.Counter, 0)", memoryTallies),
-		one("charge.go: what did not run stays charged", charges, "if !r.charged() ||", "if next.State == NotRun || !r.charged() ||", memoryTallies),
-		one("charge.go: what is in doubt is given back", charges, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
+		one("tally.go: a call that is taken over counts twice", tallies, "moves[i].Amount -= c.Amount", "moves[i].Amount -= 0", memoryTallies),
+		one("tally.go: what did not run stays charged", tallies, "if !r.charged() ||", "if next.State == NotRun || !r.charged() ||", memoryTallies),
+		one("tally.go: what is in doubt is given back", tallies, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
 		one("memory: what has expired is there", memoryShelf, "if !found || !now.Before(e.expires) {", "if !found {", notThere),
 		one("memory: a sheet that is changed loses its time", memoryRows, "if keep == 0 {", "if keep < 0 {", memoryEffects),
 		one("embedded: a record is kept for half of its retention", transaction, "expires: t.now.Add(retention),", "expires: t.now.Add(retention / 2),", embeddedHistories),
