@@ -30,19 +30,31 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 )
 
 // Dedupe admits calls against a Store and holds their claims.
-type Dedupe struct{ process }
+type Dedupe struct {
+	// store is fenced, bare is not; the same one where there are no instances.
+	store, bare Store
+	fence       *fence // nil where there are none
+
+	options Options
+	life    *life
+	flights flights
+	courier *courier
+	owners  atomic.Uint64 // the last owner token given out
+}
 
 // New returns a Dedupe over a store, which is its own from now on: Close closes
 // it.
 func New(store Store, options Options) *Dedupe {
-	d := &Dedupe{process{store: store, plain: store, options: options.withDefaults(), life: newLife()}}
+	d := &Dedupe{store: store, bare: store, options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[Key]*flight{}, lost: map[Key]int{}}
 	if d.fence = newFence(store, d.options, d.life); d.fence != nil {
-		d.store = fenced{store, d.fence}
+		d.store = d.fence
 	}
 	d.courier = newCourier(d.store, d.options, d.life)
 	if d.fence != nil {
@@ -52,15 +64,27 @@ func New(store Store, options Options) *Dedupe {
 	return d
 }
 
+// newOwner returns a token that no other call of any process has.
+func (d *Dedupe) newOwner() string {
+	head := d.fence.owner()
+	b := make([]byte, 0, len(head)+len(d.options.Incarnation)+13)
+	b = append(append(b, head...), d.options.Incarnation...)
+	return string(strconv.AppendUint(b, d.owners.Add(1), 36))
+}
+
+// watch asks the store for hints on a call of another process; nil when it has
+// none to give.
+func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
+	if watcher, ok := d.bare.(Watcher); ok {
+		return watcher.Watch(key)
+	}
+	return nil, func() {}
+}
+
 // Alone waits until this process is the only one of its instance, until the store
 // does not answer (then it is found out later), or until ctx ends. The error is a
 // *RivalError when another process lives under its name.
-func (d *Dedupe) Alone(ctx context.Context) error {
-	if d.fence == nil {
-		return nil
-	}
-	return d.fence.alone(ctx)
-}
+func (d *Dedupe) Alone(ctx context.Context) error { return d.fence.alone(ctx) }
 
 // Ousted gets a *RivalError when another process is this instance: this one does
 // nothing more and is to end. It is nil where there are no instances.
@@ -71,12 +95,6 @@ func (d *Dedupe) Ousted() <-chan error {
 	return d.fence.ousted
 }
 
-// Join puts a request in the line of those who, in this process, want the same
-// call. It asks nothing of the store and never blocks. The first in line leads;
-// what becomes of its call is what the others get. Whatever comes of it, the
-// caller must Leave.
-func (d *Dedupe) Join(key Key) *Ticket { return newTicket(&d.process, key) }
-
 // MayBeForgotten reports whether the record of a call of an age may have outlived its
 // retention: that there is none then says nothing. Ages are by the store's clock; it errs
 // on the careful side, as a store that fails over goes on with another one.
@@ -84,36 +102,12 @@ func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 	return age > d.options.Retention-d.options.Retention/10
 }
 
-// AtWork reports whether this process is admitting or running a call with this
-// key right now, also one whose claim it has lost. It does not touch the store.
-func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
-
-// Told is a record that was seen in the store, as this process tells it. What waits in the
-// journal is told as Known tells it, with journaled set: nothing is to be closed then.
-func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(key); waits {
-			seen.Record = entry.Record()
-			return seen, true, nil
-		}
-	}
-	seen.Record, err = d.ofPredecessor(ctx, seen.Record)
-	return seen, false, err
-}
-
 // Retention is how long a record is remembered after its last change.
 func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
-// Lookup returns the record of a call; see Store.Lookup. While the store is away
-// it is told from the journal, when that knows what became of the call.
-func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
-	record, err := d.store.Lookup(ctx, key)
-	d.courier.heard(err)
-	if err != nil {
-		return d.courier.lookup(key, err)
-	}
-	return d.ofPredecessor(ctx, record)
-}
+// AtWork reports whether this process is admitting or running a call with this
+// key right now, also one whose claim it has lost. It does not touch the store.
+func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
 // Tally returns what a counter of a conversation stands at; the zero Tally when it has
 // never been charged, or is forgotten.
@@ -123,20 +117,6 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 	noted, err := d.store.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
 	d.courier.heard(err)
 	return noted.Tally, err
-}
-
-// ofPredecessor returns a record as it is to be told: the lease of a claim of this
-// instance's earlier incarnation is out.
-func (d *Dedupe) ofPredecessor(ctx context.Context, record Record) (Record, error) {
-	if record.State == Claimed && succeeds(d.fence.owner(), record.Owner) && d.fence.confirmed(time.Now()) {
-		now, err := d.Now(ctx)
-		if err != nil {
-			return Record{}, err
-		}
-		record.LeaseUntil = now // its owner is gone
-		record = record.Observed(now)
-	}
-	return record, nil
 }
 
 // ListUnknown lists the calls of which nobody knows whether they ran; see
@@ -178,20 +158,10 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 // Now returns the time of the store, for who compares it with the instants of
 // a record; this process's where the store has no clock of its own.
 func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.plain.(Clock); ok {
+	if clock, ok := d.bare.(Clock); ok {
 		return clock.Now(ctx)
 	}
 	return time.Now(), nil
-}
-
-// Journaled reports whether a settlement of the call waits in this process's
-// journal: what became of the call is known here, though not yet in the store.
-func (d *Dedupe) Journaled(key Key) bool {
-	if d.options.Journal == nil {
-		return false
-	}
-	_, waits := d.options.Journal.Find(key)
-	return waits
 }
 
 // Late returns the state of the late settlements since the start of this

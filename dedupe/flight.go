@@ -21,35 +21,18 @@ type flights struct {
 
 // flight is one entry. All of it is guarded by flights.mu.
 type flight struct {
-	// known says that the store's record has the leader's content; record is
-	// what the store last said.
-	known   bool
-	content content
-	record  Record
+	// record is what is known of the call: what the store has said last, or how the call
+	// has ended. Absent when that is no answer to anybody.
+	record    Record
+	journaled bool
+	err       error
 
-	landed  bool
-	landing landing
-	lost    bool // landed without its claim, and still at work
+	landed bool
+	lost   bool // landed without its claim, and still at work
 
 	// changed is closed at the next change; made by the first follower, so
 	// that a call without duplicates pays nothing for it.
 	changed chan struct{}
-}
-
-// content is what must be the same under the same key.
-type content struct {
-	tool        string
-	fingerprint [32]byte
-}
-
-func contentOf(req *Request) content { return content{req.Tool, req.Fingerprint} }
-
-// landing is how a flight ended. The zero value holds nothing that a follower
-// could use: it has to ask for itself.
-type landing struct {
-	admission *Admission
-	content   content // of a request that got a Mismatch
-	err       error
 }
 
 // join returns the flight of a key, which is fresh when there was none: whoever
@@ -64,23 +47,23 @@ func (t *flights) join(key Key, fresh *flight) (f *flight, leads bool) {
 	return fresh, true
 }
 
-// confirm notes what the store has said about a call with the leader's content.
-func (t *flights) confirm(f *flight, req *Request, record Record) {
+// say notes what the store has said of a call that is under way.
+func (t *flights) say(f *flight, record *Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.known, f.content, f.record = true, contentOf(req), record
+	f.record = *record
 	f.wake()
 }
 
-// land ends a flight; a second landing only ends the work of a lost one.
-func (t *flights) land(key Key, f *flight, l landing) {
+// land ends a flight with what those who follow may know: an answer, an error, or
+// nothing. A second landing only ends the work of a lost one.
+func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !f.landed {
-		t.end(key, f, l)
-		return
-	}
-	if f.lost {
+		f.record, f.journaled, f.err = answer.Record, answer.Journaled, err
+		t.end(key, f)
+	} else if f.lost {
 		f.lost = false
 		if t.lost[key]--; t.lost[key] == 0 {
 			delete(t.lost, key)
@@ -93,36 +76,19 @@ func (t *flights) land(key Key, f *flight, l landing) {
 func (t *flights) lose(key Key, f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f.landed {
-		return
+	if !f.landed {
+		f.record, f.lost = Record{}, true
+		t.lost[key]++
+		t.end(key, f)
 	}
-	t.end(key, f, landing{})
-	f.lost = true
-	t.lost[key]++
 }
 
-func (t *flights) end(key Key, f *flight, l landing) {
-	f.landed, f.landing = true, l
+func (t *flights) end(key Key, f *flight) {
+	f.landed = true
 	if t.byKey[key] == f {
 		delete(t.byKey, key)
 	}
 	f.wake()
-}
-
-// atWork reports whether there is a flight of a key, or was one whose call is
-// still at work.
-func (t *flights) atWork(key Key) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.byKey[key]
-	return ok || t.lost[key] > 0
-}
-
-// idle reports that no call is at work.
-func (t *flights) idle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.byKey) == 0 && len(t.lost) == 0
 }
 
 func (f *flight) wake() {
@@ -132,52 +98,44 @@ func (f *flight) wake() {
 	}
 }
 
-// record returns what the store last said about the flight's call.
-func (t *flights) record(f *flight) Record {
+// atWork reports whether there is a flight of a key, or was one whose call is
+// still at work.
+func (t *flights) atWork(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return f.record
+	return t.byKey[key] != nil || t.lost[key] > 0
 }
 
-// sight is what a follower sees of a flight.
-type sight struct {
-	decided   bool
-	admission Admission
-	err       error
-	record    Record          // what the store last said
-	changed   <-chan struct{} // closed at the next change; nil when decided or landed
-}
-
-// look tells a follower what the flight means for its own request.
-func (t *flights) look(f *flight, req *Request) sight {
+// idle reports that no call is at work.
+func (t *flights) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return len(t.byKey) == 0 && len(t.lost) == 0
+}
+
+// look tells a follower what the flight means for its own request: an answer or an error;
+// InFlight, until changed is closed; or nothing, so that it has to ask for itself.
+func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	answer, known := f.record.recall(req)
 	switch {
+	case f.err != nil:
+		return Admission{}, nil, f.err
+	case known && answer.Verdict != InFlight:
+		answer.Journaled = f.journaled
+		return answer, nil, nil
 	case f.landed:
-		return f.landing.forFollower(req)
-	case f.known && f.content != contentOf(req):
-		return sight{decided: true, admission: Admission{Verdict: Mismatch, Record: f.record}}
-	}
-	if f.changed == nil {
+		return Admission{}, nil, nil
+	case f.changed == nil:
 		f.changed = make(chan struct{})
 	}
-	return sight{record: f.record, changed: f.changed}
+	return Admission{Verdict: InFlight, Record: f.record}, f.changed, nil
 }
 
-// forFollower says what a landing means for another request.
-func (l landing) forFollower(req *Request) sight {
-	switch {
-	case l.err != nil:
-		return sight{err: l.err}
-	case l.admission == nil:
-		return sight{}
-	case l.admission.Record.State == Done || l.admission.Record.State == Unknown:
-		// Time does not matter to these states.
-		record, verdict, _ := l.admission.Record.Admit(*req, l.admission.Record.FinishedAt)
-		return sight{decided: true, admission: Admission{Verdict: verdict, Record: record, Journaled: l.admission.Journaled}}
-	case l.admission.Verdict == Mismatch && l.content == contentOf(req):
-		return sight{decided: true, admission: *l.admission}
-	default:
-		return sight{}
-	}
+// recall answers a request from a record alone, whatever the time is; false where
+// something would be claimed, or changed.
+func (r Record) recall(req *Request) (answer Admission, known bool) {
+	record, verdict, changed := r.Admit(*req, r.StartedAt)
+	return Admission{Verdict: verdict, Record: record}, !changed
 }

@@ -10,11 +10,42 @@ type Known struct {
 	// Record is Absent when nothing is known, and Claimed when the call was still
 	// running when the time was over.
 	Record Record
-	// Journaled: the record waits in this process's journal.
+	// Journaled: the record waits in this process's journal. Nothing is to be decided then.
 	Journaled bool
 	// Logs and Tally are those that the note asks for; not of a journaled call.
 	Logs  Logs
 	Tally Tally
+}
+
+// known says what is known of a call, by all who may know: the journal, which may know
+// better than the store, and is there when that is away; the store; and this process,
+// which knows that its predecessor is gone, so that the lease of its claim is out.
+func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Record, error)) (known Known, err error) {
+	if d.options.Journal != nil {
+		if entry, waits := d.options.Journal.Find(key); waits {
+			return Known{Record: entry.Record(), Journaled: true}, nil
+		}
+	}
+	known.Record, err = ask()
+	d.courier.heard(err)
+	if err == nil && known.Record.State == Claimed && d.fence.succeeds(known.Record.Owner) {
+		known.Record.LeaseUntil, err = d.Now(ctx)
+		known.Record = known.Record.Observed(known.Record.LeaseUntil)
+	}
+	return known, err
+}
+
+// Lookup returns the record of a call, as Known tells it.
+func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
+	known, err := d.Known(ctx, Note{Key: key})
+	return known.Record, err
+}
+
+// Told is a record that was seen in the store, as this process tells it.
+func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
+	known, err := d.known(ctx, key, func() (Record, error) { return seen.Record, nil })
+	seen.Record = known.Record
+	return seen, known.Journaled, err
 }
 
 // Known returns what is known of a call whose request is going to be refused: a
@@ -23,25 +54,17 @@ type Known struct {
 // changed but the logs of the note, when the refusal stands. An error means that
 // nothing can be said.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
-	// The journal may know better than the store.
-	if d.options.Journal != nil {
-		if entry, waits := d.options.Journal.Find(n.Key); waits {
-			return Known{Record: entry.Record(), Journaled: true}, nil
+	var noted Noted
+	known, err := d.known(ctx, n.Key, func() (record Record, err error) {
+		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
+			return d.store.Lookup(ctx, n.Key)
 		}
-	}
-	if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
-		record, err := d.Lookup(ctx, n.Key)
-		return Known{Record: record}, err
-	}
-	n.Retention = d.options.Retention
-	noted, err := d.store.Note(ctx, n)
-	d.courier.heard(err)
-	if err != nil {
-		record, err := d.courier.lookup(n.Key, err)
-		return Known{Record: record}, err
-	}
-	record, err := d.ofPredecessor(ctx, noted.Record)
-	return Known{Record: record, Logs: noted.Logs, Tally: noted.Tally}, err
+		n.Retention = d.options.Retention
+		noted, err = d.store.Note(ctx, n)
+		return noted.Record, err
+	})
+	known.Logs, known.Tally = noted.Logs, noted.Tally
+	return known, err
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
@@ -59,11 +82,10 @@ func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error)
 		if err != nil && ctx.Err() != nil {
 			return known, nil // it was running, until there was no time left
 		}
-		if err != nil || now.Record.State != Claimed {
-			now.Logs, now.Tally = known.Logs, known.Tally
-			return now, err
+		now.Logs, now.Tally = known.Logs, known.Tally
+		if known = now; err != nil || now.Record.State != Claimed {
+			return known, err
 		}
-		known.Record = now.Record
 	}
 	return known, nil
 }

@@ -49,7 +49,7 @@ func effects() []Mutant {
 		one("embedded: of an earlier call there is no result", embeddedRows, "		err = t.loadResult(&e)\n", "", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('k', key, 0, text)", "r.write('d', key, 0, nil)", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
-		one("claim.go: a forgotten claim does not hold its effect again", claim, "EffectKey: c.effect,\n		})", "})", forgottenEffect),
+		one("claim.go: a forgotten claim does not hold its effect again", claim, ", EffectKey: c.effect}\n	var record", "}\n	var record", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),
 		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.earlierMayHaveRun() {", "if !end.harmless {", failedEffect),
 		one("call: a tool's own word is a proof", callEffect, "return c.effect() == tool.NonIdempotent || c.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),

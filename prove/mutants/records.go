@@ -4,7 +4,7 @@ package mutants
 const (
 	callKnown    = "call/known.go"
 	callExecute  = "call/execute.go"
-	dedupeKnown  = "dedupe/dedupe.go"
+	dedupeKnown  = "dedupe/known.go"
 	connTrip     = "backend/conn/trip.go"
 	layout       = "dedupe/layout.go"
 	resultFit    = "call/result/fit.go"
@@ -49,7 +49,7 @@ func records() []Mutant {
 			"c.repeats(); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.repeats(); refused != nil {\n\t\treturn refused", knownID),
 		one("call: what is known is told to whoever uses the id", callKnown, "!c.isOf(record) {\n\t\treturn c.answer(", "false {\n\t\treturn c.answer(", knownID),
 		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
-		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if record.State == Claimed && succeeds(", "if false && succeeds(", knownInRedis),
+		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if err == nil && known.Record.State == Claimed && d.fence.succeeds(", "if false && d.fence.succeeds(", knownInRedis),
 
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
