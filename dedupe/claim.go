@@ -57,9 +57,7 @@ func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *f
 // Whoever is about to start an effect asks this first; a process that was
 // stopped past its lease, or that another has succeeded, learns it here.
 func (c *Claim) Held() bool {
-	c.mu.Lock()
-	confirmed := c.confirmed
-	c.mu.Unlock()
+	confirmed := c.lately()
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
 }
 
@@ -103,50 +101,46 @@ func (c *Claim) renew() {
 	case IsCorrupt(err):
 		// Nobody renews that, and nobody else gets it. Those who wait here are
 		// answered by the end of the call.
-		c.confirm(time.Time{})
-		c.stop()
+		c.rest(time.Time{}, 0)
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
-		c.again(lease / 10)
+		c.rest(c.lately(), lease/10)
 	case !ok:
 		c.refused(ctx)
 	default:
-		c.confirm(sent)
-		c.again(lease / 3)
+		c.rest(sent, lease/3)
 	}
 }
 
-// confirm notes when the store was asked which has given the lease; the zero time when
-// the lease is lost.
-func (c *Claim) confirm(sent time.Time) {
+// rest notes when the store was asked which has confirmed the lease, the zero time when
+// that is lost, and for how long it is not asked again; 0: for good.
+func (c *Claim) rest(confirmed time.Time, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.confirmed = sent
-}
-
-func (c *Claim) again(after time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Reset(after)
-	}
-}
-
-func (c *Claim) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
+	switch {
+	case c.timer == nil:
+		return
+	case pause > 0:
+		c.timer.Reset(pause)
+	default:
 		c.timer.Stop()
 		c.timer = nil
 	}
+	c.confirmed = confirmed
+}
+
+// lately is when the store was asked which has confirmed the lease last.
+func (c *Claim) lately() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.confirmed
 }
 
 // abandon ends a claim that is no longer ours: nothing may be started under it,
 // and duplicates have to ask the store. The call stays known as at work until it
 // is settled.
 func (c *Claim) abandon() {
-	c.confirm(time.Time{})
-	c.stop()
+	c.rest(time.Time{}, 0)
 	c.dedupe.flights.lose(c.key, c.flight)
 }
 
@@ -154,8 +148,9 @@ func (c *Claim) abandon() {
 // any more. When somebody else has decided the call, it is theirs. A store that
 // has forgotten it would give it to a duplicate: it is told that the call runs.
 func (c *Claim) refused(ctx context.Context) {
-	c.confirm(time.Time{})
 	d, sent := c.dedupe, time.Now()
+	pause := d.options.Lease / 3 // ctx ends before it is over
+	c.rest(time.Time{}, pause)
 	back := Restoration{Key: c.key, Claim: c.record, Lease: d.options.Lease, Retention: d.options.Retention, EffectKey: c.effect}
 	var record Record
 	var restored bool
@@ -169,15 +164,13 @@ func (c *Claim) refused(ctx context.Context) {
 		c.forgotten = true
 		d.courier.tellRestored(c.key, record)
 		if record.State == Claimed {
-			c.confirm(sent)
+			c.rest(sent, pause)
 		}
 	case c.forgotten && record.State == Unknown && record.Owner == c.record.Owner && record.Epoch == c.record.Epoch:
 		// As it was restored. Those who wait here are answered by its end.
 	default:
 		c.abandon()
-		return
 	}
-	c.again(d.options.Lease / 3)
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result,
@@ -204,7 +197,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	unkept := false
 	defer func() { // also when the store panics
 		if !unkept {
-			c.stop()
+			c.rest(time.Time{}, 0)
 			c.dedupe.flights.land(c.key, c.flight, ended, nil)
 		}
 	}()

@@ -52,7 +52,7 @@ type Dedupe struct {
 // it.
 func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{store: store, bare: store, options: options.withDefaults(), life: newLife()}
-	d.flights = flights{byKey: map[Key]*flight{}, lost: map[Key]int{}}
+	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
 	if d.fence = newFence(store, d.options, d.life); d.fence != nil {
 		d.store = d.fence
 	}

@@ -74,28 +74,24 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 // What is done is said before what is under way, and that before what nobody knows.
 func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission, holds []Key) {
 	var worst Holder
-	verdict, done := Verdict(0), Holder{}
+	verdict := Verdict(0)
 	holds = []Key{req.Key}
 	for _, h := range holders {
-		if h.Key == req.Key {
-			continue
-		}
 		v := h.Record.hinders(req, now)
-		switch {
-		case v == 0:
+		if h.Key == req.Key || v == 0 {
 			continue
-		case v != DuplicateEffect:
-			holds = append(holds, h.Key)
-		case done.Record.State == Absent || done.Record.FinishedAt.Before(h.Record.FinishedAt):
-			done = h // of those that are done, the last one outlasts the others
 		}
-		if verdict == 0 || v < verdict {
+		if v != DuplicateEffect {
+			holds = append(holds, h.Key)
+		}
+		// Of those that are done, the last one outlasts the others.
+		outlasts := v == verdict && v == DuplicateEffect && worst.Record.FinishedAt.Before(h.Record.FinishedAt)
+		if verdict == 0 || v < verdict || outlasts {
 			worst, verdict = h, v
 		}
 	}
-	if done.Record.State == Done {
-		worst = done
-		holds = append(holds, done.Key)
+	if verdict == DuplicateEffect {
+		holds = append(holds, worst.Key)
 	}
 	if verdict != 0 && (!req.EffectKey.Allow || len(holds) > MaxHolders) {
 		return &Admission{Verdict: verdict, Record: worst.Record, Earlier: worst.Key}, nil

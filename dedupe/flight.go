@@ -1,6 +1,10 @@
 package dedupe
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // flights is the table of the calls that this process is about to ask the store
 // for, running, or waiting for. At most one request per key, the leader,
@@ -14,9 +18,9 @@ import "sync"
 type flights struct {
 	mu    sync.Mutex
 	byKey map[Key]*flight
-	// lost counts the calls that are still at work though their claims are lost.
-	// New requests do not follow them: they ask the store.
-	lost map[Key]int
+	// lost are those whose claims are lost, and whose calls are still at work. New
+	// requests do not follow them: they ask the store.
+	lost map[*flight]Key
 }
 
 // flight is one entry. All of it is guarded by flights.mu.
@@ -26,9 +30,7 @@ type flight struct {
 	record    Record
 	journaled bool
 	err       error
-
-	landed bool
-	lost   bool // landed without its claim, and still at work
+	landed    bool
 
 	// changed is closed at the next change; made by the first follower, so
 	// that a call without duplicates pays nothing for it.
@@ -60,15 +62,8 @@ func (t *flights) say(f *flight, record *Record) {
 func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !f.landed {
-		f.record, f.journaled, f.err = answer.Record, answer.Journaled, err
-		t.end(key, f)
-	} else if f.lost {
-		f.lost = false
-		if t.lost[key]--; t.lost[key] == 0 {
-			delete(t.lost, key)
-		}
-	}
+	delete(t.lost, f)
+	t.end(key, f, answer, err)
 }
 
 // lose ends a flight whose claim is lost, and remembers that the call is at work
@@ -77,14 +72,16 @@ func (t *flights) lose(key Key, f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !f.landed {
-		f.record, f.lost = Record{}, true
-		t.lost[key]++
-		t.end(key, f)
+		t.lost[f] = key
+		t.end(key, f, Admission{}, nil)
 	}
 }
 
-func (t *flights) end(key Key, f *flight) {
-	f.landed = true
+func (t *flights) end(key Key, f *flight, answer Admission, err error) {
+	if f.landed {
+		return
+	}
+	f.record, f.journaled, f.err, f.landed = answer.Record, answer.Journaled, err, true
 	if t.byKey[key] == f {
 		delete(t.byKey, key)
 	}
@@ -103,7 +100,7 @@ func (f *flight) wake() {
 func (t *flights) atWork(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byKey[key] != nil || t.lost[key] > 0
+	return t.byKey[key] != nil || slices.Contains(slices.Collect(maps.Values(t.lost)), key)
 }
 
 // idle reports that no call is at work.

@@ -1,9 +1,45 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
+
+// Note is about a call that is refused before anything was claimed: one look at
+// its record, and at once what the loop around it has to remember of it.
+type Note struct {
+	Key Key
+	// Appends are made when the call is Absent or NotRun: the refusal then stands.
+	Appends []Append
+	// Logs name the logs to return, as in a Request.
+	Logs []string
+	// Counter is the tally to return; empty for none.
+	Counter string
+	// Retention is how long the logs are remembered after it.
+	Retention time.Duration
+}
+
+// Noted is the answer to a Note.
+type Noted struct {
+	Record Record
+	Logs   Logs
+	Tally  Tally
+}
+
+// Refused reports whether the refusal of a call stands that has this record.
+func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (n *Note) Validate() error {
+	return cmp.Or(
+		n.Key.validate(),
+		n.Key.holds(true),
+		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
+		between("a retention", n.Retention, time.Millisecond, longest),
+		validateLogs(n.Logs),
+		validateAppends(n.Appends))
+}
 
 // Known is what is known of a call that is not to be claimed.
 type Known struct {
@@ -71,21 +107,14 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 // Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known
 // has told.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
-	hints, unwatch := d.watch(key)
-	defer unwatch()
-	until := time.Now().Add(d.options.MaxWait)
-	for pause := pollFirst; time.Now().Before(until); pause = min(2*pause, pollMax) {
-		if err := d.life.wait(ctx, jittered(pause, until), hints); err != nil {
-			return known, closedOnly(err)
-		}
+	var failure error
+	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {
 		now, err := d.Known(ctx, Note{Key: key})
 		if err != nil && ctx.Err() != nil {
-			return known, nil // it was running, until there was no time left
+			return true // it was running, until there was no time left
 		}
-		now.Logs, now.Tally = known.Logs, known.Tally
-		if known = now; err != nil || now.Record.State != Claimed {
-			return known, err
-		}
-	}
-	return known, nil
+		known.Record, known.Journaled, failure = now.Record, now.Journaled, err
+		return err != nil || now.Record.State != Claimed
+	})
+	return known, cmp.Or(err, failure)
 }

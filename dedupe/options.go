@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"crypto/rand"
 	"log/slog"
 	"time"
@@ -45,24 +46,13 @@ type Options struct {
 
 // withDefaults fills what was left out.
 func (o Options) withDefaults() Options {
-	if o.Lease <= 0 {
-		o.Lease = 30 * time.Second
-	}
-	if o.Retention <= 0 {
-		o.Retention = 24 * time.Hour
-	}
-	o.Retention = max(o.Retention, o.Lease)
-	if o.Tenure <= 0 {
-		o.Tenure = defaultTenure
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = 10 * time.Minute
-	}
+	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
+	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
+	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
+	o.MaxWait = cmp.Or(max(o.MaxWait, 0), 10*time.Minute)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Journal == nil && o.LateBytes > 0 {
 		o.Journal = &satchel{max: o.LateBytes}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	// 26 random characters (130 bits): two processes never share a prefix.
 	o.Incarnation += "." + rand.Text() + "."

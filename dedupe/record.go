@@ -26,19 +26,10 @@ const (
 	Closed
 )
 
-var stateNames = [...]string{
-	Absent:  "absent",
-	Claimed: "claimed",
-	Done:    "done",
-	NotRun:  "not_run",
-	Unknown: "unknown",
-	Closed:  "closed",
-}
+var stateNames = []string{Absent: "absent", Claimed: "claimed", Done: "done", NotRun: "not_run", Unknown: "unknown", Closed: "closed"}
 
 // String returns absent, claimed, done, not_run, unknown or closed.
-func (s State) String() string {
-	return named("state", stateNames[:], s)
-}
+func (s State) String() string { return named("state", stateNames, s) }
 
 // Record is the record of a call.
 type Record struct {

@@ -61,26 +61,16 @@ const (
 	EffectUnknown
 )
 
-var verdictNames = [...]string{
-	Won:             "won",
-	Replay:          "replay",
-	InFlight:        "in_flight",
-	OutcomeUnknown:  "unknown",
-	Mismatch:        "mismatch",
-	Exceeded:        "exceeded",
-	DuplicateEffect: "duplicate_effect",
-	EffectInFlight:  "effect_in_flight",
-	EffectUnknown:   "effect_unknown",
+var verdictNames = []string{
+	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", Exceeded: "exceeded",
+	DuplicateEffect: "duplicate_effect", EffectInFlight: "effect_in_flight", EffectUnknown: "effect_unknown",
 }
 
 // Waits reports the verdicts that another call's end will change.
 func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
 
-// String returns won, replay, in_flight, unknown, mismatch, exceeded,
-// duplicate_effect, effect_in_flight or effect_unknown.
-func (v Verdict) String() string {
-	return named("verdict", verdictNames[:], v)
-}
+// String names it as a metric does.
+func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 
 // Admission is the outcome of Admit. Record is the record after the request; it is
 // empty when Exceeded, and of the call that is Earlier when an effect stands in the

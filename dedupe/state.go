@@ -199,6 +199,31 @@ func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.T
 	return r, true
 }
 
+// Restore applies a restoration to a record at an instant of the store's clock;
+// restored says that it was absent. It overwrites nothing: whoever has claimed
+// the call meanwhile has it.
+//
+//	record   effect           →
+//	absent   may repeat       CLAIMED, same owner and epoch, lease from now
+//	absent   non_idempotent   UNKNOWN, same owner and epoch
+//	there    whatever         as it is
+//
+// Nobody can know whether another has run the call meanwhile and was forgotten
+// too. So the owner of what must not be repeated starts nothing any more, but it
+// can still say what became of the call.
+func (r Record) Restore(back Restoration, now time.Time) (next Record, restored bool) {
+	if r.State != Absent {
+		return r, false
+	}
+	next = back.Claim
+	next.State, next.LeaseUntil, next.FinishedAt = Claimed, now.Add(back.Lease), time.Time{}
+	next.Attempts, next.Result = 0, nil
+	if !next.Effect.Repeatable() {
+		next = next.lost(now)
+	}
+	return next, true
+}
+
 // Observed returns the record as somebody who only looks should be told of it:
 // a claim whose lease has run out is Unknown, or NotRun when its effect may
 // repeat, for the next request would get it.

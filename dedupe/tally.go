@@ -99,40 +99,12 @@ const (
 	TokensShrank
 )
 
-var ceilingNames = [...]string{ //nolint:gosec // tokens of a language model, no credentials
-	NoCeiling:     "none",
-	CallsCeiling:  "calls",
-	TokensCeiling: "tokens",
-	AgeCeiling:    "age",
-	TokensShrank:  "tokens_shrank",
+var ceilingNames = []string{ //nolint:gosec // tokens of a language model, no credentials
+	NoCeiling: "none", CallsCeiling: "calls", TokensCeiling: "tokens", AgeCeiling: "age", TokensShrank: "tokens_shrank",
 }
 
 // String returns none, calls, tokens, age or tokens_shrank.
-func (c Ceiling) String() string {
-	return named("ceiling", ceilingNames[:], c)
-}
-
-// Draw applies a draw to a tally at an instant of the store's clock. add is what
-// the claim would add to its calls, less what the claim before it gives back; it is
-// still to be added. With another ceiling than NoCeiling nothing may be claimed, and
-// the tally, with the tokens that were reported, is only to be told.
-func (t Tally) Draw(d Draw, add int64, now time.Time) (Tally, Ceiling) {
-	if d.Tokens > 0 && d.Tokens < t.Reported {
-		return t, TokensShrank
-	}
-	if d.Tokens > t.Reported {
-		t.Reported, t.Estimated = d.Tokens, 0
-	}
-	switch {
-	case d.MaxAge > 0 && !t.StartedAt.IsZero() && now.Sub(t.StartedAt) > d.MaxAge:
-		return t, AgeCeiling
-	case d.MaxTokens > 0 && t.Tokens() >= d.MaxTokens:
-		return t, TokensCeiling
-	case d.MaxCalls > 0 && add > 0 && t.Calls+add > d.MaxCalls:
-		return t, CallsCeiling
-	}
-	return t.Add(0, now), NoCeiling
-}
+func (c Ceiling) String() string { return named("ceiling", ceilingNames, c) }
 
 // Add changes the calls of a tally, which starts it; below 0 they do not fall.
 func (t Tally) Add(calls int64, now time.Time) Tally {
@@ -170,22 +142,35 @@ func (r Record) Moves(next Record) []Charge {
 	return moves
 }
 
-// Bill says how the tally of a request's draw stands in the way of what the state
-// machine makes of a record, which it does only of a new claim. exceeded is then
-// the answer, and nothing may be stored.
+// Bill applies the draw of a request to its tally, when the state machine makes a new
+// claim of a record. What the claim adds to its calls, less what the claim before it gives
+// back, is still to be added. exceeded is the answer when a ceiling stands in the way:
+// then nothing may be stored, and the tally, with the tokens that were reported, is only
+// to be told.
 func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now time.Time) (after Tally, exceeded *Admission) {
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
 	}
-	add := int64(0)
+	d, after, ceiling, add := &req.Draw, t, NoCeiling, int64(0)
 	for _, m := range r.Moves(next) {
-		if m.Counter == req.Draw.Counter {
+		if m.Counter == d.Counter {
 			add = m.Amount
 		}
 	}
-	after, ceiling := t.Draw(req.Draw, add, now)
-	if ceiling == NoCeiling {
-		return after, nil
+	if d.Tokens > t.Reported {
+		after.Reported, after.Estimated = d.Tokens, 0
+	}
+	switch {
+	case d.Tokens > 0 && d.Tokens < t.Reported:
+		ceiling = TokensShrank
+	case d.MaxAge > 0 && !t.StartedAt.IsZero() && now.Sub(t.StartedAt) > d.MaxAge:
+		ceiling = AgeCeiling
+	case d.MaxTokens > 0 && after.Tokens() >= d.MaxTokens:
+		ceiling = TokensCeiling
+	case d.MaxCalls > 0 && add > 0 && t.Calls+add > d.MaxCalls:
+		ceiling = CallsCeiling
+	default:
+		return after.Add(0, now), nil
 	}
 	return t, &Admission{Verdict: Exceeded, Tally: after, Ceiling: ceiling}
 }

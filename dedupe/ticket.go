@@ -216,27 +216,38 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 	if t.under.Verdict == EffectInFlight {
 		awaited = t.under.Earlier
 	}
-	hints, unwatch := t.dedupe.watch(awaited)
-	defer unwatch()
-	if hints != nil { // what happened before it was watched has given none
-		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
-			return answer, claim, err
-		}
+	var answer Admission
+	var claim *Claim
+	var failure error
+	ended, err := t.dedupe.poll(ctx, awaited, until, func() bool {
+		answer, claim, failure = t.ask(ctx)
+		return failure != nil || !answer.Verdict.Waits()
+	})
+	if !ended {
+		return t.under, nil, err
 	}
-	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		if err := t.dedupe.life.wait(ctx, jittered(pause, until), hints); err != nil || !time.Now().Before(until) {
-			return t.under, nil, closedOnly(err)
-		}
-		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
-			return answer, claim, err
-		}
-	}
+	return answer, claim, failure
 }
 
-// jittered is between half and the whole of a pause, so that the processes
-// waiting for one call do not all ask at once; no longer than until an instant.
-func jittered(pause time.Duration, until time.Time) time.Duration {
-	return min(pause/2+rand.N(pause/2), time.Until(until))
+// poll asks now and then, and soon after the store has a hint on a call, whether the wait
+// for its end is over; false when that is not seen until an instant, or until ctx ends.
+func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
+	hints, unwatch := d.watch(key)
+	defer unwatch()
+	if hints != nil && ask() { // what happened before it was watched has given none
+		return true, nil
+	}
+	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
+		// Between half and the whole of a pause, so that the processes waiting for one
+		// call do not all ask at once.
+		rest := min(pause/2+rand.N(pause/2), time.Until(until))
+		if err := d.life.wait(ctx, rest, hints); err != nil || !time.Now().Before(until) {
+			return false, closedOnly(err)
+		}
+		if ask() {
+			return true, nil
+		}
+	}
 }
 
 // closedOnly drops the end of a caller's context, which to a waiting duplicate

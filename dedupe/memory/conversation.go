@@ -13,6 +13,13 @@ import (
 
 var _ conversation.Store = (*Store)(nil)
 
+// transcript is a conversation that is kept.
+type transcript struct {
+	head     []byte
+	messages [][]byte
+	bytes    int64 // of the messages
+}
+
 // WriteConversation implements conversation.Store.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
 	now, err := s.begin(ctx)
@@ -20,35 +27,30 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		return false, err
 	}
 	defer s.mu.Unlock()
-	before, _ := s.transcripts.get(w.Key, now)
-	if bytes.Equal(before.head, w.Head) {
-		return true, nil
+	t, _ := s.transcripts.get(w.Key, now)
+	if bytes.Equal(t.head, w.Head) || !bytes.Equal(t.head, w.Was) {
+		return bytes.Equal(t.head, w.Head), nil
 	}
-	if !bytes.Equal(before.head, w.Was) {
-		return false, nil
-	}
-	held, known := s.transcripts.held(w.Key) // what has expired is held until it is swept
-	after := transcript{head: w.Head, messages: before.messages, bytes: before.bytes}
-	after.bytes += int64(len(w.Head) - len(before.head))
 	for _, m := range w.Messages {
-		after.bytes += int64(len(m))
+		t.bytes += int64(len(m))
 	}
+	size := t.bytes + int64(len(w.Head))
+	held, _ := s.transcripts.held(w.Key) // what has expired is held until it is swept
 	switch {
-	case !known && len(s.transcripts.entries) >= s.options.MaxRecords:
+	case s.transcripts.full(w.Key, s.options.MaxRecords):
 		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts.entries))
 	case len(s.records.entries)+len(w.Closings) > s.options.MaxRecords:
 		return false, fmt.Errorf("%w: it holds %d calls", dedupe.ErrFull, len(s.records.entries))
-	case s.transcriptBytes-held.bytes+after.bytes > s.options.MaxConversationBytes:
+	case s.transcripts.bytes-held+size > s.options.MaxConversationBytes:
 		return false, fmt.Errorf("%w: its conversations have %d bytes, and at most %d are kept in memory",
-			dedupe.ErrFull, s.transcriptBytes, s.options.MaxConversationBytes)
+			dedupe.ErrFull, s.transcripts.bytes, s.options.MaxConversationBytes)
 	}
 	if shut, err := dedupe.Shut(&rows{s, now}, w.Closings); !shut || err != nil {
 		return false, err
 	}
-	s.transcriptBytes += after.bytes - held.bytes
 	// Behind all that was read of it: a page stays as it was.
-	after.messages = append(after.messages, w.Messages...)
-	s.transcripts.put(w.Key, after, now.Add(w.TTL))
+	t.head, t.messages = w.Head, append(t.messages, w.Messages...)
+	s.transcripts.put(w.Key, t, size, now.Add(w.TTL))
 	return true, nil
 }
 

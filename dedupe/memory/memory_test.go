@@ -145,8 +145,8 @@ func TestOutputsAreBounded(t *testing.T) {
 			t.Errorf("output %d: kept %v, want only the newest two", i, kept)
 		}
 	}
-	if s.outputBytes != 80 || len(s.outputs.entries) != 2 {
-		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs.entries))
+	if s.outputs.bytes != 80 || len(s.outputs.entries) != 2 {
+		t.Errorf("%d bytes in %d outputs", s.outputs.bytes, len(s.outputs.entries))
 	}
 }
 

@@ -32,7 +32,7 @@ func effects() []Mutant {
 		one("effect.go: an incarnation that is gone is waited for", effectKeys, " && !succeeds(req.Owner, r.Owner) {\n			return EffectInFlight", " {\n			return EffectInFlight", memoryEffects),
 		one("effect.go: the window has no end", effectKeys, "return now.Before(end.Add(req.EffectKey.Window))", "_ = end\n\t\treturn true", memoryEffects),
 		one("effect.go: holders are forgotten before the window is over", effectKeys, "return retention + k.Window", "return retention", memoryEffects),
-		one("effect.go: who is allowed holds it alone", effectKeys, "		holds = append(holds, done.Key)\n", "", memoryEffects),
+		one("effect.go: who is allowed holds it alone", effectKeys, "		holds = append(holds, worst.Key)\n", "", memoryEffects),
 		one("effect.go: any number is allowed", effectKeys, "|| len(holds) > MaxHolders", "", memoryEffects),
 		one("effect.go: its own claim, asked for again, is refused", effectKeys, " && !(r.State == Claimed && r.Owner == req.Owner)", "", memoryEffects),
 		one("rows.go: a tenant's effect is its conversation's", sheetNames, "if e.WholeTenant {", "if false {", memoryEffects),
