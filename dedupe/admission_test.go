@@ -59,9 +59,9 @@ func (w *wire) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVe
 	return v, w.answer(err)
 }
 
-func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	if err := w.pass(ctx, &w.notes); err != nil {
-		return dedupe.Noted{}, err
+		return dedupe.Known{}, err
 	}
 	noted, err := w.Store.Note(ctx, n)
 	return noted, w.answer(err)

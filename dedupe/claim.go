@@ -20,9 +20,7 @@ type Claim struct {
 	effect EffectKey
 	flight *flight
 	sent   time.Time // when the request for it was
-
-	// forgotten says that the store has forgotten the claim, and was told of it
-	// again. It is the timer's own.
+	// forgotten: the store had forgotten the claim, and was told of it again. It is the timer's own.
 	forgotten bool
 
 	mu    sync.Mutex
@@ -30,8 +28,7 @@ type Claim struct {
 	// confirmed is when the request was sent by which the store has given the lease last;
 	// zero when it is known to be lost. So the lease surely ends here before it does there.
 	confirmed time.Time
-	// giveUp is when renewal ends: a call that never settles must not hold its claim for
-	// ever.
+	// giveUp is when renewal ends: a call that never settles must not hold its claim for ever.
 	giveUp time.Time
 }
 
@@ -174,18 +171,18 @@ func (c *Claim) refused(ctx context.Context) {
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result,
-// Output, Spend, Appends and Frees of the settlement; the rest is filled in here. An Unknown call
-// whose effect may repeat is recorded as NotRun: it may simply run again.
+// Output, Spend, Appends and Frees of the settlement; the rest is filled in here. An Unknown
+// call whose effect may repeat is recorded as NotRun: it may simply run again.
 //
-// A store that cannot be reached is asked again until ctx ends, one lease at
-// the most: repeating a settlement is harmless. With a journal it is asked for
-// 2 s at the most, for 250 ms when it is known to be down; then the settlement
-// goes to the journal, which is not bounded by ctx but takes 3 s at the most,
-// and the verdict is Journaled; likewise when it waits in memory, for which no
-// store is given up sooner. A store that has forgotten the call is told again; Superseded means that somebody else has decided it. Whatever comes of
-// it, the claim is no longer renewed afterwards, and duplicates that waited here
-// go on. An error means that the settlement may or may not be recorded, but ErrUnkept
-// that it is not, and that the claim is held as before.
+// A store that cannot be reached is asked again until ctx ends, one lease at the most:
+// repeating a settlement is harmless. With a journal it is asked for 2 s at the most, for
+// 250 ms when it is known to be down; then the settlement goes to the journal, which is not
+// bounded by ctx but takes 3 s at the most, and the verdict is Journaled; likewise when it
+// waits in memory, for which no store is given up sooner. A store that has forgotten the
+// call is told again; Superseded means that somebody else has decided it. Whatever comes of
+// it, the claim is no longer renewed afterwards, and duplicates that waited here go on. An
+// error means that the settlement may or may not be recorded, but ErrUnkept that it is not,
+// and that the claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	courier := c.dedupe.courier
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch

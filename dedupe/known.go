@@ -20,13 +20,6 @@ type Note struct {
 	Retention time.Duration
 }
 
-// Noted is the answer to a Note.
-type Noted struct {
-	Record Record
-	Logs   Logs
-	Tally  Tally
-}
-
 // Refused reports whether the refusal of a call stands that has this record.
 func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
 
@@ -43,10 +36,10 @@ func (n *Note) Validate() error {
 
 // Known is what is known of a call that is not to be claimed.
 type Known struct {
-	// Record is Absent when nothing is known, and Claimed when the call was still
-	// running when the time was over.
+	// Record is Absent when nothing is known.
 	Record Record
-	// Journaled: the record waits in this process's journal. Nothing is to be decided then.
+	// Journaled: the record waits in this process's journal, and nothing is to be decided.
+	// No store says so.
 	Journaled bool
 	// Logs and Tally are those that the note asks for; not of a journaled call.
 	Logs  Logs
@@ -56,13 +49,13 @@ type Known struct {
 // known says what is known of a call, by all who may know: the journal, which may know
 // better than the store, and is there when that is away; the store; and this process,
 // which knows that its predecessor is gone, so that the lease of its claim is out.
-func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Record, error)) (known Known, err error) {
+func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) (known Known, err error) {
 	if d.options.Journal != nil {
 		if entry, waits := d.options.Journal.Find(key); waits {
 			return Known{Record: entry.Record(), Journaled: true}, nil
 		}
 	}
-	known.Record, err = ask()
+	known, err = ask()
 	d.courier.heard(err)
 	if err == nil && known.Record.State == Claimed && d.fence.succeeds(known.Record.Owner) {
 		known.Record.LeaseUntil, err = d.Now(ctx)
@@ -79,7 +72,7 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 
 // Told is a record that was seen in the store, as this process tells it.
 func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	known, err := d.known(ctx, key, func() (Record, error) { return seen.Record, nil })
+	known, err := d.known(ctx, key, func() (Known, error) { return Known{Record: seen.Record}, nil })
 	seen.Record = known.Record
 	return seen, known.Journaled, err
 }
@@ -90,17 +83,14 @@ func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journ
 // changed but the logs of the note, when the refusal stands. An error means that
 // nothing can be said.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
-	var noted Noted
-	known, err := d.known(ctx, n.Key, func() (record Record, err error) {
+	return d.known(ctx, n.Key, func() (Known, error) {
 		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
-			return d.store.Lookup(ctx, n.Key)
+			record, err := d.store.Lookup(ctx, n.Key)
+			return Known{Record: record}, err
 		}
 		n.Retention = d.options.Retention
-		noted, err = d.store.Note(ctx, n)
-		return noted.Record, err
+		return d.store.Note(ctx, n)
 	})
-	known.Logs, known.Tally = noted.Logs, noted.Tally
-	return known, err
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or

@@ -81,10 +81,10 @@ func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
 }
 
 // Note implements Store.
-func (m Machine) Note(ctx context.Context, n Note) (Noted, error) {
+func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
 	if err := m.do(ctx, s, s.note.Validate()); err != nil {
-		return Noted{}, err
+		return Known{}, err
 	}
-	return s.noted, nil
+	return s.known, nil
 }

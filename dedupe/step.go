@@ -292,17 +292,17 @@ func (r *restoring) Apply(rows Rows) error {
 type noting struct {
 	step
 	note  Note
-	noted Noted
+	known Known
 }
 
 // Apply implements Step.
 func (n *noting) Apply(rows Rows) error {
 	old := n.begin(rows, n.note.Retention)
-	n.noted = Noted{Record: old.Observed(n.now), Tally: n.tally(n.note.Counter).Tally}
-	if n.noted.Record.Refused() {
+	n.known = Known{Record: old.Observed(n.now), Tally: n.tally(n.note.Counter).Tally}
+	if n.known.Record.Refused() {
 		n.append(n.note.Appends)
 	}
-	n.logs(n.note.Logs, &n.noted.Logs)
+	n.logs(n.note.Logs, &n.known.Logs)
 	return n.err
 }
 

@@ -44,7 +44,7 @@ type Store interface {
 	// Note takes down what a refused call leaves in the logs of its conversation,
 	// unless the call is known, and is then answered from its record. The record it
 	// returns is as Lookup's, the logs are those after it.
-	Note(ctx context.Context, n Note) (Noted, error)
+	Note(ctx context.Context, n Note) (Known, error)
 	// ListUnknown lists the calls that are Unknown, those included that an observer
 	// would find so, in no particular order. from is empty, or the Next of the
 	// page before. The work of a page is bounded, whatever the number of records;

@@ -78,16 +78,12 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 	until := time.Now().Add(t.dedupe.options.MaxWait)
 	for !t.leads || t.flight == nil {
-		answer, known, err := t.known(ctx)
-		if !known { // it leads from now on
-			answer, claim, err := t.ask(ctx)
-			if err != nil || !answer.Verdict.Waits() {
-				return answer, claim, err
-			}
-			break
+		answer, claim, err := t.Admit(ctx, t.request)
+		if err != nil || !answer.Verdict.Waits() {
+			return answer, claim, err
 		}
-		if err != nil || answer.Verdict != InFlight {
-			return answer, nil, err
+		if t.leads {
+			break
 		}
 		if err := t.dedupe.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
 			return answer, nil, closedOnly(err)

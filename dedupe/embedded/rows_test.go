@@ -26,7 +26,7 @@ func conversed(t testing.TB, s *Store, conversation string, retention time.Durat
 	settle(t, s, end)
 }
 
-func sheets(t testing.TB, s *Store, conversation string) dedupe.Noted {
+func sheets(t testing.TB, s *Store, conversation string) dedupe.Known {
 	t.Helper()
 	key := request("nobody's", 0).Key
 	key.Conversation = conversation

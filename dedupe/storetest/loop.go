@@ -37,7 +37,7 @@ func (s *suite) log(name string) [][]byte {
 	return s.note(n).Logs[0]
 }
 
-func (s *suite) note(n dedupe.Note) dedupe.Noted {
+func (s *suite) note(n dedupe.Note) dedupe.Known {
 	s.Helper()
 	noted, err := s.store.Note(s.Context(), n)
 	if err != nil {

@@ -34,6 +34,6 @@ func steps() []Mutant {
 		one("step.go: what a loop reports is forgotten", stepFile, "drawn.Tally, drawn.changed = after, after != drawn.Tally", "_ = after", memoryTallies),
 		one("step.go: a claim brings no logs", stepFile, "		a.logs(a.req.Logs, &told.Logs)\n", "", memoryTallies),
 		one("step.go: a log takes an entry twice", stepFile, "range entries {", "range append(entries[:len(entries):len(entries)], entries...) {", memoryTallies),
-		one("step.go: a call that is known is noted as refused", stepFile, "if n.noted.Record.Refused() {", "if true {", memoryTallies),
+		one("step.go: a call that is known is noted as refused", stepFile, "if n.known.Record.Refused() {", "if true {", memoryTallies),
 	}
 }
