@@ -403,11 +403,10 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	b.Run("agent's", func(b *testing.B) {
 		entry := make([]byte, 65)
 		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
-			req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
 			req.Draw = dedupe.Draw{Counter: "prompt", MaxCalls: 1 << 30, MaxTokens: 1 << 40}
 			req.Logs = []string{"calls"}
 			end.Appends = []dedupe.Append{{Log: "calls", Entry: entry, Keep: 64}}
-			end.Spend = dedupe.Spend{Counter: "prompt", Tokens: 100}
+			end.Tokens = 100
 		})
 	})
 }

@@ -61,7 +61,7 @@ func (c *Closing) Close() (Record, error) {
 		next.Attempts, next.Lost = max(next.Attempts, 1), false
 	}
 	next.State, next.FinishedAt, next.LeaseUntil = Closed, c.Seen.Now, time.Time{}
-	next.Charges, next.Result = nil, c.Result
+	next.Counter, next.Result = "", c.Result
 	return next, nil
 }
 

@@ -62,7 +62,7 @@ func (c *courier) claimAnew(ctx context.Context, entry *Late) (Admission, error)
 	req := Request{
 		Key: entry.Settlement.Key, Tool: entry.Claim.Tool, Effect: entry.Claim.Effect, Fingerprint: entry.Claim.Fingerprint,
 		Owner: entry.Settlement.Owner, Lease: c.lease, Retention: max(entry.Settlement.Retention, c.lease),
-		Charges: entry.Claim.Charges, EffectKey: entry.EffectKey,
+		Draw: Draw{Counter: entry.Claim.Counter}, EffectKey: entry.EffectKey,
 	}
 	req.EffectKey.Allow = !req.EffectKey.none()
 	admission, err := c.store.Admit(ctx, req)

@@ -43,7 +43,7 @@ func (k *Key) validate() error {
 // holds reports a key without a conversation that is to have something of one.
 func (k *Key) holds(something bool) error {
 	if something && k.Conversation == "" {
-		return fmt.Errorf("%w: tallies, logs or an effect of a conversation, and none is named", ErrInvalid)
+		return fmt.Errorf("%w: a tally, logs or an effect of a conversation, and none is named", ErrInvalid)
 	}
 	return nil
 }

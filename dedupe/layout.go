@@ -14,8 +14,7 @@ import (
 // The layout of a record, the same in every store: in big-endian, version, state,
 // effect and mark (1 byte each), attempts (4), epoch, started, finished, lease end
 // and retention (8 each; instants and durations in milliseconds), the fingerprint
-// (32); owner, tool and charges, each with its length in 2 bytes before it. Of each
-// charge there is the counter, with its length in 2 bytes before it, and the amount (8).
+// (32); owner, tool and counter, each with its length in 2 bytes before it.
 //
 // What comes after that is the store's own: its result, say. A store that keeps no
 // checksum of its own seals the record. Then comes the seal (4), which is the CRC-32C of
@@ -24,7 +23,7 @@ import (
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
-	// StoredBytes is how long a stored record is without its texts and charges.
+	// StoredBytes is how long a stored record is without its texts.
 	StoredBytes = layoutFixed + 3*2
 	// MarkAt is where the mark of a record stands.
 	MarkAt = 3
@@ -53,13 +52,7 @@ func (s *Stored) AppendTo(b []byte) []byte {
 	b = append(b, s.Fingerprint[:]...)
 	b = appendText(b, s.Owner)
 	b = appendText(b, s.Tool)
-	at := len(b)
-	b = appendText(b, "")
-	for _, c := range s.Charges {
-		b = binary.BigEndian.AppendUint64(appendText(b, c.Counter), uint64(c.Amount))
-	}
-	binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2))
-	return b
+	return appendText(b, s.Counter)
 }
 
 func appendText[T string | []byte](b []byte, text T) []byte {
@@ -78,7 +71,7 @@ func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
 	}
 	r := reader{rest: b}
 	fixed := r.take(layoutFixed)
-	owner, name, charges := r.text(), r.text(), reader{rest: r.text()}
+	owner, name, counter := r.text(), r.text(), r.text()
 	if r.short {
 		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
 	}
@@ -87,19 +80,12 @@ func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
 		Record: Record{
 			State: State(fixed[1]), Effect: tool.Effect(fixed[2]), Attempts: int(binary.BigEndian.Uint32(fixed[4:])),
 			Epoch: number(8), StartedAt: Instant(number(16)), FinishedAt: Instant(number(24)), LeaseUntil: Instant(number(32)),
-			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name),
+			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name), Counter: string(counter),
 		},
 		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
 	}
-	for len(charges.rest) > 0 && !charges.short {
-		c := Charge{Counter: string(charges.text())}
-		if amount := charges.take(8); amount != nil {
-			c.Amount = int64(binary.BigEndian.Uint64(amount))
-		}
-		s.Charges = append(s.Charges, c)
-	}
-	if fixed[MarkAt] > 1 || charges.short || s.Retention.Milliseconds() != number(40) {
-		return Stored{}, nil, fmt.Errorf("%w: a record is marked %d, is kept for %d ms, or its charges are cut short", ErrCorrupt, fixed[MarkAt], number(40))
+	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
+		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
 	}
 	if err := s.Verify(); err != nil {
 		return Stored{}, nil, err
@@ -117,8 +103,8 @@ func (s *Stored) Verify() error {
 		between("an epoch", s.Epoch, 1, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
-		between("a retention", s.Retention, time.Millisecond, math.MaxInt64),
-		validateCharges(s.Charges, math.MaxInt64))
+		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
+		between("a retention", s.Retention, time.Millisecond, math.MaxInt64))
 	if err != nil { // it was no request that was invalid
 		return fmt.Errorf("%w: a record that would be an %v", ErrCorrupt, err) //nolint:errorlint // see above
 	}
@@ -136,11 +122,7 @@ func (s *Stored) AppendSealed(b []byte) []byte {
 
 // SealedBytes is how long a record is that AppendSealed appends.
 func (s *Stored) SealedBytes() int {
-	n := StoredBytes + len(s.Owner) + len(s.Tool) + sealBytes + len(s.Result)
-	for _, c := range s.Charges {
-		n += 2 + len(c.Counter) + 8
-	}
-	return n
+	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + sealBytes + len(s.Result)
 }
 
 // DecodeSealed reads a record with its result, which shares memory with b. The error

@@ -24,7 +24,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Charges)*MaxCounterBytes), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
 	if !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + req.Key.bytes())
 	}

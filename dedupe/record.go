@@ -45,9 +45,9 @@ type Record struct {
 	FinishedAt  time.Time // zero while Claimed
 	LeaseUntil  time.Time // store's clock; zero once settled
 	Attempts    int
-	// Charges are what the claim of this epoch was charged. Refund says when they
-	// are given back.
-	Charges []Charge
+	// Counter names the tally in which the claim of this epoch counts; empty for none. It
+	// stands here so that whoever finds out that the call did not run can give it back.
+	Counter string
 	// Result is the response as it was settled, opaque here; nil when an
 	// observer, not the owner, moved the record.
 	Result []byte

@@ -22,13 +22,10 @@ type Request struct {
 	// Retention is how long the record is remembered after its last change;
 	// at least Lease.
 	Retention time.Duration
-	// Charges are written into the record of the claim, and added to tallies of its
-	// tenant and conversation.
-	Charges []Charge
-	// Draw sets ceilings to one of them. With a draw the admission has its tally.
+	// Draw counts the claim in a tally of its conversation, within ceilings.
 	Draw Draw
-	// Logs name the logs of its tenant and conversation that are to be returned
-	// with a claim; at most MaxLogs.
+	// Logs name the logs of its conversation that are to be returned with a claim; at most
+	// MaxLogs.
 	Logs []string
 	// EffectKey is what the call does: it is not claimed while another call may have
 	// done it, or does it now. See Contend.
@@ -99,9 +96,8 @@ func (r *Request) Validate() error {
 		between("bytes of the name of a tool", len(r.Tool), 0, MaxNameBytes),
 		between("a lease", r.Lease, time.Millisecond, longest),
 		between("a retention, which an open claim needs", r.Retention, r.Lease, longest),
-		r.Key.holds(len(r.Charges) > 0 || r.Draw != (Draw{}) || len(r.Logs) > 0),
+		r.Key.holds(r.Draw != (Draw{}) || len(r.Logs) > 0),
 		r.Draw.validate(),
 		validateLogs(r.Logs),
-		r.EffectKey.validate(r.Key, r.Retention),
-		validateCharges(r.Charges, MaxAmount))
+		r.EffectKey.validate(r.Key, r.Retention))
 }

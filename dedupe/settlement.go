@@ -27,23 +27,15 @@ type Settlement struct {
 	Resolves bool
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
-	// Spend adds the tokens of the output to a tally.
-	Spend Spend
-	// Appends are entries for logs of the call's conversation. Like Spend they take
+	// Tokens of its output are added to the tally in which its claim counts, unless that is
+	// forgotten: what it will cost the loop, as far as can be told from here.
+	Tokens int64
+	// Appends are entries for logs of the call's conversation. Like Tokens they take
 	// effect once, with the settlement; at most MaxLogs.
 	Appends []Append
 	// Frees is the effect that the call held and, as is proven now, has not had:
 	// another call may have it from now on. Its window and Allow say nothing.
 	Frees EffectKey
-}
-
-// Spend is what the output of a call will cost the loop in tokens, as far as can
-// be told from here.
-type Spend struct {
-	// Counter names the tally; empty for none. One that is not there stays so.
-	Counter string
-	// Tokens are 1 to MaxTokens.
-	Tokens int64
 }
 
 // Output is a full tool output that was cut for the model.
@@ -102,23 +94,16 @@ func (s *Settlement) Validate() error {
 
 // alone returns the settlement without what it tells the loop around the call.
 func (s Settlement) alone() Settlement {
-	s.Spend, s.Appends, s.Frees = Spend{}, nil, EffectKey{}
+	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}
 	return s
 }
 
 // validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
 	return cmp.Or(
-		s.Key.holds(s.Spend != (Spend{}) || len(s.Appends) > 0),
-		s.Spend.validate(),
+		s.Key.holds(len(s.Appends) > 0),
+		between("tokens that are spent", s.Tokens, 0, MaxTokens),
 		validateAppends(s.Appends))
-}
-
-func (s Spend) validate() error {
-	if s == (Spend{}) {
-		return nil
-	}
-	return cmp.Or(validateCounter(s.Counter), between("tokens that are spent", s.Tokens, 1, MaxTokens))
 }
 
 func (o *Output) validate() error {
@@ -151,7 +136,7 @@ type Restoration struct {
 func (r *Restoration) Validate() error {
 	asked := Request{
 		Key: r.Key, Tool: r.Claim.Tool, Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention,
-		Charges: r.Claim.Charges, EffectKey: r.EffectKey,
+		Draw: Draw{Counter: r.Claim.Counter}, EffectKey: r.EffectKey,
 	}
 	return cmp.Or(between("the epoch of a claim", r.Claim.Epoch, 1, math.MaxInt64), asked.Validate())
 }

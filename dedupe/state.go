@@ -2,7 +2,6 @@ package dedupe
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -107,7 +106,7 @@ func (r Record) claim(req Request, now time.Time) Record {
 		Fingerprint: req.Fingerprint,
 		StartedAt:   now,
 		LeaseUntil:  now.Add(req.Lease),
-		Charges:     slices.Clone(req.Charges),
+		Counter:     req.Draw.Counter,
 	}
 }
 

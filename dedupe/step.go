@@ -18,9 +18,10 @@ type step struct {
 	now  time.Time
 	keep time.Duration // how long what is written is remembered
 	err  error
-	// tallies are those that the step has read; mostly there is one.
+	// tallies are those that the step has read, of which places has room for all: of its
+	// draw, and of a claim before it.
 	tallies []counted
-	first   [1]counted
+	places  [2]counted
 }
 
 func (s *step) Call() Key   { return s.key }
@@ -30,7 +31,7 @@ func (s *step) Room() Room  { return s.room }
 
 // begin reads the record that the step is about.
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
-	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.first[:0]
+	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
 	return s.record(s.key)
 }
 
@@ -99,7 +100,7 @@ type counted struct {
 // nobodys is the tally of no counter, which nobody changes.
 var nobodys counted
 
-// tally returns the tally of a counter, until the next one is read.
+// tally returns the tally of a counter.
 func (s *step) tally(counter string) *counted {
 	if counter == "" {
 		return &nobodys
@@ -116,13 +117,16 @@ func (s *step) tally(counter string) *counted {
 	return &s.tallies[len(s.tallies)-1]
 }
 
-// move adds charges to tallies, which are then kept for longer. What is given back to one
+// move counts the call in tallies, which are then kept for longer. What is given back to one
 // that is not there is dropped.
-func (s *step) move(charges []Charge) {
-	for _, m := range charges {
-		if c := s.tally(m.Counter); c.found || m.Amount > 0 {
-			c.Tally, c.changed = c.Add(m.Amount, s.now.UTC()), true
-		}
+func (s *step) move(old, next *Record) {
+	back, made := old.Moves(*next)
+	if c := s.tally(back); c.found {
+		c.Tally, c.changed = c.Add(-1, s.now.UTC()), true
+	}
+	if made != "" {
+		c := s.tally(made)
+		c.Tally, c.changed = c.Add(1, s.now.UTC()), true
 	}
 }
 
@@ -185,7 +189,7 @@ func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 		}
 		drawn.Tally, drawn.changed = after, after != drawn.Tally
 	}
-	a.move(old.Moves(next))
+	a.move(&old.Record, &next)
 	return holds, changed
 }
 
@@ -218,9 +222,11 @@ func (s *settling) Apply(rows Rows) error {
 		return s.err
 	}
 	if changed {
-		s.move(old.Moves(s.next))
-		if spent := s.tally(end.Spend.Counter); spent.found {
-			spent.Tally, spent.changed = spent.Spend(end.Spend.Tokens), true // also kept for longer
+		s.move(&old.Record, &s.next)
+		if end.Tokens > 0 {
+			if spent := s.tally(s.next.Counter); spent.found {
+				spent.Tally, spent.changed = spent.Spend(end.Tokens), true // also kept for longer
+			}
 		}
 		s.set(&s.next)
 		s.append(end.Appends)
@@ -275,7 +281,7 @@ func (r *restoring) Apply(rows Rows) error {
 	if r.record, r.binds = old.Restore(r.back, r.now); !r.binds || r.err != nil {
 		return r.err
 	}
-	r.move(old.Moves(r.record))
+	r.move(&old.Record, &r.record)
 	var held []Key
 	name := effectSheet(r.key, &r.back.EffectKey)
 	if !r.back.EffectKey.none() {

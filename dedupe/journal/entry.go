@@ -39,7 +39,7 @@ func stored(late *dedupe.Late) dedupe.Stored {
 	s, c := &late.Settlement, &late.Claim
 	return dedupe.Stored{Retention: s.Retention, Record: dedupe.Record{
 		State: s.State, Epoch: s.Epoch, Owner: s.Owner, Attempts: s.Attempts,
-		Tool: c.Tool, Effect: c.Effect, Fingerprint: c.Fingerprint, Charges: c.Charges, StartedAt: c.StartedAt, FinishedAt: late.EndedAt,
+		Tool: c.Tool, Effect: c.Effect, Fingerprint: c.Fingerprint, Counter: c.Counter, StartedAt: c.StartedAt, FinishedAt: late.EndedAt,
 	}}
 }
 
@@ -115,7 +115,7 @@ func (r *reader) settled(late *dedupe.Late) error {
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {
 	s := &late.Settlement
-	if s.Resolves || s.Spend != (dedupe.Spend{}) || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
+	if s.Resolves || s.Tokens != 0 || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
 		return fmt.Errorf("%w: a journal keeps nothing of the loop around a call, and no resolution", dedupe.ErrInvalid)
 	}
 	if err := s.Validate(); err != nil {

@@ -501,18 +501,18 @@ func TestConcurrentUse(t *testing.T) {
 	awaitCut(t, j, d)
 }
 
-// What a claim was charged is told to a store that has forgotten the call.
-func TestChargesWaitToo(t *testing.T) {
+// Where a claim counts is told to a store that has forgotten the call.
+func TestTheCounterWaitsToo(t *testing.T) {
 	d := newDisk()
 	j := reopen(t, d, 0)
 	late := entry(1)
-	late.Claim.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 3}}
+	late.Claim.Counter = "prompt"
 	if err := j.Append(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
 	closeNow(t, j.Journal)
 	got, ok := reopen(t, d, 0).Find(late.Settlement.Key)
-	if !ok || len(got.Claim.Charges) != 1 || got.Claim.Charges[0] != late.Claim.Charges[0] {
+	if !ok || got.Claim.Counter != late.Claim.Counter {
 		t.Errorf("found %+v", got.Claim)
 	}
 }
