@@ -66,10 +66,8 @@ func New(store Store, options Options) *Dedupe {
 
 // newOwner returns a token that no other call of any process has.
 func (d *Dedupe) newOwner() string {
-	head := d.fence.owner()
-	b := make([]byte, 0, len(head)+len(d.options.Incarnation)+13)
-	b = append(append(b, head...), d.options.Incarnation...)
-	return string(strconv.AppendUint(b, d.owners.Add(1), 36))
+	var digits [13]byte
+	return d.fence.owner() + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
 }
 
 // watch asks the store for hints on a call of another process; nil when it has

@@ -32,14 +32,15 @@ func (s *step) Room() Room  { return s.room }
 // begin reads the record that the step is about.
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
-	return s.record(s.key)
+	return read(s, rows.Call, s.key)
 }
 
-func (s *step) record(key Key) (stored Stored) {
+// read is the answer to a question, if all before it had one.
+func read[A, T any](s *step, ask func(A) (T, error), about A) (answer T) {
 	if s.err == nil {
-		stored, s.err = s.rows.Call(key)
+		answer, s.err = ask(about)
 	}
-	return stored
+	return answer
 }
 
 // set stores the record and the tallies that have changed.
@@ -52,13 +53,6 @@ func (s *step) set(record *Record) {
 			s.setSheet(tallySheet(s.key, c.counter), c.encode(), s.keep)
 		}
 	}
-}
-
-func (s *step) sheet(name Sheet) (body string) {
-	if s.err == nil {
-		body, s.err = s.rows.Sheet(name)
-	}
-	return body
 }
 
 func (s *step) setSheet(name Sheet, body string, keep time.Duration) {
@@ -83,11 +77,7 @@ func (s *step) logs(names []string, into *Logs) {
 
 // holders are the calls that hold an effect.
 func (s *step) holders(name Sheet) []Key {
-	keys, err := decodeHolders(s.sheet(name))
-	if s.err == nil {
-		s.err = err
-	}
-	return keys
+	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
 
 // counted is a tally as a step has it.
@@ -108,12 +98,8 @@ func (s *step) tally(counter string) *counted {
 	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
 		return &s.tallies[i]
 	}
-	body := s.sheet(tallySheet(s.key, counter))
-	tally, err := decodeTally(body)
-	if s.err == nil {
-		s.err = err
-	}
-	s.tallies = append(s.tallies, counted{Tally: tally, counter: counter, found: body != ""})
+	body := read(s, s.rows.Sheet, tallySheet(s.key, counter))
+	s.tallies = append(s.tallies, counted{Tally: read(s, decodeTally, body), counter: counter, found: body != ""})
 	return &s.tallies[len(s.tallies)-1]
 }
 
@@ -198,7 +184,7 @@ func (a *admitting) contenders() []Holder {
 	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
 	held := make([]Holder, len(keys))
 	for i, key := range keys {
-		held[i] = Holder{Key: key, Record: a.record(key).Record}
+		held[i] = Holder{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
 	}
 	return held
 }
@@ -215,7 +201,7 @@ type settling struct {
 func (s *settling) Apply(rows Rows) error {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
-	changed := false
+	var changed bool
 	s.next, s.verdict, changed = old.Settle(*end, s.now)
 	s.binds = s.verdict == Settled
 	if !s.binds || s.err != nil {
@@ -282,14 +268,10 @@ func (r *restoring) Apply(rows Rows) error {
 		return r.err
 	}
 	r.move(&old.Record, &r.record)
-	var held []Key
-	name := effectSheet(r.key, &r.back.EffectKey)
-	if !r.back.EffectKey.none() {
-		held = Held(r.holders(name), r.key)
-	}
 	r.set(&r.record)
-	if held != nil {
-		r.setSheet(name, encodeHolders(held), r.back.EffectKey.Keep(r.keep))
+	if effect := &r.back.EffectKey; !effect.none() {
+		name := effectSheet(r.key, effect)
+		r.setSheet(name, encodeHolders(Held(r.holders(name), r.key)), effect.Keep(r.keep))
 	}
 	return r.err
 }

@@ -18,7 +18,8 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	return step.Apply(&rows{s, now})
+	s.at.now = now
+	return step.Apply(&s.at)
 }
 
 // Look implements dedupe.Engine.

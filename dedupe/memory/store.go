@@ -45,6 +45,7 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	tenures map[string]dedupe.Tenure
+	at      rows // of the step that has the lock
 	kept
 }
 
@@ -70,7 +71,7 @@ func New(options Options) *Store {
 	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
 	options.MaxConversationBytes = cmp.Or(max(options.MaxConversationBytes, 0), 256<<20)
 	s := &Store{options: options, born: time.Now(), tenures: map[string]dedupe.Tenure{}}
-	s.Machine = dedupe.Machine{Engine: s}
+	s.Machine, s.at.Store = dedupe.Machine{Engine: s}, s
 	return s
 }
 

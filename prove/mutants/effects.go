@@ -44,7 +44,7 @@ func effects() []Mutant {
 			"encodeHolders(holds), a.req.EffectKey.Keep(a.keep))", "encodeHolders(holds), a.keep)", memoryEffects),
 		one("step.go: a call that is free of its effect holds it", stepFile, "Freed(keys, s.key)", "keys", memoryEffects),
 		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
-		one("step.go: a call that is restored holds nothing", stepFile, "held = Held(r.holders(name), r.key)", "held = nil", memoryEffects),
+		one("step.go: a call that is restored holds nothing", stepFile, "Held(r.holders(name), r.key)", "r.holders(name)", memoryEffects),
 		one("embedded: nobody holds an effect", embeddedRows, "body...)))\n", "body[:0]...)))\n", embeddedEffects),
 		one("embedded: of an earlier call there is no result", embeddedRows, "		err = t.loadResult(&e)\n", "", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('k', key, 0, text)", "r.write('d', key, 0, nil)", redisEffects),

@@ -104,7 +104,7 @@ func layers() []Mutant {
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
 		one("dedupe: calls share an owner", dedupeFile,
-			"strconv.AppendUint(b, d.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
+			"strconv.AppendUint(digits[:0], d.owners.Add(1), 36)", "strconv.AppendUint(digits[:0], 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", stateMachine,
