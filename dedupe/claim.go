@@ -89,7 +89,7 @@ func (c *Claim) renew() {
 	var ok bool
 	err := survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
-		ok, err = d.store.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
+		ok, err = d.fence.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
@@ -152,7 +152,7 @@ func (c *Claim) refused(ctx context.Context) {
 	var record Record
 	var restored bool
 	err := survive(func() (err error) {
-		record, restored, err = d.store.Restore(ctx, back)
+		record, restored, err = d.fence.Restore(ctx, back)
 		return err
 	})
 	switch {
@@ -235,7 +235,7 @@ func (c *Claim) settle(ctx context.Context, s *Settlement) (SettleVerdict, error
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
 		failpoint.Hit(failpoint.SettlementUnsent)
-		verdict, err := d.store.Settle(ctx, *s)
+		verdict, err := d.fence.Settle(ctx, *s)
 		failpoint.Hit(failpoint.SettlementDurable)
 		d.courier.heard(err)
 		if err == nil || final(err) || s.Output != nil && errors.Is(err, ErrFull) {

@@ -37,10 +37,8 @@ import (
 
 // Dedupe admits calls against a Store and holds their claims.
 type Dedupe struct {
-	// store is fenced, bare is not; the same one where there are no instances.
-	store, bare Store
-	fence       *fence // nil where there are none
-
+	bare    Store // which the fence is before
+	fence   *fence
 	options Options
 	life    *life
 	flights flights
@@ -51,14 +49,11 @@ type Dedupe struct {
 // New returns a Dedupe over a store, which is its own from now on: Close closes
 // it.
 func New(store Store, options Options) *Dedupe {
-	d := &Dedupe{store: store, bare: store, options: options.withDefaults(), life: newLife()}
+	d := &Dedupe{bare: store, options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
-	if d.fence = newFence(store, d.options, d.life); d.fence != nil {
-		d.store = d.fence
-	}
-	d.courier = newCourier(d.store, d.options, d.life)
-	if d.fence != nil {
-		d.fence.heard = d.courier.heard
+	d.fence = newFence(store, d.options, d.life)
+	d.courier = newCourier(d.fence, d.options, d.life)
+	if d.fence.heard = d.courier.heard; d.fence.tenures != nil {
 		d.life.rounds(d.fence.round)
 	}
 	return d
@@ -86,12 +81,7 @@ func (d *Dedupe) Alone(ctx context.Context) error { return d.fence.alone(ctx) }
 
 // Ousted gets a *RivalError when another process is this instance: this one does
 // nothing more and is to end. It is nil where there are no instances.
-func (d *Dedupe) Ousted() <-chan error {
-	if d.fence == nil {
-		return nil
-	}
-	return d.fence.ousted
-}
+func (d *Dedupe) Ousted() <-chan error { return d.fence.ousted }
 
 // MayBeForgotten reports whether the record of a call of an age may have outlived its
 // retention: that there is none then says nothing. Ages are by the store's clock; it errs
@@ -112,7 +102,7 @@ func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
 	// A note that takes nothing down; what it tells of a call is left alone.
 	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
-	noted, err := d.store.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
+	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
 	d.courier.heard(err)
 	return noted.Tally, err
 }
@@ -121,7 +111,7 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 // Store.ListUnknown. What cannot be read, and has no name of a call, is only told
 // in the log.
 func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
-	page, err := d.store.ListUnknown(ctx, from)
+	page, err := d.fence.ListUnknown(ctx, from)
 	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
 		if call.Err != nil {
 			d.courier.heard(call.Err)
@@ -135,7 +125,7 @@ func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 // call is the record as it was looked at. Superseded means that it is no longer
 // what it was then, or not Unknown: nothing was changed.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
-	return d.store.Settle(ctx, Settlement{
+	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
 		State: as, Attempts: call.Record.Attempts, Result: result, Retention: d.options.Retention,
 	})
@@ -143,12 +133,12 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 
 // Output returns a kept output of a tenant; see Store.Output.
 func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
-	return d.store.Output(ctx, tenant, ref)
+	return d.fence.Output(ctx, tenant, ref)
 }
 
 // Ping reports whether the store can serve now.
 func (d *Dedupe) Ping(ctx context.Context) error {
-	err := d.store.Ping(ctx)
+	err := d.fence.Ping(ctx)
 	d.courier.heard(err)
 	return err
 }
@@ -180,8 +170,8 @@ func (d *Dedupe) Close(ctx context.Context) error {
 	if !ended {
 		return nil
 	}
-	if d.fence != nil && d.flights.idle() {
+	if d.flights.idle() {
 		d.fence.resign(ctx)
 	}
-	return errors.Join(err, d.store.Close(), d.courier.close())
+	return errors.Join(err, d.fence.Close(), d.courier.close())
 }

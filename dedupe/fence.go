@@ -39,7 +39,7 @@ func ahead(until, now time.Time) bool {
 type fence struct {
 	Store
 
-	tenures Tenures
+	tenures Tenures // nil where there are no instances: nobody succeeds this process then
 	options Options
 	life    *life
 	heard   func(error) // told of each answer of the store
@@ -67,17 +67,13 @@ type fence struct {
 	lapsed      bool
 }
 
-// newFence returns the fence of a process that is named an instance, at work
-// until the life ends; nil when it is not, or when its store keeps no tenures.
 func newFence(store Store, o Options, l *life) *fence {
-	tenures, ok := store.(Tenures)
-	if !ok || o.Instance == "" {
-		return nil
+	f := &fence{Store: store, options: o, life: l, news: make(chan struct{}), decided: true}
+	if tenures, ok := store.(Tenures); ok && o.Instance != "" {
+		f.tenures, f.decided, f.ousted = tenures, false, make(chan error, 1)
+		f.bid = Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)}
 	}
-	return &fence{
-		Store: store, tenures: tenures, options: o, life: l, ousted: make(chan error, 1), news: make(chan struct{}),
-		bid: Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)},
-	}
+	return f
 }
 
 // learn changes what is known, and tells who waits for it.
@@ -105,7 +101,7 @@ func (f *fence) wait(ctx context.Context, enough func() bool) error {
 }
 
 // holds reports, under the lock, that nobody else can be this instance now.
-func (f *fence) holds() bool { return ahead(f.until, time.Now()) }
+func (f *fence) holds() bool { return f.tenures == nil || ahead(f.until, time.Now()) }
 
 // check says why nothing may be done; nil while the tenure holds.
 func (f *fence) check() error {
@@ -123,9 +119,6 @@ func (f *fence) check() error {
 // covers reports that nobody else can be this instance, nor was since a claim was last
 // confirmed.
 func (f *fence) covers(claimed time.Time) bool {
-	if f == nil {
-		return true
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.holds() && !claimed.Before(f.since)
@@ -135,7 +128,7 @@ func (f *fence) covers(claimed time.Time) bool {
 // this process stood still for a while: it is soon known whether another has succeeded it.
 // A store that was asked and did not confirm it is not waited for.
 func (f *fence) await(ctx context.Context) error {
-	if f == nil || f.check() == nil {
+	if f.check() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure)
@@ -146,9 +139,6 @@ func (f *fence) await(ctx context.Context) error {
 
 // owner is how the owners of this incarnation begin; empty while it has none.
 func (f *fence) owner() string {
-	if f == nil {
-		return ""
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.head
@@ -156,15 +146,12 @@ func (f *fence) owner() string {
 
 // succeeds reports that an owner is of an earlier incarnation, which is gone.
 func (f *fence) succeeds(owner string) bool {
-	return f != nil && succeeds(f.owner(), owner) && f.check() == nil
+	return succeeds(f.owner(), owner) && f.check() == nil
 }
 
 // alone waits until it is known whether this process is the only one of its
 // instance, or that the store cannot say so now.
 func (f *fence) alone(ctx context.Context) error {
-	if f == nil {
-		return nil
-	}
 	var why error
 	err := f.wait(ctx, func() bool {
 		why = f.why

@@ -85,11 +85,11 @@ func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journ
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	return d.known(ctx, n.Key, func() (Known, error) {
 		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
-			record, err := d.store.Lookup(ctx, n.Key)
+			record, err := d.fence.Lookup(ctx, n.Key)
 			return Known{Record: record}, err
 		}
 		n.Retention = d.options.Retention
-		return d.store.Note(ctx, n)
+		return d.fence.Note(ctx, n)
 	})
 }
 

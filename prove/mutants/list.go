@@ -96,8 +96,8 @@ func layers() []Mutant {
 	return []Mutant{
 		one("dedupe: a claim is always held", claim, leaseAhead, "", heldClaim),
 		one("dedupe: a claim is always held, seen by calls", claim, leaseAhead, "", callHistories),
-		short(one("fence: a process is never fenced", fence, "return ahead(f.until, time.Now())", "return !f.until.IsZero()", stoppedPredecessor)),
-		one("fence: a process is never fenced, seen by calls", fence, "return ahead(f.until, time.Now())", "return !f.until.IsZero()", incarnations),
+		short(one("fence: a process is never fenced", fence, "return f.tenures == nil || ahead(f.until, time.Now())", "return f.tenures == nil || !f.until.IsZero()", stoppedPredecessor)),
+		one("fence: a process is never fenced, seen by calls", fence, "return f.tenures == nil || ahead(f.until, time.Now())", "return f.tenures == nil || !f.until.IsZero()", incarnations),
 		one("fence: a tenure counts from the answer", incarnation, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
 		one("fence: what was claimed before the tenure was forgotten is held", fence, " && !claimed.Before(f.since)", "", forgottenTenure),
 		one("fence: settles whoever is the instance", fence, "err != nil && settlement.Epoch != 0 {", "err != nil && false {", stoppedPredecessor),
