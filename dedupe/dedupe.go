@@ -93,12 +93,12 @@ func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 // Retention is how long a record is remembered after its last change.
 func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
-// AtWork reports whether this process is admitting or running a call with this
-// key right now, also one whose claim it has lost. It does not touch the store.
+// AtWork reports whether this process is admitting or running a call right now, also one
+// whose claim it has lost. It does not touch the store.
 func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
-// Tally returns what a counter of a conversation stands at; the zero Tally when it has
-// never been charged, or is forgotten.
+// Tally returns what a counter of a conversation stands at; the zero Tally when nothing
+// counts in it.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
 	// A note that takes nothing down; what it tells of a call is left alone.
 	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
@@ -152,13 +152,10 @@ func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// Late returns the state of the late settlements since the start of this
-// process; all zero but for Superseded, Forgotten and Lost when there is no
-// journal.
+// Late counts the settlements that were late since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }
 
-// Corrupt is how often a record was met since the start of this process that
-// cannot be what was written; see the type Corrupt.
+// Corrupt is how often a record was met since the start of this process that is Corrupt.
 func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends

@@ -7,14 +7,10 @@ import (
 )
 
 // flights is the table of the calls that this process is about to ask the store
-// for, running, or waiting for. At most one request per key, the leader,
-// deals with the store; the others follow it, so that a crowd of duplicates
-// costs one round trip and never stampedes: when a flight ends without an
-// answer for them, exactly one becomes the next leader.
-//
-// It has one entry per call, from its first request's Join to the landing, and
-// none for its duplicates. Its size is bounded by the requests in flight. The lock is held for a map
-// access or two, never during I/O.
+// for, running, or waiting for. At most one request per key, the leader, deals with the
+// store; the others follow it, so that a crowd of duplicates costs one round trip and never
+// stampedes: when a flight ends without an answer for them, exactly one becomes the next
+// leader. The lock is never held during I/O.
 type flights struct {
 	mu    sync.Mutex
 	byKey map[Key]*flight
@@ -23,10 +19,11 @@ type flights struct {
 	lost map[*flight]Key
 }
 
-// flight is one entry. All of it is guarded by flights.mu.
+// flight is one call, from its first request's Join to the landing. It is guarded by
+// flights.mu.
 type flight struct {
-	// record is what is known of the call: what the store has said last, or how the call
-	// has ended. Absent when that is no answer to anybody.
+	// record is what the store has said last of the call, or how it has ended; Absent when
+	// that is no answer to anybody.
 	record    Record
 	journaled bool
 	err       error

@@ -29,7 +29,7 @@ const (
 	MaxOutputBytes = 64 << 20
 )
 
-// longest bounds what is remembered for some time: instants stay what can be counted.
+// longest is how long something may last, so that its end can be told.
 const longest = time.Duration(math.MaxInt64 / 2)
 
 func (k *Key) bytes() int { return len(k.Tenant) + len(k.Conversation) + len(k.Turn) + len(k.ID) }

@@ -12,9 +12,8 @@ type Note struct {
 	Key Key
 	// Appends are made when the call is Absent or NotRun: the refusal then stands.
 	Appends []Append
-	// Logs name the logs to return, as in a Request.
-	Logs []string
-	// Counter is the tally to return; empty for none.
+	// Logs name the logs to return, Counter the tally; empty for none.
+	Logs    []string
 	Counter string
 	// Retention is how long the logs are remembered after it.
 	Retention time.Duration

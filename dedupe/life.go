@@ -38,8 +38,7 @@ func (l *life) isClosed() bool {
 	}
 }
 
-// begin registers a background task, which must call tasks.Done; false when the
-// end has begun.
+// begin registers a background task, which must call tasks.Done; false at the end.
 func (l *life) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

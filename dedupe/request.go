@@ -17,11 +17,9 @@ type Request struct {
 	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
 	// has settled that, it is told InFlight at the most, and never Won again.
 	Owner string
-	// Lease is how long the claim holds without renewal; at least 1 ms.
-	Lease time.Duration
-	// Retention is how long the record is remembered after its last change;
-	// at least Lease.
-	Retention time.Duration
+	// Lease is how long the claim holds without renewal, at least 1 ms; Retention how long
+	// the record is remembered after its last change, at least Lease.
+	Lease, Retention time.Duration
 	// Draw counts the claim in a tally of its conversation, within ceilings.
 	Draw Draw
 	// Logs name the logs of its conversation that are to be returned with a claim; at most
@@ -77,12 +75,10 @@ type Admission struct {
 	Record  Record
 	// Earlier is the call whose effect stands in the way; else empty.
 	Earlier Key
-	// Journaled: the store does not have the record yet; it waits in this
-	// process's journal. No store says so.
+	// Journaled: the record waits in this process's journal. No store says so.
 	Journaled bool
-	// Tally is that of the request's Draw, after the request.
-	Tally Tally
-	// Ceiling is which one was Exceeded.
+	// Tally is that of the request's Draw, after the request; Ceiling which one was Exceeded.
+	Tally   Tally
 	Ceiling Ceiling
 	// Logs are what Request.Logs asks for, when Won.
 	Logs Logs

@@ -123,10 +123,9 @@ type Restoration struct {
 	Key Key
 	// Claim is the record as it was claimed.
 	Claim Record
-	// Lease is how long a claim holds that is restored as one.
-	Lease time.Duration
-	// Retention is how long the record is remembered from now on.
-	Retention time.Duration
+	// Lease is how long a claim holds that is restored as one, Retention how long the
+	// record is remembered from now on.
+	Lease, Retention time.Duration
 	// EffectKey is that of the call's request: it holds the effect again, whoever
 	// has been allowed to have it meanwhile.
 	EffectKey EffectKey

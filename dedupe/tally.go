@@ -22,11 +22,9 @@ const MaxTokens = 1 << 50
 type Tally struct {
 	// Calls are those that were claimed, less what was given back.
 	Calls int64
-	// Reported is the most tokens that the loop has said it has spent.
-	Reported int64
-	// Estimated are the tokens of the outputs since then, which it could not know
-	// of yet.
-	Estimated int64
+	// Reported is the most tokens that the loop has said it has spent, Estimated those of
+	// the outputs since then, which it could not know of yet.
+	Reported, Estimated int64
 	// StartedAt is when the first one was, by the store's clock; zero when none ever was.
 	StartedAt time.Time
 }

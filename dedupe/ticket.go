@@ -29,8 +29,8 @@ type Ticket struct {
 	flight *flight
 	first  flight
 	leads  bool
-	// under is what the store has said, since the request leads, of the call that is under
-	// way: InFlight or EffectInFlight.
+	// under is what the store has said of what is under way, since the request leads:
+	// InFlight or EffectInFlight.
 	under Admission
 	// changed is closed when there may be news for one who follows.
 	changed <-chan struct{}
@@ -46,8 +46,8 @@ func (d *Dedupe) Join(key Key) *Ticket {
 	return t
 }
 
-// Leads reports whether this request deals with the store: nobody else here is
-// admitting or running the call.
+// Leads reports that nobody else here is admitting or running the call: this request deals
+// with the store.
 func (t *Ticket) Leads() bool { return t.leads }
 
 // Admit asks for the right to run the call, and never waits for another one's:

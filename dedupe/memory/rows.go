@@ -13,13 +13,10 @@ import (
 
 // Do implements dedupe.Engine: one step at a time.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	s.at.now = now
-	return step.Apply(&s.at)
+	return s.with(ctx, func(now time.Time) error {
+		s.at.now = now
+		return step.Apply(&s.at)
+	})
 }
 
 // Look implements dedupe.Engine.

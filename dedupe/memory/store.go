@@ -75,71 +75,61 @@ func New(options Options) *Store {
 	return s
 }
 
-// begin takes the lock for one request, unless the request is over already.
-func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
+// with does a request under the lock, unless it is over already.
+func (s *Store) with(ctx context.Context, do func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
-		return time.Time{}, err
+		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
-		s.mu.Unlock()
-		return time.Time{}, dedupe.ErrClosed
+		return dedupe.ErrClosed
 	}
 	// time.Now reads two clocks, and a process may be held up between them: what
 	// decides a lease would then differ from what a record tells.
-	now = s.born.Add(time.Since(s.born))
+	now := s.born.Add(time.Since(s.born))
 	s.records.sweep(now)
 	s.tallies.sweep(now)
 	s.effects.sweep(now)
 	s.logs.sweep(now)
 	s.outputs.sweep(now)
 	s.transcripts.sweep(now)
-	return now, nil
+	return do(now)
 }
 
 // ListUnknown implements dedupe.Store, on one page.
-func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
+func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
 	if from != "" {
-		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+		return page, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	now, err := s.begin(ctx)
-	if err != nil {
-		return dedupe.Page{}, err
-	}
-	defer s.mu.Unlock()
-	var page dedupe.Page
-	for key := range s.records.entries {
-		stored, _ := s.records.get(key, now)
-		if r := stored.Observed(now); r.State == dedupe.Unknown {
-			page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: r})
+	err = s.with(ctx, func(now time.Time) error {
+		for key := range s.records.entries {
+			stored, _ := s.records.get(key, now)
+			if r := stored.Observed(now); r.State == dedupe.Unknown {
+				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: r})
+			}
 		}
-	}
-	return page, nil
+		return nil
+	})
+	return page, err
 }
 
 // Output implements dedupe.Store.
-func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return dedupe.Output{}, err
-	}
-	defer s.mu.Unlock()
-	name := outputKey{tenant, ref}
-	kept, ok := s.outputs.get(name, now)
-	if !ok {
-		return dedupe.Output{}, dedupe.ErrNoOutput
-	}
-	kept.TTL = s.outputs.entries[name].expires.Sub(now)
-	return kept, nil
+func (s *Store) Output(ctx context.Context, tenant, ref string) (kept dedupe.Output, err error) {
+	err = s.with(ctx, func(now time.Time) error {
+		var found bool
+		if kept, found = s.outputs.get(outputKey{tenant, ref}, now); !found {
+			return dedupe.ErrNoOutput
+		}
+		kept.TTL = s.outputs.entries[outputKey{tenant, ref}].expires.Sub(now)
+		return nil
+	})
+	return kept, err
 }
 
 // Ping implements dedupe.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.begin(ctx)
-	if err == nil {
-		s.mu.Unlock()
-	}
-	return err
+	return s.with(ctx, func(time.Time) error { return nil })
 }
 
 // Close implements dedupe.Store. It forgets everything.
@@ -156,13 +146,11 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, 0, err
 	}
-	now, err := s.begin(ctx)
-	if err != nil {
-		return before, after, 0, err
-	}
-	defer s.mu.Unlock()
-	before = s.tenures[bid.Instance]
-	after, standing = before.Bid(bid, now)
-	s.tenures[bid.Instance] = after
-	return before, after, standing, nil
+	err = s.with(ctx, func(now time.Time) error {
+		before = s.tenures[bid.Instance]
+		after, standing = before.Bid(bid, now)
+		s.tenures[bid.Instance] = after
+		return nil
+	})
+	return before, after, standing, err
 }
