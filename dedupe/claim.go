@@ -133,9 +133,8 @@ func (c *Claim) lately() time.Time {
 	return c.confirmed
 }
 
-// abandon ends a claim that is no longer ours: nothing may be started under it,
-// and duplicates have to ask the store. The call stays known as at work until it
-// is settled.
+// abandon ends a claim that is no longer ours: nothing may be started under it, and duplicates
+// have to ask the store. The call stays known as at work until it is settled.
 func (c *Claim) abandon() {
 	c.rest(time.Time{}, 0)
 	c.dedupe.flights.lose(c.key, c.flight)
@@ -247,8 +246,7 @@ func (c *Claim) settle(ctx context.Context, s *Settlement) (SettleVerdict, error
 	}
 }
 
-// insist deals with a settlement that the store has refused, as the replay of a
-// journal does.
+// insist deals with a settlement that the store has refused, as the replay of a journal does.
 func (c *Claim) insist(ctx context.Context, late Late) (SettleVerdict, error) {
 	courier := c.dedupe.courier
 	ctx, cancel := context.WithTimeout(ctx, courier.patience())

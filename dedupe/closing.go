@@ -8,8 +8,7 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Seen is the record of a call as it was looked at, for who changes it if it is still
-// that one.
+// Seen is the record of a call as it was looked at, for who changes it if it is still that one.
 type Seen struct {
 	// Record is as Store.Lookup returns it.
 	Record Record
@@ -22,8 +21,7 @@ type Seen struct {
 // Closing is a call that is answered by its conversation, so that it never runs.
 type Closing struct {
 	Key Key
-	// Seen is the record that is replaced. A store that holds another by then replaces
-	// nothing.
+	// Seen is the record that is replaced. A store that holds another by then replaces nothing.
 	Seen Seen
 	// Tool is the name that the model called.
 	Tool string

@@ -20,10 +20,9 @@
 // store work of a call, each in one round trip. What other rooms need of the
 // store at those two moments travels inside the same two requests.
 //
-// Dedupe is the layer above a Store that a server uses. It adds what only a
-// process can know: which calls are in flight right here (a duplicate joins
-// them without a round trip), how long a claim is surely still ours by our own
-// monotonic clock, and who has to renew it.
+// Dedupe is the layer above a Store that a server uses. It adds what only a process can know:
+// which calls are in flight right here (a duplicate joins them without a round trip), how long
+// a claim is surely still ours by our own clocks, and who has to renew it.
 package dedupe
 
 import (
@@ -46,8 +45,7 @@ type Dedupe struct {
 	owners  atomic.Uint64 // the last owner token given out
 }
 
-// New returns a Dedupe over a store, which is its own from now on: Close closes
-// it.
+// New returns a Dedupe over a store, which is its own from now on: Close closes it.
 func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{bare: store, options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
@@ -65,8 +63,7 @@ func (d *Dedupe) newOwner() string {
 	return d.fence.owner() + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
 }
 
-// watch asks the store for hints on a call of another process; nil when it has
-// none to give.
+// watch asks the store for hints on a call of another process; nil when it has none to give.
 func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
 	if watcher, ok := d.bare.(Watcher); ok {
 		return watcher.Watch(key)
@@ -107,9 +104,8 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 	return noted.Tally, err
 }
 
-// ListUnknown lists the calls of which nobody knows whether they ran; see
-// Store.ListUnknown. What cannot be read, and has no name of a call, is only told
-// in the log.
+// ListUnknown lists the calls of which nobody knows whether they ran; see Store.ListUnknown.
+// What cannot be read, and has no name of a call, is only told in the log.
 func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 	page, err := d.fence.ListUnknown(ctx, from)
 	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {

@@ -11,17 +11,15 @@ import (
 // under: the same payment ordered under a new id has another Key, and the same
 // EffectKey. The zero value is that of a call without one.
 //
-// A store keeps for each the calls that hold it, the newest first, by their keys
-// alone. What has become of them is asked of their records, at the step that asks
-// for the right to run. So a resolution, a lease that runs out, a restart or a late
-// owner need tell nobody.
+// A store keeps for each the calls that hold it, the newest first, by their keys alone. What
+// has become of them is asked of their records, at the step that asks for the right to run. So
+// a resolution, a lease that runs out, a restart or a late owner need tell nobody.
 type EffectKey struct {
 	// Print is the hash of the tool and of the arguments that make the effect.
 	Print [32]byte
 	// WholeTenant: it is the same in all conversations of the tenant, else in one.
 	WholeTenant bool
-	// Window is how long after its end the effect may not be had again; at most the
-	// retention.
+	// Window is how long after its end the effect may not be had again; at most the retention.
 	Window time.Duration
 	// Allow says that somebody has decided to have it once more. Such a call holds
 	// the effect from then on, beside those before it.

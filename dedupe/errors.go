@@ -25,17 +25,15 @@ var (
 	// ErrLayout is returned for a record in a layout that this version does not know:
 	// another version has written it, and reads it. Nothing was changed.
 	ErrLayout = errors.New("a record has a layout that this version does not know")
-	// ErrFull is returned when a bound of the store is reached; it passes as
-	// records expire.
+	// ErrFull is returned when a bound of the store is reached; it passes as records expire.
 	ErrFull = errors.New("the store is full")
 	// ErrUnkept is returned by Claim.Settle when the store has no room for an output.
 	// Nothing is settled: the result is to be told without it, and settled again.
 	ErrUnkept = errors.New("the store has no room for the output")
 )
 
-// FailedError is the error of a store that refuses everything until it is opened
-// again: what it holds, or is told, can no longer be trusted. Asking again is
-// useless meanwhile.
+// FailedError is the error of a store that refuses everything until it is opened again: what it
+// holds, or is told, can no longer be trusted. Asking again is useless meanwhile.
 type FailedError struct {
 	// File is the path of the file that it is about.
 	File  string

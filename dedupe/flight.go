@@ -92,8 +92,7 @@ func (f *flight) wake() {
 	}
 }
 
-// atWork reports whether there is a flight of a key, or was one whose call is
-// still at work.
+// atWork reports whether there is a flight of a key, or was one whose call is still at work.
 func (t *flights) atWork(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -76,11 +76,10 @@ func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journ
 	return seen, known.Journaled, err
 }
 
-// Known returns what is known of a call whose request is going to be refused: a
-// refusal must not deny what has happened. It takes one round trip and never waits:
-// of a call that is running it says Claimed, and Await waits for its end. Nothing is
-// changed but the logs of the note, when the refusal stands. An error means that
-// nothing can be said.
+// Known returns what is known of a call whose request is going to be refused: a refusal must
+// not deny what has happened. It takes one round trip and never waits: of a call that is
+// running it says Claimed, and Await waits for its end. Nothing is changed but the logs of the
+// note, when the refusal stands. An error means that nothing can be said.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	return d.known(ctx, n.Key, func() (Known, error) {
 		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
@@ -93,8 +92,7 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
-// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known
-// has told.
+// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known has told.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
 	var failure error
 	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {

@@ -16,10 +16,9 @@ import (
 // and retention (8 each; instants and durations in milliseconds), the fingerprint
 // (32); owner, tool and counter, each with its length in 2 bytes before it.
 //
-// What comes after that is the store's own: its result, say. A store that keeps no
-// checksum of its own seals the record. Then comes the seal (4), which is the CRC-32C of
-// all else, with 0 for the mark: that is set alone, and decides nothing; and after it the
-// result, up to the end.
+// What comes after that is the store's own: its result, say. A store that keeps no checksum of
+// its own seals the record. Then comes the seal (4), which is the CRC-32C of all else, with 0
+// for the mark: that is set alone, and decides nothing; and after it the result, up to the end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
@@ -62,9 +61,8 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 // KnownLayout reports whether a record that begins with a byte can be read.
 func KnownLayout(version byte) bool { return OldestLayout <= version && version <= LayoutVersion }
 
-// DecodeStored reads a record and returns the bytes after it, which share memory with
-// b. The error wraps ErrLayout, or ErrCorrupt, also for what no store would have
-// written.
+// DecodeStored reads a record and returns the bytes after it, which share memory with b. The
+// error wraps ErrLayout, or ErrCorrupt, also for what no store would have written.
 func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
 	if len(b) > 0 && !KnownLayout(b[0]) {
 		return Stored{}, nil, fmt.Errorf("%w: %d", ErrLayout, b[0])

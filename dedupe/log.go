@@ -28,14 +28,12 @@ type Append struct {
 	Keep int
 }
 
-// Logs are entries of logs, oldest first, in the order in which the logs were
-// named.
+// Logs are entries of logs, oldest first, in the order in which the logs were named.
 type Logs [][][]byte
 
-// A log is kept as one text: its entries, the oldest first, each with how many of the
-// latest entries count once it is there (1 byte) and its length (2) before it. So whoever
-// appends one need not look at the others; those that count no more are dropped when it
-// suits.
+// A log is kept as one text: its entries, the oldest first, each with how many of the latest
+// entries count once it is there (1 byte) and its length (2) before it. So whoever appends one
+// need not look at the others; those that count no more are dropped when it suits.
 const logHead = 1 + 2
 
 // DecodeLog returns the entries of a log that count, which share its memory. The error,

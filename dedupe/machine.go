@@ -73,7 +73,7 @@ func (m Machine) Lookup(ctx context.Context, key Key) (Record, error) {
 
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
-	s := &seeing{step: step{key: key}}
+	s := &noting{step: step{key: key}}
 	if err := m.Look(ctx, s); err != nil {
 		return Seen{}, err
 	}

@@ -12,17 +12,15 @@ type Options struct {
 	// Lease is how long a claim holds without renewal: how long a call of a
 	// process that died blocks its duplicates. Default 30 s.
 	Lease time.Duration
-	// Retention is how long a record is remembered. Default 24 h; at least
-	// Lease.
+	// Retention is how long a record is remembered. Default 24 h; at least Lease.
 	Retention time.Duration
 	// Incarnation names this process in the owner of a record, for whoever
 	// looks at one. A random part that no other process has is always added.
 	Incarnation string
-	// Instance names the sidecar of which this process is an incarnation. Another
-	// process of the same instance, before it, is succeeded: what it claimed is
-	// decided without waiting for its leases, and it claims, sends and settles
-	// nothing more. Empty: there is no such thing; likewise where the store keeps no
-	// tenures (Tenures). At most MaxInstanceBytes.
+	// Instance names the sidecar of which this process is an incarnation. Another process of
+	// the same instance, before it, is succeeded: what it claimed is decided without waiting
+	// for its leases, and it claims, sends and settles nothing more. Empty: there is no such
+	// thing; likewise where the store keeps no tenures (Tenures). At most MaxInstanceBytes.
 	Instance string
 	// Who tells others of this process, Gone whether one that says this of itself
 	// provably runs no more; nil: nobody knows.

@@ -42,8 +42,7 @@ const (
 	InFlight
 	// OutcomeUnknown: the call is Unknown.
 	OutcomeUnknown
-	// Mismatch: the id was used with another tool or other arguments; the
-	// record is unchanged.
+	// Mismatch: the id was used with another tool or other arguments; the record is unchanged.
 	Mismatch
 	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
 	// way; nothing was claimed and nothing counted.

@@ -54,14 +54,12 @@ type SettleVerdict uint8
 const (
 	// Settled: the record holds this settlement, now or already.
 	Settled SettleVerdict = iota + 1
-	// Superseded: the claim is no longer this owner's, or the record is in a
-	// state that this settlement may not leave. Nothing was changed, and the
-	// settlement's Output was not kept.
+	// Superseded: the claim is no longer this owner's, or the record is in a state that this
+	// settlement may not leave. Nothing was changed, and the settlement's Output was not kept.
 	Superseded
-	// Journaled is the verdict of Claim.Settle alone, no store gives it: the
-	// store could not be reached in time, the settlement is durable in the
-	// journal, and the store gets it from there. Without a journal it may wait in
-	// memory, see Options.LateBytes.
+	// Journaled is the verdict of Claim.Settle alone, no store gives it: the store could not be
+	// reached in time, the settlement is durable in the journal, and the store gets it from
+	// there. Without a journal it may wait in memory, see Options.LateBytes.
 	Journaled
 )
 

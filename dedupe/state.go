@@ -82,11 +82,10 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		return r, InFlight, false
 	}
 	if r.Fate(req.Effect) == MayHaveRun {
-		// The tool was declared anew since. That of a call that could be repeated
-		// says only that it may run again: it was sent, or an earlier epoch of it
-		// may have been. As a call of what the tool is now, nobody knows; whoever
-		// then resolves it as NotRun lets it run.
-		// It counts as sent, so that the owner of its last epoch cannot say of all of
+		// The tool was declared anew since. That of a call that could be repeated says only
+		// that it may run again: it was sent, or an earlier epoch of it may have been. As a
+		// call of what the tool is now, nobody knows; whoever then resolves it as NotRun lets
+		// it run. It counts as sent, so that the owner of its last epoch cannot say of all of
 		// them that nothing was.
 		r = r.lost(now)
 		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
@@ -198,9 +197,8 @@ func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.T
 	return r, true
 }
 
-// Restore applies a restoration to a record at an instant of the store's clock;
-// restored says that it was absent. It overwrites nothing: whoever has claimed
-// the call meanwhile has it.
+// Restore applies a restoration to a record at an instant of the store's clock; restored says
+// that it was absent. It overwrites nothing: whoever has claimed the call meanwhile has it.
 //
 //	record   effect           →
 //	absent   may repeat       CLAIMED, same owner and epoch, lease from now

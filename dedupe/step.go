@@ -276,35 +276,24 @@ func (r *restoring) Apply(rows Rows) error {
 	return r.err
 }
 
-// noting is the step of a note.
+// noting is the step of a note, and of who only looks.
 type noting struct {
 	step
 	note  Note
 	known Known
+	seen  Seen
 }
 
 // Apply implements Step.
 func (n *noting) Apply(rows Rows) error {
 	old := n.begin(rows, n.note.Retention)
-	n.known = Known{Record: old.Observed(n.now), Tally: n.tally(n.note.Counter).Tally}
-	if n.known.Record.Refused() {
+	n.seen = Seen{Record: old.Observed(n.now), Now: n.now.UTC(), stored: old}
+	n.known = Known{Record: n.seen.Record, Tally: n.tally(n.note.Counter).Tally}
+	if n.seen.Record.Refused() {
 		n.append(n.note.Appends)
 	}
 	n.logs(n.note.Logs, &n.known.Logs)
 	return n.err
-}
-
-// seeing is the step of who only looks.
-type seeing struct {
-	step
-	seen Seen
-}
-
-// Apply implements Step.
-func (s *seeing) Apply(rows Rows) error {
-	old := s.begin(rows, 0)
-	s.seen = Seen{Record: old.Observed(s.now), Now: s.now.UTC(), stored: old}
-	return s.err
 }
 
 // appendBytes is roughly how much is written to append entries: all of a log, where an

@@ -16,9 +16,8 @@ const MaxCounterBytes = 128
 // estimate: what every store counts exactly.
 const MaxTokens = 1 << 50
 
-// Tally is what a prompt has used: the counter that draws name. Each belongs to
-// its tenant and conversation, and is forgotten after the retention of the last
-// request that changed it.
+// Tally is what a prompt has used: the counter that draws name. Each belongs to its tenant and
+// conversation, and is forgotten after the retention of the last request that changed it.
 type Tally struct {
 	// Calls are those that were claimed, less what was given back.
 	Calls int64

@@ -126,10 +126,9 @@ func (b *Bid) Validate() error {
 //
 //	@instance@number.whatever tells the calls of the process apart
 //
-// So whoever is asked for a call that an earlier incarnation holds knows that its
-// owner is gone, and does not wait for its lease. An owner that begins with
-// anything else says nothing of itself, as that of a process without an instance;
-// it is nobody's predecessor.
+// So whoever is asked for a call that an earlier incarnation holds knows that its owner is
+// gone, and does not wait for its lease. An owner that begins with anything else says nothing
+// of itself, as that of a process without an instance; it is nobody's predecessor.
 const ownerMark = "@"
 
 // MaxInstanceBytes bounds the name of an instance.
@@ -197,8 +196,7 @@ func decodeWho(text string) (w Who) {
 	return w
 }
 
-// RivalError is why a process ends, or does not start: another runs as the same
-// instance.
+// RivalError is why a process ends, or does not start: another runs as the same instance.
 type RivalError struct {
 	Instance string
 	Other    Who

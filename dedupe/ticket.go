@@ -36,10 +36,9 @@ type Ticket struct {
 	changed <-chan struct{}
 }
 
-// Join puts a request in the line of those who, in this process, want the same
-// call. It asks nothing of the store and never blocks. The first in line leads;
-// what becomes of its call is what the others get. Whatever comes of it, the
-// caller must Leave.
+// Join puts a request in the line of those who, in this process, want the same call. It asks
+// nothing of the store and never blocks. The first in line leads; what becomes of its call is
+// what the others get. Whatever comes of it, the caller must Leave.
 func (d *Dedupe) Join(key Key) *Ticket {
 	t := &Ticket{dedupe: d, request: Request{Key: key}}
 	t.flight, t.leads = d.flights.join(key, &t.first)
@@ -50,18 +49,16 @@ func (d *Dedupe) Join(key Key) *Ticket {
 // with the store.
 func (t *Ticket) Leads() bool { return t.leads }
 
-// Admit asks for the right to run the call, and never waits for another one's:
-// one round trip when it leads; when it follows, what is known here (Mismatch,
-// how the call has ended, or InFlight). Key, Owner, Lease and Retention of req
-// are filled in here. With verdict Won, and only then, there is a claim, and the
-// caller must settle it, whatever happens.
+// Admit asks for the right to run the call, and never waits for another one's: one round trip
+// when it leads; when it follows, what is known here (Mismatch, how the call has ended, or
+// InFlight). Key, Owner, Lease and Retention of req are filled in here. With verdict Won, and
+// only then, there is a claim, and the caller must settle it, whatever happens.
 //
-// A follower whose flight has ended meanwhile without an answer for it leads
-// from then on, and asks. After an answer that does not wait it may be called
-// again (of an unknown outcome that has been settled since, say): it then joins
-// anew. Another call that has the effect of this one is always asked after in the
-// store. An error means that nobody knows whether the call is claimed; the caller
-// must not run it.
+// A follower whose flight has ended meanwhile without an answer for it leads from then on, and
+// asks. After an answer that does not wait it may be called again (of an unknown outcome that
+// has been settled since, say): it then joins anew. Another call that has the effect of this
+// one is always asked after in the store. An error means that nobody knows whether the call is
+// claimed; the caller must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
 	t.request = req
@@ -137,9 +134,8 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 	return answer, known, nil
 }
 
-// ask asks the store on behalf of everybody here who wants this call. A claim
-// that an error or a panic keeps from being heard is given back: nothing was
-// sent under it.
+// ask asks the store on behalf of everybody here who wants this call. A claim that an error or
+// a panic keeps from being heard is given back: nothing was sent under it.
 func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	d, failure := t.dedupe, errPanic
 	unconfirmed := d.fence.await(ctx)

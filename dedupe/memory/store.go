@@ -1,7 +1,6 @@
-// Package memory is a dedupe.Store that lives in the process and dies with it.
-// It is for tests and for trying things out: after a restart it knows of no
-// call, so that a call which ran before can run again. Whoever offers it to a
-// user logs Warning at start.
+// Package memory is a dedupe.Store that lives in the process and dies with it. It is for tests
+// and for trying things out: after a restart it knows of no call, so that a call which ran
+// before can run again. Whoever offers it to a user logs Warning at start.
 //
 // It keeps the rows of package dedupe under one mutex. Records and
 // outputs expire by time, a few at each request, so that no request pays for
@@ -24,8 +23,7 @@ const Warning = "the memory store forgets everything when the process ends: a ca
 
 // Options are the bounds of a Store; zero values mean the defaults.
 type Options struct {
-	// MaxRecords bounds the records; beyond it new calls get ErrFull.
-	// Default 1,000,000.
+	// MaxRecords bounds the records; beyond it new calls get ErrFull. Default 1,000,000.
 	MaxRecords int
 	// MaxOutputBytes bounds the kept outputs together; the ones that expire
 	// first give way. Default 256 MiB.

@@ -14,7 +14,7 @@ func steps() []Mutant {
 		short(one("step.go: a record lives for the lease", stepFile,
 			"a.begin(rows, a.req.Retention)", "a.begin(rows, a.req.Lease)", memoryHistories)),
 		one("step.go: the clock of a process that was held up", stepFile, "old.Admit(*req, a.now)", "old.Admit(*req, a.now.Add(-20*time.Millisecond))", memoryHistories),
-		one("step.go: an expired claim is told as running", stepFile, "Seen{Record: old.Observed(s.now),", "Seen{Record: old.Record,", memoryHistories),
+		one("step.go: an expired claim is told as running", stepFile, "Seen{Record: old.Observed(n.now),", "Seen{Record: old.Record,", memoryHistories),
 		one("step.go: a superseded settlement is stored", stepFile, "if !s.binds || s.err != nil {", "if s.err != nil {", stepWrites),
 		one("step.go: what a lost settlement brings is kept", stepFile, "if !s.binds || s.err != nil {", "if s.err != nil {", memoryConformance),
 		one("step.go: what is said again is not written again", stepFile, "		rows.Confirm(s.key)\n", "", stepWrites),
@@ -34,6 +34,6 @@ func steps() []Mutant {
 		one("step.go: what a loop reports is forgotten", stepFile, "drawn.Tally, drawn.changed = after, after != drawn.Tally", "_ = after", memoryTallies),
 		one("step.go: a claim brings no logs", stepFile, "		a.logs(a.req.Logs, &told.Logs)\n", "", memoryTallies),
 		one("step.go: a log takes an entry twice", stepFile, "range entries {", "range append(entries[:len(entries):len(entries)], entries...) {", memoryTallies),
-		one("step.go: a call that is known is noted as refused", stepFile, "if n.known.Record.Refused() {", "if true {", memoryTallies),
+		one("step.go: a call that is known is noted as refused", stepFile, "if n.seen.Record.Refused() {", "if true {", memoryTallies),
 	}
 }
