@@ -170,7 +170,7 @@ func (c *Claim) refused(ctx context.Context) {
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result,
-// Output, Spend, Appends and Frees of the settlement; the rest is filled in here. An Unknown
+// Output, Tokens, Appends and Frees of the settlement; the rest is filled in here. An Unknown
 // call whose effect may repeat is recorded as NotRun: it may simply run again.
 //
 // A store that cannot be reached is asked again until ctx ends, one lease at the most:
@@ -206,14 +206,11 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 		courier.log.Error("what no store takes is not kept of a call", "call", s, "error", err)
 		s = s.alone()
 	}
-	verdict, err := c.settle(ctx, &s)
+	late := Late{Settlement: s, Claim: c.record, EffectKey: c.effect}
+	verdict, err := c.settle(ctx, &late)
 	if unkept = s.Output != nil && errors.Is(err, ErrFull); unkept {
 		courier.log.Warn("the store is full: an output is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data))
 		return 0, fmt.Errorf("%w: %w", ErrUnkept, err)
-	}
-	late := Late{Settlement: s, Claim: c.record, EffectKey: c.effect}
-	if err == nil && verdict == Superseded {
-		verdict, err = c.insist(ctx, late)
 	}
 	if err != nil {
 		// No journal keeps what is only of use while the loop goes on.
@@ -228,33 +225,28 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	return verdict, err
 }
 
-func (c *Claim) settle(ctx context.Context, s *Settlement) (SettleVerdict, error) {
-	d := c.dedupe
-	ctx, cancel := context.WithTimeout(ctx, d.courier.patience())
-	defer cancel()
-	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
-		failpoint.Hit(failpoint.SettlementUnsent)
-		verdict, err := d.fence.Settle(ctx, *s)
-		failpoint.Hit(failpoint.SettlementDurable)
-		d.courier.heard(err)
-		if err == nil || final(err) || s.Output != nil && errors.Is(err, ErrFull) {
-			return verdict, err
-		}
-		if stop := d.life.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {
-			return 0, err
-		}
-	}
-}
-
-// insist deals with a settlement that the store has refused, as the replay of a journal does.
-func (c *Claim) insist(ctx context.Context, late Late) (SettleVerdict, error) {
+// settle asks the store until it has the settlement, or says that it never will. One that it
+// has refused is insisted on, as by the replay of a journal.
+func (c *Claim) settle(ctx context.Context, late *Late) (verdict SettleVerdict, err error) {
 	courier := c.dedupe.courier
 	ctx, cancel := context.WithTimeout(ctx, courier.patience())
 	defer cancel()
-	verdict, why, err := courier.remember(ctx, late)
-	courier.heard(err)
-	if err == nil {
-		courier.tellRefused(ctx, late.Settlement, c.record.Effect, verdict, why)
+	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
+		failpoint.Hit(failpoint.SettlementUnsent)
+		verdict, err = c.dedupe.fence.Settle(ctx, late.Settlement)
+		failpoint.Hit(failpoint.SettlementDurable)
+		if err == nil && verdict == Superseded {
+			var why string
+			if verdict, why, err = courier.remember(ctx, *late); err == nil {
+				courier.tellRefused(ctx, late.Settlement, c.record.Effect, verdict, why)
+			}
+		}
+		courier.heard(err)
+		if err == nil || final(err) || late.Settlement.Output != nil && errors.Is(err, ErrFull) {
+			return verdict, err
+		}
+		if stop := c.dedupe.life.wait(ctx, pause/2+rand.N(pause/2), nil); stop != nil {
+			return 0, err
+		}
 	}
-	return verdict, err
 }
