@@ -40,6 +40,9 @@ const logHead = 1 + 2
 // which wraps ErrCorrupt, comes with those before the one that cannot be read.
 func DecodeLog(log []byte) (entries [][]byte, err error) {
 	keep := 0
+	if len(log) > 0 {
+		entries = make([][]byte, 0, min(log[0], MaxLogEntries))
+	}
 	for r := (reader{rest: log}); len(r.rest) > 0; {
 		head := r.take(1)
 		entry := r.text()

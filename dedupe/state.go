@@ -25,7 +25,7 @@ import (
 //	DONE                                    anyone           Replay
 //	CLOSED                                  anyone           Replay, of the answer that it was closed with
 //
-// To a later incarnation of its owner's instance (incarnation.go) a lease is out.
+// To a later incarnation of its owner's instance (tenure.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
 		return r.claim(req, now), Won, true
