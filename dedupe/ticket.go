@@ -108,14 +108,19 @@ func (t *Ticket) land(answer Admission, err error) {
 // leads, from now on perhaps, and has to ask the store.
 func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
 	d := t.dedupe
-	for t.flight == nil || !t.leads {
-		if d.life.isClosed() {
+	for {
+		switch {
+		case d.life.isClosed():
 			return Admission{}, true, ErrClosed
-		}
-		if t.flight == nil {
+		case t.flight == nil:
 			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
 			t.under = Admission{}
 			continue
+		case t.leads:
+			if answer, known = d.courier.pending(ctx, t.request); known {
+				t.land(answer, nil)
+			}
+			return answer, known, nil
 		}
 		if answer, t.changed, err = d.flights.look(t.flight, &t.request); t.changed != nil {
 			return answer, true, nil
@@ -125,13 +130,6 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 			return answer, true, err
 		}
 	}
-	if d.life.isClosed() {
-		return Admission{}, true, ErrClosed
-	}
-	if answer, known = d.courier.pending(ctx, t.request); known {
-		t.land(answer, nil)
-	}
-	return answer, known, nil
 }
 
 // ask asks the store on behalf of everybody here who wants this call. A claim that an error or

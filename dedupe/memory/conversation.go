@@ -15,13 +15,6 @@ import (
 
 var _ conversation.Store = (*Store)(nil)
 
-// transcript is a conversation that is kept.
-type transcript struct {
-	head     []byte
-	messages [][]byte
-	bytes    int64 // of the messages
-}
-
 // WriteConversation implements conversation.Store.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
 	err = s.with(ctx, func(now time.Time) (err error) {
@@ -40,7 +33,7 @@ func (s *Store) write(w conversation.Write, now time.Time) (written bool, err er
 		t.bytes += int64(len(m))
 	}
 	size := t.bytes + int64(len(w.Head))
-	held, _ := s.transcripts.held(w.Key) // what has expired is held until it is swept
+	held := s.transcripts.held(w.Key) // what has expired is held until it is swept
 	switch {
 	case s.transcripts.full(w.Key, s.options.MaxRecords):
 		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts.entries))

@@ -34,17 +34,16 @@ func (s *shelf[K, V]) get(key K, now time.Time) (value V, found bool) {
 }
 
 // held is what a key takes, also when its time is over and it was not swept yet.
-func (s *shelf[K, V]) held(key K) (bytes int64, held bool) {
+func (s *shelf[K, V]) held(key K) (bytes int64) {
 	if e, held := s.entries[key]; held {
-		return e.bytes, true
+		bytes = e.bytes
 	}
-	return 0, false
+	return bytes
 }
 
 // full reports that a key finds no room among so many.
 func (s *shelf[K, V]) full(key K, most int) bool {
-	_, held := s.held(key)
-	return !held && len(s.entries) >= most
+	return s.entries[key] == nil && len(s.entries) >= most
 }
 
 // put stores a value of so many bytes, as far as they are counted; until the time that it

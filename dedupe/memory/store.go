@@ -63,6 +63,13 @@ type kept struct {
 
 type outputKey struct{ tenant, ref string }
 
+// transcript is a conversation that is kept.
+type transcript struct {
+	head     []byte
+	messages [][]byte
+	bytes    int64 // of the messages
+}
+
 // New returns an empty store.
 func New(options Options) *Store {
 	options.MaxRecords = cmp.Or(max(options.MaxRecords, 0), 1_000_000)
