@@ -87,13 +87,13 @@ type counted struct {
 	found, changed bool
 }
 
-// nobodys is the tally of no counter, which nobody changes.
-var nobodys counted
+// noTally is the tally of no counter, which nobody changes.
+var noTally counted
 
 // tally returns the tally of a counter.
 func (s *step) tally(counter string) *counted {
 	if counter == "" {
-		return &nobodys
+		return &noTally
 	}
 	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
 		return &s.tallies[i]

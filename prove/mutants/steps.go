@@ -29,7 +29,7 @@ func steps() []Mutant {
 		short(one("step.go: what did not run is not given back", stepFile, "s.move(&old.Record, &s.next)", "s.move(&s.next, &s.next)", memoryTallies)),
 		one("step.go: a call that is restored is not charged", stepFile, "r.move(&old.Record, &r.record)", "r.move(&r.record, &r.record)", memoryTallies),
 		one("step.go: what is given back to nobody begins a prompt", stepFile, "s.tally(back); c.found {", "s.tally(back); back != \"\" {", memoryTallies),
-		one("step.go: a prompt that nobody began spends", stepFile, "; spent.found {", "; spent != &nobodys {", memoryTallies),
+		one("step.go: a prompt that nobody began spends", stepFile, "; spent.found {", "; spent != &noTally {", memoryTallies),
 		one("step.go: tokens of a result count for nothing", stepFile, "= spent.Spend(end.Tokens), true", "= spent.Spend(0), true", memoryTallies),
 		one("step.go: what a loop reports is forgotten", stepFile, "drawn.Tally, drawn.changed = after, after != drawn.Tally", "_ = after", memoryTallies),
 		one("step.go: a claim brings no logs", stepFile, "		a.logs(a.req.Logs, &told.Logs)\n", "", memoryTallies),
