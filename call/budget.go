@@ -48,7 +48,6 @@ func limitsOf(profile catalog.Profile) budget.Limits {
 func (c *call) draw(req *dedupe.Request) {
 	if c.purse.counted() {
 		req.Draw = c.purse.limits.Draw(c.Prompt, c.TokensUsed)
-		req.Charges = []dedupe.Charge{{Counter: c.purse.counter, Amount: 1}}
 	}
 }
 
@@ -70,20 +69,16 @@ func (c *call) exceeded(ceiling dedupe.Ceiling) *response {
 
 // spend is what an ended call adds to the tokens of its prompt: what it says, when
 // it says what was done. It takes it down as well.
-func (c *call) spend(end *ending) (spend dedupe.Spend) {
-	if !c.purse.counted() {
-		return dedupe.Spend{}
-	}
-	if end.state == dedupe.NotRun {
+func (c *call) spend(end *ending) (tokens int64) {
+	switch {
+	case !c.purse.counted():
+	case end.state == dedupe.NotRun:
 		c.purse.tally.Calls = max(0, c.purse.tally.Calls-1) // it is given back
-		return dedupe.Spend{}
+	default:
+		tokens = budget.Estimate(utf8.RuneCountInString(end.response.GetContent()))
+		c.purse.tally.Estimated += tokens
 	}
-	tokens := budget.Estimate(utf8.RuneCountInString(end.response.GetContent()))
-	if tokens == 0 {
-		return dedupe.Spend{}
-	}
-	c.purse.tally.Estimated += tokens
-	return dedupe.Spend{Counter: c.purse.counter, Tokens: tokens}
+	return tokens
 }
 
 // room is how many characters are left in the prompt, 1 at least; 0 where nobody knows.

@@ -27,8 +27,8 @@ func (rottenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errRotten
 }
 
-func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
-	return dedupe.Noted{}, errRotten
+func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
+	return dedupe.Known{}, errRotten
 }
 
 func (rottenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {

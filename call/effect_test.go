@@ -399,7 +399,7 @@ func (s *tripped) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, er
 	return s.Store.Lookup(ctx, key)
 }
 
-func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.trips++
 	return s.Store.Note(ctx, n)
 }

@@ -480,8 +480,8 @@ func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
 
-func (brokenStore) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
-	return dedupe.Noted{}, errDown
+func (brokenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
+	return dedupe.Known{}, errDown
 }
 
 func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error) {

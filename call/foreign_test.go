@@ -83,8 +83,8 @@ func TestTheWordsOfAnUntrustedSchemaAreOutput(t *testing.T) {
 // unasked is a store that cannot be asked what is known of a call.
 type unasked struct{ dedupe.Store }
 
-func (unasked) Note(context.Context, dedupe.Note) (dedupe.Noted, error) {
-	return dedupe.Noted{}, dedupe.ErrClosed
+func (unasked) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
+	return dedupe.Known{}, dedupe.ErrClosed
 }
 
 // Where the store cannot be asked, this process knows.

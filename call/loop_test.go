@@ -367,7 +367,7 @@ func (c *counting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, e
 	return c.Store.Lookup(ctx, key)
 }
 
-func (c *counting) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (c *counting) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	c.trips.Add(1)
 	return c.Store.Note(ctx, n)
 }

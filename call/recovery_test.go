@@ -75,10 +75,10 @@ func (s *tripStore) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, 
 	return s.Store.Lookup(ctx, key)
 }
 
-func (s *tripStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (s *tripStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.trip("note", n.Logs, n.Appends)
 	if s.down {
-		return dedupe.Noted{}, context.DeadlineExceeded
+		return dedupe.Known{}, context.DeadlineExceeded
 	}
 	return s.Store.Note(ctx, n)
 }

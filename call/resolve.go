@@ -173,11 +173,12 @@ func (e *Executor) takeArguments(ctx context.Context, c *call, text string, reco
 
 // unknownCall returns an unknown call, with its record; or why it is none.
 func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (*call, dedupe.Record, error) {
-	record, err := e.Dedupe.Lookup(ctx, key)
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
 	if err != nil {
 		return nil, dedupe.Record{}, notLookedUp(ctx, err)
 	}
-	if e.Dedupe.Journaled(key) {
+	record := known.Record
+	if known.Journaled {
 		return nil, dedupe.Record{}, fault(NotNow,
 			"a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
 	}

@@ -54,10 +54,10 @@ func (s *countingStore) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Reco
 }
 
 // Note is a look too.
-func (s *countingStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (s *countingStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.lookups.Add(1)
 	if s.lookupFails {
-		return dedupe.Noted{}, errors.New("not now")
+		return dedupe.Known{}, errors.New("not now")
 	}
 	return s.Store.Note(ctx, n)
 }

@@ -40,7 +40,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		e.advise(c, end.response)
 		return end.response
 	}
-	spend := c.spend(&end)
+	tokens := c.spend(&end)
 	e.advise(c, end.response)
 	end.response.Recorded, end.response.Budget = true, c.purse.left()
 	encoded := c.encode(end.response)
@@ -51,7 +51,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		Attempts: c.tried.sent,
 		Result:   encoded,
 		Output:   end.output,
-		Spend:    spend,
+		Tokens:   tokens,
 		Appends:  c.book.appends,
 		Frees:    c.frees(&end),
 	}

@@ -28,9 +28,9 @@ func (s *unreached) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admis
 	return s.Store.Admit(ctx, req)
 }
 
-func (s *unreached) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (s *unreached) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	if s.gone.Load() {
-		return dedupe.Noted{}, errDown
+		return dedupe.Known{}, errDown
 	}
 	return s.Store.Note(ctx, n)
 }

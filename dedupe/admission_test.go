@@ -59,9 +59,9 @@ func (w *wire) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVe
 	return v, w.answer(err)
 }
 
-func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Noted, error) {
+func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	if err := w.pass(ctx, &w.notes); err != nil {
-		return dedupe.Noted{}, err
+		return dedupe.Known{}, err
 	}
 	noted, err := w.Store.Note(ctx, n)
 	return noted, w.answer(err)
@@ -396,22 +396,41 @@ func TestCloseSendsWaitersAway(t *testing.T) {
 }
 
 // BenchmarkAdmitSettle is the price of this layer: a call with its claim, over a
-// store in memory, 32 in flight on two processors.
+// store in memory, 32 in flight on two processors; bare, and as an agent's call is:
+// with a budget, and logs.
 func BenchmarkAdmitSettle(b *testing.B) {
+	b.Run("bare", func(b *testing.B) { admitSettle(b, func(*dedupe.Request, *dedupe.Settlement) {}) })
+	b.Run("agent's", func(b *testing.B) {
+		entry := make([]byte, 65)
+		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
+			req.Draw = dedupe.Draw{Counter: "prompt", MaxCalls: 1 << 30, MaxTokens: 1 << 40}
+			req.Logs = []string{"calls"}
+			end.Appends = []dedupe.Append{{Log: "calls", Entry: entry, Keep: 64}}
+			end.Tokens = 100
+		})
+	})
+}
+
+func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
 	d := dedupe.New(memory.New(memory.Options{MaxRecords: 1 << 30}), dedupe.Options{Retention: time.Hour})
+	result := make([]byte, 600)
 	b.SetParallelism(16)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		ctx := context.Background()
-		for pb.Next() {
-			req := refund(tool.NonIdempotent)
-			req.Key.ID = rand.Text()
+		ctx, conversation := context.Background(), rand.Text()
+		for n := 0; pb.Next(); n++ {
+			if n%10 == 0 {
+				conversation = rand.Text()
+			}
+			req, end := refund(tool.NonIdempotent), dedupe.Settlement{State: dedupe.Done, Result: result}
+			req.Key.Conversation, req.Key.ID = conversation, rand.Text()
+			as(&req, &end)
 			_, claim, err := storetest.Admit(ctx, d, req)
 			if err != nil {
 				b.Error(err)
 				return
 			}
-			if _, err := claim.Settle(ctx, dedupe.Settlement{State: dedupe.Done}); err != nil {
+			if _, err := claim.Settle(ctx, end); err != nil {
 				b.Error(err)
 			}
 		}

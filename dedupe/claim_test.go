@@ -77,7 +77,7 @@ func TestAClaimThatAnObserverEndedIsNotHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
 		claim := win(t, here, refund(tool.NonIdempotent))
 		w.down.Store(true)
-		time.Sleep(31 * time.Second)
+		time.Sleep(32 * time.Second) // and not 31, when the renewal is tried once more
 		w.down.Store(false)
 		expect(t.Context(), t, there, refund(tool.NonIdempotent), dedupe.OutcomeUnknown)
 		time.Sleep(10 * time.Second)
@@ -96,7 +96,7 @@ func TestASupersededOwnerIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
 		claim := win(t, here, refund(tool.Keyed))
 		w.down.Store(true)
-		time.Sleep(31 * time.Second)
+		time.Sleep(32 * time.Second) // and not 31, when the renewal is tried once more
 		w.down.Store(false)
 		next := win(t, there, refund(tool.Keyed))
 		if v, err := claim.Settle(t.Context(), dedupe.Settlement{State: dedupe.Done}); v != dedupe.Superseded || err != nil {

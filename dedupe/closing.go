@@ -8,22 +8,20 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Seen is the record of a call as it was looked at, for who changes it if it is still
-// that one.
+// Seen is the record of a call as it was looked at, for who changes it if it is still that one.
 type Seen struct {
 	// Record is as Store.Lookup returns it.
 	Record Record
-	// Stored is what the store holds, sealed; empty when that is nothing.
-	Stored []byte
 	// Now is the store's time.
 	Now time.Time
+
+	stored Stored // what the store holds
 }
 
 // Closing is a call that is answered by its conversation, so that it never runs.
 type Closing struct {
 	Key Key
-	// Seen is the record that is replaced. A store that holds another by then replaces
-	// nothing.
+	// Seen is the record that is replaced. A store that holds another by then replaces nothing.
 	Seen Seen
 	// Tool is the name that the model called.
 	Tool string
@@ -61,7 +59,7 @@ func (c *Closing) Close() (Record, error) {
 		next.Attempts, next.Lost = max(next.Attempts, 1), false
 	}
 	next.State, next.FinishedAt, next.LeaseUntil = Closed, c.Seen.Now, time.Time{}
-	next.Charges, next.Result = nil, c.Result
+	next.Counter, next.Result = "", c.Result
 	return next, nil
 }
 
@@ -74,7 +72,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 			return false, err
 		}
 		current, err := rows.Call(c.Key)
-		if err != nil || !bytes.Equal(current.raw(), c.Seen.Stored) {
+		if err != nil || !bytes.Equal(current.raw(), c.Seen.stored.raw()) {
 			return false, err
 		}
 	}
@@ -86,7 +84,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 	return true, nil
 }
 
-// raw is a record as Seen.Stored has it.
+// raw is a record as it is compared.
 func (s *Stored) raw() []byte {
 	if s.State == Absent {
 		return nil

@@ -20,62 +20,65 @@
 // store work of a call, each in one round trip. What other rooms need of the
 // store at those two moments travels inside the same two requests.
 //
-// Dedupe is the layer above a Store that a server uses. It adds what only a
-// process can know: which calls are in flight right here (a duplicate joins
-// them without a round trip), how long a claim is surely still ours by our own
-// monotonic clock, and who has to renew it.
+// Dedupe is the layer above a Store that a server uses. It adds what only a process can know:
+// which calls are in flight right here (a duplicate joins them without a round trip), how long
+// a claim is surely still ours by our own clocks, and who has to renew it.
 package dedupe
 
 import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 )
 
 // Dedupe admits calls against a Store and holds their claims.
-type Dedupe struct{ process }
+type Dedupe struct {
+	bare    Store // which the fence is before
+	fence   *fence
+	options Options
+	life    *life
+	flights flights
+	courier *courier
+	owners  atomic.Uint64 // the last owner token given out
+}
 
-// New returns a Dedupe over a store, which is its own from now on: Close closes
-// it.
+// New returns a Dedupe over a store, which is its own from now on: Close closes it.
 func New(store Store, options Options) *Dedupe {
-	d := &Dedupe{process{store: store, plain: store, options: options.withDefaults(), life: newLife()}}
-	d.flights = flights{byKey: map[Key]*flight{}, lost: map[Key]int{}}
-	if d.fence = newFence(store, d.options, d.life); d.fence != nil {
-		d.store = fenced{store, d.fence}
-	}
-	d.courier = newCourier(d.store, d.options, d.life)
-	if d.fence != nil {
-		d.fence.heard = d.courier.heard
+	d := &Dedupe{bare: store, options: options.withDefaults(), life: newLife()}
+	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
+	d.fence = newFence(store, d.options, d.life)
+	d.courier = newCourier(d.fence, d.options, d.life)
+	if d.fence.heard = d.courier.heard; d.fence.tenures != nil {
 		d.life.rounds(d.fence.round)
 	}
 	return d
 }
 
+// newOwner returns a token that no other call of any process has.
+func (d *Dedupe) newOwner() string {
+	var digits [13]byte
+	return d.fence.owner() + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
+}
+
+// watch asks the store for hints on a call of another process; nil when it has none to give.
+func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
+	if watcher, ok := d.bare.(Watcher); ok {
+		return watcher.Watch(key)
+	}
+	return nil, func() {}
+}
+
 // Alone waits until this process is the only one of its instance, until the store
 // does not answer (then it is found out later), or until ctx ends. The error is a
 // *RivalError when another process lives under its name.
-func (d *Dedupe) Alone(ctx context.Context) error {
-	if d.fence == nil {
-		return nil
-	}
-	return d.fence.alone(ctx)
-}
+func (d *Dedupe) Alone(ctx context.Context) error { return d.fence.alone(ctx) }
 
 // Ousted gets a *RivalError when another process is this instance: this one does
 // nothing more and is to end. It is nil where there are no instances.
-func (d *Dedupe) Ousted() <-chan error {
-	if d.fence == nil {
-		return nil
-	}
-	return d.fence.ousted
-}
-
-// Join puts a request in the line of those who, in this process, want the same
-// call. It asks nothing of the store and never blocks. The first in line leads;
-// what becomes of its call is what the others get. Whatever comes of it, the
-// caller must Leave.
-func (d *Dedupe) Join(key Key) *Ticket { return newTicket(&d.process, key) }
+func (d *Dedupe) Ousted() <-chan error { return d.fence.ousted }
 
 // MayBeForgotten reports whether the record of a call of an age may have outlived its
 // retention: that there is none then says nothing. Ages are by the store's clock; it errs
@@ -84,67 +87,27 @@ func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 	return age > d.options.Retention-d.options.Retention/10
 }
 
-// AtWork reports whether this process is admitting or running a call with this
-// key right now, also one whose claim it has lost. It does not touch the store.
-func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
-
-// Told is a record that was seen in the store, as this process tells it. What waits in the
-// journal is told as Known tells it, with journaled set: nothing is to be closed then.
-func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	if record, waits := d.courier.record(key); waits {
-		seen.Record = record
-		return seen, true, nil
-	}
-	seen.Record, err = d.ofPredecessor(ctx, seen.Record)
-	return seen, false, err
-}
-
 // Retention is how long a record is remembered after its last change.
 func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
-// Lookup returns the record of a call; see Store.Lookup. While the store is away
-// it is told from the journal, when that knows what became of the call.
-func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
-	record, err := d.store.Lookup(ctx, key)
-	d.courier.heard(err)
-	if err == nil {
-		return d.ofPredecessor(ctx, record)
-	}
-	if late, waits := d.courier.record(key); waits {
-		return late, nil
-	}
-	return Record{}, err
-}
+// AtWork reports whether this process is admitting or running a call right now, also one
+// whose claim it has lost. It does not touch the store.
+func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
-// Tally returns what a counter of a conversation stands at; the zero Tally when it has
-// never been charged, or is forgotten.
+// Tally returns what a counter of a conversation stands at; the zero Tally when nothing
+// counts in it.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
 	// A note that takes nothing down; what it tells of a call is left alone.
 	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
-	noted, err := d.store.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
+	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
 	d.courier.heard(err)
 	return noted.Tally, err
 }
 
-// ofPredecessor returns a record as it is to be told: the lease of a claim of this
-// instance's earlier incarnation is out.
-func (d *Dedupe) ofPredecessor(ctx context.Context, record Record) (Record, error) {
-	if record.State == Claimed && succeeds(d.fence.owner(), record.Owner) && d.fence.confirmed(time.Now()) {
-		now, err := d.Now(ctx)
-		if err != nil {
-			return Record{}, err
-		}
-		record.LeaseUntil = now // its owner is gone
-		record = record.Observed(now)
-	}
-	return record, nil
-}
-
-// ListUnknown lists the calls of which nobody knows whether they ran; see
-// Store.ListUnknown. What cannot be read, and has no name of a call, is only told
-// in the log.
+// ListUnknown lists the calls of which nobody knows whether they ran; see Store.ListUnknown.
+// What cannot be read, and has no name of a call, is only told in the log.
 func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
-	page, err := d.store.ListUnknown(ctx, from)
+	page, err := d.fence.ListUnknown(ctx, from)
 	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
 		if call.Err != nil {
 			d.courier.heard(call.Err)
@@ -158,7 +121,7 @@ func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 // call is the record as it was looked at. Superseded means that it is no longer
 // what it was then, or not Unknown: nothing was changed.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
-	return d.store.Settle(ctx, Settlement{
+	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
 		State: as, Attempts: call.Record.Attempts, Result: result, Retention: d.options.Retention,
 	})
@@ -166,12 +129,12 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 
 // Output returns a kept output of a tenant; see Store.Output.
 func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
-	return d.store.Output(ctx, tenant, ref)
+	return d.fence.Output(ctx, tenant, ref)
 }
 
 // Ping reports whether the store can serve now.
 func (d *Dedupe) Ping(ctx context.Context) error {
-	err := d.store.Ping(ctx)
+	err := d.fence.Ping(ctx)
 	d.courier.heard(err)
 	return err
 }
@@ -179,24 +142,16 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 // Now returns the time of the store, for who compares it with the instants of
 // a record; this process's where the store has no clock of its own.
 func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.plain.(Clock); ok {
+	if clock, ok := d.bare.(Clock); ok {
 		return clock.Now(ctx)
 	}
 	return time.Now(), nil
 }
 
-// Journaled reports whether a settlement of the call waits in this process's
-// journal: what became of the call is known here, though not yet in the store.
-func (d *Dedupe) Journaled(key Key) bool {
-	_, waits := d.courier.record(key)
-	return waits
-}
-
-// Late returns the state of the late settlements since the start of this process.
+// Late counts the settlements that were late since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }
 
-// Corrupt is how often a record was met since the start of this process that
-// cannot be what was written; see the type Corrupt.
+// Corrupt is how often a record was met since the start of this process that is Corrupt.
 func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends
@@ -208,8 +163,8 @@ func (d *Dedupe) Close(ctx context.Context) error {
 	if !ended {
 		return nil
 	}
-	if d.fence != nil && d.flights.idle() {
+	if d.flights.idle() {
 		d.fence.resign(ctx)
 	}
-	return errors.Join(err, d.store.Close(), d.courier.close())
+	return errors.Join(err, d.fence.Close(), d.courier.close())
 }

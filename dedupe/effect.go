@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,17 +11,15 @@ import (
 // under: the same payment ordered under a new id has another Key, and the same
 // EffectKey. The zero value is that of a call without one.
 //
-// A store keeps for each the calls that hold it, the newest first, by their keys
-// alone. What has become of them is asked of their records, at the step that asks
-// for the right to run. So a resolution, a lease that runs out, a restart or a late
-// owner need tell nobody.
+// A store keeps for each the calls that hold it, the newest first, by their keys alone. What
+// has become of them is asked of their records, at the step that asks for the right to run. So
+// a resolution, a lease that runs out, a restart or a late owner need tell nobody.
 type EffectKey struct {
 	// Print is the hash of the tool and of the arguments that make the effect.
 	Print [32]byte
 	// WholeTenant: it is the same in all conversations of the tenant, else in one.
 	WholeTenant bool
-	// Window is how long after its end the effect may not be had again; at most the
-	// retention.
+	// Window is how long after its end the effect may not be had again; at most the retention.
 	Window time.Duration
 	// Allow says that somebody has decided to have it once more. Such a call holds
 	// the effect from then on, beside those before it.
@@ -46,15 +45,10 @@ func (k *EffectKey) none() bool { return *k == EffectKey{} }
 func (k *EffectKey) Keep(retention time.Duration) time.Duration { return retention + k.Window }
 
 func (k *EffectKey) validate(key Key, retention time.Duration) error {
-	switch {
-	case k.none():
+	if k.none() {
 		return nil
-	case k.Window < time.Millisecond || k.Window > retention:
-		return fmt.Errorf("%w: an effect that counts for %v, want 1ms to the retention of %v", ErrInvalid, k.Window, retention)
-	case key.Conversation == "" && !k.WholeTenant:
-		return fmt.Errorf("%w: an effect of a conversation, and none is named", ErrInvalid)
 	}
-	return nil
+	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), key.holds(!k.WholeTenant))
 }
 
 // Contends reports whether a request has to be compared with the holders of its
@@ -78,28 +72,24 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 // What is done is said before what is under way, and that before what nobody knows.
 func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission, holds []Key) {
 	var worst Holder
-	verdict, done := Verdict(0), Holder{}
+	verdict := Verdict(0)
 	holds = []Key{req.Key}
 	for _, h := range holders {
-		if h.Key == req.Key {
-			continue
-		}
 		v := h.Record.hinders(req, now)
-		switch {
-		case v == 0:
+		if h.Key == req.Key || v == 0 {
 			continue
-		case v != DuplicateEffect:
-			holds = append(holds, h.Key)
-		case done.Record.State == Absent || done.Record.FinishedAt.Before(h.Record.FinishedAt):
-			done = h // of those that are done, the last one outlasts the others
 		}
-		if verdict == 0 || v < verdict {
+		if v != DuplicateEffect {
+			holds = append(holds, h.Key)
+		}
+		// Of those that are done, the last one outlasts the others.
+		outlasts := v == verdict && v == DuplicateEffect && worst.Record.FinishedAt.Before(h.Record.FinishedAt)
+		if verdict == 0 || v < verdict || outlasts {
 			worst, verdict = h, v
 		}
 	}
-	if done.Record.State == Done {
-		worst = done
-		holds = append(holds, done.Key)
+	if verdict == DuplicateEffect {
+		holds = append(holds, worst.Key)
 	}
 	if verdict != 0 && (!req.EffectKey.Allow || len(holds) > MaxHolders) {
 		return &Admission{Verdict: verdict, Record: worst.Record, Earlier: worst.Key}, nil
@@ -158,4 +148,27 @@ func Held(holders []Key, key Key) []Key {
 // Freed returns who holds an effect once the call of key does not.
 func Freed(holders []Key, key Key) []Key {
 	return slices.DeleteFunc(slices.Clone(holders), func(k Key) bool { return k == key })
+}
+
+// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
+// key, each with its length in 2 bytes before it.
+func encodeHolders(keys []Key) string {
+	var body []byte
+	for _, k := range keys {
+		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
+			body = appendText(body, part)
+		}
+	}
+	return string(body)
+}
+
+func decodeHolders(body string) (keys []Key, err error) {
+	for r := (reader{rest: []byte(body)}); len(r.rest) > 0; {
+		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
+		if r.short {
+			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }

@@ -25,17 +25,15 @@ var (
 	// ErrLayout is returned for a record in a layout that this version does not know:
 	// another version has written it, and reads it. Nothing was changed.
 	ErrLayout = errors.New("a record has a layout that this version does not know")
-	// ErrFull is returned when a bound of the store is reached; it passes as
-	// records expire.
+	// ErrFull is returned when a bound of the store is reached; it passes as records expire.
 	ErrFull = errors.New("the store is full")
 	// ErrUnkept is returned by Claim.Settle when the store has no room for an output.
 	// Nothing is settled: the result is to be told without it, and settled again.
 	ErrUnkept = errors.New("the store has no room for the output")
 )
 
-// FailedError is the error of a store that refuses everything until it is opened
-// again: what it holds, or is told, can no longer be trusted. Asking again is
-// useless meanwhile.
+// FailedError is the error of a store that refuses everything until it is opened again: what it
+// holds, or is told, can no longer be trusted. Asking again is useless meanwhile.
 type FailedError struct {
 	// File is the path of the file that it is about.
 	File  string
@@ -49,3 +47,25 @@ func (e *FailedError) Error() string {
 
 // Unwrap returns the cause.
 func (e *FailedError) Unwrap() error { return e.Cause }
+
+// Corrupt is the error of a record that cannot be what was written: its store
+// serves all the others. Nobody can tell from it what became of its call, so that
+// is not run, and asking again changes nothing. It wraps ErrCorrupt.
+type Corrupt struct {
+	// Name is what the store calls the record.
+	Name string
+	// Why wraps ErrCorrupt.
+	Why error
+}
+
+// Error names the record, for the operator who has to look at it.
+func (c *Corrupt) Error() string { return "record " + c.Name + ": " + c.Why.Error() }
+
+// Unwrap returns what is wrong with it.
+func (c *Corrupt) Unwrap() error { return c.Why }
+
+// IsCorrupt reports that an error is of one corrupt record alone.
+func IsCorrupt(err error) bool {
+	_, ok := errors.AsType[*Corrupt](err)
+	return ok
+}

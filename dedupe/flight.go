@@ -1,55 +1,37 @@
 package dedupe
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // flights is the table of the calls that this process is about to ask the store
-// for, running, or waiting for. At most one request per key, the leader,
-// deals with the store; the others follow it, so that a crowd of duplicates
-// costs one round trip and never stampedes: when a flight ends without an
-// answer for them, exactly one becomes the next leader.
-//
-// It has one entry per call, from its first request's Join to the landing, and
-// none for its duplicates. Its size is bounded by the requests in flight. The lock is held for a map
-// access or two, never during I/O.
+// for, running, or waiting for. At most one request per key, the leader, deals with the
+// store; the others follow it, so that a crowd of duplicates costs one round trip and never
+// stampedes: when a flight ends without an answer for them, exactly one becomes the next
+// leader. The lock is never held during I/O.
 type flights struct {
 	mu    sync.Mutex
 	byKey map[Key]*flight
-	// lost counts the calls that are still at work though their claims are lost.
-	// New requests do not follow them: they ask the store.
-	lost map[Key]int
+	// lost are those whose claims are lost, and whose calls are still at work. New
+	// requests do not follow them: they ask the store.
+	lost map[*flight]Key
 }
 
-// flight is one entry. All of it is guarded by flights.mu.
+// flight is one call, from its first request's Join to the landing. It is guarded by
+// flights.mu.
 type flight struct {
-	// known says that the store's record has the leader's content; record is
-	// what the store last said.
-	known   bool
-	content content
-	record  Record
-
-	landed  bool
-	landing landing
-	lost    bool // landed without its claim, and still at work
+	// record is what the store has said last of the call, or how it has ended; Absent when
+	// that is no answer to anybody.
+	record    Record
+	journaled bool
+	err       error
+	landed    bool
 
 	// changed is closed at the next change; made by the first follower, so
 	// that a call without duplicates pays nothing for it.
 	changed chan struct{}
-}
-
-// content is what must be the same under the same key.
-type content struct {
-	tool        string
-	fingerprint [32]byte
-}
-
-func contentOf(req *Request) content { return content{req.Tool, req.Fingerprint} }
-
-// landing is how a flight ended. The zero value holds nothing that a follower
-// could use: it has to ask for itself.
-type landing struct {
-	admission *Admission
-	content   content // of a request that got a Mismatch
-	err       error
 }
 
 // join returns the flight of a key, which is fresh when there was none: whoever
@@ -64,28 +46,21 @@ func (t *flights) join(key Key, fresh *flight) (f *flight, leads bool) {
 	return fresh, true
 }
 
-// confirm notes what the store has said about a call with the leader's content.
-func (t *flights) confirm(f *flight, req *Request, record Record) {
+// say notes what the store has said of a call that is under way.
+func (t *flights) say(f *flight, record *Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.known, f.content, f.record = true, contentOf(req), record
+	f.record = *record
 	f.wake()
 }
 
-// land ends a flight; a second landing only ends the work of a lost one.
-func (t *flights) land(key Key, f *flight, l landing) {
+// land ends a flight with what those who follow may know: an answer, an error, or
+// nothing. A second landing only ends the work of a lost one.
+func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !f.landed {
-		t.end(key, f, l)
-		return
-	}
-	if f.lost {
-		f.lost = false
-		if t.lost[key]--; t.lost[key] == 0 {
-			delete(t.lost, key)
-		}
-	}
+	delete(t.lost, f)
+	t.end(key, f, answer, err)
 }
 
 // lose ends a flight whose claim is lost, and remembers that the call is at work
@@ -93,36 +68,21 @@ func (t *flights) land(key Key, f *flight, l landing) {
 func (t *flights) lose(key Key, f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !f.landed {
+		t.lost[f] = key
+		t.end(key, f, Admission{}, nil)
+	}
+}
+
+func (t *flights) end(key Key, f *flight, answer Admission, err error) {
 	if f.landed {
 		return
 	}
-	t.end(key, f, landing{})
-	f.lost = true
-	t.lost[key]++
-}
-
-func (t *flights) end(key Key, f *flight, l landing) {
-	f.landed, f.landing = true, l
+	f.record, f.journaled, f.err, f.landed = answer.Record, answer.Journaled, err, true
 	if t.byKey[key] == f {
 		delete(t.byKey, key)
 	}
 	f.wake()
-}
-
-// atWork reports whether there is a flight of a key, or was one whose call is
-// still at work.
-func (t *flights) atWork(key Key) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.byKey[key]
-	return ok || t.lost[key] > 0
-}
-
-// idle reports that no call is at work.
-func (t *flights) idle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.byKey) == 0 && len(t.lost) == 0
 }
 
 func (f *flight) wake() {
@@ -132,52 +92,43 @@ func (f *flight) wake() {
 	}
 }
 
-// record returns what the store last said about the flight's call.
-func (t *flights) record(f *flight) Record {
+// atWork reports whether there is a flight of a key, or was one whose call is still at work.
+func (t *flights) atWork(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return f.record
+	return t.byKey[key] != nil || slices.Contains(slices.Collect(maps.Values(t.lost)), key)
 }
 
-// sight is what a follower sees of a flight.
-type sight struct {
-	decided   bool
-	admission Admission
-	err       error
-	record    Record          // what the store last said
-	changed   <-chan struct{} // closed at the next change; nil when decided or landed
-}
-
-// look tells a follower what the flight means for its own request.
-func (t *flights) look(f *flight, req *Request) sight {
+// idle reports that no call is at work.
+func (t *flights) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return len(t.byKey) == 0 && len(t.lost) == 0
+}
+
+// look tells a follower what the flight means for its own request: an answer or an error;
+// InFlight, until changed is closed; or nothing, so that it has to ask for itself.
+func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	answer, known := f.record.recall(req)
 	switch {
+	case f.err != nil:
+		return Admission{}, nil, f.err
+	case known && answer.Verdict != InFlight:
+		answer.Journaled = f.journaled
+		return answer, nil, nil
 	case f.landed:
-		return f.landing.forFollower(req)
-	case f.known && f.content != contentOf(req):
-		return sight{decided: true, admission: Admission{Verdict: Mismatch, Record: f.record}}
-	}
-	if f.changed == nil {
+		return Admission{}, nil, nil
+	case f.changed == nil:
 		f.changed = make(chan struct{})
 	}
-	return sight{record: f.record, changed: f.changed}
+	return Admission{Verdict: InFlight, Record: f.record}, f.changed, nil
 }
 
-// forFollower says what a landing means for another request.
-func (l landing) forFollower(req *Request) sight {
-	switch {
-	case l.err != nil:
-		return sight{err: l.err}
-	case l.admission == nil:
-		return sight{}
-	case l.admission.Record.State == Done || l.admission.Record.State == Unknown:
-		// Time does not matter to these states.
-		record, verdict, _ := l.admission.Record.Admit(*req, l.admission.Record.FinishedAt)
-		return sight{decided: true, admission: Admission{Verdict: verdict, Record: record, Journaled: l.admission.Journaled}}
-	case l.admission.Verdict == Mismatch && l.content == contentOf(req):
-		return sight{decided: true, admission: *l.admission}
-	default:
-		return sight{}
-	}
+// recall answers a request from a record alone, whatever the time is; false where
+// something would be claimed, or changed.
+func (r Record) recall(req *Request) (answer Admission, known bool) {
+	record, verdict, changed := r.Admit(*req, r.StartedAt)
+	return Admission{Verdict: verdict, Record: record}, !changed
 }

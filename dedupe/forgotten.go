@@ -70,18 +70,6 @@ func (s *Settlement) validateClaim() error {
 	if s.State == Unknown && c.Record.Effect.Repeatable() {
 		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
 	}
-	return Restoration{Key: s.Key, Claim: c.Record, Lease: s.Retention, Retention: s.Retention, EffectKey: c.EffectKey}.Validate()
-}
-
-// hold makes a call one of those that hold its effect again.
-func hold(rows Rows, key Key, e *EffectKey, retention time.Duration) error {
-	if e.none() {
-		return nil
-	}
-	name := effectSheet(key, e)
-	keys, err := holders(rows, name)
-	if err != nil {
-		return err
-	}
-	return rows.SetSheet(name, encodeHolders(Held(keys, key)), e.Keep(retention))
+	back := Restoration{Key: s.Key, Claim: c.Record, Lease: s.Retention, Retention: s.Retention, EffectKey: c.EffectKey}
+	return back.Validate()
 }

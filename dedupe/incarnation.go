@@ -1,47 +1,129 @@
 package dedupe
 
 import (
-	"strconv"
-	"strings"
+	"context"
+	"errors"
+	"time"
 )
 
-// An instance is a sidecar as its operator knows it, an incarnation one process of
-// it. Of an instance one incarnation is alive at a time (tenure.go), each with a
-// number that is higher than those before it. The owner of a claim says of which
-// it is:
-//
-//	@instance@number.whatever tells the calls of the process apart
-//
-// So whoever is asked for a call that an earlier incarnation holds knows that its
-// owner is gone, and does not wait for its lease. An owner that begins with
-// anything else says nothing of itself, as that of a process without an instance;
-// it is nobody's predecessor.
-const ownerMark = "@"
+const (
+	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and
+	// looked at by who waits for its end, while it lasts.
+	renewalsPerTenure, looksPerTenure = 5, 20
+	// alive is how many renewals show that a tenure's holder lives. One may have
+	// been under way when it died.
+	alive = 2
+)
 
-// MaxInstanceBytes bounds the name of an instance.
-const MaxInstanceBytes = 200
-
-// ownerOf is how the owners of an incarnation begin.
-func ownerOf(instance string, number int64) string {
-	return ownerMark + ownerEscaper.Replace(instance) + ownerMark + strconv.FormatInt(number, 10) + "."
+// round renews the tenure, or tries to get it.
+func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(f.life.background, f.options.Tenure/2)
+	defer cancel()
+	sent := time.Now()
+	var before, after Tenure
+	var standing Standing
+	err := survive(func() (err error) {
+		before, after, standing, err = f.tenures.Bid(ctx, f.bid)
+		return err
+	})
+	switch {
+	case err != nil:
+		f.unanswered(err)
+		return f.options.Tenure / looksPerTenure, nil
+	case standing == Occupied:
+		return f.occupied(after), nil
+	}
+	f.confirm(sent, before, after, standing)
+	return max(f.options.Tenure/renewalsPerTenure-time.Since(sent), 0), nil
 }
 
-// No two instances have owners that begin alike, whatever is in their names.
-var ownerEscaper = strings.NewReplacer("%", "%25", ownerMark, "%40")
-
-// incarnationOf reads of which incarnation of what instance an owner is.
-func incarnationOf(owner string) (instance string, number int64, ok bool) {
-	rest, marked := strings.CutPrefix(owner, ownerMark)
-	instance, rest, named := strings.Cut(rest, ownerMark)
-	digits, _, dotted := strings.Cut(rest, ".")
-	number, err := strconv.ParseInt(digits, 10, 64)
-	return instance, number, marked && named && dotted && err == nil && digits[0] != '+' && digits[0] != '-'
+// unanswered: the start does not wait for a store that is away.
+func (f *fence) unanswered(err error) {
+	f.learn(func() {
+		f.why, f.decided = errors.New(err.Error()), true // its text alone: it is not about the call that is told
+	})
+	if f.bid.Number != 0 && !f.lapsed && f.check() != nil {
+		f.lapsed = true
+		f.options.Log.Warn("the store does not confirm this instance: nothing is claimed, sent or settled until it does", "instance", f.options.Instance, "error", err)
+	}
 }
 
-// succeeds reports that an owner is of a later incarnation than another, of the
-// same instance: the other's process is gone, or may do nothing any more.
-func succeeds(owner, other string) bool {
-	instance, number, ok := incarnationOf(owner)
-	of, earlier, known := incarnationOf(other)
-	return ok && known && instance == of && number > earlier
+// confirm notes that the tenure is this process's, from before it was asked for.
+func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing) {
+	log := f.options.Log.With("instance", f.options.Instance, "incarnation", after.Number)
+	switch {
+	case f.bid.Number == 0:
+		if before.Token != "" && before.Token != f.bid.Token {
+			log = log.With("over_from", decodeWho(before.Who).String(), "had_ended_well", before.Until.IsZero())
+		}
+		log.Info("instance taken")
+	case standing == Founded:
+		log.Warn("the store had forgotten this instance: what was claimed before is sent only once the store has confirmed it")
+	case f.lapsed:
+		log.Info("the store confirms this instance again")
+	}
+	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed = after.Number, Tenure{}, false, false
+	f.learn(func() {
+		if standing == Founded {
+			f.since = sent
+		}
+		f.head = ownerOf(f.options.Instance, after.Number)
+		f.until, f.why, f.decided = sent.Add(surely(f.options.Tenure)), nil, true
+	})
+	f.heard(nil)
+}
+
+// occupied deals with another's tenure: after one's own it is the end. Before, it
+// is watched until its holder is known to be gone, or alive.
+func (f *fence) occupied(other Tenure) (rest time.Duration) {
+	who := decodeWho(other.Who)
+	if f.bid.Number != 0 {
+		return f.end(who)
+	}
+	if other.Token != f.first.Token {
+		f.first = other
+		why := errors.New("it waits for the end of another process of this instance, or a sign that it lives: " + who.String())
+		f.learn(func() { f.why = why })
+		f.options.Log.Info(why.Error(), "instance", f.options.Instance)
+	}
+	if other.Token != f.last.Token || other.Renewals != f.last.Renewals {
+		f.last, f.looks = other, 0
+	}
+	f.looks++
+	f.bid.Looks = true // it has been seen: from now on it has to be seen not to be renewed
+	switch {
+	case f.looks > looksPerTenure, f.options.Gone != nil && f.options.Gone(who):
+		// By looks, and not by time: a process that stood still has seen nothing.
+		// A renewal that was under way may still come before the bid that says so.
+		f.bid.Gone = other
+		return 0
+	case other.Renewals-f.first.Renewals >= alive:
+		return f.end(who)
+	default:
+		return f.options.Tenure / looksPerTenure
+	}
+}
+
+// end: another process is this instance.
+func (f *fence) end(other Who) (rest time.Duration) {
+	rival := &RivalError{Instance: f.options.Instance, Other: other}
+	f.learn(func() { f.until, f.why, f.decided = time.Time{}, rival, true })
+	f.ousted <- rival
+	return untilWoken
+}
+
+// resign gives the tenure up, so that the next incarnation need not wait. What is
+// claimed is that one's to decide from now on, so nothing may be left that sends.
+func (f *fence) resign(ctx context.Context) {
+	f.learn(func() { f.until = time.Time{} })
+	if _, ousted := errors.AsType[*RivalError](f.why); ousted || f.bid.Number == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure/renewalsPerTenure)
+	defer cancel()
+	f.bid.Resigns = true
+	_ = survive(func() (err error) { // else it ends by itself
+		_, _, _, err = f.tenures.Bid(ctx, f.bid)
+		return err
+	})
 }

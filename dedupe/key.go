@@ -1,6 +1,11 @@
 package dedupe
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+)
 
 // Key identifies a call. Tenant is the verified identity of the caller; the
 // other three come from the request and may be empty, but for ID.
@@ -24,13 +29,37 @@ const (
 	MaxOutputBytes = 64 << 20
 )
 
-func (k Key) validate() error {
-	switch {
-	case k.ID == "":
-		return fmt.Errorf("%w: the key has no id", ErrInvalid)
-	case len(k.Tenant)+len(k.Conversation)+len(k.Turn)+len(k.ID) > MaxKeyBytes:
-		return fmt.Errorf("%w: a key of more than %d bytes", ErrInvalid, MaxKeyBytes)
-	default:
+// longest is how long something may last, so that its end can be told.
+const longest = time.Duration(math.MaxInt64 / 2)
+
+func (k *Key) bytes() int { return len(k.Tenant) + len(k.Conversation) + len(k.Turn) + len(k.ID) }
+
+func (k *Key) validate() error {
+	return cmp.Or(
+		between("bytes of an id", len(k.ID), 1, MaxKeyBytes),
+		between("bytes of a key", k.bytes(), 1, MaxKeyBytes))
+}
+
+// holds reports a key without a conversation that is to have something of one.
+func (k *Key) holds(something bool) error {
+	if something && k.Conversation == "" {
+		return fmt.Errorf("%w: a tally, logs or an effect of a conversation, and none is named", ErrInvalid)
+	}
+	return nil
+}
+
+// between reports what no store takes.
+func between[N ~int | ~int64](what string, n, least, most N) error {
+	if least <= n && n <= most {
 		return nil
 	}
+	return fmt.Errorf("%w: %s: %v, want %v to %v", ErrInvalid, what, n, least, most)
+}
+
+// named is the name of a value of an enumeration.
+func named[E ~uint8](kind string, names []string, e E) string {
+	if int(e) < len(names) && names[e] != "" {
+		return names[e]
+	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(e))
 }

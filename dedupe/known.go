@@ -1,70 +1,108 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
+// Note is about a call that is refused before anything was claimed: one look at
+// its record, and at once what the loop around it has to remember of it.
+type Note struct {
+	Key Key
+	// Appends are made when the call is Absent or NotRun: the refusal then stands.
+	Appends []Append
+	// Logs name the logs to return, Counter the tally; empty for none.
+	Logs    []string
+	Counter string
+	// Retention is how long the logs are remembered after it.
+	Retention time.Duration
+}
+
+// Refused reports whether the refusal of a call stands that has this record.
+func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (n *Note) Validate() error {
+	return cmp.Or(
+		n.Key.validate(),
+		n.Key.holds(true),
+		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
+		between("a retention", n.Retention, time.Millisecond, longest),
+		validateLogs(n.Logs),
+		validateAppends(n.Appends))
+}
+
 // Known is what is known of a call that is not to be claimed.
 type Known struct {
-	// Record is Absent when nothing is known, and Claimed when the call was still
-	// running when the time was over.
+	// Record is Absent when nothing is known.
 	Record Record
-	// Journaled: the record waits in this process's journal.
+	// Journaled: the record waits in this process's journal, and nothing is to be decided.
+	// No store says so.
 	Journaled bool
 	// Logs and Tally are those that the note asks for; not of a journaled call.
 	Logs  Logs
 	Tally Tally
 }
 
-// Known returns what is known of a call whose request is going to be refused: a
-// refusal must not deny what has happened. It takes one round trip and never waits:
-// of a call that is running it says Claimed, and Await waits for its end. Nothing is
-// changed but the logs of the note, when the refusal stands. An error means that
-// nothing can be said.
-func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
-	// The journal may know better than the store.
-	if record, waits := d.courier.record(n.Key); waits {
+// known says what is known of a call, by all who may know: the journal, which may know
+// better than the store, and is there when that is away; the store; and this process,
+// which knows that its predecessor is gone, so that the lease of its claim is out.
+func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) (known Known, err error) {
+	if record, waits := d.courier.record(key); waits {
 		return Known{Record: record, Journaled: true}, nil
 	}
-	if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
-		record, err := d.Lookup(ctx, n.Key)
-		return Known{Record: record}, err
-	}
-	n.Retention = d.options.Retention
-	noted, err := d.store.Note(ctx, n)
+	known, err = ask()
 	d.courier.heard(err)
-	if err != nil {
-		record, waits := d.courier.record(n.Key) // since
-		if waits {
-			err = nil
-		}
-		return Known{Record: record}, err
+	if record, waits := d.courier.record(key); err != nil && waits { // since
+		return Known{Record: record, Journaled: true}, nil
 	}
-	record, err := d.ofPredecessor(ctx, noted.Record)
-	return Known{Record: record, Logs: noted.Logs, Tally: noted.Tally}, err
+	if err == nil && known.Record.State == Claimed && d.fence.succeeds(known.Record.Owner) {
+		known.Record.LeaseUntil, err = d.Now(ctx)
+		known.Record = known.Record.Observed(known.Record.LeaseUntil)
+	}
+	return known, err
+}
+
+// Lookup returns the record of a call, as Known tells it.
+func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
+	known, err := d.Known(ctx, Note{Key: key})
+	return known.Record, err
+}
+
+// Told is a record that was seen in the store, as this process tells it.
+func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
+	known, err := d.known(ctx, key, func() (Known, error) { return Known{Record: seen.Record}, nil })
+	seen.Record = known.Record
+	return seen, known.Journaled, err
+}
+
+// Known returns what is known of a call whose request is going to be refused: a refusal must
+// not deny what has happened. It takes one round trip and never waits: of a call that is
+// running it says Claimed, and Await waits for its end. Nothing is changed but the logs of the
+// note, when the refusal stands. An error means that nothing can be said.
+func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
+	return d.known(ctx, n.Key, func() (Known, error) {
+		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
+			record, err := d.fence.Lookup(ctx, n.Key)
+			return Known{Record: record}, err
+		}
+		n.Retention = d.options.Retention
+		return d.fence.Note(ctx, n)
+	})
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
-// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known
-// has told.
+// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known has told.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
-	hints, unwatch := d.watch(key)
-	defer unwatch()
-	until := time.Now().Add(d.options.MaxWait)
-	for pause := pollFirst; time.Now().Before(until); pause = min(2*pause, pollMax) {
-		if err := d.life.wait(ctx, jittered(pause, until), hints); err != nil {
-			return known, closedOnly(err)
-		}
+	var failure error
+	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {
 		now, err := d.Known(ctx, Note{Key: key})
 		if err != nil && ctx.Err() != nil {
-			return known, nil // it was running, until there was no time left
+			return true // it was running, until there was no time left
 		}
-		if err != nil || now.Record.State != Claimed {
-			now.Logs, now.Tally = known.Logs, known.Tally
-			return now, err
-		}
-		known.Record = now.Record
-	}
-	return known, nil
+		known.Record, known.Journaled, failure = now.Record, now.Journaled, err
+		return err != nil || now.Record.State != Claimed
+	})
+	return known, cmp.Or(err, failure)
 }

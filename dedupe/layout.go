@@ -1,8 +1,10 @@
 package dedupe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"time"
 
@@ -12,17 +14,19 @@ import (
 // The layout of a record, the same in every store: in big-endian, version, state,
 // effect and mark (1 byte each), attempts (4), epoch, started, finished, lease end
 // and retention (8 each; instants and durations in milliseconds), the fingerprint
-// (32); owner, tool and charges, each with its length in 2 bytes before it. What
-// comes after that is the store's own: its result, say.
+// (32); owner, tool and counter, each with its length in 2 bytes before it.
 //
-// Of each charge there is the counter, with its length in 2 bytes before it, and
-// the amount (8).
-//
-// A store that keeps no checksum of its own seals it (seal.go).
-const layoutFixed = 4 + 4 + 5*8 + 32
-
-// StoredBytes is how long a stored record is without its texts and charges.
-const StoredBytes = layoutFixed + 3*2
+// What comes after that is the store's own: its result, say. A store that keeps no checksum of
+// its own seals the record. Then comes the seal (4), which is the CRC-32C of all else, with 0
+// for the mark: that is set alone, and decides nothing; and after it the result, up to the end.
+const (
+	layoutFixed = 4 + 4 + 5*8 + 32
+	sealBytes   = 4
+	// StoredBytes is how long a stored record is without its texts.
+	StoredBytes = layoutFixed + 3*2
+	// MarkAt is where the mark of a record stands.
+	MarkAt = 3
+)
 
 // Stored is a record as a store keeps it; its Result is kept apart.
 type Stored struct {
@@ -47,101 +51,105 @@ func (s *Stored) AppendTo(b []byte) []byte {
 	b = append(b, s.Fingerprint[:]...)
 	b = appendText(b, s.Owner)
 	b = appendText(b, s.Tool)
-	return appendText(b, EncodeCharges(s.Charges))
+	return appendText(b, s.Counter)
 }
 
 func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
 }
 
-// EncodeCharges returns charges as they stand in a record; nil when there are
-// none.
-func EncodeCharges(charges []Charge) (b []byte) {
-	for _, c := range charges {
-		b = appendText(b, c.Counter)
-		b = binary.BigEndian.AppendUint64(b, uint64(c.Amount))
-	}
-	return b
-}
-
 // KnownLayout reports whether a record that begins with a byte can be read.
 func KnownLayout(version byte) bool { return OldestLayout <= version && version <= LayoutVersion }
 
-// DecodeStored reads a record and returns the bytes after it, which share memory with
-// b. The error wraps ErrLayout, or ErrCorrupt, also for what no store would have
-// written.
+// DecodeStored reads a record and returns the bytes after it, which share memory with b. The
+// error wraps ErrLayout, or ErrCorrupt, also for what no store would have written.
 func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
-	switch {
-	case len(b) > 0 && !KnownLayout(b[0]):
+	if len(b) > 0 && !KnownLayout(b[0]) {
 		return Stored{}, nil, fmt.Errorf("%w: %d", ErrLayout, b[0])
-	case len(b) < layoutFixed:
-		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes", ErrCorrupt, len(b))
 	}
-	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
+	r := reader{rest: b}
+	fixed := r.take(layoutFixed)
+	owner, name, counter := r.text(), r.text(), r.text()
+	if r.short {
+		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
+	}
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(fixed[at:])) }
 	s = Stored{
 		Record: Record{
-			State: State(b[1]), Effect: tool.Effect(b[2]), Attempts: int(binary.BigEndian.Uint32(b[4:])),
+			State: State(fixed[1]), Effect: tool.Effect(fixed[2]), Attempts: int(binary.BigEndian.Uint32(fixed[4:])),
 			Epoch: number(8), StartedAt: Instant(number(16)), FinishedAt: Instant(number(24)), LeaseUntil: Instant(number(32)),
-			Fingerprint: [32]byte(b[layoutFixed-32:]),
+			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name), Counter: string(counter),
 		},
-		Mark: b[3] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
+		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
 	}
-	if b[3] > 1 || number(40) < 1 || number(40) > math.MaxInt64/int64(time.Millisecond) {
-		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, b[3], number(40))
+	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
+		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
 	}
-	texts := reader{rest: b[layoutFixed:]}
-	s.Owner, s.Tool = string(texts.text()), string(texts.text())
-	s.Charges, err = decodeCharges(texts.text())
-	if texts.short {
-		return Stored{}, nil, fmt.Errorf("%w: a record is cut short", ErrCorrupt)
-	}
-	if err == nil {
-		err = s.Verify()
-	}
-	if err != nil {
+	if err := s.Verify(); err != nil {
 		return Stored{}, nil, err
 	}
-	return s, texts.rest, nil
-}
-
-func decodeCharges(b []byte) (charges []Charge, err error) {
-	for r := (reader{rest: b}); len(r.rest) > 0; {
-		c := Charge{Counter: string(r.text())}
-		if amount := r.take(8); amount != nil {
-			c.Amount = int64(binary.BigEndian.Uint64(amount))
-		}
-		if r.short {
-			return nil, fmt.Errorf("%w: the charges of a record are cut short", ErrCorrupt)
-		}
-		charges = append(charges, c)
-	}
-	return charges, nil
+	return s, r.rest, nil
 }
 
 // Verify reports what cannot stand in a record that a store has written; the
 // error wraps ErrCorrupt.
 func (s *Stored) Verify() error {
-	switch {
-	case s.State < Claimed || s.State > Closed:
-		return fmt.Errorf("%w: a record is %v", ErrCorrupt, s.State)
-	case s.Effect > tool.Keyed:
-		return fmt.Errorf("%w: a record of a tool that is %v", ErrCorrupt, s.Effect)
-	case s.Attempts < 0 || s.Attempts > math.MaxInt32:
-		return fmt.Errorf("%w: a record of %d attempts", ErrCorrupt, s.Attempts)
-	case s.Epoch < 1:
-		return fmt.Errorf("%w: a record at epoch %d", ErrCorrupt, s.Epoch)
-	case s.Owner == "" || len(s.Owner) > MaxNameBytes || len(s.Tool) > MaxNameBytes:
-		return fmt.Errorf("%w: a record with an owner of %d and a tool name of %d bytes", ErrCorrupt, len(s.Owner), len(s.Tool))
-	case s.Retention < time.Millisecond:
-		return fmt.Errorf("%w: a record that is kept for %v", ErrCorrupt, s.Retention)
-	}
-	if err := validateCharges(s.Charges, math.MaxInt64); err != nil {
-		return fmt.Errorf("%w: %v", ErrCorrupt, err) //nolint:errorlint // it was no request that was invalid
+	err := cmp.Or(
+		between("a state", int(s.State), int(Claimed), int(Closed)),
+		between("an effect", int(s.Effect), 0, int(tool.Keyed)),
+		between("attempts", s.Attempts, 0, math.MaxInt32),
+		between("an epoch", s.Epoch, 1, math.MaxInt64),
+		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
+		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
+		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
+		between("a retention", s.Retention, time.Millisecond, math.MaxInt64))
+	if err != nil { // it was no request that was invalid
+		return fmt.Errorf("%w: a record that would be an %v", ErrCorrupt, err) //nolint:errorlint // see above
 	}
 	return nil
 }
 
-// reader takes a record apart. Once it is short, all that it returns is nil.
+// AppendSealed appends the record in its layout, sealed and with its result. What
+// it appends, DecodeSealed reads, provided that Verify finds nothing wrong.
+func (s *Stored) AppendSealed(b []byte) []byte {
+	from := len(b)
+	b = s.AppendTo(b)
+	b = binary.BigEndian.AppendUint32(b, seal(b[from:], s.Result))
+	return append(b, s.Result...)
+}
+
+// SealedBytes is how long a record is that AppendSealed appends.
+func (s *Stored) SealedBytes() int {
+	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + sealBytes + len(s.Result)
+}
+
+// DecodeSealed reads a record with its result, which shares memory with b. The error
+// wraps ErrLayout or ErrCorrupt.
+func DecodeSealed(b []byte) (s Stored, err error) {
+	s, rest, err := DecodeStored(b)
+	if err != nil {
+		return Stored{}, err
+	}
+	if len(rest) < sealBytes || binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], rest[sealBytes:]) {
+		return Stored{}, fmt.Errorf("%w: a record fails its checksum", ErrCorrupt)
+	}
+	if result := rest[sealBytes:]; len(result) > 0 {
+		s.Result = result
+	}
+	return s, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal is the checksum of a record in its layout and its result.
+func seal(body, result []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, body[:MarkAt])
+	sum = crc32.Update(sum, castagnoli, []byte{0})
+	sum = crc32.Update(sum, castagnoli, body[MarkAt+1:])
+	return crc32.Update(sum, castagnoli, result)
+}
+
+// reader takes a text apart. Once it is short, all that it returns is nil.
 type reader struct {
 	rest  []byte
 	short bool

@@ -20,7 +20,7 @@ func whole() Stored {
 		Record: Record{
 			State: Done, Effect: tool.Keyed, Attempts: 3, Epoch: 2, Owner: "here.1", Tool: "refund", Fingerprint: [32]byte{7, 31: 9},
 			StartedAt: time.UnixMilli(1e12).UTC(), FinishedAt: time.UnixMilli(1e12 + 5).UTC(),
-			Charges: []Charge{{"prompt", 3}, {"session", 1}},
+			Counter: "prompt",
 		},
 		Mark: true, Retention: 24 * time.Hour,
 	}
@@ -30,7 +30,7 @@ const (
 	wholeFixed = "01" + "02" + "03" + "01" + "00000003" + "0000000000000002" +
 		"000000e8d4a51000" + "000000e8d4a51005" + "0000000000000000" + "0000000005265c00" +
 		"0700000000000000000000000000000000000000000000000000000000000009" + "0006686572652e31" + "0006726566756e64"
-	wholeCharges = "0021" + "000670726f6d7074" + "0000000000000003" + "000773657373696f6e" + "0000000000000001"
+	wholeCounter = "000670726f6d7074"
 )
 
 func unhex(t testing.TB, text string) []byte {
@@ -46,7 +46,7 @@ func unhex(t testing.TB, text string) []byte {
 func TestTheLayoutOfARecord(t *testing.T) {
 	t.Parallel()
 	record := whole()
-	want := unhex(t, wholeFixed+wholeCharges)
+	want := unhex(t, wholeFixed+wholeCounter)
 	if got := record.AppendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("stored as\n%x, want\n%x", got, want)
 	}
@@ -54,9 +54,9 @@ func TestTheLayoutOfARecord(t *testing.T) {
 	if diff := cmp.Diff(record, got); err != nil || diff != "" || string(rest) != "result" {
 		t.Errorf("read with %q after it, %v: %s", rest, err, diff)
 	}
-	record.Charges, record.Mark = nil, false
+	record.Counter, record.Mark = "", false
 	if got := record.AppendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00")) {
-		t.Errorf("without charges it is stored as\n%x", got)
+		t.Errorf("without a counter it is stored as\n%x", got)
 	}
 }
 
@@ -94,10 +94,7 @@ func TestImpossibleRecords(t *testing.T) {
 		"of too long a tool":    func(s *Stored) { s.Tool = string(make([]byte, MaxNameBytes+1)) },
 		"kept for no time":      func(s *Stored) { s.Retention = 0 },
 		"kept for less than no": func(s *Stored) { s.Retention = -time.Hour },
-		"charged nothing":       func(s *Stored) { s.Charges[0].Amount = 0 },
-		"charged to nobody":     func(s *Stored) { s.Charges[0].Counter = "" },
-		"charged twice":         func(s *Stored) { s.Charges[0] = s.Charges[1] },
-		"charged too often":     func(s *Stored) { s.Charges = make([]Charge, MaxCharges+1) },
+		"of too long a counter": func(s *Stored) { s.Counter = string(make([]byte, MaxCounterBytes+1)) },
 	} {
 		record := whole()
 		change(&record)
@@ -130,7 +127,7 @@ func TestImpossibleRecords(t *testing.T) {
 func FuzzStored(f *testing.F) {
 	record := whole()
 	f.Add(record.AppendTo(nil))
-	f.Add(append(unhex(f, wholeFixed+wholeCharges), "result"...))
+	f.Add(append(unhex(f, wholeFixed+wholeCounter), "result"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, rest, err := DecodeStored(b)
 		if err != nil {

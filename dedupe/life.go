@@ -10,16 +10,14 @@ import (
 
 // life is the time from New to Close, and what runs in the background meanwhile.
 type life struct {
-	// born anchors the monotonic clock that decides what is still held.
 	born time.Time
 	// background ends when Close has waited long enough; closing when it begins.
 	background context.Context
 	cancel     context.CancelFunc
 	closing    chan struct{}
 
-	mu     sync.Mutex // guards closed together with tasks.Add
-	closed bool
-	tasks  sync.WaitGroup
+	mu    sync.Mutex // guards closing together with tasks.Add
+	tasks sync.WaitGroup
 }
 
 func newLife() *life {
@@ -27,9 +25,6 @@ func newLife() *life {
 	l.background, l.cancel = context.WithCancel(context.Background())
 	return l
 }
-
-// elapsed is the monotonic time from the start to an instant.
-func (l *life) elapsed(at time.Time) time.Duration { return at.Sub(l.born) }
 
 // now is the monotonic time since the start.
 func (l *life) now() time.Duration { return time.Since(l.born) }
@@ -43,12 +38,11 @@ func (l *life) isClosed() bool {
 	}
 }
 
-// begin registers a background task, which must call tasks.Done; false when the
-// end has begun.
+// begin registers a background task, which must call tasks.Done; false at the end.
 func (l *life) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.isClosed() {
 		return false
 	}
 	l.tasks.Add(1)
@@ -59,26 +53,19 @@ func (l *life) begin() bool {
 // which then has no time left; false when it was ended before.
 func (l *life) end(ctx context.Context) (ended bool, err error) {
 	l.mu.Lock()
-	if l.closed {
+	if l.isClosed() {
 		l.mu.Unlock()
 		return false, nil
 	}
-	l.closed = true
 	close(l.closing)
 	l.mu.Unlock()
 
-	finished := make(chan struct{})
-	go func() { // ends with the tasks, which all heed the cancelled context
-		l.tasks.Wait()
-		close(finished)
-	}()
-	select {
-	case <-finished:
-	case <-ctx.Done():
+	stop := context.AfterFunc(ctx, l.cancel) // which all tasks heed
+	l.tasks.Wait()
+	if !stop() {
 		err = ctx.Err()
 	}
 	l.cancel()
-	<-finished
 	return true, err
 }
 

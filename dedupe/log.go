@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -27,20 +28,21 @@ type Append struct {
 	Keep int
 }
 
-// Logs are entries of logs, oldest first, in the order in which the logs were
-// named.
+// Logs are entries of logs, oldest first, in the order in which the logs were named.
 type Logs [][][]byte
 
-// A log is kept as one text: its entries, the oldest first, each with how many of the
-// latest entries count once it is there (1 byte) and its length (2) before it. So whoever
-// appends one need not look at the others; those that count no more are dropped when it
-// suits.
+// A log is kept as one text: its entries, the oldest first, each with how many of the latest
+// entries count once it is there (1 byte) and its length (2) before it. So whoever appends one
+// need not look at the others; those that count no more are dropped when it suits.
 const logHead = 1 + 2
 
 // DecodeLog returns the entries of a log that count, which share its memory. The error,
 // which wraps ErrCorrupt, comes with those before the one that cannot be read.
 func DecodeLog(log []byte) (entries [][]byte, err error) {
 	keep := 0
+	if len(log) > 0 {
+		entries = make([][]byte, 0, min(log[0], MaxLogEntries))
+	}
 	for r := (reader{rest: log}); len(r.rest) > 0; {
 		head := r.take(1)
 		entry := r.text()
@@ -76,38 +78,20 @@ func (a Append) AppendTo(log []byte) []byte {
 }
 
 func validateLogs(names []string) error {
-	if len(names) > MaxLogs {
-		return fmt.Errorf("%w: %d logs, want at most %d", ErrInvalid, len(names), MaxLogs)
-	}
+	err := between("logs", len(names), 0, MaxLogs)
 	for _, name := range names {
-		if err := validateLog(name); err != nil {
-			return err
-		}
+		err = cmp.Or(err, between("bytes of the name of a log", len(name), 1, MaxLogBytes))
 	}
-	return nil
-}
-
-func validateLog(name string) error {
-	if name == "" || len(name) > MaxLogBytes {
-		return fmt.Errorf("%w: the name of a log has %d bytes, want 1 to %d", ErrInvalid, len(name), MaxLogBytes)
-	}
-	return nil
+	return err
 }
 
 func validateAppends(appends []Append) error {
-	if len(appends) > MaxLogs {
-		return fmt.Errorf("%w: entries for %d logs, want at most %d", ErrInvalid, len(appends), MaxLogs)
-	}
+	err := between("logs", len(appends), 0, MaxLogs)
 	for _, a := range appends {
-		if err := validateLog(a.Log); err != nil {
-			return err
-		}
-		switch {
-		case len(a.Entry) == 0 || len(a.Entry) > MaxEntryBytes:
-			return fmt.Errorf("%w: an entry of %d bytes for the log %q, want 1 to %d", ErrInvalid, len(a.Entry), a.Log, MaxEntryBytes)
-		case a.Keep < 1 || a.Keep > MaxLogEntries:
-			return fmt.Errorf("%w: the log %q is to keep %d entries, want 1 to %d", ErrInvalid, a.Log, a.Keep, MaxLogEntries)
-		}
+		err = cmp.Or(err,
+			between("bytes of the name of a log", len(a.Log), 1, MaxLogBytes),
+			between("bytes of an entry of a log", len(a.Entry), 1, MaxEntryBytes),
+			between("the entries that a log keeps", a.Keep, 1, MaxLogEntries))
 	}
-	return nil
+	return err
 }

@@ -12,7 +12,7 @@ import (
 
 // around is a settlement with what it tells the loop around the call.
 func around(s dedupe.Settlement, entries int) dedupe.Settlement {
-	s.Attempts, s.Spend = 1, dedupe.Spend{Counter: "p-1", Tokens: 9}
+	s.Attempts, s.Tokens = 1, 9
 	for range entries {
 		s.Appends = append(s.Appends, dedupe.Append{Log: "guard", Entry: []byte("x"), Keep: 9})
 	}
@@ -46,7 +46,7 @@ func TestWhatIsOnlyOfUseToTheLoopKeepsNothingFromBeingSettled(t *testing.T) {
 			carried(t, plenty, func(t *testing.T, w *wire, here *sidecar) {
 				call := refund(tool.NonIdempotent)
 				call.Key.Conversation = "c-1"
-				call.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 1}}
+				call.Draw.Counter = "p-1"
 				claim := win(t, here.Dedupe, call)
 				w.down.Store(c.down)
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -70,8 +70,10 @@ func TestWhatIsOnlyOfUseToTheLoopKeepsNothingFromBeingSettled(t *testing.T) {
 func TestACeilingIsNoAnswerToOthers(t *testing.T) {
 	carried(t, plenty, func(t *testing.T, w *wire, here *sidecar) {
 		call := refund(tool.NonIdempotent)
-		call.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 2}}
 		call.Draw = dedupe.Draw{Counter: "p-1", MaxCalls: 1}
+		other := call
+		other.Key.ID = "before"
+		win(t, here.Dedupe, other)
 		if a := expect(t.Context(), t, here.Dedupe, call, dedupe.Exceeded); a.Ceiling != dedupe.CallsCeiling {
 			t.Errorf("exceeded %v", a.Ceiling)
 		}
@@ -85,7 +87,7 @@ func TestACeilingIsNoAnswerToOthers(t *testing.T) {
 func TestARefusalIsNotedWithTheFirstLook(t *testing.T) {
 	carried(t, plenty, func(t *testing.T, w *wire, here *sidecar) {
 		call := refund(tool.NonIdempotent)
-		call.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 1}}
+		call.Draw.Counter = "p-1"
 		note := dedupe.Note{Key: call.Key, Counter: "p-1", Logs: []string{"guard"},
 			Appends: []dedupe.Append{{Log: "guard", Entry: []byte("invalid"), Keep: 9}}}
 		look := func(state dedupe.State, entries int) {

@@ -9,13 +9,26 @@ import (
 // place. A store embeds it, and adds what only it can do.
 type Machine struct{ Engine }
 
+// step returns the one of a call, which writes its record and some bytes more.
+func (Machine) step(key Key, room Room, bytes int) step {
+	return step{key: key, room: room, bytes: StoredBytes + key.bytes() + bytes}
+}
+
+// do does a step, unless its request is invalid.
+func (m Machine) do(ctx context.Context, s Step, invalid error) error {
+	if invalid != nil {
+		return invalid
+	}
+	return m.Do(ctx, s)
+}
+
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	if err := req.Validate(); err != nil {
-		return Admission{}, err
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	if !req.EffectKey.none() {
+		s.bytes += MaxHolders * (StoredBytes + req.Key.bytes())
 	}
-	s := &admitting{step: step{req.Key}, req: req}
-	if err := m.Do(ctx, s); err != nil {
+	if err := m.do(ctx, s, s.req.Validate()); err != nil {
 		return Admission{}, err
 	}
 	return s.admission, nil
@@ -23,11 +36,12 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	if err := settlement.Validate(); err != nil {
-		return 0, err
+	s := &settling{settlement: settlement}
+	s.step = m.step(settlement.Key, Frees, len(settlement.Result)+appendBytes(settlement.Appends))
+	if settlement.Output != nil {
+		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)
 	}
-	s := &settling{step: step{settlement.Key}, settlement: settlement}
-	if err := m.Do(ctx, s); err != nil {
+	if err := m.do(ctx, s, s.settlement.Validate()); err != nil {
 		return 0, err
 	}
 	return s.verdict, nil
@@ -35,37 +49,31 @@ func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdi
 
 // Renew implements Store.
 func (m Machine) Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	s := &renewing{step: step{key}, owner: owner, epoch: epoch, lease: lease}
+	s := &renewing{step: m.step(key, Frees, 0), owner: owner, epoch: epoch, lease: lease}
 	if err := m.Do(ctx, s); err != nil {
 		return false, err
 	}
-	return s.ok, nil
+	return s.binds, nil
 }
 
 // Restore implements Store.
 func (m Machine) Restore(ctx context.Context, back Restoration) (record Record, restored bool, err error) {
-	if err := back.Validate(); err != nil {
+	s := &restoring{step: m.step(back.Key, Frees, 0), back: back}
+	if err := m.do(ctx, s, s.back.Validate()); err != nil {
 		return Record{}, false, err
 	}
-	s := &restoring{step: step{back.Key}, back: back}
-	if err := m.Do(ctx, s); err != nil {
-		return Record{}, false, err
-	}
-	return s.record, s.restored, nil
+	return s.record, s.binds, nil
 }
 
 // Lookup implements Store.
 func (m Machine) Lookup(ctx context.Context, key Key) (Record, error) {
-	s := &seeing{step: step{key}}
-	if err := m.Look(ctx, s); err != nil {
-		return Record{}, err
-	}
-	return s.seen.Record, nil
+	seen, err := m.See(ctx, key)
+	return seen.Record, err
 }
 
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
-	s := &seeing{step: step{key}, stored: true}
+	s := &noting{step: step{key: key}}
 	if err := m.Look(ctx, s); err != nil {
 		return Seen{}, err
 	}
@@ -73,13 +81,10 @@ func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
 }
 
 // Note implements Store.
-func (m Machine) Note(ctx context.Context, n Note) (Noted, error) {
-	if err := n.Validate(); err != nil {
-		return Noted{}, err
+func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
+	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
+	if err := m.do(ctx, s, s.note.Validate()); err != nil {
+		return Known{}, err
 	}
-	s := &noting{step: step{n.Key}, note: n}
-	if err := m.Do(ctx, s); err != nil {
-		return Noted{}, err
-	}
-	return s.noted, nil
+	return s.known, nil
 }

@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"crypto/rand"
 	"log/slog"
 	"time"
@@ -11,17 +12,15 @@ type Options struct {
 	// Lease is how long a claim holds without renewal: how long a call of a
 	// process that died blocks its duplicates. Default 30 s.
 	Lease time.Duration
-	// Retention is how long a record is remembered. Default 24 h; at least
-	// Lease.
+	// Retention is how long a record is remembered. Default 24 h; at least Lease.
 	Retention time.Duration
 	// Incarnation names this process in the owner of a record, for whoever
 	// looks at one. A random part that no other process has is always added.
 	Incarnation string
-	// Instance names the sidecar of which this process is an incarnation. Another
-	// process of the same instance, before it, is succeeded: what it claimed is
-	// decided without waiting for its leases, and it claims, sends and settles
-	// nothing more. Empty: there is no such thing; likewise where the store keeps no
-	// tenures (Tenures). At most MaxInstanceBytes.
+	// Instance names the sidecar of which this process is an incarnation. Another process of
+	// the same instance, before it, is succeeded: what it claimed is decided without waiting
+	// for its leases, and it claims, sends and settles nothing more. Empty: there is no such
+	// thing; likewise where the store keeps no tenures (Tenures). At most MaxInstanceBytes.
 	Instance string
 	// Who tells others of this process, Gone whether one that says this of itself
 	// provably runs no more; nil: nobody knows.
@@ -45,27 +44,16 @@ type Options struct {
 
 // withDefaults fills what was left out.
 func (o Options) withDefaults() Options {
-	if o.Lease <= 0 {
-		o.Lease = 30 * time.Second
-	}
-	if o.Retention <= 0 {
-		o.Retention = 24 * time.Hour
-	}
-	o.Retention = max(o.Retention, o.Lease)
-	if o.Tenure <= 0 {
-		o.Tenure = defaultTenure
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = 10 * time.Minute
-	}
+	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
+	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
+	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
+	o.MaxWait = cmp.Or(max(o.MaxWait, 0), 10*time.Minute)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Journal == nil:
 		o.Journal = &inMemory{}
 	case o.LateBytes <= 0:
 		o.LateBytes = 64 << 20
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	// 26 random characters (130 bits): two processes never share a prefix.
 	o.Incarnation += "." + rand.Text() + "."

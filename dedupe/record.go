@@ -1,7 +1,6 @@
 package dedupe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -27,22 +26,10 @@ const (
 	Closed
 )
 
-var stateNames = [...]string{
-	Absent:  "absent",
-	Claimed: "claimed",
-	Done:    "done",
-	NotRun:  "not_run",
-	Unknown: "unknown",
-	Closed:  "closed",
-}
+var stateNames = []string{Absent: "absent", Claimed: "claimed", Done: "done", NotRun: "not_run", Unknown: "unknown", Closed: "closed"}
 
 // String returns absent, claimed, done, not_run, unknown or closed.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
-}
+func (s State) String() string { return named("state", stateNames, s) }
 
 // Record is the record of a call.
 type Record struct {
@@ -58,9 +45,9 @@ type Record struct {
 	FinishedAt  time.Time // zero while Claimed
 	LeaseUntil  time.Time // store's clock; zero once settled
 	Attempts    int
-	// Charges are what the claim of this epoch was charged. Refund says when they
-	// are given back.
-	Charges []Charge
+	// Counter names the tally in which the claim of this epoch counts; empty for none. It
+	// stands here so that whoever finds out that the call did not run can give it back.
+	Counter string
 	// Result is the response as it was settled, opaque here; nil when an
 	// observer, not the owner, moved the record.
 	Result []byte

@@ -1,7 +1,7 @@
 package dedupe
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -17,18 +17,13 @@ type Request struct {
 	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
 	// has settled that, it is told InFlight at the most, and never Won again.
 	Owner string
-	// Lease is how long the claim holds without renewal; at least 1 ms.
-	Lease time.Duration
-	// Retention is how long the record is remembered after its last change;
-	// at least Lease.
-	Retention time.Duration
-	// Charges are written into the record of the claim, and added to tallies of its
-	// tenant and conversation.
-	Charges []Charge
-	// Draw sets ceilings to one of them. With a draw the admission has its tally.
+	// Lease is how long the claim holds without renewal, at least 1 ms; Retention how long
+	// the record is remembered after its last change, at least Lease.
+	Lease, Retention time.Duration
+	// Draw counts the claim in a tally of its conversation, within ceilings.
 	Draw Draw
-	// Logs name the logs of its tenant and conversation that are to be returned
-	// with a claim; at most MaxLogs.
+	// Logs name the logs of its conversation that are to be returned with a claim; at most
+	// MaxLogs.
 	Logs []string
 	// EffectKey is what the call does: it is not claimed while another call may have
 	// done it, or does it now. See Contend.
@@ -47,8 +42,7 @@ const (
 	InFlight
 	// OutcomeUnknown: the call is Unknown.
 	OutcomeUnknown
-	// Mismatch: the id was used with another tool or other arguments; the
-	// record is unchanged.
+	// Mismatch: the id was used with another tool or other arguments; the record is unchanged.
 	Mismatch
 	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
 	// way; nothing was claimed and nothing counted.
@@ -61,30 +55,16 @@ const (
 	EffectUnknown
 )
 
-var verdictNames = [...]string{
-	Won:            "won",
-	Replay:         "replay",
-	InFlight:       "in_flight",
-	OutcomeUnknown: "unknown",
-	Mismatch:       "mismatch",
-	Exceeded:       "exceeded",
-
-	DuplicateEffect: "duplicate_effect",
-	EffectInFlight:  "effect_in_flight",
-	EffectUnknown:   "effect_unknown",
+var verdictNames = []string{
+	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", Exceeded: "exceeded",
+	DuplicateEffect: "duplicate_effect", EffectInFlight: "effect_in_flight", EffectUnknown: "effect_unknown",
 }
 
 // Waits reports the verdicts that another call's end will change.
 func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
 
-// String returns won, replay, in_flight, unknown, mismatch, exceeded,
-// duplicate_effect, effect_in_flight or effect_unknown.
-func (v Verdict) String() string {
-	if v >= Won && int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
-}
+// String names it as a metric does.
+func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 
 // Admission is the outcome of Admit. Record is the record after the request; it is
 // empty when Exceeded, and of the call that is Earlier when an effect stands in the
@@ -94,48 +74,25 @@ type Admission struct {
 	Record  Record
 	// Earlier is the call whose effect stands in the way; else empty.
 	Earlier Key
-	// Journaled: the store does not have the record yet; it waits in this
-	// process's journal. No store says so.
+	// Journaled: the record waits in this process's journal. No store says so.
 	Journaled bool
-	// Tally is that of the request's Draw, after the request.
-	Tally Tally
-	// Ceiling is which one was Exceeded.
+	// Tally is that of the request's Draw, after the request; Ceiling which one was Exceeded.
+	Tally   Tally
 	Ceiling Ceiling
 	// Logs are what Request.Logs asks for, when Won.
 	Logs Logs
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r Request) Validate() error {
-	if err := r.Key.validate(); err != nil {
-		return err
-	}
-	switch {
-	case r.Owner == "" || len(r.Owner) > MaxNameBytes:
-		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(r.Owner), MaxNameBytes)
-	case len(r.Tool) > MaxNameBytes:
-		return fmt.Errorf("%w: a tool name of %d bytes, want at most %d", ErrInvalid, len(r.Tool), MaxNameBytes)
-	case r.Lease < time.Millisecond:
-		return fmt.Errorf("%w: a lease of %v, want at least 1ms", ErrInvalid, r.Lease)
-	case r.Retention < r.Lease:
-		return fmt.Errorf("%w: a retention of %v, shorter than the lease of %v: an open claim would be forgotten", ErrInvalid, r.Retention, r.Lease)
-	}
-	if err := r.validateLoop(); err != nil {
-		return err
-	}
-	if err := r.EffectKey.validate(r.Key, r.Retention); err != nil {
-		return err
-	}
-	return validateCharges(r.Charges, MaxAmount)
-}
-
-// validateLoop looks at what belongs to a conversation.
-func (r *Request) validateLoop() error {
-	if r.Key.Conversation == "" && (len(r.Charges) > 0 || r.Draw != (Draw{}) || len(r.Logs) > 0) {
-		return fmt.Errorf("%w: charges, a draw or logs without a conversation, to which tallies and logs belong", ErrInvalid)
-	}
-	if err := r.Draw.validate(); err != nil {
-		return err
-	}
-	return validateLogs(r.Logs)
+func (r *Request) Validate() error {
+	return cmp.Or(
+		r.Key.validate(),
+		between("bytes of an owner", len(r.Owner), 1, MaxNameBytes),
+		between("bytes of the name of a tool", len(r.Tool), 0, MaxNameBytes),
+		between("a lease", r.Lease, time.Millisecond, longest),
+		between("a retention, which an open claim needs", r.Retention, r.Lease, longest),
+		r.Key.holds(r.Draw != (Draw{}) || len(r.Logs) > 0),
+		r.Draw.validate(),
+		validateLogs(r.Logs),
+		r.EffectKey.validate(r.Key, r.Retention))
 }

@@ -2,9 +2,6 @@ package dedupe
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -111,55 +108,4 @@ type Engine interface {
 	Do(ctx context.Context, step Step) error
 	// Look runs a step that changes nothing.
 	Look(ctx context.Context, step Step) error
-}
-
-// encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
-// its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
-func (t Tally) encode() string {
-	b := make([]byte, 0, 64)
-	for _, n := range [...]int64{t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt)} {
-		b = append(strconv.AppendInt(b, n, 10), ' ')
-	}
-	return string(b[:len(b)-1])
-}
-
-// decodeTally reads a tally; the zero one when there is none.
-func decodeTally(line string) (Tally, error) {
-	if line == "" {
-		return Tally{}, nil
-	}
-	var n [4]int64
-	rest := line
-	for i := range n {
-		part, behind, more := strings.Cut(rest, " ")
-		number, err := strconv.ParseInt(part, 10, 64)
-		if err != nil || number < 0 || more != (i+1 < len(n)) {
-			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, line)
-		}
-		n[i], rest = number, behind
-	}
-	return Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: Instant(n[3])}, nil
-}
-
-// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
-// key, each with its length in 2 bytes before it.
-func encodeHolders(keys []Key) string {
-	var body []byte
-	for _, k := range keys {
-		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
-			body = appendText(body, part)
-		}
-	}
-	return string(body)
-}
-
-func decodeHolders(body string) (keys []Key, err error) {
-	for r := (reader{rest: []byte(body)}); len(r.rest) > 0; {
-		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
-		if r.short {
-			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
 }

@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -29,23 +30,15 @@ type Settlement struct {
 	Claim *Origin
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
-	// Spend adds the tokens of the output to a tally.
-	Spend Spend
-	// Appends are entries for logs of the call's conversation. Like Spend they take
+	// Tokens of its output are added to the tally in which its claim counts, unless that is
+	// forgotten: what it will cost the loop, as far as can be told from here.
+	Tokens int64
+	// Appends are entries for logs of the call's conversation. Like Tokens they take
 	// effect once, with the settlement; at most MaxLogs.
 	Appends []Append
 	// Frees is the effect that the call held and, as is proven now, has not had:
 	// another call may have it from now on. Its window and Allow say nothing.
 	Frees EffectKey
-}
-
-// Spend is what the output of a call will cost the loop in tokens, as far as can
-// be told from here.
-type Spend struct {
-	// Counter names the tally; empty for none. One that is not there stays so.
-	Counter string
-	// Tokens are 1 to MaxTokens.
-	Tokens int64
 }
 
 // Output is a full tool output that was cut for the model.
@@ -66,14 +59,12 @@ const (
 	Settled SettleVerdict = iota + 1
 	// SettledAnew is Settled, of a call that the store had forgotten.
 	SettledAnew
-	// Superseded: the claim is no longer this owner's, or the record is in a
-	// state that this settlement may not leave. Nothing was changed, and the
-	// settlement's Output was not kept.
+	// Superseded: the claim is no longer this owner's, or the record is in a state that this
+	// settlement may not leave. Nothing was changed, and the settlement's Output was not kept.
 	Superseded
-	// Journaled is the verdict of Claim.Settle alone, no store gives it: the
-	// store could not be reached in time, the settlement is durable in the
-	// journal, and the store gets it from there. Without a journal it may wait in
-	// memory, see Options.LateBytes.
+	// Journaled is the verdict of Claim.Settle alone, no store gives it: the store could not be
+	// reached in time, the settlement is durable in the journal, and the store gets it from
+	// there. Without a journal it may wait in memory, see Options.LateBytes.
 	Journaled
 )
 
@@ -87,77 +78,68 @@ func (s Settlement) LogValue() slog.Value {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (s Settlement) Validate() error {
-	if err := s.Key.validate(); err != nil {
-		return err
+func (s *Settlement) Validate() error {
+	if s.State != Done && s.State != NotRun && s.State != Unknown ||
+		s.Epoch == 0 && (s.State != NotRun || s.Resolves) || s.State == Unknown && (s.Resolves || !s.Frees.none()) {
+		return fmt.Errorf("%w: a settlement as %v of epoch %d, which is a resolution: %v; frees an effect: %v",
+			ErrInvalid, s.State, s.Epoch, s.Resolves, !s.Frees.none())
 	}
-	switch {
-	case s.State != Done && s.State != NotRun && s.State != Unknown:
-		return fmt.Errorf("%w: a call cannot be settled as %v", ErrInvalid, s.State)
-	case s.Epoch < 0 || s.Epoch == 0 && s.State != NotRun:
-		return fmt.Errorf("%w: a settlement as %v without the epoch of its claim", ErrInvalid, s.State)
-	case s.Resolves && (s.State == Unknown || s.Epoch == 0):
-		return fmt.Errorf("%w: a resolution as %v at epoch %d", ErrInvalid, s.State, s.Epoch)
-	case s.Owner == "" || len(s.Owner) > MaxNameBytes:
-		return fmt.Errorf("%w: an owner of %d bytes, want 1 to %d", ErrInvalid, len(s.Owner), MaxNameBytes)
-	case len(s.Result) > MaxResultBytes:
-		return fmt.Errorf("%w: a result of %d bytes, want at most %d", ErrInvalid, len(s.Result), MaxResultBytes)
-	case s.Attempts < 0 || s.Attempts > math.MaxInt32:
-		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
-	case s.Retention < time.Millisecond:
-		return fmt.Errorf("%w: a retention of %v, want at least 1ms", ErrInvalid, s.Retention)
-	case s.State == Unknown && !s.Frees.none():
-		return fmt.Errorf("%w: an effect is free that nobody knows of", ErrInvalid)
-	}
-	if err := s.validateLoop(); err != nil {
-		return err
-	}
-	if err := s.validateClaim(); err != nil {
-		return err
-	}
-	return s.Output.validate()
+	return cmp.Or(
+		s.Key.validate(),
+		between("an epoch", s.Epoch, 0, math.MaxInt64),
+		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
+		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
+		between("attempts", s.Attempts, 0, math.MaxInt32),
+		between("a retention", s.Retention, time.Millisecond, longest),
+		s.validateLoop(),
+		s.validateClaim(),
+		s.Output.validate())
 }
 
 // alone returns the settlement without what it tells the loop around the call.
 func (s Settlement) alone() Settlement {
-	s.Spend, s.Appends, s.Frees = Spend{}, nil, EffectKey{}
+	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}
 	return s
 }
 
 // validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
-	if s.Key.Conversation == "" && (s.Spend != (Spend{}) || len(s.Appends) > 0) {
-		return fmt.Errorf("%w: something is spent or appended without a conversation, to which tallies and logs belong", ErrInvalid)
-	}
-	if err := s.Spend.validate(); err != nil {
-		return err
-	}
-	return validateAppends(s.Appends)
-}
-
-func (s Spend) validate() error {
-	switch {
-	case s == Spend{}:
-		return nil
-	case s.Counter == "" || len(s.Counter) > MaxCounterBytes:
-		return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(s.Counter), MaxCounterBytes)
-	case s.Tokens < 1 || s.Tokens > MaxTokens:
-		return fmt.Errorf("%w: %d tokens spent, want 1 to %d", ErrInvalid, s.Tokens, int64(MaxTokens))
-	}
-	return nil
+	return cmp.Or(
+		s.Key.holds(len(s.Appends) > 0),
+		between("tokens that are spent", s.Tokens, 0, MaxTokens),
+		validateAppends(s.Appends))
 }
 
 func (o *Output) validate() error {
-	switch {
-	case o == nil:
-		return nil
-	case o.Ref == "" || len(o.Ref) > MaxNameBytes:
-		return fmt.Errorf("%w: an output reference of %d bytes, want 1 to %d", ErrInvalid, len(o.Ref), MaxNameBytes)
-	case len(o.Data) > MaxOutputBytes:
-		return fmt.Errorf("%w: an output of %d bytes, want at most %d", ErrInvalid, len(o.Data), MaxOutputBytes)
-	case o.TTL < time.Millisecond:
-		return fmt.Errorf("%w: an output kept for %v, want at least 1ms", ErrInvalid, o.TTL)
-	default:
+	if o == nil {
 		return nil
 	}
+	return cmp.Or(
+		between("bytes of the reference of an output", len(o.Ref), 1, MaxNameBytes),
+		between("bytes of an output", len(o.Data), 0, MaxOutputBytes),
+		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
+}
+
+// Restoration is the word of an owner whose call is running that the store has
+// forgotten its claim: after a failover, say, or when the store's clock has
+// jumped past the retention. See Record.Restore.
+type Restoration struct {
+	Key Key
+	// Claim is the record as it was claimed.
+	Claim Record
+	// Lease is how long a claim holds that is restored as one, Retention how long the
+	// record is remembered from now on.
+	Lease, Retention time.Duration
+	// EffectKey is that of the call's request: it holds the effect again, whoever
+	// has been allowed to have it meanwhile.
+	EffectKey EffectKey
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (r *Restoration) Validate() error {
+	asked := Request{
+		Key: r.Key, Tool: r.Claim.Tool, Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention,
+		Draw: Draw{Counter: r.Claim.Counter}, EffectKey: r.EffectKey,
+	}
+	return cmp.Or(between("the epoch of a claim", r.Claim.Epoch, 1, math.MaxInt64), asked.Validate())
 }

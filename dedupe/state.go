@@ -2,7 +2,6 @@ package dedupe
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/tool"
@@ -26,7 +25,7 @@ import (
 //	DONE                                    anyone           Replay
 //	CLOSED                                  anyone           Replay, of the answer that it was closed with
 //
-// To a later incarnation of its owner's instance (incarnation.go) a lease is out.
+// To a later incarnation of its owner's instance (tenure.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
 		return r.claim(req, now), Won, true
@@ -83,11 +82,10 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		return r, InFlight, false
 	}
 	if r.Fate(req.Effect) == MayHaveRun {
-		// The tool was declared anew since. That of a call that could be repeated
-		// says only that it may run again: it was sent, or an earlier epoch of it
-		// may have been. As a call of what the tool is now, nobody knows; whoever
-		// then resolves it as NotRun lets it run.
-		// It counts as sent, so that the owner of its last epoch cannot say of all of
+		// The tool was declared anew since. That of a call that could be repeated says only
+		// that it may run again: it was sent, or an earlier epoch of it may have been. As a
+		// call of what the tool is now, nobody knows; whoever then resolves it as NotRun lets
+		// it run. It counts as sent, so that the owner of its last epoch cannot say of all of
 		// them that nothing was.
 		r = r.lost(now)
 		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
@@ -107,7 +105,7 @@ func (r Record) claim(req Request, now time.Time) Record {
 		Fingerprint: req.Fingerprint,
 		StartedAt:   now,
 		LeaseUntil:  now.Add(req.Lease),
-		Charges:     slices.Clone(req.Charges),
+		Counter:     req.Draw.Counter,
 	}
 }
 
@@ -197,6 +195,30 @@ func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.T
 	}
 	r.LeaseUntil = now.Add(lease)
 	return r, true
+}
+
+// Restore applies a restoration to a record at an instant of the store's clock; restored says
+// that it was absent. It overwrites nothing: whoever has claimed the call meanwhile has it.
+//
+//	record   effect           →
+//	absent   may repeat       CLAIMED, same owner and epoch, lease from now
+//	absent   non_idempotent   UNKNOWN, same owner and epoch
+//	there    whatever         as it is
+//
+// Nobody can know whether another has run the call meanwhile and was forgotten
+// too. So the owner of what must not be repeated starts nothing any more, but it
+// can still say what became of the call.
+func (r Record) Restore(back Restoration, now time.Time) (next Record, restored bool) {
+	if r.State != Absent {
+		return r, false
+	}
+	next = back.Claim
+	next.State, next.LeaseUntil, next.FinishedAt = Claimed, now.Add(back.Lease), time.Time{}
+	next.Attempts, next.Result = 0, nil
+	if !next.Effect.Repeatable() {
+		next = next.lost(now)
+	}
+	return next, true
 }
 
 // Observed returns the record as somebody who only looks should be told of it:

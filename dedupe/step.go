@@ -6,125 +6,78 @@ import (
 	"time"
 )
 
-// step is what all steps have in common.
-type step struct{ key Key }
+// step is what all steps have in common, and what each does with rows: once one cannot be
+// read or written nothing more is written, and what is read counts for nothing.
+type step struct {
+	key   Key
+	bytes int
+	room  Room
+	binds bool
 
-func (s *step) Call() Key { return s.key }
-func (*step) Binds() bool { return false }
-func (s *step) Bytes() int {
-	return StoredBytes + len(s.key.Tenant) + len(s.key.Conversation) + len(s.key.Turn) + len(s.key.ID)
-}
-func (*step) Room() Room { return Frees }
-
-// admitting is the step of a request.
-type admitting struct {
-	step
-	req       Request
-	admission Admission
-}
-
-func (*admitting) Room() Room    { return Begins }
-func (a *admitting) Binds() bool { return a.admission.Verdict == Won }
-func (a *admitting) Bytes() int {
-	n := a.step.Bytes() + len(a.req.Charges)*MaxCounterBytes
-	if !a.req.EffectKey.none() {
-		n += MaxHolders * a.step.Bytes()
-	}
-	return n
-}
-
-// Apply implements Step: what the state machine, the effect of the request and the
-// ceilings of its prompt say of it.
-func (a *admitting) Apply(rows Rows) error {
-	req, now := &a.req, rows.Now()
-	a.admission = Admission{}
-	old, err := rows.Call(req.Key)
-	if err != nil {
-		return err
-	}
-	next, verdict, changed := old.Admit(*req, now)
-	tallies := tallies{rows: rows, key: req.Key}
-	drawn, err := tallies.get(req.Draw.Counter)
-	if err != nil {
-		return err
-	}
-	var holds []Key
-	if old.Contends(req, verdict) {
-		var refusal *Admission
-		if refusal, holds, err = contend(rows, req); err != nil {
-			return err
-		}
-		if refusal != nil {
-			a.admission = *refusal
-			a.admission.Tally = drawn.tally()
-			if refusal.Verdict == EffectInFlight {
-				rows.Awaited(refusal.Earlier)
-			}
-			return nil
-		}
-	}
-	if drawn != nil {
-		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, now.UTC())
-		if exceeded != nil {
-			a.admission = *exceeded
-			return nil
-		}
-		drawn.set(after)
-	}
-	a.admission = Admission{Verdict: verdict, Record: next}
-	if err := tallies.move(old.Moves(next)); err != nil {
-		return err
-	}
-	if changed {
-		err = rows.SetCall(req.Key, &a.admission.Record, req.Retention)
-	} else if verdict == InFlight {
-		rows.Awaited(req.Key)
-	}
-	if err == nil && holds != nil {
-		err = rows.SetSheet(effectSheet(req.Key, &req.EffectKey), encodeHolders(holds), req.EffectKey.Keep(req.Retention))
-	}
-	if err == nil {
-		err = tallies.store(req.Retention)
-	}
-	if err == nil && verdict == Won {
-		err = rows.Logs(req.Key, req.Logs, &a.admission.Logs)
-	}
-	a.admission.Tally = drawn.tally()
-	return err
-}
-
-// contend compares a request with the calls that hold its effect; see Contend.
-func contend(rows Rows, req *Request) (refusal *Admission, holds []Key, err error) {
-	keys, err := holders(rows, effectSheet(req.Key, &req.EffectKey))
-	held := make([]Holder, len(keys))
-	for i, key := range keys {
-		record, err := rows.Call(key)
-		if err != nil {
-			return nil, nil, err
-		}
-		held[i] = Holder{Key: key, Record: record.Record}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	refusal, holds = Contend(req, held, rows.Now())
-	return refusal, holds, nil
-}
-
-func holders(rows Rows, name Sheet) ([]Key, error) {
-	body, err := rows.Sheet(name)
-	if err != nil {
-		return nil, err
-	}
-	return decodeHolders(body)
-}
-
-// tallies are those of a conversation that a step changes.
-type tallies struct {
 	rows Rows
-	key  Key
-	all  []*counted
-	one  counted // the first of them, which is mostly the only one
+	now  time.Time
+	keep time.Duration // how long what is written is remembered
+	err  error
+	// tallies are those that the step has read, of which places has room for all: of its
+	// draw, and of a claim before it.
+	tallies []counted
+	places  [2]counted
+}
+
+func (s *step) Call() Key   { return s.key }
+func (s *step) Binds() bool { return s.binds }
+func (s *step) Bytes() int  { return s.bytes }
+func (s *step) Room() Room  { return s.room }
+
+// begin reads the record that the step is about.
+func (s *step) begin(rows Rows, keep time.Duration) Stored {
+	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
+	return read(s, rows.Call, s.key)
+}
+
+// read is the answer to a question, if all before it had one.
+func read[A, T any](s *step, ask func(A) (T, error), about A) (answer T) {
+	if s.err == nil {
+		answer, s.err = ask(about)
+	}
+	return answer
+}
+
+// set stores the record and the tallies that have changed.
+func (s *step) set(record *Record) {
+	if s.err == nil {
+		s.err = s.rows.SetCall(s.key, record, s.keep)
+	}
+	for i := range s.tallies {
+		if c := &s.tallies[i]; c.changed {
+			s.setSheet(tallySheet(s.key, c.counter), c.encode(), s.keep)
+		}
+	}
+}
+
+func (s *step) setSheet(name Sheet, body string, keep time.Duration) {
+	if s.err == nil {
+		s.err = s.rows.SetSheet(name, body, keep)
+	}
+}
+
+func (s *step) append(entries []Append) {
+	for _, entry := range entries {
+		if s.err == nil {
+			s.err = s.rows.Append(s.key, entry, s.keep)
+		}
+	}
+}
+
+func (s *step) logs(names []string, into *Logs) {
+	if s.err == nil {
+		s.err = s.rows.Logs(s.key, names, into)
+	}
+}
+
+// holders are the calls that hold an effect.
+func (s *step) holders(name Sheet) []Key {
+	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
 
 // counted is a tally as a step has it.
@@ -134,167 +87,163 @@ type counted struct {
 	found, changed bool
 }
 
-func (c *counted) tally() Tally {
-	if c == nil {
-		return Tally{}
-	}
-	return c.Tally
-}
+// noTally is the tally of no counter, which nobody changes.
+var noTally counted
 
-func (c *counted) set(t Tally) {
-	c.changed = c.changed || t != c.Tally
-	c.Tally = t
-}
-
-// get returns the tally of a counter; nil for no counter.
-func (t *tallies) get(counter string) (*counted, error) {
+// tally returns the tally of a counter.
+func (s *step) tally(counter string) *counted {
 	if counter == "" {
-		return nil, nil
+		return &noTally
 	}
-	for _, c := range t.all {
-		if c.counter == counter {
-			return c, nil
-		}
+	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
+		return &s.tallies[i]
 	}
-	body, err := t.rows.Sheet(tallySheet(t.key, counter))
-	if err != nil {
-		return nil, err
-	}
-	c := &t.one
-	if len(t.all) > 0 {
-		c = &counted{}
-	}
-	c.counter, c.found = counter, body != ""
-	c.Tally, err = decodeTally(body)
-	t.all = append(t.all, c)
-	return c, err
+	body := read(s, s.rows.Sheet, tallySheet(s.key, counter))
+	s.tallies = append(s.tallies, counted{Tally: read(s, decodeTally, body), counter: counter, found: body != ""})
+	return &s.tallies[len(s.tallies)-1]
 }
 
-// move applies what a transition does to tallies. What is given back to one that is not
-// there is dropped.
-func (t *tallies) move(moves []Move) error {
-	for _, m := range moves {
-		c, err := t.get(m.Counter)
-		if err != nil {
-			return err
-		}
-		if c.found || m.Calls > 0 {
-			c.set(c.Add(m.Calls, t.rows.Now().UTC()))
-			c.changed = true // it is kept for longer
-		}
+// move counts the call in tallies, which are then kept for longer. What is given back to one
+// that is not there is dropped.
+func (s *step) move(old, next *Record) {
+	back, made := old.Moves(*next)
+	if c := s.tally(back); c.found {
+		c.Tally, c.changed = c.Add(-1, s.now.UTC()), true
 	}
-	return nil
+	if made != "" {
+		c := s.tally(made)
+		c.Tally, c.changed = c.Add(1, s.now.UTC()), true
+	}
 }
 
-// store stores those that have changed.
-func (t *tallies) store(keep time.Duration) error {
-	for _, c := range t.all {
-		if c.changed {
-			if err := t.rows.SetSheet(tallySheet(t.key, c.counter), c.encode(), keep); err != nil {
-				return err
-			}
-		}
+// admitting is the step of a request.
+type admitting struct {
+	step
+	req       Request
+	admission Admission
+}
+
+// Apply implements Step: what the state machine, the effect of the request and the
+// ceilings of its prompt say of it.
+func (a *admitting) Apply(rows Rows) error {
+	old := a.begin(rows, a.req.Retention)
+	holds, changed := a.decide(&old)
+	told := &a.admission
+	a.binds = told.Verdict == Won
+	switch {
+	case a.err != nil:
+		return a.err
+	case changed:
+		a.set(&told.Record)
+	case told.Verdict == InFlight:
+		rows.Awaited(a.key)
+	case told.Verdict == EffectInFlight:
+		rows.Awaited(told.Earlier)
 	}
-	return nil
+	if holds != nil {
+		a.setSheet(effectSheet(a.key, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
+	}
+	if a.binds {
+		a.logs(a.req.Logs, &told.Logs)
+	}
+	if told.Verdict != Exceeded { // which tells what stands in the way
+		told.Tally = a.tally(a.req.Draw.Counter).Tally
+	}
+	return a.err
+}
+
+// decide answers the request, and says who holds its effect from then on, when that
+// changes, and whether the record does.
+func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
+	req := &a.req
+	next, verdict, changed := old.Admit(*req, a.now)
+	a.admission = Admission{Verdict: verdict, Record: next}
+	if old.Contends(req, verdict) {
+		refusal, holders := Contend(req, a.contenders(), a.now)
+		if refusal != nil {
+			a.admission = *refusal
+			return nil, false
+		}
+		holds = holders
+	}
+	if req.Draw.Counter != "" {
+		drawn := a.tally(req.Draw.Counter)
+		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, a.now.UTC())
+		if exceeded != nil {
+			a.admission = *exceeded
+			return nil, false
+		}
+		drawn.Tally, drawn.changed = after, after != drawn.Tally
+	}
+	a.move(&old.Record, &next)
+	return holds, changed
+}
+
+// contenders are the calls that hold the effect of the request, with their records.
+func (a *admitting) contenders() []Holder {
+	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
+	held := make([]Holder, len(keys))
+	for i, key := range keys {
+		held[i] = Holder{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
+	}
+	return held
 }
 
 // settling is the step of a settlement.
 type settling struct {
 	step
 	settlement Settlement
+	next       Record
 	verdict    SettleVerdict
-}
-
-func (s *settling) Binds() bool { return s.verdict != Superseded }
-func (s *settling) Room() Room {
-	if s.settlement.Output != nil {
-		return Keeps
-	}
-	return Frees
-}
-
-func (s *settling) Bytes() int {
-	n := s.step.Bytes() + len(s.settlement.Result) + appendBytes(s.settlement.Appends)
-	if c := s.settlement.Claim; c != nil {
-		n += len(c.Record.Charges) * MaxCounterBytes
-	}
-	if s.settlement.Output != nil {
-		n += len(s.settlement.Output.Data)
-	}
-	return n
 }
 
 // Apply implements Step.
 func (s *settling) Apply(rows Rows) error {
 	end := &s.settlement
-	old, err := rows.Call(end.Key)
-	if err != nil {
-		return err
+	old := s.begin(rows, end.Retention)
+	var changed bool
+	s.next, s.verdict, changed = old.SettleLate(*end, s.now)
+	s.binds = s.verdict != Superseded
+	if !s.binds || s.err != nil {
+		return s.err
 	}
-	next, verdict, changed := old.SettleLate(*end, rows.Now())
-	if s.verdict = verdict; verdict == Superseded {
-		return nil
-	}
-	switch {
-	case changed:
-		err = s.end(rows, &old.Record, &next)
-	case old.State != Absent:
-		rows.Confirm(end.Key)
-	}
-	if err == nil && !end.Frees.none() {
-		err = free(rows, end.Key, &end.Frees)
-	}
-	if err == nil && end.Output != nil {
-		err = rows.Keep(end.Key.Tenant, end.Output)
-	}
-	return err
-}
-
-// end stores what a settlement changes.
-func (s *settling) end(rows Rows, old, next *Record) error {
-	if next.Owner != old.Owner {
-		if err := hold(rows, s.key, &s.settlement.Claim.EffectKey, s.settlement.Retention); err != nil {
-			return err
+	if changed {
+		s.move(&old.Record, &s.next)
+		if end.Tokens > 0 {
+			if spent := s.tally(s.next.Counter); spent.found {
+				spent.Tally, spent.changed = spent.Spend(end.Tokens), true // also kept for longer
+			}
 		}
-	}
-	tallies := tallies{rows: rows, key: s.key}
-	if err := tallies.move(old.Moves(*next)); err != nil {
-		return err
-	}
-	spent, err := tallies.get(s.settlement.Spend.Counter)
-	if err != nil {
-		return err
-	}
-	if spent != nil && spent.found {
-		spent.set(spent.Spend(s.settlement.Spend.Tokens))
-		spent.changed = true // it is kept for longer
-	}
-	if err := rows.SetCall(s.key, next, s.settlement.Retention); err != nil {
-		return err
-	}
-	if err := tallies.store(s.settlement.Retention); err != nil {
-		return err
-	}
-	return appendAll(rows, s.key, s.settlement.Appends, s.settlement.Retention)
-}
-
-func appendAll(rows Rows, key Key, appends []Append, keep time.Duration) error {
-	for _, a := range appends {
-		if err := rows.Append(key, a, keep); err != nil {
-			return err
+		s.set(&s.next)
+		s.append(end.Appends)
+		if s.next.Owner != old.Owner {
+			s.hold(&end.Claim.EffectKey)
 		}
+	} else if old.State != Absent {
+		rows.Confirm(s.key)
 	}
-	return nil
+	if !end.Frees.none() {
+		s.free(effectSheet(s.key, &end.Frees))
+	}
+	if s.err == nil && end.Output != nil {
+		s.err = rows.Keep(s.key.Tenant, end.Output)
+	}
+	return s.err
 }
 
-// free takes a call out of those that hold an effect.
-func free(rows Rows, key Key, e *EffectKey) error {
-	name := effectSheet(key, e)
-	keys, err := holders(rows, name)
-	if err != nil || !slices.Contains(keys, key) {
-		return err
+// hold makes the call one of those that hold its effect again.
+func (s *step) hold(e *EffectKey) {
+	if !e.none() {
+		name := effectSheet(s.key, e)
+		s.setSheet(name, encodeHolders(Held(s.holders(name), s.key)), e.Keep(s.keep))
 	}
-	return rows.SetSheet(name, encodeHolders(Freed(keys, key)), 0)
+}
+
+// free takes the call out of those that hold an effect.
+func (s *step) free(name Sheet) {
+	if keys := s.holders(name); slices.Contains(keys, s.key) {
+		s.setSheet(name, encodeHolders(Freed(keys, s.key)), 0)
+	}
 }
 
 // renewing is the step of a renewal.
@@ -303,107 +252,56 @@ type renewing struct {
 	owner string
 	epoch int64
 	lease time.Duration
-	ok    bool
+	next  Record
 }
-
-func (r *renewing) Binds() bool { return r.ok }
 
 // Apply implements Step.
 func (r *renewing) Apply(rows Rows) error {
-	old, err := rows.Call(r.key)
-	if err != nil {
-		return err
+	old := r.begin(rows, 0)
+	r.keep = old.Retention
+	if r.next, r.binds = old.Renew(r.owner, r.epoch, r.lease, r.now); r.binds {
+		r.set(&r.next)
 	}
-	next, ok := old.Renew(r.owner, r.epoch, r.lease, rows.Now())
-	if r.ok = ok; !ok {
-		return nil
-	}
-	return rows.SetCall(r.key, &next, old.Retention)
+	return r.err
 }
 
 // restoring is the step of a restoration.
 type restoring struct {
 	step
-	back     Restoration
-	record   Record
-	restored bool
+	back   Restoration
+	record Record
 }
-
-func (r *restoring) Binds() bool { return r.restored }
 
 // Apply implements Step.
 func (r *restoring) Apply(rows Rows) error {
-	old, err := rows.Call(r.key)
-	if err != nil {
-		return err
+	old := r.begin(rows, r.back.Retention)
+	if r.record, r.binds = old.Restore(r.back, r.now); !r.binds || r.err != nil {
+		return r.err
 	}
-	if r.record, r.restored = old.Restore(r.back, rows.Now()); !r.restored {
-		return nil
-	}
-	tallies := tallies{rows: rows, key: r.key}
-	if err := tallies.move(old.Moves(r.record)); err != nil {
-		return err
-	}
-	if err := hold(rows, r.key, &r.back.EffectKey, r.back.Retention); err != nil {
-		return err
-	}
-	if err := rows.SetCall(r.key, &r.record, r.back.Retention); err != nil {
-		return err
-	}
-	return tallies.store(r.back.Retention)
+	r.move(&old.Record, &r.record)
+	r.set(&r.record)
+	r.hold(&r.back.EffectKey)
+	return r.err
 }
 
-// noting is the step of a note.
+// noting is the step of a note, and of who only looks.
 type noting struct {
 	step
 	note  Note
-	noted Noted
+	known Known
+	seen  Seen
 }
-
-func (*noting) Room() Room   { return Begins }
-func (n *noting) Bytes() int { return appendBytes(n.note.Appends) }
 
 // Apply implements Step.
 func (n *noting) Apply(rows Rows) error {
-	old, err := rows.Call(n.key)
-	if err != nil {
-		return err
+	old := n.begin(rows, n.note.Retention)
+	n.seen = Seen{Record: old.Observed(n.now), Now: n.now.UTC(), stored: old}
+	n.known = Known{Record: n.seen.Record, Tally: n.tally(n.note.Counter).Tally}
+	if n.seen.Record.Refused() {
+		n.append(n.note.Appends)
 	}
-	n.noted = Noted{Record: old.Observed(rows.Now())}
-	tallies := tallies{rows: rows, key: n.key}
-	told, err := tallies.get(n.note.Counter)
-	if err != nil {
-		return err
-	}
-	n.noted.Tally = told.tally()
-	if n.noted.Record.Refused() {
-		if err := appendAll(rows, n.key, n.note.Appends, n.note.Retention); err != nil {
-			return err
-		}
-	}
-	return rows.Logs(n.key, n.note.Logs, &n.noted.Logs)
-}
-
-// seeing is the step of who only looks.
-type seeing struct {
-	step
-	stored bool // what the store holds is asked for
-	seen   Seen
-}
-
-func (*seeing) Bytes() int { return 0 }
-
-// Apply implements Step.
-func (s *seeing) Apply(rows Rows) error {
-	old, err := rows.Call(s.key)
-	if err != nil {
-		return err
-	}
-	s.seen = Seen{Record: old.Observed(rows.Now()), Now: rows.Now().UTC()}
-	if s.stored {
-		s.seen.Stored = old.raw()
-	}
-	return nil
+	n.logs(n.note.Logs, &n.known.Logs)
+	return n.err
 }
 
 // appendBytes is roughly how much is written to append entries: all of a log, where an

@@ -77,7 +77,7 @@ func TestWhatAStepWrites(t *testing.T) {
 	}
 	req := refund(tool.NonIdempotent)
 	req.Owner, req.Lease, req.Retention = "alice", time.Hour, 24*time.Hour
-	req.Charges = []dedupe.Charge{{Counter: "p", Amount: 1}}
+	req.Draw.Counter = "p"
 	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour}
 	admit := func(what string, req dedupe.Request, want dedupe.Verdict, wrote string) {
 		t.Helper()
@@ -104,7 +104,7 @@ func TestWhatAStepWrites(t *testing.T) {
 	}
 	renew("a renewal", true, "record")
 	back := dedupe.Restoration{Key: req.Key, Lease: time.Hour, Retention: time.Hour, EffectKey: req.EffectKey, Claim: dedupe.Record{Epoch: 1, Owner: "alice"}}
-	back.Claim.Charges = req.Charges
+	back.Claim.Counter = "p"
 	restore := func(what string, want bool, wrote string) {
 		t.Helper()
 		if _, got, err := m.Restore(t.Context(), back); err != nil || got != want {
@@ -116,7 +116,7 @@ func TestWhatAStepWrites(t *testing.T) {
 
 	end := dedupe.Settlement{
 		Key: req.Key, Owner: "alice", Epoch: 1, State: dedupe.Done, Retention: time.Hour,
-		Appends: []dedupe.Append{{Log: "l", Entry: []byte("x"), Keep: 3}}, Spend: dedupe.Spend{Counter: "p", Tokens: 1},
+		Appends: []dedupe.Append{{Log: "l", Entry: []byte("x"), Keep: 3}}, Tokens: 1,
 	}
 	settle := func(what string, want dedupe.SettleVerdict, wrote string) {
 		t.Helper()

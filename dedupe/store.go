@@ -9,9 +9,8 @@ import (
 type Listed struct {
 	Key    Key
 	Record Record
-	// Err is not nil for a record that cannot be read: a *Corrupt, or one that wraps
-	// ErrLayout. Record is then empty, and Key too where the name of the record tells
-	// of no call.
+	// Err is not nil for a record that cannot be read: a *Corrupt, or one that wraps ErrLayout.
+	// Record is then empty, and Key too where the name of the record tells of no call.
 	Err error
 }
 
@@ -31,9 +30,8 @@ type Page struct {
 type Store interface {
 	Admit(ctx context.Context, req Request) (Admission, error)
 	Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
-	// Renew extends the lease of a claim to lease from now, and what it is
-	// remembered by the retention from now. False when the claim is no longer this
-	// owner's.
+	// Renew extends the lease of a claim to lease from now, and what it is remembered by the
+	// retention from now. False when the claim is no longer this owner's.
 	Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error)
 	// Restore writes the record of a running call back if the store has none; see
 	// Record.Restore. It returns the record as it is then.
@@ -44,14 +42,13 @@ type Store interface {
 	// Note takes down what a refused call leaves in the logs of its conversation,
 	// unless the call is known, and is then answered from its record. The record it
 	// returns is as Lookup's, the logs are those after it.
-	Note(ctx context.Context, n Note) (Noted, error)
-	// ListUnknown lists the calls that are Unknown, those included that an observer
-	// would find so, in no particular order. from is empty, or the Next of the
-	// page before. The work of a page is bounded, whatever the number of records;
-	// a call that becomes Unknown meanwhile may be missing, and one may stand on
-	// several pages. A record that cannot be read is listed with its error: a
-	// listing that leaves out a call would say that there is nothing to decide. A
-	// store that cannot go on beyond it fails the page with ErrCorrupt.
+	Note(ctx context.Context, n Note) (Known, error)
+	// ListUnknown lists the calls that are Unknown, those included that an observer would find
+	// so, in no particular order. from is empty, or the Next of the page before. The work of a
+	// page is bounded, whatever the number of records; a call that becomes Unknown meanwhile
+	// may be missing, and one may stand on several pages. A record that cannot be read is
+	// listed with its error: a listing that leaves out a call would say that there is nothing
+	// to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
 	ListUnknown(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
@@ -63,14 +60,12 @@ type Store interface {
 // Watcher is a Store that can say when another process has settled a call. What
 // it says is a hint, and may be lost: polling remains the truth.
 type Watcher interface {
-	// Watch returns a channel that gets a value soon after the call was settled,
-	// or may have been. It holds no connection of its own. stop, which must be
-	// called, ends it.
+	// Watch returns a channel that gets a value soon after the call was settled, or may have
+	// been. It holds no connection of its own. stop, which must be called, ends it.
 	Watch(key Key) (hints <-chan struct{}, stop func())
 }
 
-// Clock is a Store that can tell its time, by which the instants of its records
-// go.
+// Clock is a Store that can tell its time, by which the instants of its records go.
 type Clock interface {
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)

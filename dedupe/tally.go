@@ -1,35 +1,40 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Tally is what a prompt has used: the counter that charges name. Each belongs to
-// its tenant and conversation, and is forgotten after the retention of the last
-// request that changed it.
+// MaxCounterBytes bounds the name of a counter.
+const MaxCounterBytes = 128
+
+// MaxTokens bounds what may be reported or estimated at once, and a tally's
+// estimate: what every store counts exactly.
+const MaxTokens = 1 << 50
+
+// Tally is what a prompt has used: the counter that draws name. Each belongs to its tenant and
+// conversation, and is forgotten after the retention of the last request that changed it.
 type Tally struct {
-	// Calls are those charged, less what was given back.
+	// Calls are those that were claimed, less what was given back.
 	Calls int64
-	// Reported is the most tokens that the loop has said it has spent.
-	Reported int64
-	// Estimated are the tokens of the outputs since then, which it could not know
-	// of yet.
-	Estimated int64
-	// StartedAt is when it was first charged, by the store's clock; zero when it
-	// never was.
+	// Reported is the most tokens that the loop has said it has spent, Estimated those of
+	// the outputs since then, which it could not know of yet.
+	Reported, Estimated int64
+	// StartedAt is when the first one was, by the store's clock; zero when none ever was.
 	StartedAt time.Time
 }
 
 // Tokens is what the prompt has spent as far as is known.
 func (t Tally) Tokens() int64 { return t.Reported + t.Estimated }
 
-// Draw asks for a claim's charge within ceilings; it is checked in the step that
-// claims. 0 is no ceiling.
+// Draw counts the claim of a call in a tally, within ceilings; they are checked in the
+// step that claims. 0 is no ceiling.
 type Draw struct {
-	// Counter is the one that has ceilings, and that the admission tells of; empty
-	// for none. The request charges it, or tells of its tokens alone.
+	// Counter names the tally, of which the admission tells; empty for none.
 	Counter string
 	// Tokens is what the loop says it has spent so far; 0 says nothing.
 	Tokens int64
@@ -54,43 +59,12 @@ const (
 	TokensShrank
 )
 
-var ceilingNames = [...]string{ //nolint:gosec // tokens of a language model, no credentials
-	NoCeiling:     "none",
-	CallsCeiling:  "calls",
-	TokensCeiling: "tokens",
-	AgeCeiling:    "age",
-	TokensShrank:  "tokens_shrank",
+var ceilingNames = []string{ //nolint:gosec // tokens of a language model, no credentials
+	NoCeiling: "none", CallsCeiling: "calls", TokensCeiling: "tokens", AgeCeiling: "age", TokensShrank: "tokens_shrank",
 }
 
 // String returns none, calls, tokens, age or tokens_shrank.
-func (c Ceiling) String() string {
-	if int(c) < len(ceilingNames) {
-		return ceilingNames[c]
-	}
-	return fmt.Sprintf("ceiling(%d)", uint8(c))
-}
-
-// Draw applies a draw to a tally at an instant of the store's clock. add is what
-// the claim would add to its calls, less what the claim before it gives back; it is
-// still to be added. With another ceiling than NoCeiling nothing may be claimed, and
-// the tally, with the tokens that were reported, is only to be told.
-func (t Tally) Draw(d Draw, add int64, now time.Time) (Tally, Ceiling) {
-	if d.Tokens > 0 && d.Tokens < t.Reported {
-		return t, TokensShrank
-	}
-	if d.Tokens > t.Reported {
-		t.Reported, t.Estimated = d.Tokens, 0
-	}
-	switch {
-	case d.MaxAge > 0 && !t.StartedAt.IsZero() && now.Sub(t.StartedAt) > d.MaxAge:
-		return t, AgeCeiling
-	case d.MaxTokens > 0 && t.Tokens() >= d.MaxTokens:
-		return t, TokensCeiling
-	case d.MaxCalls > 0 && add > 0 && t.Calls+add > d.MaxCalls:
-		return t, CallsCeiling
-	}
-	return t.Add(0, now), NoCeiling
-}
+func (c Ceiling) String() string { return named("ceiling", ceilingNames, c) }
 
 // Add changes the calls of a tally, which starts it; below 0 they do not fall.
 func (t Tally) Add(calls int64, now time.Time) Tally {
@@ -107,76 +81,98 @@ func (t Tally) Spend(tokens int64) Tally {
 	return t
 }
 
-// MaxTokens bounds what may be reported or estimated at once, and a tally's
-// estimate: what every store counts exactly.
-const MaxTokens = 1 << 50
-
-// Move is what a transition adds to a counter; below 0 it is given back.
-type Move struct {
-	Counter string
-	Calls   int64
+// Moves says, of the transition from r to next, which counter gets a call back, and which
+// counts one: none for both, or each one. A call counts from its claim on, as long as it
+// may have run under it:
+//
+//	absent, NOT_RUN → CLAIMED      counts: the request's
+//	CLAIMED, UNKNOWN → NOT_RUN     gets back: by its owner, or by a resolution
+//	CLAIMED → CLAIMED, epoch+1     gets back: the earlier claim's; counts: the request's
+//	NOT_RUN → DONE, UNKNOWN        counts once more: it was taken for NOT_RUN, and has run, or may have
+//	everything else                none
+func (r Record) Moves(next Record) (back, made string) {
+	if r.counts() && next.counts() && next.Owner == r.Owner && next.Epoch == r.Epoch {
+		return "", ""
+	}
+	if r.counts() {
+		back = r.Counter
+	}
+	if next.counts() {
+		made = next.Counter
+	}
+	return back, made
 }
 
-// Moves returns what the transition from r to next does to counters, each named
-// once: the charges of Refund in both directions.
-func (r Record) Moves(next Record) []Move {
-	back, made := r.Refund(next), next.Refund(r)
-	if len(back)+len(made) == 0 {
-		return nil
-	}
-	moves := make([]Move, 0, len(back)+len(made))
-	add := func(counter string, calls int64) {
-		for i := range moves {
-			if moves[i].Counter == counter {
-				moves[i].Calls += calls
-				return
-			}
-		}
-		moves = append(moves, Move{counter, calls})
-	}
-	for _, c := range made {
-		add(c.Counter, c.Amount)
-	}
-	for _, c := range back {
-		add(c.Counter, -c.Amount)
-	}
-	return moves
-}
+func (r *Record) counts() bool { return r.State == Claimed || r.State == Done || r.State == Unknown }
 
-// Sum returns what moves add to one counter.
-func Sum(moves []Move, counter string) int64 {
-	for _, m := range moves {
-		if m.Counter == counter {
-			return m.Calls
-		}
-	}
-	return 0
-}
-
-// Bill says how the tally of a request's draw stands in the way of what the state
-// machine makes of a record, which it does only of a new claim. exceeded is then
-// the answer, and nothing may be stored.
+// Bill applies the draw of a request to its tally, when the state machine makes a new
+// claim of a record, which is still to be counted. exceeded is the answer when a ceiling
+// stands in the way: then nothing may be stored, and the tally, with the tokens that were
+// reported, is only to be told.
 func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now time.Time) (after Tally, exceeded *Admission) {
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
 	}
-	after, ceiling := t.Draw(req.Draw, Sum(r.Moves(next), req.Draw.Counter), now)
-	if ceiling == NoCeiling {
-		return after, nil
+	d, after, ceiling := &req.Draw, t, NoCeiling
+	back, made := r.Moves(next)
+	if d.Tokens > t.Reported {
+		after.Reported, after.Estimated = d.Tokens, 0
+	}
+	switch {
+	case d.Tokens > 0 && d.Tokens < t.Reported:
+		ceiling = TokensShrank
+	case d.MaxAge > 0 && !t.StartedAt.IsZero() && now.Sub(t.StartedAt) > d.MaxAge:
+		ceiling = AgeCeiling
+	case d.MaxTokens > 0 && after.Tokens() >= d.MaxTokens:
+		ceiling = TokensCeiling
+	case d.MaxCalls > 0 && back != made && t.Calls+1 > d.MaxCalls:
+		ceiling = CallsCeiling
+	default:
+		return after.Add(0, now), nil
 	}
 	return t, &Admission{Verdict: Exceeded, Tally: after, Ceiling: ceiling}
 }
 
-func (d Draw) validate() error {
-	switch {
-	case d == Draw{}:
+func (d *Draw) validate() error {
+	if *d == (Draw{}) {
 		return nil
-	case d.Counter == "" || len(d.Counter) > MaxCounterBytes:
-		return fmt.Errorf("%w: the name of a counter has %d bytes, want 1 to %d", ErrInvalid, len(d.Counter), MaxCounterBytes)
-	case d.Tokens < 0 || d.Tokens > MaxTokens:
-		return fmt.Errorf("%w: %d tokens used, want 0 to %d", ErrInvalid, d.Tokens, int64(MaxTokens))
-	case d.MaxCalls < 0 || d.MaxTokens < 0 || d.MaxAge < 0 || d.MaxAge > math.MaxInt64/2:
-		return fmt.Errorf("%w: ceilings of %d calls, %d tokens and %v, want 0 or more", ErrInvalid, d.MaxCalls, d.MaxTokens, d.MaxAge)
 	}
-	return nil
+	return cmp.Or(
+		validateCounter(d.Counter),
+		between("tokens that are used", d.Tokens, 0, MaxTokens),
+		between("a ceiling of calls", d.MaxCalls, 0, math.MaxInt64),
+		between("a ceiling of tokens", d.MaxTokens, 0, math.MaxInt64),
+		between("a ceiling of time", d.MaxAge, 0, longest))
+}
+
+func validateCounter(name string) error {
+	return between("bytes of the name of a counter", len(name), 1, MaxCounterBytes)
+}
+
+// encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
+// its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
+func (t Tally) encode() string {
+	b := make([]byte, 0, 64)
+	for _, n := range [...]int64{t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt)} {
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	return string(b[:len(b)-1])
+}
+
+// decodeTally reads a tally; the zero one when there is none.
+func decodeTally(line string) (Tally, error) {
+	if line == "" {
+		return Tally{}, nil
+	}
+	var n [4]int64
+	rest := line
+	for i := range n {
+		part, behind, more := strings.Cut(rest, " ")
+		number, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || number < 0 || more != (i+1 < len(n)) {
+			return Tally{}, fmt.Errorf("%w: the tally of a prompt is %q", ErrCorrupt, line)
+		}
+		n[i], rest = number, behind
+	}
+	return Tally{Calls: n[0], Reported: n[1], Estimated: n[2], StartedAt: Instant(n[3])}, nil
 }

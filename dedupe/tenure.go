@@ -1,8 +1,13 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -105,15 +110,99 @@ func (t Tenure) over(bid Bid, now time.Time) bool {
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (b Bid) Validate() error {
-	switch {
-	case b.Instance == "" || len(b.Instance) > MaxInstanceBytes:
-		return fmt.Errorf("%w: the name of an instance has %d bytes, want 1 to %d", ErrInvalid, len(b.Instance), MaxInstanceBytes)
-	case b.Token == "" || len(b.Token) > MaxNameBytes || len(b.Who) > MaxNameBytes:
-		return fmt.Errorf("%w: a bid with a token of %d and words of %d bytes", ErrInvalid, len(b.Token), len(b.Who))
-	case b.Number < 0 || b.TTL < time.Millisecond || b.Keep < b.TTL:
-		return fmt.Errorf("%w: a bid of incarnation %d for %v, kept for %v", ErrInvalid, b.Number, b.TTL, b.Keep)
-	default:
-		return nil
+func (b *Bid) Validate() error {
+	return cmp.Or(
+		between("bytes of the name of an instance", len(b.Instance), 1, MaxInstanceBytes),
+		between("bytes of a token", len(b.Token), 1, MaxNameBytes),
+		between("bytes of who bids", len(b.Who), 0, MaxNameBytes),
+		between("the number of an incarnation", b.Number, 0, math.MaxInt64),
+		between("a tenure", b.TTL, time.Millisecond, longest),
+		between("the time that a tenure is remembered", b.Keep, b.TTL, longest))
+}
+
+// An instance is a sidecar as its operator knows it, an incarnation one process of
+// it. Of an instance one incarnation is alive at a time, each with a number that is
+// higher than those before it. The owner of a claim says of which it is:
+//
+//	@instance@number.whatever tells the calls of the process apart
+//
+// So whoever is asked for a call that an earlier incarnation holds knows that its owner is
+// gone, and does not wait for its lease. An owner that begins with anything else says nothing
+// of itself, as that of a process without an instance; it is nobody's predecessor.
+const ownerMark = "@"
+
+// MaxInstanceBytes bounds the name of an instance.
+const MaxInstanceBytes = 200
+
+// ownerOf is how the owners of an incarnation begin.
+func ownerOf(instance string, number int64) string {
+	return ownerMark + ownerEscaper.Replace(instance) + ownerMark + strconv.FormatInt(number, 10) + "."
+}
+
+// No two instances have owners that begin alike, whatever is in their names.
+var ownerEscaper = strings.NewReplacer("%", "%25", ownerMark, "%40")
+
+// incarnationOf reads of which incarnation of what instance an owner is.
+func incarnationOf(owner string) (instance string, number int64, ok bool) {
+	rest, marked := strings.CutPrefix(owner, ownerMark)
+	instance, rest, named := strings.Cut(rest, ownerMark)
+	digits, _, dotted := strings.Cut(rest, ".")
+	number, err := strconv.ParseInt(digits, 10, 64)
+	return instance, number, marked && named && dotted && err == nil && digits[0] != '+' && digits[0] != '-'
+}
+
+// succeeds reports that an owner is of a later incarnation than another, of the
+// same instance: the other's process is gone, or may do nothing any more.
+func succeeds(owner, other string) bool {
+	instance, number, ok := incarnationOf(owner)
+	of, earlier, known := incarnationOf(other)
+	return ok && known && instance == of && number > earlier
+}
+
+// Who tells of a process, to others that would be the same instance.
+type Who struct {
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
+	// Since is when it started, by its own clock.
+	Since time.Time `json:"since"`
+	// World is what tells processes of one PID apart that are of different
+	// machines, boots or containers; empty where nobody can say. Start tells
+	// those apart that had the PID one after the other.
+	World string `json:"world,omitempty"`
+	Start string `json:"start,omitempty"`
+}
+
+// String says it in the words of a log line.
+func (w Who) String() string {
+	if w.PID == 0 {
+		return "a process that does not say which"
 	}
+	return fmt.Sprintf("host %s, pid %d, since %s", w.Host, w.PID, w.Since.UTC().Format(time.RFC3339))
+}
+
+func (w Who) encode() string {
+	b, err := json.Marshal(w)
+	if err != nil || len(b) > MaxNameBytes {
+		return ""
+	}
+	return string(b)
+}
+
+// decodeWho reads what encode has written; what it cannot read says nothing.
+func decodeWho(text string) (w Who) {
+	if json.Unmarshal([]byte(text), &w) != nil {
+		return Who{}
+	}
+	return w
+}
+
+// RivalError is why a process ends, or does not start: another runs as the same instance.
+type RivalError struct {
+	Instance string
+	Other    Who
+}
+
+// Error names the other process, and what to do about it.
+func (e *RivalError) Error() string {
+	return fmt.Sprintf("another process runs as instance %q (%v): set `instance` to a name that no other sidecar on this store has", e.Instance, e.Other)
 }

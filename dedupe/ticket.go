@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/failpoint"
@@ -22,7 +21,7 @@ const (
 // Ticket is the place of a request in the line of those who, in this process,
 // want the same call. It belongs to one goroutine.
 type Ticket struct {
-	process *process
+	dedupe  *Dedupe
 	request Request // as it was asked last; from the start, its Key
 
 	// flight is what the place is in; nil once it was answered or given up. first
@@ -30,40 +29,38 @@ type Ticket struct {
 	flight *flight
 	first  flight
 	leads  bool
-	// elsewhere says that the store has said InFlight since the request leads, or of
-	// which call it has said EffectInFlight.
-	elsewhere bool
-	effect    Admission
+	// under is what the store has said of what is under way, since the request leads:
+	// InFlight or EffectInFlight.
+	under Admission
 	// changed is closed when there may be news for one who follows.
 	changed <-chan struct{}
 }
 
-func newTicket(p *process, key Key) *Ticket {
-	t := &Ticket{process: p, request: Request{Key: key}}
-	t.flight, t.leads = p.flights.join(key, &t.first)
+// Join puts a request in the line of those who, in this process, want the same call. It asks
+// nothing of the store and never blocks. The first in line leads; what becomes of its call is
+// what the others get. Whatever comes of it, the caller must Leave.
+func (d *Dedupe) Join(key Key) *Ticket {
+	t := &Ticket{dedupe: d, request: Request{Key: key}}
+	t.flight, t.leads = d.flights.join(key, &t.first)
 	return t
 }
 
-// Leads reports whether this request deals with the store: nobody else here is
-// admitting or running the call.
+// Leads reports that nobody else here is admitting or running the call: this request deals
+// with the store.
 func (t *Ticket) Leads() bool { return t.leads }
 
-// Admit asks for the right to run the call, and never waits for another one's:
-// one round trip when it leads; when it follows, what is known here (Mismatch,
-// how the call has ended, or InFlight). Key, Owner, Lease and Retention of req
-// are filled in here. With verdict Won, and only then, there is a claim, and the
-// caller must settle it, whatever happens.
+// Admit asks for the right to run the call, and never waits for another one's: one round trip
+// when it leads; when it follows, what is known here (Mismatch, how the call has ended, or
+// InFlight). Key, Owner, Lease and Retention of req are filled in here. With verdict Won, and
+// only then, there is a claim, and the caller must settle it, whatever happens.
 //
-// A follower whose flight has ended meanwhile without an answer for it leads
-// from then on, and asks. After an answer that does not wait it may be called
-// again (of an unknown outcome that has been settled since, say): it then joins
-// anew. Another call that has the effect of this one is always asked after in the
-// store. An error means that nobody knows whether the call is claimed; the caller
-// must not run it.
+// A follower whose flight has ended meanwhile without an answer for it leads from then on, and
+// asks. After an answer that does not wait it may be called again (of an unknown outcome that
+// has been settled since, say): it then joins anew. Another call that has the effect of this
+// one is always asked after in the store. An error means that nobody knows whether the call is
+// claimed; the caller must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
-	p := t.process
-	req.Key, req.Owner = t.request.Key, p.newOwner()
-	req.Lease, req.Retention = p.options.Lease, p.options.Retention
+	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
 	t.request = req
 	if answer, known, err := t.known(ctx); known {
 		return answer, nil, err
@@ -76,21 +73,16 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 // until ctx or Options.MaxWait ends: the answer then is the same. It may win the
 // claim, when the one before has ended.
 func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
-	until := time.Now().Add(t.process.options.MaxWait)
+	until := time.Now().Add(t.dedupe.options.MaxWait)
 	for !t.leads || t.flight == nil {
-		answer, known, err := t.known(ctx)
-		if !known { // it leads from now on
-			var claim *Claim
-			answer, claim, err = t.ask(ctx)
-			if err != nil || !answer.Verdict.Waits() {
-				return answer, claim, err
-			}
+		answer, claim, err := t.Admit(ctx, t.request)
+		if err != nil || !answer.Verdict.Waits() {
+			return answer, claim, err
+		}
+		if t.leads {
 			break
 		}
-		if err != nil || answer.Verdict != InFlight {
-			return answer, nil, err
-		}
-		if err := t.process.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
+		if err := t.dedupe.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
 			return answer, nil, closedOnly(err)
 		}
 	}
@@ -100,67 +92,69 @@ func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 // Leave gives the place up. Whoever leads without a claim lets the next in line
 // lead. A second time it does nothing.
 func (t *Ticket) Leave() {
-	if t.leads && t.flight != nil {
-		t.process.flights.land(t.request.Key, t.flight, landing{}) // also when the store panicked
+	if t.leads && t.flight != nil { // also when the store panicked
+		t.land(Admission{}, nil)
 	}
+	t.flight = nil
+}
+
+// land ends the flight that the request leads.
+func (t *Ticket) land(answer Admission, err error) {
+	t.dedupe.flights.land(t.request.Key, t.flight, answer, err)
 	t.flight = nil
 }
 
 // known tells what is known here of the call. False means that the request
 // leads, from now on perhaps, and has to ask the store.
 func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
-	for t.flight == nil || !t.leads {
-		if t.process.life.isClosed() {
+	d := t.dedupe
+	for {
+		switch {
+		case d.life.isClosed():
 			return Admission{}, true, ErrClosed
-		}
-		if t.flight == nil {
-			t.flight, t.leads = t.process.flights.join(t.request.Key, new(flight))
-			t.elsewhere, t.effect = false, Admission{}
+		case t.flight == nil:
+			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
+			t.under = Admission{}
 			continue
+		case t.leads:
+			if answer, known = d.courier.pending(ctx, t.request); known {
+				t.land(answer, nil)
+			}
+			return answer, known, nil
 		}
-		sight := t.process.flights.look(t.flight, &t.request)
-		if t.changed = sight.changed; t.changed != nil {
-			return Admission{Verdict: InFlight, Record: sight.record}, true, nil
+		if answer, t.changed, err = d.flights.look(t.flight, &t.request); t.changed != nil {
+			return answer, true, nil
 		}
 		t.flight = nil
-		if sight.decided || sight.err != nil {
-			return sight.admission, true, sight.err
+		if answer.Verdict != 0 || err != nil {
+			return answer, true, err
 		}
 	}
-	if t.process.life.isClosed() {
-		return Admission{}, true, ErrClosed
-	}
-	if answer, known = t.process.courier.pending(ctx, t.request); known {
-		t.land(landing{admission: &answer})
-	}
-	return answer, known, nil
 }
 
-// ask asks the store on behalf of everybody here who wants this call. A claim
-// that an error or a panic keeps from being heard is given back: nothing was
-// sent under it.
+// ask asks the store on behalf of everybody here who wants this call. A claim that an error or
+// a panic keeps from being heard is given back: nothing was sent under it.
 func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
-	sent, failure := time.Now(), errPanic
+	d, failure := t.dedupe, errPanic
+	unconfirmed := d.fence.await(ctx)
+	t.request.Owner = d.newOwner() // of the incarnation that this is by now
+	sent := time.Now()
 	defer func() {
 		if failure != nil {
-			t.process.courier.giveBack(t.request, failure)
+			d.courier.giveBack(t.request, failure)
 		}
 	}()
-	if p := t.process; p.fence != nil && strings.HasPrefix(t.request.Owner, p.options.Incarnation) {
-		// Nothing was claimed under it: it was made before there was an incarnation.
-		t.request.Owner = p.newOwner()
-	}
 	failpoint.Hit(failpoint.AdmissionUnsent)
 	var answer Admission
-	err := t.process.fence.mayClaim(ctx, t.request.Owner)
-	if err == nil { // past the fence; else as in fenced.Admit
-		answer, err = t.process.plain.Admit(ctx, t.request)
+	var err error
+	if unconfirmed == nil { // past the fence, else as there
+		answer, err = d.bare.Admit(ctx, t.request)
 	} else {
-		answer, err = Recall(ctx, t.process.plain, t.request, err)
+		answer, err = Recall(ctx, d.bare, t.request, unconfirmed)
 	}
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
-	t.process.courier.heard(err)
+	d.courier.heard(err)
 	if err != nil {
 		return t.failed(ctx, err)
 	}
@@ -173,23 +167,21 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 	case Won:
 		f := t.flight // the claim's from now on
 		t.flight = nil
-		t.process.flights.confirm(f, &t.request, answer.Record)
-		return answer, newClaim(ctx, t.process, &t.request, answer.Record, f, sent), nil
+		t.dedupe.flights.say(f, &answer.Record)
+		return answer, newClaim(ctx, t.dedupe, &t.request, &answer.Record, f, sent), nil
 	case InFlight:
-		t.elsewhere, t.effect = true, Admission{}
-		t.process.flights.confirm(t.flight, &t.request, answer.Record)
-		return answer, nil, nil
-	case Replay, OutcomeUnknown, Mismatch:
-		t.land(landing{admission: &answer, content: contentOf(&t.request)})
-		return answer, nil, nil
+		t.under = answer
+		t.dedupe.flights.say(t.flight, &answer.Record)
 	case EffectInFlight: // of another call, under whose flight this one has no place
-		t.elsewhere, t.effect = true, answer
-		return answer, nil, nil
+		t.under = answer
+	case Replay, OutcomeUnknown, Mismatch:
+		t.land(answer, nil)
 	case Exceeded, DuplicateEffect, EffectUnknown:
-		t.land(landing{}) // what this request may not is no answer to the next
-		return answer, nil, nil
+		t.land(Admission{}, nil) // what this request may not is no answer to the next
+	default:
+		return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))
 	}
-	return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))
+	return answer, nil, nil
 }
 
 // failed deals with an error of the store, which those who follow hear too. When
@@ -198,61 +190,54 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, error) {
 	switch {
 	case ctx.Err() == nil:
-		t.land(landing{err: err})
-	case t.elsewhere:
-		return t.last(), nil, nil
+		t.land(Admission{}, err)
+	case t.under.Verdict != 0:
+		return t.under, nil, nil
 	default:
-		t.land(landing{})
+		t.land(Admission{}, nil)
 	}
 	return Admission{}, nil, err
-}
-
-// last is what the store has said of a call that another process runs.
-func (t *Ticket) last() Admission {
-	if t.effect.Verdict != 0 {
-		return t.effect
-	}
-	return Admission{Verdict: InFlight, Record: t.process.flights.record(t.flight)}
-}
-
-// land ends the flight that the request leads.
-func (t *Ticket) land(l landing) {
-	t.process.flights.land(t.request.Key, t.flight, l)
-	t.flight = nil
 }
 
 // poll asks the store, which has said that another process runs the call, or that
 // another call has its effect, until it says something else.
 func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
-	hints, unwatch := t.process.watch(t.awaited())
+	awaited := t.request.Key
+	if t.under.Verdict == EffectInFlight {
+		awaited = t.under.Earlier
+	}
+	var answer Admission
+	var claim *Claim
+	var failure error
+	ended, err := t.dedupe.poll(ctx, awaited, until, func() bool {
+		answer, claim, failure = t.ask(ctx)
+		return failure != nil || !answer.Verdict.Waits()
+	})
+	if !ended {
+		return t.under, nil, err
+	}
+	return answer, claim, failure
+}
+
+// poll asks now and then, and soon after the store has a hint on a call, whether the wait
+// for its end is over; false when that is not seen until an instant, or until ctx ends.
+func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
+	hints, unwatch := d.watch(key)
 	defer unwatch()
-	if hints != nil { // what happened before it was watched has given none
-		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
-			return answer, claim, err
-		}
+	if hints != nil && ask() { // what happened before it was watched has given none
+		return true, nil
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		if err := t.process.life.wait(ctx, jittered(pause, until), hints); err != nil || !time.Now().Before(until) {
-			return t.last(), nil, closedOnly(err)
+		// Between half and the whole of a pause, so that the processes waiting for one
+		// call do not all ask at once.
+		rest := min(pause/2+rand.N(pause/2), time.Until(until))
+		if err := d.life.wait(ctx, rest, hints); err != nil || !time.Now().Before(until) {
+			return false, closedOnly(err)
 		}
-		if answer, claim, err := t.ask(ctx); err != nil || !answer.Verdict.Waits() {
-			return answer, claim, err
+		if ask() {
+			return true, nil
 		}
 	}
-}
-
-// awaited is the call whose end the request waits for.
-func (t *Ticket) awaited() Key {
-	if t.effect.Verdict != 0 {
-		return t.effect.Earlier
-	}
-	return t.request.Key
-}
-
-// jittered is between half and the whole of a pause, so that the processes
-// waiting for one call do not all ask at once; no longer than until an instant.
-func jittered(pause time.Duration, until time.Time) time.Duration {
-	return min(pause/2+rand.N(pause/2), time.Until(until))
 }
 
 // closedOnly drops the end of a caller's context, which to a waiting duplicate

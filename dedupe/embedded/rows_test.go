@@ -17,16 +17,16 @@ func conversed(t testing.TB, s *Store, conversation string, retention time.Durat
 	t.Helper()
 	req := request("looped", tool.NonIdempotent)
 	req.Key.Conversation, req.Retention = conversation, retention
-	req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
+	req.Draw.Counter = "prompt"
 	claim(t, s, req)
 	end := settlement("looped", "ok")
 	end.Key, end.Retention = req.Key, retention
-	end.Spend = dedupe.Spend{Counter: "prompt", Tokens: 40}
+	end.Tokens = 40
 	end.Appends = []dedupe.Append{{Log: "guard", Entry: []byte(strings.Repeat(conversation, 30)), Keep: 9}}
 	settle(t, s, end)
 }
 
-func sheets(t testing.TB, s *Store, conversation string) dedupe.Noted {
+func sheets(t testing.TB, s *Store, conversation string) dedupe.Known {
 	t.Helper()
 	key := request("nobody's", 0).Key
 	key.Conversation = conversation

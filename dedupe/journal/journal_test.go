@@ -31,7 +31,7 @@ func entry(n int) dedupe.Late {
 			Result: bytes.Repeat([]byte{byte(n)}, 10+n%50), Retention: 24 * time.Hour,
 			Claim: &dedupe.Origin{
 				Record: dedupe.Record{
-					State: dedupe.Claimed, Owner: fmt.Sprint("here.", n), Epoch: int64(n + 1), Charges: []dedupe.Charge{{Counter: "prompt", Amount: 3}},
+					State: dedupe.Claimed, Owner: fmt.Sprint("here.", n), Epoch: int64(n + 1), Counter: "prompt",
 					Tool: "refund", Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(n), 1}, StartedAt: time.UnixMilli(1500).UTC(),
 				},
 				EffectKey: dedupe.EffectKey{Print: [32]byte{byte(n)}, Window: time.Hour},

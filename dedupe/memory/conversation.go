@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
@@ -15,87 +17,82 @@ var _ conversation.Store = (*Store)(nil)
 
 // WriteConversation implements conversation.Store.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return false, err
+	err = s.with(ctx, func(now time.Time) (err error) {
+		written, err = s.write(w, now)
+		return err
+	})
+	return written, err
+}
+
+func (s *Store) write(w conversation.Write, now time.Time) (written bool, err error) {
+	t, _ := s.transcripts.get(w.Key, now)
+	if bytes.Equal(t.head, w.Head) || !bytes.Equal(t.head, w.Was) {
+		return bytes.Equal(t.head, w.Head), nil
 	}
-	defer s.mu.Unlock()
-	before, _ := s.transcripts.get(w.Key, now)
-	if bytes.Equal(before.head, w.Head) {
-		return true, nil
-	}
-	if !bytes.Equal(before.head, w.Was) {
-		return false, nil
-	}
-	held, known := s.transcripts.held(w.Key) // what has expired is held until it is swept
-	after := transcript{head: w.Head, messages: before.messages, bytes: before.bytes}
-	after.bytes += int64(len(w.Head) - len(before.head))
 	for _, m := range w.Messages {
-		after.bytes += int64(len(m))
+		t.bytes += int64(len(m))
 	}
+	size := t.bytes + int64(len(w.Head))
+	held := s.transcripts.held(w.Key) // what has expired is held until it is swept
 	switch {
-	case !known && len(s.transcripts.entries) >= s.options.MaxRecords:
+	case s.transcripts.full(w.Key, s.options.MaxRecords):
 		return false, fmt.Errorf("%w: it holds %d conversations", dedupe.ErrFull, len(s.transcripts.entries))
 	case len(s.records.entries)+len(w.Closings) > s.options.MaxRecords:
 		return false, fmt.Errorf("%w: it holds %d calls", dedupe.ErrFull, len(s.records.entries))
-	case s.transcriptBytes-held.bytes+after.bytes > s.options.MaxConversationBytes:
+	case s.transcripts.bytes-held+size > s.options.MaxConversationBytes:
 		return false, fmt.Errorf("%w: its conversations have %d bytes, and at most %d are kept in memory",
-			dedupe.ErrFull, s.transcriptBytes, s.options.MaxConversationBytes)
+			dedupe.ErrFull, s.transcripts.bytes, s.options.MaxConversationBytes)
 	}
-	if shut, err := dedupe.Shut(&rows{s, now}, w.Closings); !shut || err != nil {
+	s.at.now = now
+	if shut, err := dedupe.Shut(&s.at, w.Closings); !shut || err != nil {
 		return false, err
 	}
-	s.transcriptBytes += after.bytes - held.bytes
 	// Behind all that was read of it: a page stays as it was.
-	after.messages = append(after.messages, w.Messages...)
-	s.transcripts.put(w.Key, after, now.Add(w.TTL))
+	t.head, t.messages = w.Head, append(t.messages, w.Messages...)
+	s.transcripts.put(w.Key, t, size, now.Add(w.TTL))
 	return true, nil
 }
 
 // ReadConversation implements conversation.Store.
-func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return conversation.Stored{}, err
-	}
-	defer s.mu.Unlock()
-	t, _ := s.transcripts.get(key, now)
-	if most == 0 || from >= int64(len(t.messages)) {
-		return conversation.Stored{Head: t.head, Now: now}, nil
-	}
-	end, size := from, 0
-	for ; end < int64(len(t.messages)); end++ {
-		if size += len(t.messages[end]); size > most && end > from {
-			break
+func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (read conversation.Stored, err error) {
+	err = s.with(ctx, func(now time.Time) error {
+		t, _ := s.transcripts.get(key, now)
+		read.Head, read.Now = t.head, now
+		end, size := from, 0
+		for ; most > 0 && end < int64(len(t.messages)); end++ {
+			if size += len(t.messages[end]); size > most && end > from {
+				break
+			}
 		}
-	}
-	return conversation.Stored{Head: t.head, Messages: t.messages[from:end:end], Now: now}, nil
+		if end > from {
+			read.Messages = t.messages[from:end:end]
+		}
+		return nil
+	})
+	return read, err
 }
 
 // ListConversations implements conversation.Store, in the order of the ids.
-func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (conversation.Page, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return conversation.Page{}, err
-	}
-	defer s.mu.Unlock()
+func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
 	after, err := hex.DecodeString(from)
 	if err != nil {
-		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+		return page, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	var ids []string
-	for key := range s.transcripts.entries {
-		if _, there := s.transcripts.get(key, now); there && key.Tenant == tenant && (from == "" || key.ID > string(after)) {
-			ids = append(ids, key.ID)
+	err = s.with(ctx, func(now time.Time) error {
+		for key := range s.transcripts.entries {
+			if t, there := s.transcripts.get(key, now); there && key.Tenant == tenant && (from == "" || key.ID > string(after)) {
+				page.Found = append(page.Found, conversation.Listed{ID: key.ID, Head: t.head})
+			}
 		}
+		return nil
+	})
+	slices.SortFunc(page.Found, func(a, b conversation.Listed) int { return strings.Compare(a.ID, b.ID) })
+	if len(page.Found) > most {
+		page.Found = page.Found[:most]
+		page.Next = hex.EncodeToString([]byte(page.Found[most-1].ID))
 	}
-	slices.Sort(ids)
-	var page conversation.Page
-	for _, id := range ids[:min(most, len(ids))] {
-		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(s.transcripts.entries[conversation.Key{Tenant: tenant, ID: id}].value.head)})
+	for i := range page.Found {
+		page.Found[i].Head = conversation.Brief(page.Found[i].Head)
 	}
-	if len(ids) > most {
-		page.Next = hex.EncodeToString([]byte(ids[most-1]))
-	}
-	return page, nil
+	return page, err
 }

@@ -79,7 +79,7 @@ func TestWhatHasExpiredIsNotThere(t *testing.T) {
 		of := func(i int) dedupe.Request {
 			req := call(i, time.Minute+time.Duration(i)*time.Second) // they are swept in this order
 			req.Key.Conversation = fmt.Sprint(i)
-			req.Charges, req.Logs = []dedupe.Charge{{Counter: "p", Amount: 1}}, []string{"l"}
+			req.Draw.Counter, req.Logs = "p", []string{"l"}
 			req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Second}
 			return req
 		}
@@ -145,8 +145,8 @@ func TestOutputsAreBounded(t *testing.T) {
 			t.Errorf("output %d: kept %v, want only the newest two", i, kept)
 		}
 	}
-	if s.outputBytes != 80 || len(s.outputs.entries) != 2 {
-		t.Errorf("%d bytes in %d outputs", s.outputBytes, len(s.outputs.entries))
+	if s.outputs.bytes != 80 || len(s.outputs.entries) != 2 {
+		t.Errorf("%d bytes in %d outputs", s.outputs.bytes, len(s.outputs.entries))
 	}
 }
 

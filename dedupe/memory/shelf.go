@@ -11,19 +11,17 @@ const sweepBatch = 4
 
 // shelf keeps values of a kind until their time is over.
 type shelf[K comparable, V any] struct {
-	entries map[K]shelved[V]
-	queue   byTime[K]
+	entries map[K]*shelved[K, V]
+	queue   byTime[K, V]
+	bytes   int64 // of all of them together
 }
 
-type shelved[V any] struct {
+type shelved[K comparable, V any] struct {
+	key     K
 	value   V
+	bytes   int64
 	expires time.Time
-}
-
-// deadline is when the time of a key is over, unless it was given more since.
-type deadline[K any] struct {
-	at  time.Time
-	key K
+	place   int // in the queue
 }
 
 // get returns a value as of now.
@@ -35,59 +33,86 @@ func (s *shelf[K, V]) get(key K, now time.Time) (value V, found bool) {
 	return e.value, true
 }
 
-// held returns what is there, also when its time is over and it was not swept yet.
-func (s *shelf[K, V]) held(key K) (value V, held bool) {
-	e, held := s.entries[key]
-	return e.value, held
+// held is what a key takes, also when its time is over and it was not swept yet.
+func (s *shelf[K, V]) held(key K) (bytes int64) {
+	if e, held := s.entries[key]; held {
+		bytes = e.bytes
+	}
+	return bytes
 }
 
-// put stores a value. Its place in the queue is corrected when it is due.
-func (s *shelf[K, V]) put(key K, value V, expires time.Time) {
+// full reports that a key finds no room among so many.
+func (s *shelf[K, V]) full(key K, most int) bool {
+	return s.entries[key] == nil && len(s.entries) >= most
+}
+
+// put stores a value of so many bytes, as far as they are counted; until the time that it
+// had when there is none.
+func (s *shelf[K, V]) put(key K, value V, bytes int64, expires time.Time) {
 	if s.entries == nil {
-		s.entries = map[K]shelved[V]{}
+		s.entries = map[K]*shelved[K, V]{}
 	}
-	if _, known := s.entries[key]; !known {
-		heap.Push(&s.queue, deadline[K]{expires, key})
+	e, known := s.entries[key]
+	if !known {
+		e = &shelved[K, V]{key: key}
+		s.entries[key] = e
 	}
-	s.entries[key] = shelved[V]{value, expires}
+	s.bytes += bytes - e.bytes
+	e.value, e.bytes = value, bytes
+	if !expires.IsZero() {
+		e.expires = expires
+	}
+	if known {
+		heap.Fix(&s.queue, e.place)
+	} else {
+		heap.Push(&s.queue, e)
+	}
 }
 
-// dropFirst drops the entry that is first in the queue, and returns it.
-func (s *shelf[K, V]) dropFirst() V {
-	key := heap.Pop(&s.queue).(deadline[K]).key
-	dropped := s.entries[key]
-	delete(s.entries, key)
-	return dropped.value
+// bound drops the entries that expire first while there are more than so many, or than so
+// many bytes.
+func (s *shelf[K, V]) bound(entries int, bytes int64) {
+	for len(s.entries) > entries || s.bytes > bytes {
+		s.dropFirst()
+	}
 }
 
-// sweep drops a few entries whose time is over. A key that was given more time since
-// it was queued goes back into the queue: that is cheaper than to move it each time.
-func (s *shelf[K, V]) sweep(now time.Time, dropped func(V)) {
+func (s *shelf[K, V]) dropFirst() {
+	e := heap.Pop(&s.queue).(*shelved[K, V])
+	s.bytes -= e.bytes
+	delete(s.entries, e.key)
+}
+
+// sweep drops a few entries whose time is over.
+func (s *shelf[K, V]) sweep(now time.Time) {
 	for range sweepBatch {
-		if len(s.queue) == 0 || now.Before(s.queue[0].at) {
-			return
-		}
-		if key := s.queue[0].key; now.Before(s.entries[key].expires) {
-			s.queue[0].at = s.entries[key].expires
-			heap.Fix(&s.queue, 0)
-		} else if v := s.dropFirst(); dropped != nil {
-			dropped(v)
+		if len(s.queue) > 0 && !now.Before(s.queue[0].expires) {
+			s.dropFirst()
 		}
 	}
 }
 
-// byTime is a queue of keys in the order in which their time is over.
-type byTime[K any] []deadline[K]
+// byTime is a queue of entries in the order in which their time is over.
+type byTime[K comparable, V any] []*shelved[K, V]
 
-func (b byTime[K]) Len() int           { return len(b) }
-func (b byTime[K]) Less(i, j int) bool { return b[i].at.Before(b[j].at) }
-func (b byTime[K]) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
-func (b *byTime[K]) Push(x any)        { *b = append(*b, x.(deadline[K])) }
+func (b byTime[K, V]) Len() int           { return len(b) }
+func (b byTime[K, V]) Less(i, j int) bool { return b[i].expires.Before(b[j].expires) }
 
-func (b *byTime[K]) Pop() any {
+func (b byTime[K, V]) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].place, b[j].place = i, j
+}
+
+func (b *byTime[K, V]) Push(x any) {
+	e := x.(*shelved[K, V])
+	e.place = len(*b)
+	*b = append(*b, e)
+}
+
+func (b *byTime[K, V]) Pop() any {
 	last := len(*b) - 1
-	x := (*b)[last]
-	(*b)[last] = deadline[K]{}
+	e := (*b)[last]
+	(*b)[last] = nil
 	*b = (*b)[:last]
-	return x
+	return e
 }

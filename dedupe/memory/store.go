@@ -1,7 +1,16 @@
+// Package memory is a dedupe.Store that lives in the process and dies with it. It is for tests
+// and for trying things out: after a restart it knows of no call, so that a call which ran
+// before can run again. Whoever offers it to a user logs Warning at start.
+//
+// It keeps the rows of package dedupe under one mutex. Records and
+// outputs expire by time, a few at each request, so that no request pays for
+// many; what is expired is invisible even before it is swept.
 package memory
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,16 +18,18 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
+// Warning says what is wrong with this store, in one sentence for the log.
+const Warning = "the memory store forgets everything when the process ends: a call made before a restart can run again after it"
+
 // Options are the bounds of a Store; zero values mean the defaults.
 type Options struct {
-	// MaxRecords bounds the records; beyond it new calls get ErrFull.
-	// Default 1,000,000.
+	// MaxRecords bounds the records; beyond it new calls get ErrFull. Default 1,000,000.
 	MaxRecords int
 	// MaxOutputBytes bounds the kept outputs together; the ones that expire
 	// first give way. Default 256 MiB.
 	MaxOutputBytes int64
 	// MaxConversationBytes bounds the messages that are kept together; beyond it an
-	// append gets ErrFull.
+	// append gets ErrFull. Default 256 MiB.
 	MaxConversationBytes int64
 }
 
@@ -32,18 +43,22 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	tenures map[string]dedupe.Tenure
+	at      rows // of the step that has the lock
 	kept
 }
 
+var (
+	_ dedupe.Store   = (*Store)(nil)
+	_ dedupe.Tenures = (*Store)(nil)
+)
+
 // kept is what a store keeps.
 type kept struct {
-	records         shelf[dedupe.Key, dedupe.Stored]
-	sheets, effects shelf[dedupe.Sheet, string]
-	logs            shelf[logKey, [][]byte]
-	outputs         shelf[outputKey, dedupe.Output]
-	outputBytes     int64
-	transcripts     shelf[conversation.Key, transcript]
-	transcriptBytes int64
+	records          shelf[dedupe.Key, dedupe.Stored]
+	tallies, effects shelf[dedupe.Sheet, string]
+	logs             shelf[dedupe.Sheet, [][]byte]
+	outputs          shelf[outputKey, dedupe.Output]
+	transcripts      shelf[conversation.Key, transcript]
 }
 
 type outputKey struct{ tenant, ref string }
@@ -52,48 +67,95 @@ type outputKey struct{ tenant, ref string }
 type transcript struct {
 	head     []byte
 	messages [][]byte
-	bytes    int64 // of head and messages
+	bytes    int64 // of the messages
 }
 
 // New returns an empty store.
 func New(options Options) *Store {
-	if options.MaxRecords <= 0 {
-		options.MaxRecords = 1_000_000
-	}
-	if options.MaxOutputBytes <= 0 {
-		options.MaxOutputBytes = 256 << 20
-	}
-	if options.MaxConversationBytes <= 0 {
-		options.MaxConversationBytes = 256 << 20
-	}
+	options.MaxRecords = cmp.Or(max(options.MaxRecords, 0), 1_000_000)
+	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
+	options.MaxConversationBytes = cmp.Or(max(options.MaxConversationBytes, 0), 256<<20)
 	s := &Store{options: options, born: time.Now(), tenures: map[string]dedupe.Tenure{}}
-	s.Machine = dedupe.Machine{Engine: s}
+	s.Machine, s.at.Store = dedupe.Machine{Engine: s}, s
 	return s
 }
 
-// begin takes the lock for one request, unless the request is over already.
-func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
+// with does a request under the lock, unless it is over already.
+func (s *Store) with(ctx context.Context, do func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
-		return time.Time{}, err
+		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
-		s.mu.Unlock()
-		return time.Time{}, dedupe.ErrClosed
+		return dedupe.ErrClosed
 	}
 	// time.Now reads two clocks, and a process may be held up between them: what
 	// decides a lease would then differ from what a record tells.
-	now = s.born.Add(time.Since(s.born))
-	s.sweep(now)
-	return now, nil
+	now := s.born.Add(time.Since(s.born))
+	s.records.sweep(now)
+	s.tallies.sweep(now)
+	s.effects.sweep(now)
+	s.logs.sweep(now)
+	s.outputs.sweep(now)
+	s.transcripts.sweep(now)
+	return do(now)
 }
 
-// sweep clears away a few entries of each kind whose time is over.
-func (s *Store) sweep(now time.Time) {
-	s.records.sweep(now, nil)
-	s.sheets.sweep(now, nil)
-	s.effects.sweep(now, nil)
-	s.logs.sweep(now, nil)
-	s.outputs.sweep(now, func(o dedupe.Output) { s.outputBytes -= int64(len(o.Data)) })
-	s.transcripts.sweep(now, func(t transcript) { s.transcriptBytes -= t.bytes })
+// ListUnknown implements dedupe.Store, on one page.
+func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+	if from != "" {
+		return page, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+	}
+	err = s.with(ctx, func(now time.Time) error {
+		for key := range s.records.entries {
+			stored, _ := s.records.get(key, now)
+			if r := stored.Observed(now); r.State == dedupe.Unknown {
+				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: r})
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (kept dedupe.Output, err error) {
+	err = s.with(ctx, func(now time.Time) error {
+		var found bool
+		if kept, found = s.outputs.get(outputKey{tenant, ref}, now); !found {
+			return dedupe.ErrNoOutput
+		}
+		kept.TTL = s.outputs.entries[outputKey{tenant, ref}].expires.Sub(now)
+		return nil
+	})
+	return kept, err
+}
+
+// Ping implements dedupe.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.with(ctx, func(time.Time) error { return nil })
+}
+
+// Close implements dedupe.Store. It forgets everything.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.kept = true, kept{}
+	return nil
+}
+
+// Bid implements dedupe.Tenures, for tests: two processes share no memory. It
+// forgets no tenure, of which there are as many as instances.
+func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+	if err := bid.Validate(); err != nil {
+		return before, after, 0, err
+	}
+	err = s.with(ctx, func(now time.Time) error {
+		before = s.tenures[bid.Instance]
+		after, standing = before.Bid(bid, now)
+		s.tenures[bid.Instance] = after
+		return nil
+	})
+	return before, after, standing, err
 }

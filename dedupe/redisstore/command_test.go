@@ -147,7 +147,7 @@ func TestNothingIsBelievedAfterAnError(t *testing.T) {
 	s := open(t, Options{Addrs: []string{server.addr}})
 	admit := func(owner string) error {
 		req := request("x", tool.NonIdempotent)
-		req.Owner, req.Draw.Counter, req.Charges = owner, "p", []dedupe.Charge{{Counter: "p", Amount: 1}}
+		req.Owner, req.Draw.Counter = owner, "p"
 		_, err := s.Admit(t.Context(), req)
 		return err
 	}

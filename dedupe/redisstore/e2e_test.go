@@ -81,7 +81,7 @@ func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // the renewal's own timer
 		}
 		got, err := s.Lookup(t.Context(), req.Key)
-		if err != nil || got.State != want || got.Owner != a.Record.Owner || got.Epoch != 1 || len(got.Charges) != 2 {
+		if err != nil || got.State != want || got.Owner != a.Record.Owner || got.Epoch != 1 || got.Counter != req.Draw.Counter {
 			t.Errorf("%v: it is %+v, %v", effect, got, err)
 		}
 		if left, _ := srv.Do("pttl", name).(int64); left < time.Hour.Milliseconds()-60_000 {
@@ -335,11 +335,10 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	b.Run("agent's", func(b *testing.B) {
 		entry := make([]byte, 65)
 		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
-			req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: 1}}
 			req.Draw = dedupe.Draw{Counter: "prompt", MaxCalls: 1 << 30, MaxTokens: 1 << 40}
 			req.Logs = []string{"calls"}
 			end.Appends = []dedupe.Append{{Log: "calls", Entry: entry, Keep: 64}}
-			end.Spend = dedupe.Spend{Counter: "prompt", Tokens: 100}
+			end.Tokens = 100
 		})
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 func charged(id string, effect tool.Effect) dedupe.Request {
 	req := request(id, effect)
-	req.Charges = []dedupe.Charge{{Counter: "prompt", Amount: dedupe.MaxAmount}, {Counter: "\x00\xff", Amount: 1}}
+	req.Draw.Counter = "prompt\x00\xff"
 	return req
 }
 
@@ -36,7 +36,7 @@ func TestRecordsAreStoredInTheLayout(t *testing.T) {
 			record, err := decodeRecord(got) // its instants are the server's
 			want := record
 			want.Mark, want.Retention = mark, req.Retention
-			want.Effect, want.Fingerprint, want.Charges, want.Tool = req.Effect, req.Fingerprint, req.Charges, req.Tool
+			want.Effect, want.Fingerprint, want.Counter, want.Tool = req.Effect, req.Fingerprint, req.Draw.Counter, req.Tool
 			if diff := cmp.Diff(want, record); err != nil || diff != "" || got[0] != dedupe.LayoutVersion {
 				t.Errorf("%v, %s, it stores %x: %s, %v", effect, when, got, diff, err)
 			}
@@ -46,7 +46,7 @@ func TestRecordsAreStoredInTheLayout(t *testing.T) {
 		admit(t, s, req, dedupe.Won)
 		check("claimed twice", false)
 		other := req
-		other.Owner, other.Charges = "another", nil
+		other.Owner, other.Draw = "another", dedupe.Draw{}
 		admit(t, s, other, dedupe.InFlight)
 		check("waited for", true)
 		if ok, err := s.Renew(t.Context(), req.Key, req.Owner, 1, time.Millisecond); !ok || err != nil {

@@ -3,68 +3,64 @@ package storetest
 import (
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// charged is a request with charges, and with as many bytes in them as there may
-// be.
+// charged is a request that counts in a tally of its owner, whose name has as many bytes as
+// there may be.
 func charged(id, owner string, effect tool.Effect, lease time.Duration) dedupe.Request {
 	req := request(id, owner, effect, lease)
-	for i := range dedupe.MaxCharges {
-		counter := string(rune('a'+i)) + owner + every
-		req.Charges = append(req.Charges, dedupe.Charge{Counter: counter[:min(len(counter), dedupe.MaxCounterBytes)], Amount: dedupe.MaxAmount - int64(i)})
-	}
+	counter := owner + every
+	req.Draw.Counter = counter[:min(len(counter), dedupe.MaxCounterBytes)]
 	return req
 }
 
-// charges: what a claim was charged stands in its record, whatever becomes of it,
+// charges: where a claim counts stands in its record, whatever becomes of it,
 // until a later claim takes its place.
 func charges(s *suite) {
-	want := func(when, id string, want []dedupe.Charge) {
+	want := func(when, id, want string) {
 		s.Helper()
-		if diff := cmp.Diff(want, s.lookup(key(id)).Charges); diff != "" {
-			s.Errorf("%s, other charges: %s", when, diff)
+		if got := s.lookup(key(id)).Counter; got != want {
+			s.Errorf("%s, it counts in %q, want %q", when, got, want)
 		}
 	}
 	hers := charged("x", "alice", tool.NonIdempotent, long)
-	if diff := cmp.Diff(hers.Charges, s.admit(hers).Record.Charges); diff != "" {
-		s.Errorf("won with other charges: %s", diff)
+	if got := s.admit(hers).Record.Counter; got != hers.Draw.Counter {
+		s.Errorf("won, it counts in %q", got)
 	}
-	want("claimed", "x", hers.Charges)
-	if got := s.admit(charged("x", "bob", tool.NonIdempotent, long)); !cmp.Equal(got.Record.Charges, hers.Charges) {
-		s.Errorf("a duplicate is told of %v", got.Record.Charges)
+	want("claimed", "x", hers.Draw.Counter)
+	if got := s.admit(charged("x", "bob", tool.NonIdempotent, long)); got.Record.Counter != hers.Draw.Counter {
+		s.Errorf("a duplicate is told of %q", got.Record.Counter)
 	}
 	s.admit(hers)
 	s.renew("x", "alice", 1, long)
-	want("asked for again and renewed", "x", hers.Charges)
+	want("asked for again and renewed", "x", hers.Draw.Counter)
 	s.settle(settlement("x", "alice", 1, dedupe.NotRun))
-	want("given back", "x", hers.Charges)
+	want("given back", "x", hers.Draw.Counter)
 	s.wantVerdict(s.admit(request("x", "bob", tool.NonIdempotent, long)), dedupe.Won)
-	want("claimed by somebody who is charged nothing", "x", nil)
+	want("claimed by somebody who is charged nothing", "x", "")
 	s.settle(settlement("x", "bob", 2, dedupe.Done))
-	want("done", "x", nil)
+	want("done", "x", "")
 
 	lost := charged("lost", "alice", tool.NonIdempotent, s.lease)
 	s.admit(lost)
 	s.awaitState("lost", dedupe.Unknown)
 	s.wantVerdict(s.admit(charged("lost", "bob", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
-	want("unknown", "lost", lost.Charges)
+	want("unknown", "lost", lost.Draw.Counter)
 	end := settlement("lost", "alice", 1, dedupe.NotRun)
 	end.Resolves = true
 	s.settle(end)
-	want("resolved", "lost", lost.Charges)
+	want("resolved", "lost", lost.Draw.Counter)
 
 	s.admit(charged("taken", "alice", tool.Keyed, s.lease))
 	s.awaitState("taken", dedupe.NotRun)
 	his := charged("taken", "bob", tool.Keyed, long)
 	s.wantVerdict(s.admit(his), dedupe.Won)
-	want("taken over", "taken", his.Charges)
+	want("taken over", "taken", his.Draw.Counter)
 	s.settle(settlement("taken", "bob", 2, dedupe.NotRun))
 	s.wantVerdict(s.admit(charged("taken", "carol", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
-	want("in doubt", "taken", his.Charges)
+	want("in doubt", "taken", his.Draw.Counter)
 }
 
 // fields: an optional field takes its effect.
@@ -77,7 +73,7 @@ func fields(s *suite) {
 	}
 	req := charged("x", "alice", tool.NonIdempotent, s.lease)
 	_, err := s.store.Admit(s.Context(), req)
-	check("Charges", err, func() bool { return cmp.Equal(s.lookup(key("x")).Charges, req.Charges) })
+	check("Draw.Counter", err, func() bool { return s.lookup(key("x")).Counter == req.Draw.Counter })
 
 	req = drawn("drawn", dedupe.Draw{MaxCalls: 1})
 	admission, err := s.store.Admit(s.Context(), req)
@@ -87,9 +83,9 @@ func fields(s *suite) {
 	admission, err = s.store.Admit(s.Context(), req)
 	check("Logs", err, func() bool { return len(admission.Logs) == 1 })
 	spends := settlement("drawn", "alice", 1, dedupe.Done)
-	spends.Spend = dedupe.Spend{Counter: "p-1", Tokens: 7}
+	spends.Tokens = 7
 	_, err = s.store.Settle(s.Context(), spends)
-	check("Spend", err, func() bool { return s.tally("p-1").Estimated == 7 })
+	check("Tokens", err, func() bool { return s.tally("p-1").Estimated == 7 })
 	appends := settlement("logged", "alice", 1, dedupe.Done)
 	appends.Appends = []dedupe.Append{{Log: "guard", Entry: []byte("x"), Keep: 1}}
 	_, err = s.store.Settle(s.Context(), appends)

@@ -11,12 +11,11 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// drawn is alice's request for a call that charges the prompt p-1 one call, within
-// ceilings.
+// drawn is alice's request for a call that counts in the prompt p-1, within ceilings.
 func drawn(id string, d dedupe.Draw) dedupe.Request {
 	req := request(id, "alice", tool.NonIdempotent, long)
 	d.Counter = "p-1"
-	req.Charges, req.Draw = []dedupe.Charge{{Counter: "p-1", Amount: 1}}, d
+	req.Draw = d
 	return req
 }
 
@@ -37,7 +36,7 @@ func (s *suite) log(name string) [][]byte {
 	return s.note(n).Logs[0]
 }
 
-func (s *suite) note(n dedupe.Note) dedupe.Noted {
+func (s *suite) note(n dedupe.Note) dedupe.Known {
 	s.Helper()
 	noted, err := s.store.Note(s.Context(), n)
 	if err != nil {
@@ -166,18 +165,18 @@ func movedBetweenClaims(s *suite) {
 	want("in doubt after all", 4)
 
 	back := restoration("restored", "alice", 1, tool.NonIdempotent)
-	back.Claim.Charges = []dedupe.Charge{{Counter: "p-1", Amount: 2}}
+	back.Claim.Counter = "p-1"
 	for range 2 {
 		if _, _, err := s.store.Restore(s.Context(), back); err != nil {
 			s.Fatal(err)
 		}
-		want("restored", 6)
+		want("restored", 5)
 	}
 	end := late(settlement("settled", "alice", 1, dedupe.Done), tool.NonIdempotent)
-	end.Claim.Record.Charges = back.Claim.Charges
+	end.Claim.Record.Counter = back.Claim.Counter
 	for range 2 {
 		s.settle(end)
-		want("settled late", 8)
+		want("settled late", 6)
 	}
 }
 
@@ -195,7 +194,7 @@ func tokensCeiling(s *suite) {
 	spend := func(id string, tokens int64) {
 		s.Helper()
 		end := settlement(id, "alice", 1, dedupe.Done)
-		end.Spend = dedupe.Spend{Counter: "p-1", Tokens: tokens}
+		end.Tokens = tokens
 		for range 2 { // it counts once
 			s.settle(end)
 		}
@@ -213,12 +212,9 @@ func tokensCeiling(s *suite) {
 	ask("reported beyond it", 100, dedupe.Exceeded, dedupe.TokensCeiling, dedupe.Tally{Calls: 5, Reported: 100})
 	s.wantTally("after a refusal", s.tally("p-1"), dedupe.Tally{Calls: 5, Reported: 99})
 
-	end := settlement("c", "alice", 1, dedupe.Done)
-	end.Spend = dedupe.Spend{Counter: "never charged", Tokens: 5}
-	s.settle(end)
-	if got := s.tally("never charged"); got != (dedupe.Tally{}) {
-		s.Errorf("a tally that nobody started: %+v", got)
-	}
+	s.admit(request("uncounted", "alice", tool.NonIdempotent, long))
+	spend("uncounted", 5)
+	s.wantTally("after a call that counts nowhere", s.tally("p-1"), dedupe.Tally{Calls: 5, Reported: 99})
 }
 
 func ageCeiling(s *suite) {
@@ -245,7 +241,7 @@ func tallyForgotten(s *suite) {
 	s.admit(short)
 	s.await("the tally is forgotten", func() bool { return s.tally("p-1") == dedupe.Tally{} })
 	lasting := drawn("x", dedupe.Draw{})
-	lasting.Charges[0].Counter, lasting.Draw.Counter = "p-2", "p-2"
+	lasting.Draw.Counter = "p-2"
 	lasting.Retention = retention
 	s.admit(lasting)
 	s.settle(settlement("x", "alice", 1, dedupe.NotRun))
@@ -256,7 +252,7 @@ func tallyForgotten(s *suite) {
 	// A call that runs for long outlives what it was charged to: what it gives back then
 	// begins no prompt. On a machine that stood still it is forgotten too, and shows nothing.
 	outlives := drawn("outlives", dedupe.Draw{})
-	outlives.Charges[0].Counter, outlives.Draw.Counter = "p-3", "p-3"
+	outlives.Draw.Counter = "p-3"
 	outlives.Lease, outlives.Retention = s.lease, s.lease
 	s.admit(outlives)
 	s.await("the tally of a call that runs is forgotten", func() bool {
@@ -324,7 +320,7 @@ func tallyModel(s *suite) {
 		if l.records[id].Epoch == 0 || l.random.IntN(2) == 0 {
 			l.ask(step, id, owner, prompt)
 		} else {
-			l.end(step, id, owner, prompt)
+			l.end(step, id, owner)
 		}
 	}
 	for _, prompt := range []string{"p-0", "p-1"} {
@@ -339,7 +335,6 @@ func (l *ledger) ask(step int, id, owner, prompt string) {
 	l.Helper()
 	before := l.records[id]
 	req := request(id, owner, []tool.Effect{tool.NonIdempotent, tool.Keyed}[l.random.IntN(2)], long)
-	req.Charges = []dedupe.Charge{{Counter: prompt, Amount: 1 + l.random.Int64N(3)}}
 	req.Draw = dedupe.Draw{Counter: prompt, MaxCalls: 12, Tokens: max(0, l.random.Int64N(int64(step)+20)-10), MaxTokens: 2000}
 	next, verdict, _ := before.Admit(req, l.now)
 	t, exceeded := before.Bill(&req, next, verdict, l.tallies[prompt], l.now)
@@ -360,17 +355,17 @@ func (l *ledger) ask(step int, id, owner, prompt string) {
 	l.wantTally(fmt.Sprintf("step %d, %q asked for: %v", step, id, got.Verdict), got.Tally, want.Tally)
 }
 
-func (l *ledger) end(step int, id, owner, prompt string) {
+func (l *ledger) end(step int, id, owner string) {
 	l.Helper()
 	before := l.records[id]
 	end := settlement(id, owner, before.Epoch, []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.NotRun, dedupe.Unknown}[l.random.IntN(4)])
 	end.Resolves = end.State != dedupe.Unknown && l.random.IntN(3) == 0
-	end.Spend = dedupe.Spend{Counter: prompt, Tokens: 1 + l.random.Int64N(5)}
+	end.Tokens = 1 + l.random.Int64N(5)
 	next, verdict, changed := before.Settle(end, l.now)
 	if changed {
 		l.become(id, next)
-		if t, found := l.tallies[prompt]; found {
-			l.tallies[prompt] = t.Spend(end.Spend.Tokens)
+		if t, found := l.tallies[next.Counter]; found {
+			l.tallies[next.Counter] = t.Spend(end.Tokens)
 		}
 	}
 	if got := l.settle(end); got != verdict {
@@ -380,10 +375,12 @@ func (l *ledger) end(step int, id, owner, prompt string) {
 
 // become stores what a record has become, and moves the tallies.
 func (l *ledger) become(id string, next dedupe.Record) {
-	for _, m := range l.records[id].Moves(next) {
-		if t, found := l.tallies[m.Counter]; found || m.Calls > 0 {
-			l.tallies[m.Counter] = t.Add(m.Calls, l.now)
-		}
+	back, made := l.records[id].Moves(next)
+	if t, found := l.tallies[back]; found {
+		l.tallies[back] = t.Add(-1, l.now)
+	}
+	if made != "" {
+		l.tallies[made] = l.tallies[made].Add(1, l.now)
 	}
 	l.records[id] = next
 }

@@ -13,7 +13,7 @@ func restoration(id, owner string, epoch int64, effect tool.Effect) dedupe.Resto
 		Key: key(id), Lease: long, Retention: retention,
 		Claim: dedupe.Record{
 			State: dedupe.Claimed, Epoch: epoch, Owner: owner, Tool: "refund", Effect: effect, Fingerprint: fingerprint,
-			StartedAt: time.UnixMilli(1e12).UTC(), LeaseUntil: time.UnixMilli(1e12 + 1).UTC(), Charges: []dedupe.Charge{{Counter: "prompt", Amount: 2}},
+			StartedAt: time.UnixMilli(1e12).UTC(), LeaseUntil: time.UnixMilli(1e12 + 1).UTC(), Counter: "prompt",
 		},
 	}
 }

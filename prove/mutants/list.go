@@ -41,8 +41,8 @@ func machine() []Mutant {
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case !req.Effect.Repeatable():", memoryHistories),
 		one("state.go: a running lease is taken", stateMachine, "case now.Before(r.LeaseUntil) &&", "case false &&", memoryHistories),
 		one("state.go: the next incarnation waits for the lease", stateMachine, " && !succeeds(req.Owner, r.Owner):", ":", memoryHistories),
-		short(one("incarnation.go: an earlier incarnation decides too", incarnation, "number > earlier", "number != earlier", memoryHistories)),
-		one("incarnation.go: any instance decides", incarnation, "instance == of && ", `instance+of != "" && `, memoryHistories),
+		short(one("tenure.go: an earlier incarnation decides too", tenure, "number > earlier", "number != earlier", memoryHistories)),
+		one("tenure.go: any instance decides", tenure, "instance == of && ", `instance+of != "" && `, memoryHistories),
 		one("state.go: a claim is not its owner's own", stateMachine, "case r.Owner == req.Owner:", "case false:", memoryHistories),
 		one("state.go: a late request claims what its owner gave back", stateMachine, "if r.Owner == req.Owner {", "if false {", memoryHistories),
 		one("state.go: what may have run runs again as non_idempotent", stateMachine,
@@ -62,40 +62,41 @@ func machine() []Mutant {
 // stores: what the stores in this process add to the state machine.
 func stores() []Mutant {
 	return []Mutant{
-		one("seal.go: the seal is not looked at", sealing, sealCompared, "if false {", sealedRecord),
-		one("seal.go: a result is not sealed", sealing, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
-		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+add > d.MaxCalls", "t.Calls+add > d.MaxCalls+1", memoryTallies),
-		one("tally.go: a call that is taken over counts twice", tallies, "add(c.Counter, -c.Amount)", "add(c.Counter, 0)", memoryTallies),
-		one("charge.go: what did not run stays charged", charges, "if !r.charged() ||", "if next.State == NotRun || !r.charged() ||", memoryTallies),
-		one("charge.go: what is in doubt is given back", charges, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
+		one("layout.go: the seal is not looked at", layout, sealCompared, "false", sealedRecord),
+		one("layout.go: a result is not sealed", layout, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
+		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+1 > d.MaxCalls", "t.Calls > d.MaxCalls", memoryTallies),
+		one("tally.go: a call that is taken over counts twice", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != Claimed {\n		back", memoryTallies),
+		one("tally.go: what did not run stays charged", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != NotRun {\n		back", memoryTallies),
+		one("tally.go: what is in doubt is given back", tallies, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
 		one("memory: what has expired is there", memoryShelf, "if !found || !now.Before(e.expires) {", "if !found {", notThere),
 		one("memory: a sheet that is changed loses its time", memoryRows, "if keep == 0 {", "if keep < 0 {", memoryEffects),
 	}
 }
 
+// leaseAhead is where a claim looks at its lease.
+const leaseAhead = "ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && "
+
 // layers: what stands between a store and a tool.
 func layers() []Mutant {
 	return []Mutant{
-		one("dedupe: a claim is always held", claim,
-			"return p.life.now() < until &&", "return until >= 0 || p.life.now() < until &&", heldClaim),
-		one("dedupe: a claim is always held, seen by calls", claim,
-			"return p.life.now() < until &&", "return until >= 0 || p.life.now() < until &&", callHistories),
-		short(one("fence: a process is never fenced", fence, "return int64(f.life.elapsed(now)) < f.until.Load()", "return f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", stoppedPredecessor)),
-		one("fence: a process is never fenced, seen by calls", fence, "return int64(f.life.elapsed(now)) < f.until.Load()", "return f.until.Load() > 0 || int64(f.life.elapsed(now)) < f.until.Load()", incarnations),
-		one("fence: a tenure counts from the answer", fence, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
-		one("fence: what was claimed before the tenure was forgotten is held", fence, "int64(claimed) >= f.since.Load()", "claimed >= 0", forgottenTenure),
-		one("fenced: settles whoever is the instance", fenced, "	if err := s.fence.check(); err != nil && settlement.Epoch != 0 {\n\t\treturn 0, err\n\t}\n\treturn s.Store.Settle", "	return s.Store.Settle", stoppedPredecessor),
+		one("dedupe: a claim is always held", claim, leaseAhead, "", heldClaim),
+		one("dedupe: a claim is always held, seen by calls", claim, leaseAhead, "", callHistories),
+		short(one("fence: a process is never fenced", fence, "return f.tenures == nil || ahead(f.until, time.Now())", "return f.tenures == nil || !f.until.IsZero()", stoppedPredecessor)),
+		one("fence: a process is never fenced, seen by calls", fence, "return f.tenures == nil || ahead(f.until, time.Now())", "return f.tenures == nil || !f.until.IsZero()", incarnations),
+		one("fence: a tenure counts from the answer", incarnation, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
+		one("fence: what was claimed before the tenure was forgotten is held", fence, " && !claimed.Before(f.since)", "", forgottenTenure),
+		one("fence: settles whoever is the instance", fence, "err != nil && settlement.Epoch != 0 {", "err != nil && false {", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
-		one("dedupe: calls share an owner", process,
-			"strconv.AppendUint(b, p.owners.Add(1), 36)", "strconv.AppendUint(b, 1, 36)", callHistories),
+		one("dedupe: calls share an owner", dedupeFile,
+			"strconv.AppendUint(digits[:0], d.owners.Add(1), 36)", "strconv.AppendUint(digits[:0], 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,
 			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", callHistories),
 		one("dedupe: a forgotten claim is not written back", claim, "case restored:\n", "case restored && false:\n", forgottenClaim),
 		one("dedupe: a running call is renewed no longer than its record is kept", claim,
-			"	if !ok {\n\t\tend = sent.Add(retention)", "	if !ok || end.Sub(sent) > retention {\n\t\tend = sent.Add(retention)", longCall),
+			"	if !ok {\n\t\tend = sent", "	if !ok || end.Sub(sent) > d.options.Retention {\n\t\tend = sent", longCall),
 		one("dedupe: a duplicate does not ask again", ticket,
 			"pollFirst = 50 * time.Millisecond", "pollFirst = time.Hour", waiting),
 		// Two places keep it from being repeated; each alone is enough.

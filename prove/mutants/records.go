@@ -4,7 +4,7 @@ package mutants
 const (
 	callKnown    = "call/known.go"
 	callExecute  = "call/execute.go"
-	dedupeKnown  = "dedupe/dedupe.go"
+	dedupeKnown  = "dedupe/known.go"
 	connTrip     = "backend/conn/trip.go"
 	layout       = "dedupe/layout.go"
 	resultFit    = "call/result/fit.go"
@@ -34,7 +34,7 @@ var (
 )
 
 // sealCompared is where a record is compared with its seal.
-const sealCompared = "if binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], result) {"
+const sealCompared = "binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], rest[sealBytes:])"
 
 // records: what has happened is told, and nothing is taken for a proof that is none.
 func records() []Mutant {
@@ -49,13 +49,13 @@ func records() []Mutant {
 			"c.repeats(); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.repeats(); refused != nil {\n\t\treturn refused", knownID),
 		one("call: what is known is told to whoever uses the id", callKnown, "!c.isOf(record) {\n\t\treturn c.answer(", "false {\n\t\treturn c.answer(", knownID),
 		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
-		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if record.State == Claimed && succeeds(", "if false && succeeds(", knownInRedis),
+		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if err == nil && known.Record.State == Claimed && d.fence.succeeds(", "if false && d.fence.succeeds(", knownInRedis),
 
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
 
-		short(one("layout.go: a record in no state is read", layout, "case s.State < Claimed || s.State > Closed:", "case s.State > Closed:", impossibleState)),
-		one("seal.go: the seal is not looked at, seen on Redis", sealing, sealCompared, "if false {", impossibleState),
+		short(one("layout.go: a record in no state is read", layout, "int(s.State), int(Claimed), int(Closed)", "int(s.State), 0, int(Closed)", impossibleState)),
+		one("layout.go: the seal is not looked at, seen on Redis", layout, sealCompared, "false", impossibleState),
 		one("layout.go: a later layout is read", layout, "return OldestLayout <= version && version <= LayoutVersion", "return OldestLayout <= version", otherLayout),
 
 		one("fit.go: what does not fit is not kept", resultFit, `if l.ref == "" && l.res.GetRecorded() {`, `if l.ref != "" && l.res.GetRecorded() {`, receivable),

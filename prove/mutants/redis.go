@@ -58,7 +58,7 @@ func redis() []Mutant {
 		short(one("redisstore: a lease counts from when it was decided", redisRows, "*instant = sinceWritten(*instant, r.now)\n", "*instant = instant.UTC()\n", longEnough)),
 		one("redisstore: a lease is told as it was decided", redisRows, "*instant = whenWritten(sinceWritten(*instant, r.now), at)", "*instant = instant.UTC()", longEnough),
 		one("redisstore: a settlement tells nobody who waits", redisRows, "	if waited && !stored.Mark {\n", "	if false {\n", redisWaits),
-		one("redisstore: nobody waits", stepFile, "	} else if verdict == InFlight {\n", "	} else if false {\n", redisWaits),
+		one("redisstore: nobody waits", stepFile, "case told.Verdict == InFlight:", "case false:", redisWaits),
 		one("redisstore: a tenure counts from when it was decided", redisTenure, "b.after.Until = at.Add(b.after.Until.Sub(r.now))", "_ = at", longEnough),
 
 		short(one("redisstore: what differs is done", redisCommand, "if err := r.correct(reply); err != nil {", "if err := r.correct(reply); err != nil || l != nil {", redisSteps)),
