@@ -61,7 +61,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v: got %s, want %s", c.key, got, c.want)
 		}
 	}
-	if got := outputKey("p:", "a/b", "{ref}"); got != "p:output/a%2Fb/%7Bref%7D" {
+	if got := string(appendKey(nil, "p:", "output/", 0, "a/b", "{ref}")); got != "p:output/a%2Fb/%7Bref%7D" {
 		t.Error(got)
 	}
 }
@@ -239,15 +239,15 @@ func TestStrangeReplies(t *testing.T) {
 	for _, reply := range []any{
 		nil, "x", []any{}, []any{"x"}, []any{int64(1)}, []any{int64(1), "x", "y"}, []any{"x", "y"}, []any{int64(1), int64(2)}, []any{int64(1), []any{}},
 	} {
-		l := &lane{clock: &clock{}}
+		l := laneOf(Options{}, time.Time{}, time.Time{})
 		asked := &seen{key: "sidecall:{x}"}
-		c := &command{key: asked.key, step: asked, done: make(chan struct{})}
+		c := newCommand(asked.key, asked, 0)
 		if !c.decide(l) {
 			t.Fatal("nothing is asked")
 		}
 		c.reply = reply
 		c.hear(l)
-		if c.answered() && c.err == nil || !c.answered() {
+		if !answered(c) || c.err == nil {
 			t.Errorf("%q is read as %q", reply, asked.text)
 		}
 	}
@@ -257,10 +257,14 @@ func TestStrangeReplies(t *testing.T) {
 }
 
 // seen is a step that looks at a row.
-type seen struct{ key, text string }
+type seen struct {
+	unbound
+	key, text string
+}
 
 func (s *seen) Apply(of dedupe.Rows) error {
-	s.text = of.(*rows).get(s.key)
+	r := of.(*rows)
+	s.text = r.read[r.at([]byte(s.key))].text
 	return nil
 }
 

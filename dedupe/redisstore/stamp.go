@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -14,12 +15,15 @@ import (
 const stampBytes = 2 * 8
 
 // stamp returns what is written of a text at a time.
-func stamp[T string | []byte](text T, at time.Time) string {
-	b := append(make([]byte, 0, len(text)+stampBytes), text...)
-	for range 2 {
-		b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(at)))
-	}
-	return string(b)
+func stamp[T ~string | ~[]byte](text T, at time.Time) string {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(dedupe.Millis(at)))
+	var b strings.Builder
+	b.Grow(len(text) + stampBytes)
+	b.WriteString(string(text))
+	b.Write(ms[:])
+	b.Write(ms[:])
+	return b.String()
 }
 
 // stampOf returns a text without its stamp, and when it was written.

@@ -13,20 +13,15 @@ import (
 
 var _ dedupe.Tenures = (*Store)(nil)
 
-// tenureKey is the key of an instance's tenure: one of its own, in whatever slot
-// it falls. No request for a call touches it.
-func tenureKey(prefix, instance string) string {
-	return string(appendComponent([]byte(prefix+"instance/"), instance))
-}
-
 // Bid implements dedupe.Tenures. With WaitReplicas a tenure counts when they have
-// it: a failover forgets none that its holder relies on.
+// it: a failover forgets none that its holder relies on. Its key is in whatever slot it
+// falls; no request for a call touches it.
 func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
 	if err := bid.Validate(); err != nil {
 		return before, after, 0, err
 	}
-	b := &bidding{key: tenureKey(s.options.KeyPrefix, bid.Instance), bid: bid}
-	if err := s.run(ctx, func() *command { return &command{key: b.key, step: b} }, func() bool { return b.standing == dedupe.Occupied }); err != nil {
+	b := &bidding{key: string(appendKey(nil, s.options.KeyPrefix, "instance/", 0, bid.Instance)), bid: bid}
+	if err := s.run(ctx, b.key, b, 0); err != nil {
 		return before, after, 0, err
 	}
 	return b.before, b.after, b.standing, nil
@@ -40,20 +35,22 @@ type bidding struct {
 	standing      dedupe.Standing
 }
 
+func (b *bidding) Binds() bool { return b.standing != dedupe.Occupied }
+
 func (b *bidding) Apply(of dedupe.Rows) (err error) {
 	r := of.(*rows)
-	if b.before, err = decodeTenure(r.get(b.key)); err != nil {
+	at := r.at([]byte(b.key))
+	if b.before, err = decodeTenure(r.read[at].text); err != nil {
 		return err
 	}
-	if b.after, b.standing = b.before.Bid(b.bid, r.now); b.standing != dedupe.Occupied {
-		text := encodeTenure(b.after, r.now)
-		r.write('t', b.key, b.bid.Keep.Milliseconds(), text)
-		r.done = append(r.done, func(at time.Time) {
-			if !b.after.Until.IsZero() {
-				b.after.Until = at.Add(b.after.Until.Sub(r.now))
-			}
-			r.lane.expect(row{key: b.key, text: stamp(text, at)})
-		})
+	if b.after, b.standing = b.before.Bid(b.bid, r.now); b.standing == dedupe.Occupied {
+		return nil
+	}
+	r.write('T', at, b.bid.Keep.Milliseconds(), encodeTenure(b.after, r.now))
+	r.heard = func(at time.Time, _ []string) {
+		if !b.after.Until.IsZero() {
+			b.after.Until = at.Add(b.after.Until.Sub(r.now))
+		}
 	}
 	return nil
 }
@@ -61,12 +58,12 @@ func (b *bidding) Apply(of dedupe.Rows) (err error) {
 // encodeTenure returns a tenure as one line, for whoever looks at it: its number, its
 // renewals, how many milliseconds after it was written it ends (0: it is given up), its
 // token, and who holds it.
-func encodeTenure(t dedupe.Tenure, now time.Time) string {
+func encodeTenure(t dedupe.Tenure, now time.Time) text {
 	left := int64(0)
 	if !t.Until.IsZero() {
 		left = t.Until.Sub(now).Milliseconds()
 	}
-	return fmt.Sprintf("%d %d %d %s %s", t.Number, t.Renewals, left, t.Token, t.Who)
+	return fmt.Appendf(nil, "%d %d %d %s %s", t.Number, t.Renewals, left, t.Token, t.Who)
 }
 
 // decodeTenure reads a tenure; the zero one when there is none.
@@ -79,17 +76,16 @@ func decodeTenure(row string) (dedupe.Tenure, error) {
 		return dedupe.Tenure{}, err
 	}
 	words := strings.SplitN(text, " ", 5)
-	if len(words) != 5 {
+	sound := len(words) == 5 && !strings.ContainsFunc(words[3], strange)
+	var numbers [3]uint64
+	for i := 0; sound && i < len(numbers); i++ {
+		numbers[i], err = strconv.ParseUint(words[i], 10, 63)
+		sound = err == nil
+	}
+	if !sound {
 		return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
 	}
-	var numbers [3]int64
-	for i := range numbers {
-		var err error
-		if numbers[i], err = strconv.ParseInt(words[i], 10, 64); err != nil || numbers[i] < 0 || strings.ContainsFunc(words[3], strange) {
-			return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
-		}
-	}
-	tenure := dedupe.Tenure{Number: numbers[0], Renewals: numbers[1], Token: words[3], Who: words[4]}
+	tenure := dedupe.Tenure{Number: int64(numbers[0]), Renewals: int64(numbers[1]), Token: words[3], Who: words[4]}
 	if numbers[2] > 0 {
 		tenure.Until = at.Add(time.Duration(numbers[2]) * time.Millisecond)
 	}

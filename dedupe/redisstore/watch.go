@@ -27,63 +27,77 @@ func settledChannel(prefix string) string { return prefix + "settled" }
 // published while it is down is lost: it is a hint, and when the subscription is
 // back everybody who waits is told to look.
 //
-// The client library could keep the subscription by itself, but notices only
-// connections that fail, not one on which nothing comes any more.
+// The client library could keep the subscription by itself, but its check only sends a
+// PING: it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
-	mu     sync.Mutex
-	closed bool
-	byKey  map[string]map[chan struct{}]struct{}
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when listen has ended; nil before the first watch
+	client  redis.UniversalClient
+	channel string
+	ctx     context.Context // until close
+	cancel  context.CancelFunc
+	ended   sync.WaitGroup
+
+	mu    sync.Mutex
+	begun bool
+	// byKey has who waits for the call of a record, by its key.
+	byKey map[string]map[chan struct{}]struct{}
 }
 
-// watch gives hints on the call whose record has a name, until stop is called.
-func (w *watches) watch(client redis.UniversalClient, channel, name string) (hints <-chan struct{}, stop func()) {
+func newWatches(client redis.UniversalClient, channel string) *watches {
+	w := &watches{client: client, channel: channel, byKey: map[string]map[chan struct{}]struct{}{}}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+func (w *watches) close() {
+	w.mu.Lock()
+	w.cancel()
+	w.mu.Unlock()
+	w.ended.Wait()
+}
+
+// watch gives hints on the call whose record has a key, until stop is called.
+func (w *watches) watch(key string) (hints <-chan struct{}, stop func()) {
 	hint := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return hint, func() {}
+	if !w.begun && w.ctx.Err() == nil {
+		w.begun = true
+		w.ended.Go(w.listen)
 	}
-	if w.ended == nil {
-		w.start(client, channel)
+	if w.byKey[key] == nil {
+		w.byKey[key] = map[chan struct{}]struct{}{}
 	}
-	if w.byKey[name] == nil {
-		w.byKey[name] = map[chan struct{}]struct{}{}
-	}
-	w.byKey[name][hint] = struct{}{}
-	return hint, func() { w.forget(name, hint) }
-}
-
-func (w *watches) start(client redis.UniversalClient, channel string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	w.byKey = map[string]map[chan struct{}]struct{}{}
-	w.cancel, w.ended = cancel, make(chan struct{})
-	go w.listen(ctx, client, channel) // ends in close
-}
-
-// listen keeps one subscription until ctx ends.
-func (w *watches) listen(ctx context.Context, client redis.UniversalClient, channel string) {
-	defer close(w.ended)
-	for ctx.Err() == nil {
-		w.hear(ctx, client.Subscribe(ctx, channel))
-		select {
-		case <-time.After(resubscribe):
-		case <-ctx.Done():
+	w.byKey[key][hint] = struct{}{}
+	return hint, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if delete(w.byKey[key], hint); len(w.byKey[key]) == 0 {
+			delete(w.byKey, key)
 		}
 	}
 }
 
-// hear takes what one subscription has to say, until it is lost or ctx ends.
-func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
+// listen keeps one subscription until close.
+func (w *watches) listen() {
+	for w.ctx.Err() == nil {
+		w.hear(w.client.Subscribe(w.ctx, w.channel))
+		select {
+		case <-time.After(resubscribe):
+		case <-w.ctx.Done():
+		}
+	}
+}
+
+// hear takes what one subscription has to say, until it is lost.
+func (w *watches) hear(subscription *redis.PubSub) {
 	// Its Receive heeds no context, but its being closed.
-	unblock := context.AfterFunc(ctx, func() { _ = subscription.Close() }) // twice does no harm
+	unblock := context.AfterFunc(w.ctx, func() { _ = subscription.Close() }) // twice does no harm
 	defer func() {
 		unblock()
 		_ = subscription.Close() // it is lost anyway
 	}()
 	for asked := false; ; {
-		said, err := subscription.ReceiveTimeout(ctx, subscriptionCheck)
+		said, err := subscription.ReceiveTimeout(w.ctx, subscriptionCheck)
 		switch said := said.(type) {
 		case *redis.Message:
 			w.tell(said.Payload)
@@ -95,18 +109,10 @@ func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
 			continue
 		}
 		silent, ok := errors.AsType[net.Error](err)
-		if !ok || !silent.Timeout() || asked || subscription.Ping(ctx) != nil {
+		if !ok || !silent.Timeout() || asked || subscription.Ping(w.ctx) != nil {
 			return
 		}
 		asked = true
-	}
-}
-
-func (w *watches) tell(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for hint := range w.byKey[name] {
-		nudge(hint)
 	}
 }
 
@@ -114,36 +120,22 @@ func (w *watches) tellAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, hints := range w.byKey {
-		for hint := range hints {
-			nudge(hint)
-		}
+		nudge(hints)
 	}
+}
+
+func (w *watches) tell(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	nudge(w.byKey[key])
 }
 
 // nudge gives a hint, unless there is one already that nobody has taken yet.
-func nudge(hint chan struct{}) {
-	select {
-	case hint <- struct{}{}:
-	default:
-	}
-}
-
-func (w *watches) forget(name string, hint chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byKey[name], hint)
-	if len(w.byKey[name]) == 0 {
-		delete(w.byKey, name)
-	}
-}
-
-func (w *watches) close() {
-	w.mu.Lock()
-	w.closed = true
-	cancel, ended := w.cancel, w.ended
-	w.mu.Unlock()
-	if ended != nil {
-		cancel()
-		<-ended
+func nudge(hints map[chan struct{}]struct{}) {
+	for hint := range hints {
+		select {
+		case hint <- struct{}{}:
+		default:
+		}
 	}
 }
