@@ -27,6 +27,7 @@ const checkPause = time.Second
 
 // fitness is whether the server can be trusted to remember, as far as is known.
 type fitness struct {
+	ctx     context.Context // until the store is closed
 	client  redis.UniversalClient
 	options Options
 
@@ -39,22 +40,6 @@ type fitness struct {
 	// connected says that there was a new connection: at its other end may be another
 	// server than before, or the same one with another configuration.
 	connected atomic.Bool
-
-	ctx    context.Context // until close
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
-}
-
-func newFitness(options Options) *fitness {
-	f := &fitness{options: options}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	return f
-}
-
-func (f *fitness) close() {
-	f.cancel()
-	f.ended.Wait()
-	_, _, _ = f.checks.Do("", func() (any, error) { return nil, nil }) // after one that is under way
 }
 
 // inspect checks the server and remembers what it found. Whoever comes meanwhile is told

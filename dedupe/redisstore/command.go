@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,26 +26,31 @@ const mostDecisions = 100
 type step interface {
 	Apply(rows dedupe.Rows) error
 	Binds() bool
+	Bytes() int
 }
 
-// unbound is of a step whose answer waits for no replica.
-type unbound struct{}
+// own is a step that is this store's own.
+type own struct {
+	apply func(*rows) error
+	binds bool
+	bytes int
+}
 
-func (unbound) Binds() bool { return false }
+func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
+func (o *own) Binds() bool                { return o.binds }
+func (o *own) Bytes() int                 { return o.bytes }
 
 // command is a step on its way. It belongs to its caller until it is in a lane, and again
 // when it is done.
 type command struct {
 	// key is the key whose slot decides where the command goes.
-	key    string
-	step   step
-	weight int
+	key  string
+	step step
 
 	rows   rows
 	failed error // of the step, by what may not be true
 	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
-	hinted bool  // it was sent, and has changed nothing but marks
 
 	words []any
 	sent  *redis.Cmd
@@ -61,9 +67,9 @@ var commands = sync.Pool{New: func() any { return &command{done: make(chan struc
 // mostRoom bounds the bytes of texts that an unused command keeps room for.
 const mostRoom = 16 << 10
 
-func newCommand(key string, step step, weight int) *command {
+func newCommand(key string, step step) *command {
 	c, _ := commands.Get().(*command)
-	c.key, c.step, c.weight = key, step, weight
+	c.key, c.step = key, step
 	return c
 }
 
@@ -72,6 +78,7 @@ func (c *command) free() {
 	r := &c.rows
 	clear(c.words)
 	clear(r.said)
+	clear(r.told)
 	clear(r.read)
 	clear(r.others)
 	clear(r.writes)
@@ -79,7 +86,7 @@ func (c *command) free() {
 		r.room = nil
 	}
 	*c = command{done: c.done, words: c.words[:0], rows: rows{
-		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, room: r.room, scratch: r.scratch,
+		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room, scratch: r.scratch,
 	}}
 	commands.Put(c)
 }
@@ -96,7 +103,8 @@ func (c *command) decide(l *lane) bool {
 		r.writes, r.heard = r.writes[:0], nil
 		r.forget()
 	}
-	if r.sure() && (len(r.writes) == 0 || c.hinted) {
+	r.make()
+	if r.sure() {
 		r.end(r.saidAt, r.told)
 		return !c.finish(c.failed)
 	}
@@ -125,25 +133,18 @@ func (c *command) hear(l *lane) (answered bool) {
 		c.load = true
 		return false
 	}
-	ms, texts, done, err := answer(c.reply)
-	at := dedupe.Instant(ms)
-	if err == nil {
-		l.server.clock.heard(at)
-		if done {
-			err = r.hear(texts)
-		} else {
-			err = r.correct(texts)
-		}
-	}
-	switch {
-	case err != nil:
+	at, done, err := r.hear(c.reply)
+	if err != nil {
 		r.forget()
 		return c.finish(err)
+	}
+	l.server.clock.heard(at)
+	switch {
 	case done && r.changes():
 		r.end(at, r.told)
 		return c.finish(nil)
 	case done: // what it read is true, but of a later time: it is decided by that
-		r.said, c.hinted = append(r.said[:0], r.read...), true
+		r.said, r.did = append(r.said[:0], r.read...), append(r.did, r.plan[planHead:]...)
 	}
 	r.saidAt = at
 	return false
@@ -156,71 +157,44 @@ func (c *command) finish(err error) bool {
 	return true
 }
 
-// answer reads what step.lua returns: the time, whether the step was done, and then what
-// is told, or else each row that is another.
-func answer(reply any) (at int64, texts []any, done bool, err error) {
-	if at, done = reply.(int64); done {
-		return at, nil, true, nil
+// hear takes a reply of step.lua: when the step was done, and what is told of the keys that
+// were asked for; or, if it was not done, each row that is another than was believed.
+func (r *rows) hear(reply any) (at time.Time, done bool, err error) {
+	words, several := reply.([]any)
+	if !several || len(words) == 0 {
+		words = []any{reply}
 	}
-	words, _ := reply.([]any)
-	if len(words) > 0 {
-		if at, known := words[0].(int64); known {
-			if len(words) == 2 {
-				texts, _ = words[1].([]any)
-			}
-			if done = len(texts) > 0; !done {
-				texts = words[1:]
-			}
-			return at, texts, done, nil
+	ms, known := words[0].(int64)
+	texts := words[1:]
+	if done = !several; len(texts) == 1 {
+		if told, some := texts[0].([]any); some && len(told) > 0 {
+			texts, done = told, true
 		}
 	}
-	return 0, nil, false, unexpected(reply)
-}
-
-// hear takes what the server has told of the keys that were asked for.
-func (r *rows) hear(texts []any) error {
-	least, more := 0, false
-	for _, w := range r.writes {
-		more = more || w.what == 'M'
-		if w.what == 'g' {
-			least++
+	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) {
+		return at, false, unexpected(reply)
+	}
+	r.told, r.did = r.told[:0], r.did[:0]
+	if !done {
+		r.said = r.said[:0]
+	}
+	for i, word := range texts {
+		body, ok := word.(string)
+		switch {
+		case !ok && (done || word != nil):
+			return at, false, unexpected(word)
+		case done:
+			r.told = append(r.told, body)
+			continue
 		}
-	}
-	if len(texts) < least || len(texts) > least && !more {
-		return unexpected(texts)
-	}
-	r.told, r.asked = r.told[:0], nil
-	for _, told := range texts {
-		body, ok := told.(string)
-		if !ok {
-			return unexpected(told)
-		}
-		r.told = append(r.told, body)
-	}
-	if !r.changes() { // it is decided again
-		r.asked = r.asks()
-	}
-	return nil
-}
-
-// correct takes what the server has said of rows.
-func (r *rows) correct(texts []any) error {
-	if len(texts) != len(r.read) {
-		return unexpected(texts)
-	}
-	r.said, r.told, r.asked = r.said[:0], r.told[:0], nil
-	for i, read := range r.read {
-		switch body := texts[i].(type) {
-		case nil: // as it was believed to be
-		case string:
+		read := r.read[i]
+		if ok {
 			read.text, read.record = body, nil
-		default:
-			return unexpected(body)
 		}
 		r.said = append(r.said, read)
 		r.lane.expect(read)
 	}
-	return nil
+	return dedupe.Instant(ms), done, nil
 }
 
 func unexpected(reply any) error {

@@ -179,7 +179,7 @@ func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 	t.Parallel()
 	l := laneOf(Options{}, time.Time{}, time.Time{})
 	asked := &seen{key: "sidecall:{x}"}
-	c := newCommand(asked.key, asked, 0)
+	c := asked.command()
 	if !c.decide(l) {
 		t.Fatal("nothing is asked")
 	}
@@ -210,7 +210,7 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0
 	engine := answering(func(step dedupe.Step) error {
-		c := newCommand(name, step, 0)
+		c := newCommand(name, step)
 		for over := false; !over && c.decide(l); sent++ {
 			c.reply = replies[sent].UnixMilli()
 			over = c.hear(l)
@@ -270,7 +270,7 @@ func TestWhatIsBelievedIsNotTold(t *testing.T) {
 	t.Parallel()
 	l := laneOf(Options{}, time.Time{}, time.Time{})
 	asked := &seen{key: "sidecall:{x}"}
-	c := newCommand(asked.key, asked, 0)
+	c := asked.command()
 	for _, believed := range []string{"1", "2"} {
 		if !c.decide(l) {
 			t.Fatal("nothing is asked")

@@ -15,8 +15,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-var _ conversation.Store = (*Store)(nil)
-
 // conversationKeys are the keys of a conversation: of its head, and of the list of its
 // messages, both in the slot of its calls.
 func conversationKeys(prefix string, k conversation.Key) (head, messages string) {
@@ -25,42 +23,33 @@ func conversationKeys(prefix string, k conversation.Key) (head, messages string)
 
 // WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
-	c := &writing{write: w}
-	c.head, c.messages = conversationKeys(s.options.KeyPrefix, w.Key)
-	weight := len(w.Head)
+	head, messages := conversationKeys(s.options.KeyPrefix, w.Key)
+	step := &own{bytes: len(w.Head)}
 	for _, m := range w.Messages {
-		weight += len(m)
+		step.bytes += len(m)
 	}
-	for _, closing := range w.Closings {
-		weight += dedupe.StoredBytes + len(closing.Result)
+	step.apply = func(r *rows) (err error) {
+		step.binds, err = r.append([]byte(head), []byte(messages), &w)
+		return err
 	}
-	if err := s.run(ctx, c.head, c, weight); err != nil {
+	if err := s.run(ctx, head, step); err != nil {
 		return false, err // it may still be decided
 	}
-	return c.written, nil
+	return step.binds, nil
 }
 
-// writing is the step of an append to a conversation.
-type writing struct {
-	head, messages string
-	write          conversation.Write
-	written        bool
-}
-
-func (c *writing) Binds() bool { return c.written }
-
-func (c *writing) Apply(of dedupe.Rows) error {
-	r, w := of.(*rows), &c.write
-	head, messages, ttl := r.believe([]byte(c.head), string(w.Was)), r.other([]byte(c.messages)), w.TTL.Milliseconds()
+// append appends to a conversation; false when its head is another, or what it closes.
+func (r *rows) append(headKey, messagesKey []byte, w *conversation.Write) (written bool, err error) {
+	head, messages, ttl := r.believe(headKey, string(w.Was)), r.other(messagesKey), w.TTL.Milliseconds()
 	before := r.read[head].text
-	if c.written = before == string(w.Head); c.written {
+	if before == string(w.Head) {
 		// It is written again: what a WAIT says covers this answer then too.
 		r.set(head, before, w.TTL)
 		r.write('e', messages, ttl, nil)
-		return nil
+		return true, nil
 	}
 	if before != string(w.Was) {
-		return nil
+		return false, nil
 	}
 	if before == "" { // messages without a head are of a conversation that has expired
 		r.write('d', messages, 0, nil)
@@ -71,48 +60,37 @@ func (c *writing) Apply(of dedupe.Rows) error {
 	}
 	r.write('e', messages, ttl, nil)
 	shut, err := dedupe.Shut(r, w.Closings)
-	if c.written = shut; !shut || err != nil {
+	if !shut || err != nil {
 		r.writes = r.writes[:0]
-		return err
+		return false, err
 	}
 	r.set(head, string(w.Head), w.TTL)
-	return nil
+	return true, nil
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	c := &loading{from: from, most: text(strconv.Itoa(most))}
-	c.head, c.messages = conversationKeys(s.options.KeyPrefix, key)
-	if err := s.run(ctx, c.head, c, 0); err != nil {
-		return conversation.Stored{}, err
-	}
-	return c.stored, nil
-}
-
-// loading is the step of who reads a conversation.
-type loading struct {
-	unbound
-	head, messages string
-	from           int64
-	most           text
-	stored         conversation.Stored
-}
-
-func (c *loading) Apply(of dedupe.Rows) error {
-	r := of.(*rows)
-	r.write('g', r.other([]byte(c.head)), 1, nil)
-	r.write('M', r.other([]byte(c.messages)), c.from, c.most)
-	r.heard = func(at time.Time, told []string) {
-		c.stored = conversation.Stored{Now: at}
-		if told[0] == "" {
-			return // messages without a head are of a conversation that has expired
+	head, messages := conversationKeys(s.options.KeyPrefix, key)
+	var stored conversation.Stored
+	err := s.run(ctx, head, &own{apply: func(r *rows) error {
+		r.ask([]byte(head), 1)
+		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
+		r.heard = func(at time.Time, told []string) {
+			stored = conversation.Stored{Now: at}
+			if told[0] == "" {
+				return // messages without a head are of a conversation that has expired
+			}
+			stored.Head = []byte(told[0])
+			for _, m := range told[1:] {
+				stored.Messages = append(stored.Messages, []byte(m))
+			}
 		}
-		c.stored.Head = []byte(told[0])
-		for _, m := range told[1:] {
-			c.stored.Messages = append(c.stored.Messages, []byte(m))
-		}
+		return nil
+	}})
+	if err != nil {
+		return conversation.Stored{}, err // it may still be decided
 	}
-	return nil
+	return stored, nil
 }
 
 // maxScans is how many parts of the keys one page of a listing looks through: most
@@ -149,7 +127,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 // briefly is a conversation as a listing has it.
 func briefly(prefix, key, head string, err error) conversation.Listed {
 	found := conversation.Listed{ID: strings.TrimSuffix(strings.TrimPrefix(key, prefix), "}"), Err: err}
-	if id, odd := url.PathUnescape(found.ID); odd == nil {
+	if id, odd := url.QueryUnescape(found.ID); odd == nil {
 		found.ID = id
 	} else if err == nil {
 		found.Err = fmt.Errorf("%w: %q is no key of a conversation", dedupe.ErrCorrupt, key)

@@ -1,6 +1,10 @@
 package redisstore
 
-import "github.com/sidecall/sidecall/dedupe"
+import (
+	"net/url"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
 
 // appendKey appends a key: the prefix, its kind, and its parts, of which the first few are
 // in braces:
@@ -19,7 +23,7 @@ import "github.com/sidecall/sidecall/dedupe"
 // What is in braces decides the slot in a Redis Cluster, so that all keys of a
 // conversation share one. Calls without a conversation have nothing to share and are
 // spread by their own id. The reader of an output knows no more than tenant and ref.
-// A part is written so that it never contains a slash or a brace; no two keys are alike.
+// A part is escaped, so that it never contains a slash or a brace; no two keys are alike.
 func appendKey(b []byte, prefix, kind string, braced int, parts ...string) []byte {
 	b = append(append(b, prefix...), kind...)
 	for i, part := range parts {
@@ -28,7 +32,7 @@ func appendKey(b []byte, prefix, kind string, braced int, parts ...string) []byt
 		} else if braced > 0 {
 			b = append(b, '{')
 		}
-		b = appendPart(b, part)
+		b = append(b, url.QueryEscape(part)...)
 		if i+1 == braced {
 			b = append(b, '}')
 		}
@@ -36,37 +40,16 @@ func appendKey(b []byte, prefix, kind string, braced int, parts ...string) []byt
 	return b
 }
 
-func appendRecordKey(b []byte, prefix string, k dedupe.Key) []byte {
-	braced := 2
+// braced is how many parts of the key of a record are in braces.
+func braced(k dedupe.Key) int {
 	if k.Conversation == "" {
-		braced = 4
+		return 4
 	}
-	return appendKey(b, prefix, "", braced, k.Tenant, k.Conversation, k.Turn, k.ID)
+	return 2
 }
 
 // recordKey is the key of the record of a call.
 func recordKey(prefix string, k dedupe.Key) string {
 	var room [128]byte
-	return string(appendRecordKey(room[:0], prefix, k))
+	return string(appendKey(room[:0], prefix, "", braced(k), k.Tenant, k.Conversation, k.Turn, k.ID))
 }
-
-// appendPart appends any bytes as letters, digits and -_.~:, and as %XX where it is
-// something else.
-func appendPart(b []byte, s string) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := range len(s) {
-		if c := s[i]; plain[c] {
-			b = append(b, c)
-		} else {
-			b = append(b, '%', hex[c>>4], hex[c&15])
-		}
-	}
-	return b
-}
-
-var plain = func() (t [256]bool) {
-	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:") {
-		t[c] = true
-	}
-	return t
-}()

@@ -67,11 +67,11 @@ func (l *lane) next(again []*command) []*command {
 	l.group = append(l.group[:0], again...)
 	bytes, some := 0, 0
 	for _, c := range l.group {
-		bytes += c.weight
+		bytes += c.step.Bytes()
 	}
 	for ; some < len(l.waiting) && len(l.group) < groupLength && bytes < groupBytes; some++ {
 		l.group = append(l.group, l.waiting[some])
-		bytes += l.waiting[some].weight
+		bytes += l.waiting[some].step.Bytes()
 	}
 	l.waiting = slices.Delete(l.waiting, 0, some)
 	l.sending = len(l.group) > 0

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,9 +25,59 @@ const (
 	textsAtOnce = 32
 )
 
+// master is a server that holds records; its address is empty when there is but one.
+type master struct {
+	redis.Cmdable
+	addr string
+}
+
+// masters returns the servers that hold the records, by address.
+func masters(ctx context.Context, client redis.UniversalClient) (all []master, err error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return []master{{client, ""}}, nil
+	}
+	var mu sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, master{node, node.Options().Addr})
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = errors.New("the redis cluster has no master")
+	}
+	slices.SortFunc(all, func(a, b master) int { return cmp.Compare(a.addr, b.addr) })
+	return all, err
+}
+
+// Now implements dedupe.Clock: the server's TIME. On a Cluster it is that of
+// the master whose clock is the furthest behind, so that no record is taken to
+// be older than it is.
+func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
+	if s.pipe.closed.Load() {
+		return earliest, dedupe.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	all, err := masters(ctx, s.client)
+	for _, m := range all {
+		now, err := m.Time(ctx).Result()
+		if err != nil {
+			return time.Time{}, fmt.Errorf("redis TIME: %w", err)
+		}
+		if earliest.IsZero() || now.Before(earliest) {
+			earliest = now
+		}
+	}
+	return earliest, err
+}
+
 // ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
 func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+	heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.GetRange(ctx, key, 0, 3) }
+	whole := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
 	err = persist(ctx, func() error {
 		page = dedupe.Page{}
 		on, keys, next, err := s.scan(ctx, from, globEscaped(s.options.KeyPrefix)+"{*", listBatch)
@@ -37,7 +89,6 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 			return err
 		}
 		var some []string
-		heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.GetRange(ctx, key, 0, 3) }
 		err = s.texts(ctx, on, keys, listBatch, heads, func(key, head string, err error) {
 			if err != nil || mayBeUnknown(head) {
 				some = append(some, key)
@@ -46,7 +97,6 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 		if err != nil {
 			return err
 		}
-		whole := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
 		page.Next = next
 		return s.texts(ctx, on, some, textsAtOnce, whole, func(key, text string, err error) {
 			if found := s.listed(key, text, now, err); found.Record.State == dedupe.Unknown || found.Err != nil {
@@ -61,13 +111,15 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 }
 
 // scan returns some of the keys of a pattern, roughly batch at the most, the server
-// that has them, and where the next page begins; empty after the last.
+// that has them, and where the next page begins; empty after the last. A place in a listing
+// is what SCAN said, and of which server.
 func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (on master, keys []string, next string, err error) {
-	addr, place, err := parseCursor(from)
-	if err == nil {
-		err = s.ready(ctx)
+	number, addr, ok := strings.Cut(cmp.Or(from, "0 "), " ")
+	place, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil {
+		return on, nil, "", fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	if err != nil {
+	if err := s.ready(ctx); err != nil {
 		return on, nil, "", err
 	}
 	all, err := masters(ctx, s.client)
@@ -80,17 +132,18 @@ func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (on m
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	keys, place, err = all[i].Scan(ctx, place, pattern, int64(batch)).Result()
+	on = all[i]
+	keys, place, err = on.Scan(ctx, place, pattern, int64(batch)).Result()
 	switch {
 	case err != nil:
 		return on, nil, "", err
 	case place != 0:
-		next = cursor(all[i].addr, place)
+		next = fmt.Sprint(place, " ", on.addr)
 	case i+1 < len(all):
-		next = cursor(all[i+1].addr, 0)
+		next = "0 " + all[i+1].addr
 	}
 	slices.Sort(keys) // SCAN may name a key twice
-	return all[i], slices.Compact(keys), next, nil
+	return on, slices.Compact(keys), next, nil
 }
 
 // texts asks for what stands under keys, so many at once, and hands on what is there; the
@@ -124,14 +177,10 @@ func (s *Store) texts(
 // mayBeUnknown tells from the first bytes of a record; there are none of one that
 // is gone. Of one that cannot be, it is for a closer look to say so.
 func mayBeUnknown(head string) bool {
-	switch {
-	case head == "":
-		return false
-	case len(head) == 1 || !dedupe.KnownLayout(head[0]):
-		return true
-	default:
-		return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
+	if len(head) < 2 || !dedupe.KnownLayout(head[0]) {
+		return head != ""
 	}
+	return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
 }
 
 // listed is a call as a listing has it.
@@ -154,28 +203,13 @@ func parseRecordKey(prefix, name string) (dedupe.Key, error) {
 	parts := strings.Split(strings.Replace(rest, "}", "", 1), "/")
 	ok = ok && len(parts) == 4
 	for i := range parts {
-		// They hold no plus sign, which is all that tells the two kinds of escaping apart.
-		part, err := url.PathUnescape(parts[i])
+		part, err := url.QueryUnescape(parts[i])
 		parts[i], ok = part, ok && err == nil
 	}
 	if !ok {
 		return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
 	}
 	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
-}
-
-// cursor is a place in a listing: of which server, and of what SCAN said there.
-func cursor(addr string, place uint64) string { return strconv.FormatUint(place, 10) + " " + addr }
-
-func parseCursor(text string) (addr string, place uint64, err error) {
-	if text == "" {
-		return "", 0, nil
-	}
-	number, addr, ok := strings.Cut(text, " ")
-	if place, err = strconv.ParseUint(number, 10, 64); !ok || err != nil {
-		return "", 0, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, text)
-	}
-	return addr, place, nil
 }
 
 // globEscaped makes a text that matches itself in a pattern of SCAN.

@@ -41,8 +41,8 @@ type pipeline struct {
 
 	roundTrips, batches atomic.Uint64
 
-	mu      sync.Mutex // guards what follows, and that nothing begins when it is closed
-	closed  bool
+	mu      sync.Mutex         // guards what follows, and that nothing begins when it is closed
+	closed  atomic.Bool        // which whoever only looks may read
 	under   sync.WaitGroup     // commands, and who sends them
 	servers map[string]*server // by address, which is empty when there is but one
 	// elsewhere are clients of nodes that were named by a redirection, by
@@ -71,32 +71,21 @@ func newServer(options *Options) *server {
 	return s
 }
 
-func newPipeline(client redis.UniversalClient, options Options) *pipeline {
-	cluster, _ := client.(*redis.ClusterClient)
-	return &pipeline{client: client, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}}
-}
-
 // begin counts a command, unless the pipeline is closed.
 func (p *pipeline) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return dedupe.ErrClosed
 	}
 	p.under.Add(1)
 	return nil
 }
 
-func (p *pipeline) closing() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
-}
-
 // stop ends when what is under way has been answered.
 func (p *pipeline) stop() (err error) {
 	p.mu.Lock()
-	p.closed = true
+	p.closed.Store(true)
 	p.mu.Unlock()
 	p.under.Wait()
 	for _, client := range p.elsewhere {
@@ -126,7 +115,9 @@ func (p *pipeline) node(addr string) *redis.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.elsewhere[addr] == nil {
-		p.elsewhere[addr] = redis.NewClient(p.options.node(addr))
+		options := p.options.universal().Simple()
+		options.Addr = addr
+		p.elsewhere[addr] = redis.NewClient(options)
 	}
 	return p.elsewhere[addr]
 }
@@ -173,10 +164,7 @@ func (p *pipeline) do(ctx context.Context, c *command) (answered bool, err error
 	case <-c.done:
 		return true, c.err
 	case <-ctx.Done():
-		if l.withdraw(c) {
-			return true, fmt.Errorf("withdrawn before it was sent to redis: %w", ctx.Err())
-		}
-		return false, fmt.Errorf("gave up waiting for redis: %w", ctx.Err())
+		return l.withdraw(c), fmt.Errorf("gave up waiting for redis: %w", ctx.Err())
 	}
 }
 
@@ -263,16 +251,13 @@ func (p *pipeline) exchange(ctx context.Context, group []*command) {
 // answered by the very server that wrote it; none where nothing is changed.
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
-	changes, ofCalls := false, uint64(0)
+	changes := false
 	for _, c := range to.group {
 		if to.asking {
 			_ = pipe.Do(ctx, "asking") // the error is the command's own
 		}
 		c.sent = pipe.Do(ctx, c.call()...)
 		changes = changes || c.rows.changes()
-		if _, bids := c.step.(*bidding); !bids {
-			ofCalls++
-		}
 	}
 	var waited *redis.Cmd
 	if p.options.WaitReplicas > 0 && changes {
@@ -280,7 +265,7 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	}
 	_, _ = pipe.Exec(ctx) // the first of the commands' errors
 	p.batches.Add(1)
-	p.roundTrips.Add(ofCalls)
+	p.roundTrips.Add(uint64(len(to.group)))
 	replicated := waited == nil
 	if waited != nil {
 		n, err := waited.Int64()

@@ -19,11 +19,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -42,14 +44,18 @@ type Store struct {
 	watches *watches
 	fitness *fitness
 
-	closeOnce sync.Once
-	closeErr  error
+	cancel context.CancelFunc // ends the goroutines
+	ended  sync.WaitGroup     // when they have
+	close  func() error
 }
 
-var (
-	_ dedupe.Store   = (*Store)(nil)
-	_ dedupe.Watcher = (*Store)(nil)
-)
+var _ interface {
+	dedupe.Store
+	dedupe.Watcher
+	dedupe.Clock
+	dedupe.Tenures
+	conversation.Store
+} = (*Store)(nil)
 
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
@@ -59,19 +65,22 @@ func New(options Options) (*Store, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	fitness := newFitness(options)
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &fitness{ctx: ctx, options: options}
 	options.onConnect = func(context.Context, *redis.Conn) error {
-		fitness.connected.Store(true)
+		f.connected.Store(true)
 		return nil
 	}
-	client := options.client()
-	fitness.client = client
+	f.client = options.client()
+	cluster, _ := f.client.(*redis.ClusterClient)
 	s := &Store{
-		options: options, client: client, fitness: fitness,
-		pipe: newPipeline(client, options), watches: newWatches(client, settledChannel(options.KeyPrefix)),
+		options: options, client: f.client, fitness: f, cancel: cancel,
+		pipe:    &pipeline{client: f.client, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
+		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
 	}
-	s.Machine = dedupe.Machine{Engine: s}
-	fitness.ended.Go(fitness.oversee)
+	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
+	s.ended.Go(f.oversee)
+	s.ended.Go(func() { s.watches.listen(ctx) })
 	return s, nil
 }
 
@@ -85,21 +94,16 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if s.options.WaitReplicas > 0 {
 		if on := s.pipe.of(ctx, recordKey(s.options.KeyPrefix, req.Key)); on.few.Load() {
 			if !on.asks.CompareAndSwap(false, true) {
-				return s.known(ctx, req)
+				answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
+				if err != nil {
+					err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
+				}
+				return answer, err
 			}
 			defer on.asks.Store(false)
 		}
 	}
 	return s.Machine.Admit(ctx, req)
-}
-
-// known answers a request without asking for a claim.
-func (s *Store) known(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
-	if err != nil {
-		return dedupe.Admission{}, fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
-	}
-	return answer, nil
 }
 
 func (s *Store) tooFew() error {
@@ -133,16 +137,32 @@ func (s *Store) sameSlot(e *dedupe.EffectKey) error {
 
 // Do implements dedupe.Engine.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	return s.run(ctx, recordKey(s.options.KeyPrefix, step.Call()), step, step.Bytes())
+	return s.run(ctx, recordKey(s.options.KeyPrefix, step.Call()), step)
 }
 
 // Look implements dedupe.Engine.
 func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(ctx, step) }
 
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	key, output := appendKey(nil, s.options.KeyPrefix, "output/", 0, tenant, ref), dedupe.Output{}
+	err := s.run(ctx, string(key), &own{apply: func(r *rows) (err error) {
+		if text := r.read[r.at(key)].text; text != "" {
+			output, err = decodeOutput(ref, text, r.now)
+			return err
+		}
+		return dedupe.ErrNoOutput
+	}})
+	if err != nil {
+		return dedupe.Output{}, err // it may still be decided
+	}
+	return output, nil
+}
+
 // Ping implements dedupe.Store. It is a Check, so that it also notices a server
 // that has become unfit; on a Cluster it asks every master.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.pipe.closing() {
+	if s.pipe.closed.Load() {
 		return dedupe.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
@@ -165,29 +185,19 @@ func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
 }
 
 // Close implements dedupe.Store: what waits is still sent.
-func (s *Store) Close() error {
-	s.closeOnce.Do(func() {
-		err := s.pipe.stop()
-		s.watches.close()
-		s.fitness.close()
-		s.closeErr = errors.Join(err, s.client.Close())
-	})
-	return s.closeErr
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) end() error {
+	err := s.pipe.stop()
+	s.cancel()
+	s.ended.Wait()
+	_, _, _ = s.fitness.checks.Do("", func() (any, error) { return nil, nil }) // after one that is under way
+	return errors.Join(err, s.client.Close())
 }
 
-// Stats counts what the store has done since it was made.
-type Stats struct {
-	// RoundTrips is the number of commands sent on behalf of calls, repetitions
-	// included. A call needs two, a replay one.
-	RoundTrips uint64
-	// Pipelines is the number of writes that they were sent with.
-	Pipelines uint64
-}
-
-// Stats returns what the store has done since it was made.
-func (s *Store) Stats() Stats {
-	return Stats{RoundTrips: s.pipe.roundTrips.Load(), Pipelines: s.pipe.batches.Load()}
-}
+// RoundTrips is the number of commands sent since the store was made, repetitions included.
+// A call needs two, a replay one.
+func (s *Store) RoundTrips() uint64 { return s.pipe.roundTrips.Load() }
 
 // ready reports why nothing can be asked of the server. One that could not be reached, or
 // was found unfit, is checked again for the next request. One that is a replica says so
@@ -196,7 +206,7 @@ func (s *Store) ready(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.pipe.closing():
+	case s.pipe.closed.Load():
 		return dedupe.ErrClosed
 	case s.fitness.found.Load():
 		return nil
@@ -210,13 +220,13 @@ func (s *Store) ready(ctx context.Context) error {
 
 // run does a step, and one that is to be done after it. To send it again is harmless:
 // steps know their owner.
-func (s *Store) run(ctx context.Context, key string, step step, weight int) error {
+func (s *Store) run(ctx context.Context, key string, step step) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	asked, after := false, (*keeping)(nil)
+	asked, after := false, (*command)(nil)
 	err := persist(ctx, func() error {
-		c := newCommand(key, step, weight)
+		c := newCommand(key, step)
 		answered, err := s.pipe.do(ctx, c)
 		err = refused(key, err)
 		asked = asked || !unsent(err)
@@ -233,7 +243,7 @@ func (s *Store) run(ctx context.Context, key string, step step, weight int) erro
 	case err != nil && !asked:
 		return fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 	case err == nil && after != nil:
-		return s.run(ctx, after.key, after, len(after.text))
+		return s.run(ctx, after.key, after.step)
 	}
 	return err
 }
@@ -286,18 +296,11 @@ func called(name string, err error) error {
 // worthRepeating reports errors of the way to the server, and of a server that
 // cannot answer just now. What it says about the command itself is final.
 func worthRepeating(err error) bool {
-	for _, final := range []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput} {
-		if errors.Is(err, final) {
-			return false
-		}
+	final := []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
+	if slices.ContainsFunc(final, func(is error) bool { return errors.Is(err, is) }) {
+		return false
 	}
-	if _, said := errors.AsType[redis.Error](err); !said {
-		return true
-	}
-	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"} {
-		if redis.HasErrorPrefix(err, passing) {
-			return true
-		}
-	}
-	return false
+	passing := []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"}
+	_, said := errors.AsType[redis.Error](err)
+	return !said || slices.ContainsFunc(passing, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
@@ -16,17 +17,21 @@ type rows struct {
 	lane *lane
 	// now is at the earliest the time at which it is done.
 	now time.Time
-	// said is what the server has said of rows when it was asked last, told what it told
-	// then of the keys that were asked for.
-	said        []row
-	told, asked []string
-	saidAt      time.Time
+	// said is what the server has said of rows when it was asked last. If the step was done
+	// then, and has changed nothing, told is what was told of the keys that it asked for,
+	// and did the plan of it.
+	said   []row
+	saidAt time.Time
+	told   []string
+	did    text
 
 	read   []row
+	guess  bool   // some of it the server has not said
+	gets   int    // keys that are asked for
 	others []text // keys that are not read
 	writes []write
 	heard  func(at time.Time, told []string) // called when it is done
-	after  *keeping                          // a step of its own, once it is done
+	after  *command                          // what is to be sent once it is done
 
 	plan, room, scratch text // room holds keys and texts until it is decided again
 }
@@ -46,14 +51,8 @@ type write struct {
 	record *dedupe.Record // that it writes
 }
 
-// tells reports that it changes nothing: something is told.
-func (w write) tells() bool { return w.what == 'g' || w.what == 'M' }
-
 // changes reports that it changes more than a mark, which is a hint.
-func (w write) changes() bool { return !w.tells() && w.what != 'w' }
-
-// takesText reports that it takes a text.
-func (w write) takesText() bool { return w.what < 'a' }
+func (w write) changes() bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' }
 
 // text are bytes that the client library sends as they are, wherever they are: so a
 // pointer to them is a word of a command that needs no room of its own.
@@ -67,7 +66,7 @@ func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
 func (r *rows) begin(l *lane) {
 	r.lane = l
 	r.read, r.others, r.writes = r.read[:0], r.others[:0], r.writes[:0]
-	r.room, r.heard, r.after = r.room[:0], nil, nil
+	r.room, r.heard, r.after, r.gets, r.guess = r.room[:0], nil, nil, 0, false
 	if r.now = l.server.clock.now(); !r.saidAt.IsZero() {
 		r.now = r.saidAt
 	}
@@ -88,13 +87,14 @@ func (r *rows) believe(key []byte, body string) int {
 		}
 	}
 	found, known := r.lane.known(key)
-	for i := 0; !known && i < len(r.said); i++ {
-		if r.said[i].key == string(key) {
-			found, known = r.said[i], true
-		}
-	}
-	if !known {
-		found = row{key: string(key), text: body}
+	at := slices.IndexFunc(r.said, func(said row) bool { return said.key == string(key) })
+	switch {
+	case at >= 0 && (!known || found.text == r.said[at].text):
+		found = r.said[at]
+	case known: // another step may have written it since
+		r.guess = true
+	default:
+		r.guess, found = true, row{key: string(key), text: body}
 	}
 	r.read = append(r.read, found)
 	return len(r.read) - 1
@@ -114,6 +114,12 @@ func (r *rows) other(key []byte) int {
 	}
 	r.others = append(r.others, kept(r, key))
 	return -len(r.others)
+}
+
+// ask asks for what stands under a key that is not read; see step.lua for the number.
+func (r *rows) ask(key []byte, number int64) {
+	r.gets++
+	r.write('g', r.other(key), number, nil)
 }
 
 // kept returns what stays as it is until the step is decided again.
@@ -145,8 +151,7 @@ func (r *rows) set(at int, body string, keep time.Duration) {
 
 // record is the place of the record of a call.
 func (r *rows) record(key dedupe.Key) int {
-	r.scratch = appendRecordKey(r.scratch[:0], r.lane.server.options.KeyPrefix, key)
-	return r.at(r.scratch)
+	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
 
 func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
@@ -169,9 +174,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 	at := r.record(key)
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
-	for _, instant := range instants(&stored.Record) {
-		*instant = sinceWritten(*instant, r.now)
-	}
+	sinceWritten(&stored.Record, r.now)
 	from := len(r.room)
 	r.room = stored.AppendSealed(r.room)
 	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
@@ -198,14 +201,14 @@ func (r *rows) Awaited(key dedupe.Key) {
 
 // sheet is the place of a sheet.
 func (r *rows) sheet(name dedupe.Sheet) int {
-	switch {
-	case name.Kind == dedupe.TallySheet:
+	if name.Kind == dedupe.TallySheet {
 		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
-	case name.Conversation == "":
-		return r.at(r.key("effect/", 1, name.Tenant, base64.RawURLEncoding.EncodeToString([]byte(name.Name))))
-	default:
-		return r.at(r.key("effect/", 2, name.Tenant, name.Conversation, base64.RawURLEncoding.EncodeToString([]byte(name.Name))))
 	}
+	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
+	if name.Conversation == "" {
+		return r.at(r.key("effect/", 1, name.Tenant, hash))
+	}
+	return r.at(r.key("effect/", 2, name.Tenant, name.Conversation, hash))
 }
 
 func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.read[r.sheet(name)].text, nil }
@@ -222,7 +225,7 @@ func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error
 
 func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
-		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
+		r.ask(r.key("log/", 2, key.Tenant, key.Conversation, name), 0)
 	}
 	if len(names) > 0 {
 		r.heard = func(_ time.Time, told []string) {
@@ -238,13 +241,35 @@ func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 // Keep implements dedupe.Rows. On a Cluster the slot of an output is another than that of
 // its call: it is kept by a step of its own.
 func (r *rows) Keep(tenant string, output *dedupe.Output) error {
-	keep := &keeping{key: string(r.key("output/", 0, tenant, output.Ref)), text: encodeOutput(output, r.now), ttl: output.TTL}
-	if r.lane.server.options.Cluster {
-		r.after = keep
+	key, body := r.key("output/", 0, tenant, output.Ref), encodeOutput(output, r.now)
+	keep := func(r *rows) error {
+		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
 	}
-	return keep.Apply(r)
+	if r.lane.server.options.Cluster {
+		key = slices.Clone(key)
+		r.after = newCommand(string(key), &own{apply: keep, bytes: len(body)})
+		return nil
+	}
+	return keep(r)
 }
+
+// make makes the plan of what was decided.
+func (r *rows) make() {
+	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
+	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
+	for _, w := range r.writes {
+		number := w.key + 1
+		if w.key < 0 {
+			number = len(r.read) - w.key
+		}
+		r.plan = binary.BigEndian.AppendUint16(append(r.plan, w.what), uint16(number))
+		r.plan = binary.BigEndian.AppendUint64(r.plan, uint64(w.amount))
+	}
+}
+
+// planHead is how much of a plan says of which time it is, and of how many rows.
+const planHead = 8 + 2
 
 // words appends the words of the command that does the step. What they point to is not
 // changed before it is decided again.
@@ -256,22 +281,13 @@ func (r *rows) words(words []any) []any {
 	for i := range r.others {
 		words = append(words, &r.others[i])
 	}
-	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
-	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
 	words = append(words, &r.plan)
 	for i := range r.read {
 		words = append(words, &r.read[i].text)
 	}
 	for i := range r.writes {
-		w := &r.writes[i]
-		number := w.key + 1
-		if w.key < 0 {
-			number = len(r.read) - w.key
-		}
-		r.plan = binary.BigEndian.AppendUint16(append(r.plan, w.what), uint16(number))
-		r.plan = binary.BigEndian.AppendUint64(r.plan, uint64(w.amount))
-		if w.takesText() {
-			words = append(words, &w.text)
+		if r.writes[i].what < 'a' { // it takes a text
+			words = append(words, &r.writes[i].text)
 		}
 	}
 	return words
@@ -279,28 +295,11 @@ func (r *rows) words(words []any) []any {
 
 func (r *rows) changes() bool { return slices.ContainsFunc(r.writes, write.changes) }
 
-// sure reports that what was read, and what is asked for, is what the server has said at
-// one instant: what was decided by it is the answer, unless it changes something.
+// sure reports that what was decided is the answer: it is what the server has said at one
+// instant, and there is nothing to do, or only what was done at that instant and changes
+// nothing.
 func (r *rows) sure() bool {
-	if r.changes() {
-		return false
-	}
-	for _, read := range r.read {
-		if !slices.ContainsFunc(r.said, func(said row) bool { return said.key == read.key && said.text == read.text }) {
-			return false
-		}
-	}
-	return slices.Equal(r.asks(), r.asked)
-}
-
-// asks are the keys of what is to be told.
-func (r *rows) asks() (keys []string) {
-	for _, w := range r.writes {
-		if w.tells() {
-			keys = append(keys, string(r.others[-1-w.key]))
-		}
-	}
-	return keys
+	return !r.guess && (len(r.writes) == 0 || !r.changes() && bytes.Equal(r.plan[planHead:], r.did))
 }
 
 // forget forgets what is believed of the rows.
@@ -310,31 +309,26 @@ func (r *rows) forget() {
 	}
 }
 
-// end is told when the step was done: what has counted from then is known now.
+// end is told when the step was done: what has counted from then is known now. A record is
+// told as it was written; one that is settled is not asked for soon.
 func (r *rows) end(at time.Time, told []string) {
 	for i := range r.writes {
-		if w := &r.writes[i]; w.what == 'T' {
-			r.lane.expect(w.written(r, at))
+		w := &r.writes[i]
+		if w.what != 'T' {
+			continue
 		}
+		known := row{key: r.read[w.key].key}
+		if w.record != nil {
+			sinceWritten(w.record, r.now)
+			whenWritten(w.record, at)
+			known.record = &dedupe.Stored{Record: *w.record, Mark: w.text[dedupe.MarkAt] == 1, Retention: time.Duration(w.amount) * time.Millisecond}
+		}
+		if w.record == nil || w.record.State == dedupe.Claimed {
+			known.text = stamp(w.text, at)
+		}
+		r.lane.expect(known)
 	}
 	if r.heard != nil {
 		r.heard(at, told)
 	}
-}
-
-// written is the row that a step has written at a time; empty where nobody asks for it
-// soon. Of a record it corrects the instants.
-func (w *write) written(r *rows, at time.Time) row {
-	found := row{key: r.read[w.key].key}
-	if record := w.record; record != nil {
-		for _, instant := range instants(record) {
-			*instant = whenWritten(sinceWritten(*instant, r.now), at)
-		}
-		if record.State != dedupe.Claimed {
-			return found
-		}
-		found.record = &dedupe.Stored{Record: *record, Mark: w.text[dedupe.MarkAt] == 1, Retention: time.Duration(w.amount) * time.Millisecond}
-	}
-	found.text = stamp(w.text, at)
-	return found
 }

@@ -3,15 +3,12 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
-
-var _ dedupe.Tenures = (*Store)(nil)
 
 // Bid implements dedupe.Tenures. With WaitReplicas a tenure counts when they have
 // it: a failover forgets none that its holder relies on. Its key is in whatever slot it
@@ -20,39 +17,29 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, 0, err
 	}
-	b := &bidding{key: string(appendKey(nil, s.options.KeyPrefix, "instance/", 0, bid.Instance)), bid: bid}
-	if err := s.run(ctx, b.key, b, 0); err != nil {
-		return before, after, 0, err
-	}
-	return b.before, b.after, b.standing, nil
-}
-
-// bidding is the step of a bid.
-type bidding struct {
-	key           string
-	bid           dedupe.Bid
-	before, after dedupe.Tenure
-	standing      dedupe.Standing
-}
-
-func (b *bidding) Binds() bool { return b.standing != dedupe.Occupied }
-
-func (b *bidding) Apply(of dedupe.Rows) (err error) {
-	r := of.(*rows)
-	at := r.at([]byte(b.key))
-	if b.before, err = decodeTenure(r.read[at].text); err != nil {
-		return err
-	}
-	if b.after, b.standing = b.before.Bid(b.bid, r.now); b.standing == dedupe.Occupied {
+	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", 0, bid.Instance), &own{}
+	var was, is dedupe.Tenure
+	var stands dedupe.Standing
+	step.apply = func(r *rows) (err error) {
+		at := r.at(key)
+		if was, err = decodeTenure(r.read[at].text); err != nil {
+			return err
+		}
+		is, stands = was.Bid(bid, r.now)
+		if step.binds = stands != dedupe.Occupied; step.binds {
+			r.write('T', at, bid.Keep.Milliseconds(), encodeTenure(is, r.now))
+			r.heard = func(at time.Time, _ []string) {
+				if !is.Until.IsZero() {
+					is.Until = at.Add(is.Until.Sub(r.now))
+				}
+			}
+		}
 		return nil
 	}
-	r.write('T', at, b.bid.Keep.Milliseconds(), encodeTenure(b.after, r.now))
-	r.heard = func(at time.Time, _ []string) {
-		if !b.after.Until.IsZero() {
-			b.after.Until = at.Add(b.after.Until.Sub(r.now))
-		}
+	if err := s.run(ctx, string(key), step); err != nil {
+		return before, after, 0, err // it may still be decided
 	}
-	return nil
+	return was, is, stands, nil
 }
 
 // encodeTenure returns a tenure as one line, for whoever looks at it: its number, its
@@ -75,22 +62,16 @@ func decodeTenure(row string) (dedupe.Tenure, error) {
 	if err != nil {
 		return dedupe.Tenure{}, err
 	}
+	var t dedupe.Tenure
+	var left int64
+	_, err = fmt.Sscanf(text, "%d %d %d %s", &t.Number, &t.Renewals, &left, &t.Token)
 	words := strings.SplitN(text, " ", 5)
-	sound := len(words) == 5 && !strings.ContainsFunc(words[3], strange)
-	var numbers [3]uint64
-	for i := 0; sound && i < len(numbers); i++ {
-		numbers[i], err = strconv.ParseUint(words[i], 10, 63)
-		sound = err == nil
-	}
-	if !sound {
+	strange := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) } // is in no token
+	if err != nil || len(words) < 5 || min(t.Number, t.Renewals, left) < 0 || strings.ContainsFunc(t.Token, strange) {
 		return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
 	}
-	tenure := dedupe.Tenure{Number: int64(numbers[0]), Renewals: int64(numbers[1]), Token: words[3], Who: words[4]}
-	if numbers[2] > 0 {
-		tenure.Until = at.Add(time.Duration(numbers[2]) * time.Millisecond)
+	if t.Who = words[4]; left > 0 {
+		t.Until = at.Add(time.Duration(left) * time.Millisecond)
 	}
-	return tenure, nil
+	return t, nil
 }
-
-// strange reports what is in no token.
-func strange(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
