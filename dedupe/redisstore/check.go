@@ -100,7 +100,7 @@ func (f *fitness) check(ctx context.Context) (warnings []string, fit int, err er
 	var all sync.WaitGroup
 	for _, server := range servers {
 		all.Go(func() {
-			found, err := f.checkOne(ctx, server)
+			found, err := checkOne(ctx, server)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -123,7 +123,7 @@ func unanswered(err error) error {
 	return fmt.Errorf("redis does not answer: %w", err)
 }
 
-func (f *fitness) checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {
+func checkOne(ctx context.Context, server redis.Cmdable) ([]string, error) {
 	text, err := server.Info(ctx).Result()
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"), redis.HasErrorPrefix(err, "unknown command"):
@@ -131,35 +131,28 @@ func (f *fitness) checkOne(ctx context.Context, server redis.Cmdable) ([]string,
 	case err != nil:
 		return nil, unanswered(err)
 	}
-	return judge(parseInfo(text), f.options)
+	return judge(text)
 }
 
 // judge says what the INFO of a server means for a store of records.
-func judge(info map[string]string, o Options) (warnings []string, err error) {
-	switch policy := info["maxmemory_policy"]; {
-	case policy == "":
-		warnings = append(warnings, "redis does not tell its maxmemory-policy; it has to be noeviction")
-	case policy != "noeviction" && !o.AllowEviction:
-		return nil, fmt.Errorf("%w (it is %s)", ErrEvicts, policy)
-	case policy != "noeviction":
-		warnings = append(warnings, "the maxmemory-policy of redis is "+policy+": it may forget calls, which can then run again")
+func judge(info string) (warnings []string, err error) {
+	says := func(key string) string {
+		_, behind, _ := strings.Cut("\n"+info, "\n"+key+":")
+		value, _, _ := strings.Cut(behind, "\r")
+		return value
 	}
-	if info["aof_enabled"] == "0" && info["connected_slaves"] == "0" {
+	switch policy := says("maxmemory_policy"); policy {
+	case "noeviction":
+	case "":
+		warnings = append(warnings, "redis does not tell its maxmemory-policy; it has to be noeviction")
+	default:
+		return nil, fmt.Errorf("%w (it is %s)", ErrEvicts, policy)
+	}
+	if says("aof_enabled") == "0" && says("connected_slaves") == "0" {
 		warnings = append(warnings, "redis has neither an append-only file nor a replica: after a restart of redis the latest calls are forgotten and can run again")
 	}
-	if role := info["role"]; role != "" && role != "master" {
+	if role := says("role"); role != "" && role != "master" {
 		return warnings, ErrReplica
 	}
 	return warnings, nil
-}
-
-// parseInfo reads the lines key:value of INFO.
-func parseInfo(text string) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info
 }

@@ -103,7 +103,7 @@ func (c *command) decide(l *lane) bool {
 		r.writes, r.heard = r.writes[:0], nil
 		r.forget()
 	}
-	r.make()
+	r.compose()
 	if r.sure() {
 		r.end(r.saidAt, r.told)
 		return !c.finish(c.failed)

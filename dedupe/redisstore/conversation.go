@@ -29,7 +29,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		step.bytes += len(m)
 	}
 	step.apply = func(r *rows) (err error) {
-		step.binds, err = r.append([]byte(head), []byte(messages), &w)
+		step.binds, err = r.extend([]byte(head), []byte(messages), &w)
 		return err
 	}
 	if err := s.run(ctx, head, step); err != nil {
@@ -38,8 +38,8 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	return step.binds, nil
 }
 
-// append appends to a conversation; false when its head is another, or what it closes.
-func (r *rows) append(headKey, messagesKey []byte, w *conversation.Write) (written bool, err error) {
+// extend appends to a conversation; false when its head is another, or what it closes.
+func (r *rows) extend(headKey, messagesKey []byte, w *conversation.Write) (written bool, err error) {
 	head, messages, ttl := r.believe(headKey, string(w.Was)), r.other(messagesKey), w.TTL.Milliseconds()
 	before := r.read[head].text
 	if before == string(w.Head) {

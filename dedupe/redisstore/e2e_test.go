@@ -272,10 +272,6 @@ func TestAServerThatEvictsIsRefused(t *testing.T) {
 	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, ErrEvicts) {
 		t.Errorf("Admit: %v", err)
 	}
-	allowed := open(t, Options{Addrs: []string{srv.Addr}, AllowEviction: true})
-	if _, err := allowed.Admit(ctx, request("x", tool.ReadOnly)); err != nil {
-		t.Errorf("allowed: %v", err)
-	}
 	// The operator mends it, and the first store works.
 	srv.Do("config", "set", "maxmemory-policy", "noeviction")
 	deadline := time.Now().Add(10 * time.Second)

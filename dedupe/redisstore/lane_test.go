@@ -61,6 +61,27 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 	both.Wait()
 }
 
+// A panic of who sends is its own: the lane goes on.
+func TestAStepThatPanics(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.answer = won
+	s := open(t, Options{Addrs: []string{f.addr}, Flushers: 1})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = s.run(t.Context(), "x", &own{apply: func(*rows) error { panic("impossible") }}) // it does not return
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {
+		t.Errorf("then %v, %v", a.Verdict, err)
+	}
+}
+
 // waitingIn is how many commands wait in a lane.
 func waitingIn(l *lane) int {
 	l.mu.Lock()

@@ -46,10 +46,6 @@ type Options struct {
 	WaitReplicas int
 	// WaitTimeout bounds the wait for them. Default 1 s.
 	WaitTimeout time.Duration
-	// AllowEviction lets the store work, with a warning, on a server that may
-	// evict keys when its memory is full. It then forgets calls, which can run
-	// again.
-	AllowEviction bool
 	// Timeout bounds dialling, and one pipeline of commands. Default 2 s.
 	Timeout time.Duration
 	// Flushers is how many pipelines are under way at a time. Default one per

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,19 +181,22 @@ func ended(ctx context.Context) error {
 // sendAlone sends a command on its caller's goroutine. One that is still to be sent again
 // after a few times goes with those that have come since.
 func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered bool) {
-	group := []*command{c}
-	for tries := 0; len(group) > 0 && tries < mostAlone; tries++ {
-		group = p.send(ctx, l, group)
+	again := []*command{c}
+	defer func() { // after a panic too
+		if group := l.next(again); len(group) > 0 {
+			p.under.Go(func() {
+				for len(group) > 0 {
+					group = l.next(p.send(context.Background(), l, group))
+				}
+			})
+		}
+	}()
+	for tries := 0; len(again) > 0 && tries < mostAlone; tries++ {
+		group := again
+		again = nil
+		again = p.send(ctx, l, group)
 	}
-	answered = len(group) == 0
-	if group = l.next(group); len(group) > 0 {
-		p.under.Go(func() {
-			for len(group) > 0 {
-				group = l.next(p.send(context.Background(), l, group))
-			}
-		})
-	}
-	return answered
+	return len(again) == 0
 }
 
 // send sends a group once and answers it, but those that it returns, which are to be sent
@@ -326,10 +330,7 @@ func redirection(err error, from string) (addr string, asking bool) {
 func hash(key string) uint64 {
 	_, tag, _ := strings.Cut(key, "{")
 	tag, _, _ = strings.Cut(tag, "}")
-	if tag == "" {
-		tag = key
-	}
-	return maphash.String(seed, tag)
+	return maphash.String(seed, cmp.Or(tag, key))
 }
 
 var seed = maphash.MakeSeed()

@@ -176,22 +176,17 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		info     string
-		options  Options
 		err      error
 		warnings []string
 	}{
 		{name: "all is well", info: good},
 		{name: "a replica is as good as a file", info: strings.NewReplacer("aof_enabled:1", "aof_enabled:0", "slaves:0", "slaves:1").Replace(good)},
 		{name: "it evicts", info: strings.Replace(good, "noeviction", "allkeys-lru", 1), err: ErrEvicts},
-		{
-			name: "it may evict", info: strings.Replace(good, "noeviction", "allkeys-lru", 1),
-			options: Options{AllowEviction: true}, warnings: []string{"allkeys-lru"},
-		},
 		{name: "it forgets", info: strings.Replace(good, "aof_enabled:1", "aof_enabled:0", 1), warnings: []string{"append-only"}},
 		{name: "it is a replica", info: strings.Replace(good, "master", "slave", 1), err: ErrReplica},
 		{name: "it says nothing", info: "", warnings: []string{"maxmemory-policy"}},
 	} {
-		warnings, err := judge(parseInfo(c.info), c.options)
+		warnings, err := judge(c.info)
 		if !errors.Is(err, c.err) || len(warnings) != len(c.warnings) {
 			t.Errorf("%s: got %q, %v", c.name, warnings, err)
 			continue

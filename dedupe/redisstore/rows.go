@@ -254,8 +254,8 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 	return keep(r)
 }
 
-// make makes the plan of what was decided.
-func (r *rows) make() {
+// compose makes the plan of what was decided.
+func (r *rows) compose() {
 	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
 	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
 	for _, w := range r.writes {

@@ -42,7 +42,7 @@ func (s *stepping) send(now time.Time, read []row, others []string, writes ...wr
 	for _, key := range others {
 		c.rows.others = append(c.rows.others, text(key))
 	}
-	c.rows.make()
+	c.rows.compose()
 	return s.client.Do(s.Context(), c.call()...).Result()
 }
 
