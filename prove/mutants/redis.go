@@ -31,6 +31,7 @@ var (
 	redisOutputs = Suite{"./dedupe/redisstore", "^TestOneServer$/^outputs_are_kept", conformance}
 	redisWaits   = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_call_that_others", conformance}
 	redisAppends = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_conversation_is", conformance}
+	redisReads   = Suite{"./dedupe/redisstore", "^TestOneServer$/^conversations_are_kept", conformance}
 )
 
 // redis: a step is decided by what is believed, done if it is true, and told when it is
@@ -50,8 +51,11 @@ func redis() []Mutant {
 		one("step.lua: a list is kept for ever", stepLua, "what == 'e' then\n    redis.call('PEXPIRE', key, amount)\n", "what == 'e' then\n", stepDoes),
 		one("step.lua: a log only grows", stepLua, "elseif size > 2 * #text * string.byte(text) then", "elseif false then", logIsCut),
 		one("step.lua: a log is cut by one entry too many", stepLua, "#starts + 1 - string.byte", "#starts + 2 - string.byte", logIsCut),
+		one("step.lua: as many messages are told as there are", stepLua, "if left >= 0 or #told == before then", "if true then", redisReads),
+		one("step.lua: a message that is larger than asked for is not told", stepLua, "if left >= 0 or #told == before then", "if left >= 0 then", redisReads),
 		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', text, key)\n", "", redisWaits),
 
+		one("redisstore: who panics keeps the lane", redisPipeline, "		if group := l.next(again); len(group) > 0 {", "		if group := again; len(group) > 0 {", test("./dedupe/redisstore", "TestAStepThatPanics")),
 		short(one("redisstore: what has changed something is decided again", redisCommand, "case done && r.changes():", "case false:", redisSteps)),
 		short(one("redisstore: whatever is decided is sure", redisRows, "!r.changes() && bytes.Equal(r.plan[planHead:], r.did)", "true", laterTime)),
 		one("redisstore: what is believed is told", redisRows, "r.guess, found = true, row{key", "found = row{key", redisHistories),
