@@ -77,7 +77,7 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	if err := t.Counter("sidecall.store.round_trips", "Round trips to the store.",
-		func() int64 { return int64(store.Stats().RoundTrips) }); err != nil {
+		func() int64 { return int64(store.RoundTrips()) }); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil

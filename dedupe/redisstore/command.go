@@ -1,182 +1,201 @@
 package redisstore
 
 import (
-	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// command is one command on its way: of a step, or any other one.
+var (
+	//go:embed step.lua
+	scriptSource string
+	scriptHash   = redis.NewScript(scriptSource).Hash()
+)
+
+// mostDecisions bounds how often a step is decided. It is decided again when another
+// process has changed a row in between: one of them always succeeds.
+const mostDecisions = 100
+
+// step is a dedupe.Step, or one of this store's own.
+type step interface {
+	Apply(rows dedupe.Rows) error
+	Binds() bool
+	Bytes() int
+}
+
+// own is a step that is this store's own.
+type own struct {
+	apply func(*rows) error
+	binds bool
+	bytes int
+}
+
+func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
+func (o *own) Binds() bool                { return o.binds }
+func (o *own) Bytes() int                 { return o.bytes }
+
+// command is a step on its way. It belongs to its caller until it is in a lane, and again
+// when it is done.
 type command struct {
 	// key is the key whose slot decides where the command goes.
-	key    string
-	script *script // nil for a plain command
-	words  []any
-	weight int
-	// step is what is decided anew for each time that it is sent; nil for a command whose
-	// words are given.
-	step   step
+	key  string
+	step step
+
 	rows   rows
 	failed error // of the step, by what may not be true
 	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
-	hinted bool  // it was sent, and has changed nothing but marks
-	ofCall bool  // it counts as a round trip of a call
 
-	taken atomic.Bool   // by a flusher, or by its caller, which withdraws it
-	done  chan struct{} // closed when the rest is final
-	over  bool
+	words []any
+	sent  *redis.Cmd
 	reply any
-	logs  []*redis.StringCmd
 	err   error
 	// replicated says that enough replicas have what the command wrote.
 	replicated bool
+	done       chan struct{} // gets a value when the rest is final
 }
 
-// step is a dedupe.Step, or one of this store's own.
-type step interface{ Apply(rows dedupe.Rows) error }
+// commands are those that were used before, with what they have room for.
+var commands = sync.Pool{New: func() any { return &command{done: make(chan struct{}, 1)} }}
 
-// decide makes the words of a step, by what is known of its rows. It returns false when
-// there is nothing to send, and the command is finished.
-func (c *command) decide(l *lane) bool {
-	if c.step == nil {
-		return true
+// mostRoom bounds the bytes of texts that an unused command keeps room for.
+const mostRoom = 16 << 10
+
+func newCommand(key string, step step) *command {
+	c, _ := commands.Get().(*command)
+	c.key, c.step = key, step
+	return c
+}
+
+// free keeps a command that is in no lane for another step.
+func (c *command) free() {
+	r := &c.rows
+	clear(c.words)
+	clear(r.said)
+	clear(r.told)
+	clear(r.read)
+	clear(r.others)
+	clear(r.writes)
+	if cap(r.room) > mostRoom {
+		r.room = nil
 	}
+	*c = command{done: c.done, words: c.words[:0], rows: rows{
+		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room, scratch: r.scratch,
+	}}
+	commands.Put(c)
+}
+
+// decide decides a step by what is known of its rows. It returns false when there is
+// nothing to send, and the command is finished.
+func (c *command) decide(l *lane) bool {
 	if c.tried++; c.tried > mostDecisions {
-		c.finish(errors.New("redis: the rows of the call are changed all the time"))
-		return false
+		return !c.finish(errors.New("redis: the rows of the call are changed all the time"))
 	}
 	r := &c.rows
-	r.lane = l
-	r.read, r.writes = r.readRoom[:0], r.writeRoom[:0]
-	r.others, r.logs, r.done, r.into, r.beside = r.others[:0], r.logs[:0], r.done[:0], nil, nil
-	if r.now = l.clock.now(); !r.saidAt.IsZero() {
-		r.now = r.saidAt // of what was said then
-	}
-	r.now = r.now.In(ofStep)
+	r.begin(l)
 	if c.failed = c.step.Apply(r); c.failed != nil {
-		r.writes = r.writes[:0]
-		c.forget(l)
+		r.writes, r.heard = r.writes[:0], nil
+		r.forget()
 	}
-	if r.sure() && (len(r.writes) == 0 || c.hinted) {
-		r.tell()
-		c.finish(c.failed)
-		return false
-	}
-	c.script, c.words = stepScript, r.words(stepScript)
-	if c.load {
-		c.words = c.script.withSource(c.words)
+	r.compose()
+	if r.sure() {
+		r.end(r.saidAt, r.told)
+		return !c.finish(c.failed)
 	}
 	return true
 }
 
-// forget forgets what was believed of the rows of a step.
-func (c *command) forget(l *lane) {
-	for _, read := range c.rows.read {
-		l.forget(read.key)
+// call makes the words of the command: those of a server that does not know the script,
+// which gets its source, or those of one that does.
+func (c *command) call() []any {
+	c.words = append(c.words[:0], "evalsha", &scriptHash)
+	if c.load {
+		c.words[0], c.words[1] = "eval", &scriptSource
 	}
+	c.words = c.rows.words(c.words)
+	return c.words
 }
 
 // hear takes the reply, which finishes the command unless it is to be sent again.
-func (c *command) hear(l *lane) {
-	switch {
-	case c.err != nil && c.script != nil && !c.load && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
-		c.load, c.words = true, c.script.withSource(c.words)
-		c.forget(l)
-	case c.err != nil:
-		c.forget(l)
-		c.finish(c.err)
-	case c.step == nil:
-		c.finish(nil)
-	default:
-		c.hearStep(l)
-	}
-}
-
-// hearStep takes the reply of step.lua.
-func (c *command) hearStep(l *lane) {
+func (c *command) hear(l *lane) (answered bool) {
 	r := &c.rows
-	r.saidLogs = r.saidLogs[:0]
-	for i, text := range c.logs {
-		r.saidLogs = append(r.saidLogs, log{r.logs[i], text.Val()})
+	if c.err != nil {
+		r.forget()
+		if c.load || !redis.HasErrorPrefix(c.err, "NOSCRIPT") {
+			return c.finish(c.err)
+		}
+		c.load = true
+		return false
 	}
-	switch reply := c.reply.(type) {
-	case int64:
-		at := dedupe.Instant(reply)
-		l.clock.heard(at)
-		if !r.changes() {
-			// What it read is true, but of a later time: it is decided by that.
-			r.said, r.saidAt, c.hinted = append(r.said[:0], r.read...), at, true
-			return
-		}
-		for _, done := range r.done {
-			done(at)
-		}
-		r.tell()
-		c.finish(nil)
-	case []any:
-		if err := r.correct(reply); err != nil {
-			c.forget(l)
-			c.finish(err)
-		}
-	default:
-		c.forget(l)
-		c.finish(unexpected(c.reply))
+	at, done, err := r.hear(c.reply)
+	if err != nil {
+		r.forget()
+		return c.finish(err)
 	}
+	l.server.clock.heard(at)
+	switch {
+	case done && r.changes():
+		r.end(at, r.told)
+		return c.finish(nil)
+	case done: // what it read is true, but of a later time: it is decided by that
+		r.said, r.did = append(r.said[:0], r.read...), append(r.did, r.plan[planHead:]...)
+	}
+	r.saidAt = at
+	return false
 }
 
-// correct takes what the server has said of rows.
-func (r *rows) correct(reply []any) error {
-	if len(reply) != 1+len(r.read) {
-		return unexpected(reply)
+// finish answers whoever waits for the command, who may use it for something else then.
+func (c *command) finish(err error) bool {
+	c.err = err
+	c.done <- struct{}{}
+	return true
+}
+
+// hear takes a reply of step.lua: when the step was done, and what is told of the keys that
+// were asked for; or, if it was not done, each row that is another than was believed.
+func (r *rows) hear(reply any) (at time.Time, done bool, err error) {
+	words, several := reply.([]any)
+	if !several || len(words) == 0 {
+		words = []any{reply}
 	}
-	now, ok := reply[0].(int64)
-	if !ok {
-		return unexpected(reply)
+	ms, known := words[0].(int64)
+	texts := words[1:]
+	if done = !several; len(texts) == 1 {
+		if told, some := texts[0].([]any); some && len(told) > 0 {
+			texts, done = told, true
+		}
 	}
-	r.saidAt = dedupe.Instant(now)
-	r.lane.clock.heard(r.saidAt)
-	r.said = r.said[:0]
-	for i, read := range r.read {
-		switch text := reply[1+i].(type) {
-		case nil: // as it was believed to be
-		case string:
-			read.text, read.record = text, nil
-		default:
-			return unexpected(text)
+	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) {
+		return at, false, unexpected(reply)
+	}
+	r.told, r.did = r.told[:0], r.did[:0]
+	if !done {
+		r.said = r.said[:0]
+	}
+	for i, word := range texts {
+		body, ok := word.(string)
+		switch {
+		case !ok && (done || word != nil):
+			return at, false, unexpected(word)
+		case done:
+			r.told = append(r.told, body)
+			continue
+		}
+		read := r.read[i]
+		if ok {
+			read.text, read.record = body, nil
 		}
 		r.said = append(r.said, read)
 		r.lane.expect(read)
 	}
-	return nil
+	return dedupe.Instant(ms), done, nil
 }
-
-// readLogs asks for the logs of a step, behind it.
-func (c *command) readLogs(ctx context.Context, pipe redis.Pipeliner, asking bool) (logs []*redis.StringCmd) {
-	for _, key := range c.rows.logs {
-		if asking {
-			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues
-		}
-		logs = append(logs, pipe.Get(ctx, key))
-	}
-	return logs
-}
-
-// finish answers whoever waits for the command.
-func (c *command) finish(err error) {
-	c.err, c.over = err, true
-	close(c.done)
-}
-
-func (c *command) answered() bool { return c.over }
-
-// writes reports that what the command does may have to be replicated.
-func (c *command) writes() bool { return c.step == nil || len(c.rows.writes) > 0 }
 
 func unexpected(reply any) error {
 	return fmt.Errorf("redis answered with an unexpected %T", reply)

@@ -177,20 +177,20 @@ func TestNothingIsBelievedAfterAnError(t *testing.T) {
 // shares the clock says meanwhile: it is not sent for ever with the wrong one.
 func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 	t.Parallel()
-	l := &lane{clock: &clock{}}
+	l := laneOf(Options{}, time.Time{}, time.Time{})
 	asked := &seen{key: "sidecall:{x}"}
-	c := &command{key: asked.key, step: asked, done: make(chan struct{})}
+	c := asked.command()
 	if !c.decide(l) {
 		t.Fatal("nothing is asked")
 	}
 	told := time.Now().Add(time.Hour)
 	c.reply = []any{told.UnixMilli(), "x"}
 	c.hear(l)
-	l.clock.heard(told.Add(-2 * time.Hour))
+	l.server.clock.heard(told.Add(-2 * time.Hour))
 	if c.decide(l); c.rows.now.Before(told.Truncate(time.Millisecond)) {
 		t.Errorf("it was told %v, and counts from %v", told, c.rows.now)
 	}
-	if !c.answered() || c.err != nil || asked.text != "x" {
+	if !answered(c) || c.err != nil || asked.text != "x" {
 		t.Errorf("what was told is read as %q, %v", asked.text, c.err)
 	}
 }
@@ -200,7 +200,7 @@ func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	t.Parallel()
 	now := dedupe.Instant(1_000_000)
-	l := &lane{options: &Options{}, clock: &clock{read: now, at: time.Now()}}
+	l := laneOf(Options{}, now, time.Now())
 	claim := dedupe.Stored{Retention: time.Hour, Record: dedupe.Record{
 		State: dedupe.Claimed, Epoch: 1, Owner: "alice", Tool: "refund", Effect: tool.Keyed, LeaseUntil: now.Add(time.Minute),
 	}}
@@ -209,15 +209,11 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	l.expect(row{key: name, text: stamp(string(claim.AppendSealed(nil)), now)})
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0
-	engine := answered(func(step dedupe.Step) error {
-		c := &command{step: step, done: make(chan struct{})}
-		for c.rows.own, c.rows.ownName = req.Key, name; c.decide(l); sent++ {
+	engine := answering(func(step dedupe.Step) error {
+		c := newCommand(name, step)
+		for over := false; !over && c.decide(l); sent++ {
 			c.reply = replies[sent].UnixMilli()
-			c.hear(l)
-			if c.answered() {
-				sent++
-				break
-			}
+			over = c.hear(l)
 		}
 		return c.err
 	})
@@ -234,12 +230,23 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	admit(dedupe.Won, 2)
 }
 
-// answered is an engine of which a test is the server.
-type answered func(dedupe.Step) error
+// answering is an engine of which a test is the server.
+type answering func(dedupe.Step) error
 
-func (a answered) Do(_ context.Context, step dedupe.Step) error { return a(step) }
+func (a answering) Do(_ context.Context, step dedupe.Step) error { return a(step) }
 
-func (a answered) Look(_ context.Context, step dedupe.Step) error { return a(step) }
+func (a answering) Look(_ context.Context, step dedupe.Step) error { return a(step) }
+
+// laneOf is a lane to a server whose clock showed a time when it was read.
+func laneOf(options Options, read, at time.Time) *lane {
+	options.Flushers = 1
+	s := newServer(&options)
+	s.clock.read, s.clock.at = read, at
+	return &s.lanes[0]
+}
+
+// answered reports that a command is done.
+func answered(c *command) bool { return len(c.done) == 1 }
 
 // A step whose rows are others each time comes to an end.
 func TestAStepIsNotDecidedForEver(t *testing.T) {
@@ -261,9 +268,9 @@ func TestAStepIsNotDecidedForEver(t *testing.T) {
 // server is asked again, for that one may come to nothing.
 func TestWhatIsBelievedIsNotTold(t *testing.T) {
 	t.Parallel()
-	l := &lane{clock: &clock{}}
+	l := laneOf(Options{}, time.Time{}, time.Time{})
 	asked := &seen{key: "sidecall:{x}"}
-	c := &command{key: asked.key, step: asked, done: make(chan struct{})}
+	c := asked.command()
 	for _, believed := range []string{"1", "2"} {
 		if !c.decide(l) {
 			t.Fatal("nothing is asked")
@@ -280,24 +287,24 @@ func TestWhatIsBelievedIsNotTold(t *testing.T) {
 // A lane remembers a bounded number of rows, and none that is long.
 func TestALaneRemembersSoManyRows(t *testing.T) {
 	t.Parallel()
-	l := &lane{clock: &clock{}}
+	l := laneOf(Options{}, time.Time{}, time.Time{})
 	l.expect(row{key: "long", text: strings.Repeat("x", mostRowBytes+1)})
 	for i := range 2 * mostRows {
 		l.expect(row{key: fmt.Sprint(i), text: "x"})
 	}
 	last := fmt.Sprint(2*mostRows - 1)
-	found, known := l.known(last)
-	if _, long := l.known("long"); len(l.recent)+len(l.older) != 2*mostRows || long || !known || found.text != "x" {
+	found, known := l.known([]byte(last))
+	if _, long := l.known([]byte("long")); len(l.recent)+len(l.older) != 2*mostRows || long || !known || found.text != "x" {
 		t.Errorf("it remembers %d rows, and of the last %q", len(l.recent)+len(l.older), found.text)
 	}
 	if l.expect(row{key: last, text: ""}); len(l.recent)+len(l.older) != 2*mostRows-1 {
 		t.Errorf("it remembers %d rows, one of which is none", len(l.recent)+len(l.older))
 	}
-	l.known("0") // what is used is kept when older ones go
+	l.known([]byte("0")) // what is used is kept when older ones go
 	for i := range mostRows {
 		l.expect(row{key: fmt.Sprint("new ", i), text: "x"})
 	}
-	if _, known := l.known("0"); !known || len(l.recent)+len(l.older) > 2*mostRows {
+	if _, known := l.known([]byte("0")); !known || len(l.recent)+len(l.older) > 2*mostRows {
 		t.Errorf("of %d rows the one that was used is known: %v", len(l.recent)+len(l.older), known)
 	}
 }

@@ -38,8 +38,7 @@ func TestAConversationOfWhichAKeyIsDamaged(t *testing.T) {
 		if err := said(id, 0, old, old); err != nil {
 			t.Fatal(err)
 		}
-		keys := conversationKeys("sidecall:", conversation.Key{Tenant: "acme", ID: id})
-		spoil(keys[0], keys[1])
+		spoil(conversationKeys("sidecall:", conversation.Key{Tenant: "acme", ID: id}))
 		if err := said(id, 2, fresh); !damaged(err) {
 			t.Errorf("%s: appended: %v", id, err)
 		}
@@ -67,7 +66,8 @@ func TestAConversationOfWhichAKeyIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := conversation.Key{Tenant: "acme", ID: "no head"}
-	srv.Do("del", conversationKeys("sidecall:", gone)[0])
+	head, _ := conversationKeys("sidecall:", gone)
+	srv.Do("del", head)
 	if err := said("no head", 0, fresh); err != nil {
 		t.Errorf("begun anew: %v", err)
 	}

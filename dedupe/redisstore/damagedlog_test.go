@@ -26,7 +26,7 @@ func TestALogThatIsDamaged(t *testing.T) {
 		"a list":                func(name string) { srv.Do("rpush", name, "x") },
 	} {
 		key := dedupe.Key{Tenant: "acme", Conversation: what, ID: "refused"}
-		name := sheetKey("sidecall:", "log/", key, "log")
+		name := string(appendKey(nil, "sidecall:", "log/", 2, key.Tenant, key.Conversation, "log"))
 		spoil(name)
 		note := dedupe.Note{Key: key, Logs: []string{"log"}, Retention: time.Hour}
 		var told dedupe.Logs

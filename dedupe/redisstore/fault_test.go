@@ -238,11 +238,11 @@ func TestAFullServerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.Do("config", "set", "maxmemory", "1mb")
-	before := s.Stats().RoundTrips
+	before := s.RoundTrips()
 	if a, err := s.Admit(ctx, request("y", tool.NonIdempotent)); !redis.IsOOMError(err) {
 		t.Errorf("admitted %v, %v", a.Verdict, err)
 	}
-	if n := s.Stats().RoundTrips - before; n != 1 {
+	if n := s.RoundTrips() - before; n != 1 {
 		t.Errorf("a refusal that does not pass was repeated: %d round trips", n)
 	}
 	if a, err := s.Admit(ctx, request("done", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Replay {

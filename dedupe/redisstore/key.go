@@ -1,86 +1,55 @@
 package redisstore
 
 import (
-	"encoding/base64"
+	"net/url"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// recordKey is the key of a call's record:
+// appendKey appends a key: the prefix, its kind, and its parts, of which the first few are
+// in braces:
 //
-//	sidecall:{tenant/conversation}/turn/id
+//	sidecall:{tenant/conversation}/turn/id        the record of a call
+//	sidecall:{tenant//turn/id}                    of one without a conversation
+//	sidecall:budget/{tenant/conversation}/prompt  a tally
+//	sidecall:effect/{tenant/conversation}/hash    who holds an effect
+//	sidecall:effect/{tenant}/hash                 who holds a whole tenant's
+//	sidecall:log/{tenant/conversation}/name       a log
+//	sidecall:conversation/{tenant/conversation}   the head of a conversation
+//	sidecall:messages/{tenant/conversation}       the list of its messages
+//	sidecall:output/tenant/ref                    a kept output
+//	sidecall:instance/name                        the tenure of an instance
 //
 // What is in braces decides the slot in a Redis Cluster, so that all keys of a
-// conversation share one. Calls without a conversation have nothing to share
-// and are spread by their own id: sidecall:{tenant//turn/id}. A component is
-// written so that it never contains a slash or a brace; no two keys are alike.
-func recordKey(prefix string, k dedupe.Key) string {
-	b := make([]byte, 0, len(prefix)+len(k.Tenant)+len(k.Conversation)+len(k.Turn)+len(k.ID)+8)
-	b = append(append(b, prefix...), '{')
-	b = append(appendComponent(b, k.Tenant), '/')
-	if k.Conversation == "" {
-		b = append(b, '/')
-		b = append(appendComponent(b, k.Turn), '/')
-		return string(append(appendComponent(b, k.ID), '}'))
-	}
-	b = append(appendComponent(b, k.Conversation), '}', '/')
-	b = append(appendComponent(b, k.Turn), '/')
-	return string(appendComponent(b, k.ID))
-}
-
-// outputKey is the key of a kept output. A reader knows no more than tenant and
-// ref, so it cannot share the slot of its conversation.
-func outputKey(prefix, tenant, ref string) string {
-	b := make([]byte, 0, len(prefix)+len("output/")+len(tenant)+len(ref)+4)
-	b = append(append(b, prefix...), "output/"...)
-	b = append(appendComponent(b, tenant), '/')
-	return string(appendComponent(b, ref))
-}
-
-// sheetKey is the key of what a conversation keeps beside its records: a tally
-// (kind "budget/") or a log ("log/"), each a key that no record has, in the slot of
-// the conversation:
-//
-//	sidecall:budget/{tenant/conversation}/prompt
-//	sidecall:log/{tenant/conversation}/name
-func sheetKey(prefix, kind string, k dedupe.Key, name string) string {
-	b := make([]byte, 0, len(prefix)+len(kind)+len(k.Tenant)+len(k.Conversation)+len(name)+8)
-	b = append(append(append(b, prefix...), kind...), '{')
-	b = append(appendComponent(b, k.Tenant), '/')
-	b = append(appendComponent(b, k.Conversation), '}', '/')
-	return string(appendComponent(b, name))
-}
-
-// effectKey is the key of who holds an effect, in the slot of the conversation or,
-// when it is the whole tenant's, in one of its own:
-//
-//	sidecall:effect/{tenant/conversation}/hash
-//	sidecall:effect/{tenant}/hash
-func effectKey(prefix string, k dedupe.Key, e *dedupe.EffectKey) string {
-	hash := base64.RawURLEncoding.EncodeToString(e.Print[:])
-	if !e.WholeTenant {
-		return sheetKey(prefix, "effect/", k, hash)
-	}
-	return string(appendComponent([]byte(prefix+"effect/{"), k.Tenant)) + "}/" + hash
-}
-
-// appendComponent appends any bytes as letters, digits and -_.~:, and as %XX
-// where it is something else.
-func appendComponent(b []byte, s string) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := range len(s) {
-		if c := s[i]; plain[c] {
-			b = append(b, c)
-		} else {
-			b = append(b, '%', hex[c>>4], hex[c&15])
+// conversation share one. Calls without a conversation have nothing to share and are
+// spread by their own id. The reader of an output knows no more than tenant and ref.
+// A part is escaped, so that it never contains a slash or a brace; no two keys are alike.
+func appendKey(b []byte, prefix, kind string, braced int, parts ...string) []byte {
+	b = append(append(b, prefix...), kind...)
+	for i, part := range parts {
+		if i > 0 {
+			b = append(b, '/')
+		} else if braced > 0 {
+			b = append(b, '{')
+		}
+		b = append(b, url.QueryEscape(part)...)
+		if i+1 == braced {
+			b = append(b, '}')
 		}
 	}
 	return b
 }
 
-var plain = func() (t [256]bool) {
-	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:") {
-		t[c] = true
+// braced is how many parts of the key of a record are in braces.
+func braced(k dedupe.Key) int {
+	if k.Conversation == "" {
+		return 4
 	}
-	return t
-}()
+	return 2
+}
+
+// recordKey is the key of the record of a call.
+func recordKey(prefix string, k dedupe.Key) string {
+	var room [128]byte
+	return string(appendKey(room[:0], prefix, "", braced(k), k.Tenant, k.Conversation, k.Turn, k.ID))
+}

@@ -1,10 +1,8 @@
 package redisstore
 
 import (
-	"hash/maphash"
-	"strings"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -12,18 +10,72 @@ import (
 
 // lane is the way of some conversations to one server. What it sends is answered before
 // it sends more: so whoever is decided there knows what those before it have done.
+//
+// Whoever finds nobody sending sends its own command at once, which saves waking another
+// and being woken by it. What comes meanwhile waits, and is sent together. Nothing waits
+// to fill a group.
 type lane struct {
-	options *Options
-	queue   chan *command
-	callers atomic.Int64 // in do
-	clock   *clock       // of the server
+	server *server
 
-	// turn is held by whoever sends; it guards what follows.
-	turn sync.Mutex
+	mu      sync.Mutex
+	waiting []*command
+	sending bool
+
+	// What follows is of whoever sends.
+	group []*command
 	// recent are rows as they were last seen or written: claims, tallies and who holds an
 	// effect; older those before them, of which what is used comes back. They may have
 	// been changed since: what is decided by them is only done if they are still true.
 	recent, older map[string]row
+}
+
+// enter puts a command into the lane. The first is its caller's to send.
+func (l *lane) enter(c *command) (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first = !l.sending; first {
+		l.sending = true
+	} else {
+		l.waiting = append(l.waiting, c)
+	}
+	return first
+}
+
+// withdraw takes a command out, unless it has been sent.
+func (l *lane) withdraw(c *command) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, c)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+const (
+	// groupLength and groupBytes bound one pipeline.
+	groupLength = 128
+	groupBytes  = 4 << 20
+)
+
+// next is the next group: those that are to be sent again, and what waits behind them, so
+// that nobody waits for a row that others change all the time. Without any nobody sends
+// any more.
+func (l *lane) next(again []*command) []*command {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.group = append(l.group[:0], again...)
+	bytes, some := 0, 0
+	for _, c := range l.group {
+		bytes += c.step.Bytes()
+	}
+	for ; some < len(l.waiting) && len(l.group) < groupLength && bytes < groupBytes; some++ {
+		l.group = append(l.group, l.waiting[some])
+		bytes += l.waiting[some].step.Bytes()
+	}
+	l.waiting = slices.Delete(l.waiting, 0, some)
+	l.sending = len(l.group) > 0
+	return l.group
 }
 
 // Bounds of the rows that a lane remembers.
@@ -33,11 +85,11 @@ const (
 )
 
 // known returns a row as it was last seen.
-func (l *lane) known(key string) (r row, known bool) {
-	if r, known = l.recent[key]; known {
+func (l *lane) known(key []byte) (r row, known bool) {
+	if r, known = l.recent[string(key)]; known {
 		return r, true
 	}
-	if r, known = l.older[key]; known {
+	if r, known = l.older[string(key)]; known {
 		l.expect(r)
 	}
 	return r, known
@@ -68,18 +120,6 @@ func (l *lane) forget(key string) {
 	delete(l.recent, key)
 	delete(l.older, key)
 }
-
-// hash spreads conversations over lanes: by what decides the slot of a key.
-func hash(key string) uint64 {
-	_, tag, _ := strings.Cut(key, "{")
-	tag, _, _ = strings.Cut(tag, "}")
-	if tag == "" {
-		tag = key
-	}
-	return maphash.String(seed, tag)
-}
-
-var seed = maphash.MakeSeed()
 
 var never = dedupe.Instant(1 << 50)
 

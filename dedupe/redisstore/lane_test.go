@@ -54,24 +54,53 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := s.pipe.lanes[""][0]; l.callers.Load() < 2 || len(l.queue) == 0; {
+	for l := &s.pipe.server("").lanes[0]; waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)
 	both.Wait()
 }
 
+// A panic of who sends is its own: the lane goes on.
+func TestAStepThatPanics(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.answer = won
+	s := open(t, Options{Addrs: []string{f.addr}, Flushers: 1})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = s.run(t.Context(), "x", &own{apply: func(*rows) error { panic("impossible") }}) // it does not return
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {
+		t.Errorf("then %v, %v", a.Verdict, err)
+	}
+}
+
+// waitingIn is how many commands wait in a lane.
+func waitingIn(l *lane) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
 // deciding is an engine that only decides, by what a server has said.
 type deciding struct {
 	lane *lane
-	rows rows
+	said func(key string) row
+	at   time.Time
 }
 
 func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
-	c := &command{step: step, rows: d.rows, done: make(chan struct{})}
-	c.rows.own = step.Call()
+	c := newCommand(recordKey("", step.Call()), step)
+	c.rows.said, c.rows.saidAt = []row{d.said(c.key)}, d.at
 	if c.decide(d.lane) {
-		return fmt.Errorf("it asks again with %d words", len(c.words))
+		return fmt.Errorf("it asks again with %d words", len(c.call()))
 	}
 	return c.err
 }
@@ -87,8 +116,8 @@ func TestWhatIsToldIsOfOneInstant(t *testing.T) {
 		State: dedupe.Claimed, Epoch: 1, Owner: "alice", LeaseUntil: said.Add(time.Second),
 	}}
 	d := &deciding{
-		lane: &lane{options: &Options{}, clock: &clock{read: said, at: time.Now().Add(-time.Minute)}},
-		rows: rows{said: []row{{text: stamp(string(claim.AppendSealed(nil)), said)}}, saidAt: said},
+		lane: laneOf(Options{}, said, time.Now().Add(-time.Minute)), at: said,
+		said: func(key string) row { return row{key: key, text: stamp(string(claim.AppendSealed(nil)), said)} },
 	}
 	got, err := dedupe.Machine{Engine: d}.Lookup(t.Context(), dedupe.Key{ID: "x"})
 	if err != nil || got.State != dedupe.Claimed {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,28 +17,92 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// listBatch is roughly how many keys one page of a listing looks at.
-const listBatch = 1000
+const (
+	// listBatch is roughly how many keys one page of a listing looks at.
+	listBatch = 1000
+	// textsAtOnce is how many texts are held at a time: each may be some hundred KiB, of
+	// which a listing keeps little.
+	textsAtOnce = 32
+)
 
-// cursor is a place in a listing: of which server, and of what SCAN said there.
-type cursor struct {
-	addr string // empty but on a Cluster
-	scan uint64
+// master is a server that holds records; its address is empty when there is but one.
+type master struct {
+	redis.Cmdable
+	addr string
+}
+
+// masters returns the servers that hold the records, by address.
+func masters(ctx context.Context, client redis.UniversalClient) (all []master, err error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return []master{{client, ""}}, nil
+	}
+	var mu sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, master{node, node.Options().Addr})
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = errors.New("the redis cluster has no master")
+	}
+	slices.SortFunc(all, func(a, b master) int { return cmp.Compare(a.addr, b.addr) })
+	return all, err
+}
+
+// Now implements dedupe.Clock: the server's TIME. On a Cluster it is that of
+// the master whose clock is the furthest behind, so that no record is taken to
+// be older than it is.
+func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
+	if s.pipe.closed.Load() {
+		return earliest, dedupe.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	all, err := masters(ctx, s.client)
+	for _, m := range all {
+		now, err := m.Time(ctx).Result()
+		if err != nil {
+			return time.Time{}, fmt.Errorf("redis TIME: %w", err)
+		}
+		if earliest.IsZero() || now.Before(earliest) {
+			earliest = now
+		}
+	}
+	return earliest, err
 }
 
 // ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
 func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+	heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.GetRange(ctx, key, 0, 3) }
+	whole := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
 	err = persist(ctx, func() error {
-		server, keys, next, err := s.scan(ctx, from, globEscaped(s.options.KeyPrefix)+"{*", listBatch)
+		page = dedupe.Page{}
+		on, keys, next, err := s.scan(ctx, from, globEscaped(s.options.KeyPrefix)+"{*", listBatch)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-		defer cancel()
+		now, err := on.Time(ctx).Result()
+		if err != nil {
+			return err
+		}
+		var some []string
+		err = s.texts(ctx, on, keys, listBatch, heads, func(key, head string, err error) {
+			if err != nil || mayBeUnknown(head) {
+				some = append(some, key)
+			}
+		})
+		if err != nil {
+			return err
+		}
 		page.Next = next
-		page.Calls, err = s.unknown(ctx, server, keys)
-		return err
+		return s.texts(ctx, on, some, textsAtOnce, whole, func(key, text string, err error) {
+			if found := s.listed(key, text, now, err); found.Record.State == dedupe.Unknown || found.Err != nil {
+				page.Calls = append(page.Calls, found)
+			}
+		})
 	})
 	if err != nil {
 		return dedupe.Page{}, err
@@ -44,131 +110,90 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 	return page, nil
 }
 
-// persist asks a question until there is an answer, a few times at the most and never
-// beyond ctx.
-func persist(ctx context.Context, ask func() error) error {
-	for try := 0; ; try++ {
-		err := ask()
-		if err == nil || ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries || !pause(ctx, try) {
-			return err
-		}
-	}
-}
-
 // scan returns some of the keys of a pattern, roughly batch at the most, the server
-// that has them, and where the next page begins; empty after the last.
-func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (server redis.Cmdable, keys []string, next string, err error) {
-	at, err := parseCursor(from)
+// that has them, and where the next page begins; empty after the last. A place in a listing
+// is what SCAN said, and of which server.
+func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (on master, keys []string, next string, err error) {
+	number, addr, ok := strings.Cut(cmp.Or(from, "0 "), " ")
+	place, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil {
+		return on, nil, "", fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+	}
+	if err := s.ready(ctx); err != nil {
+		return on, nil, "", err
+	}
+	all, err := masters(ctx, s.client)
 	if err != nil {
-		return nil, nil, "", err
+		return on, nil, "", err
 	}
-	if s.pipe.closing() {
-		return nil, nil, "", dedupe.ErrClosed
-	}
-	if err := s.fit(ctx); err != nil {
-		return nil, nil, "", err
-	}
-	servers, err := masters(ctx, s.client)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	names := sortedKeys(servers)
-	if from == "" {
-		at.addr = names[0]
-	}
-	server, ok := servers[at.addr]
-	if !ok {
-		return nil, nil, "", fmt.Errorf("the redis master %s is gone; begin the listing again", at.addr)
+	i := slices.IndexFunc(all, func(m master) bool { return from == "" || m.addr == addr })
+	if i < 0 {
+		return on, nil, "", fmt.Errorf("the redis master %s is gone; begin the listing again", addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	keys, place, err := server.Scan(ctx, at.scan, pattern, int64(batch)).Result()
-	if err != nil {
-		return nil, nil, "", err
+	on = all[i]
+	keys, place, err = on.Scan(ctx, place, pattern, int64(batch)).Result()
+	switch {
+	case err != nil:
+		return on, nil, "", err
+	case place != 0:
+		next = fmt.Sprint(place, " ", on.addr)
+	case i+1 < len(all):
+		next = "0 " + all[i+1].addr
 	}
 	slices.Sort(keys) // SCAN may name a key twice
-	i, _ := slices.BinarySearch(names, at.addr)
-	switch {
-	case place != 0:
-		next = cursor{at.addr, place}.String()
-	case i+1 < len(names):
-		next = cursor{names[i+1], 0}.String()
-	}
-	return server, slices.Compact(keys), next, nil
+	return on, slices.Compact(keys), next, nil
 }
 
-// unknown returns those calls of the given record keys that are Unknown, or of
-// which the record cannot be read.
-func (s *Store) unknown(ctx context.Context, server redis.Cmdable, keys []string) ([]dedupe.Listed, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	heads := make([]*redis.StringCmd, len(keys))
-	var clock *redis.TimeCmd
-	// Its error is the first of the commands' own, which are looked at below.
-	_, _ = server.Pipelined(ctx, func(p redis.Pipeliner) error {
-		clock = p.Time(ctx)
-		for i, key := range keys {
-			heads[i] = p.GetRange(ctx, key, 0, 3)
+// texts asks for what stands under keys, so many at once, and hands on what is there; the
+// error is of one that is no text.
+func (s *Store) texts(
+	ctx context.Context, on master, keys []string, atOnce int,
+	ask func(redis.Pipeliner, string) *redis.StringCmd, found func(key, text string, err error),
+) error {
+	for some := range slices.Chunk(keys, atOnce) {
+		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
+		pipe, asked := on.Pipeline(), make([]*redis.StringCmd, len(some))
+		for i, key := range some {
+			asked[i] = ask(pipe, key)
 		}
-		return nil
-	})
-	if clock.Err() != nil {
-		return nil, clock.Err()
-	}
-	var calls []dedupe.Listed
-	for i, head := range heads {
-		if err := refused(keys[i], head.Err()); err != nil && !dedupe.IsCorrupt(err) {
-			return nil, err
-		}
-		if head.Err() == nil && !mayBeUnknown(head.Val()) {
-			continue
-		}
-		// Looked at one by one: there are few, and a record may be large.
-		found, err := s.look(ctx, server, keys[i], clock.Val())
-		if err != nil {
-			return nil, err
-		}
-		if found.Record.State == dedupe.Unknown || found.Err != nil {
-			calls = append(calls, found)
+		_, _ = pipe.Exec(within) // the first of the commands' own errors
+		cancel()
+		for i, key := range some {
+			text, err := asked[i].Result()
+			if errors.Is(err, redis.Nil) {
+				continue // it has expired since
+			}
+			if err = refused(key, err); err != nil && !dedupe.IsCorrupt(err) {
+				return err
+			}
+			found(key, text, err)
 		}
 	}
-	return calls, nil
+	return nil
 }
 
 // mayBeUnknown tells from the first bytes of a record; there are none of one that
 // is gone. Of one that cannot be, it is for a closer look to say so.
 func mayBeUnknown(head string) bool {
-	switch {
-	case head == "":
-		return false
-	case len(head) == 1 || !dedupe.KnownLayout(head[0]):
-		return true
-	default:
-		return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
+	if len(head) < 2 || !dedupe.KnownLayout(head[0]) {
+		return head != ""
 	}
+	return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
 }
 
-// look reads one record; Absent when it is gone.
-func (s *Store) look(ctx context.Context, server redis.Cmdable, name string, now time.Time) (dedupe.Listed, error) {
-	stored, err := server.Get(ctx, name).Result()
-	if errors.Is(err, redis.Nil) {
-		return dedupe.Listed{}, nil
-	}
-	if err = refused(name, err); err != nil && !dedupe.IsCorrupt(err) {
-		return dedupe.Listed{}, err
-	}
-	var record dedupe.Record
+// listed is a call as a listing has it.
+func (s *Store) listed(name, text string, now time.Time, err error) dedupe.Listed {
+	var stored dedupe.Stored
 	if err == nil {
-		var read dedupe.Stored
-		read, err = decodeRecord(stored)
-		record, err = read.Record, called(name, err)
+		stored, err = decodeRecord(text)
 	}
-	found := dedupe.Listed{Record: record.Observed(now), Err: err}
-	if found.Key, err = parseRecordKey(s.options.KeyPrefix, name); err != nil {
-		found = dedupe.Listed{Err: called(name, err)}
+	key, odd := parseRecordKey(s.options.KeyPrefix, name)
+	if odd != nil {
+		return dedupe.Listed{Err: called(name, odd)}
 	}
-	return found, nil
+	return dedupe.Listed{Key: key, Record: stored.Observed(now), Err: called(name, err)}
 }
 
 // parseRecordKey reads what recordKey has written.
@@ -176,42 +201,15 @@ func parseRecordKey(prefix, name string) (dedupe.Key, error) {
 	rest, ok := strings.CutPrefix(name, prefix+"{")
 	// What is in braces ends after the conversation or, without one, at the end.
 	parts := strings.Split(strings.Replace(rest, "}", "", 1), "/")
-	if !ok || len(parts) != 4 {
+	ok = ok && len(parts) == 4
+	for i := range parts {
+		part, err := url.QueryUnescape(parts[i])
+		parts[i], ok = part, ok && err == nil
+	}
+	if !ok {
 		return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
 	}
-	for i, part := range parts {
-		// The components hold no plus sign, which is all that tells the two
-		// kinds of escaping apart.
-		plain, err := url.PathUnescape(part)
-		if err != nil {
-			return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
-		}
-		parts[i] = plain
-	}
 	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
-}
-
-func (c cursor) String() string { return strconv.FormatUint(c.scan, 10) + " " + c.addr }
-
-func parseCursor(text string) (cursor, error) {
-	if text == "" {
-		return cursor{}, nil
-	}
-	number, addr, ok := strings.Cut(text, " ")
-	scan, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil {
-		return cursor{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, text)
-	}
-	return cursor{addr, scan}, nil
-}
-
-func sortedKeys(servers map[string]redis.Cmdable) []string {
-	names := make([]string, 0, len(servers))
-	for name := range servers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // globEscaped makes a text that matches itself in a pattern of SCAN.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -44,10 +46,6 @@ type Options struct {
 	WaitReplicas int
 	// WaitTimeout bounds the wait for them. Default 1 s.
 	WaitTimeout time.Duration
-	// AllowEviction lets the store work, with a warning, on a server that may
-	// evict keys when its memory is full. It then forgets calls, which can run
-	// again.
-	AllowEviction bool
 	// Timeout bounds dialling, and one pipeline of commands. Default 2 s.
 	Timeout time.Duration
 	// Flushers is how many pipelines are under way at a time. Default one per
@@ -64,24 +62,12 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Addrs = slices.Clone(o.Addrs) // the client appends to it, and shuffles it
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = "sidecall:"
-	}
-	if o.WaitTimeout <= 0 {
-		o.WaitTimeout = time.Second
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Second
-	}
-	if o.Flushers <= 0 {
-		o.Flushers = min(max(runtime.GOMAXPROCS(0), 2), 4)
-	}
-	if o.CheckEvery <= 0 {
-		o.CheckEvery = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, "sidecall:")
+	o.WaitTimeout = cmp.Or(max(o.WaitTimeout, 0), time.Second)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 2*time.Second)
+	o.Flushers = cmp.Or(max(o.Flushers, 0), min(max(runtime.GOMAXPROCS(0), 2), 4))
+	o.CheckEvery = cmp.Or(max(o.CheckEvery, 0), 10*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -100,18 +86,13 @@ func (o Options) validate() error {
 		return fmt.Errorf("redis store: the key prefix %q has braces, which decide the slot of a key", o.KeyPrefix)
 	case o.WaitReplicas < 0:
 		return fmt.Errorf("redis store: wait_replicas is %d", o.WaitReplicas)
-	default:
-		return nil
 	}
+	return nil
 }
 
-// silent is the client library's log, which is one for the whole process. What
+// silence ends the client library's log, which is one for the whole process. What
 // it would say are the errors that the callers get anyway.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+var silence = sync.OnceFunc(logging.Disable)
 
 // client makes the client. It connects when it is first used.
 func (o Options) client() redis.UniversalClient {
@@ -130,27 +111,28 @@ func (o Options) client() redis.UniversalClient {
 	return client
 }
 
+// shares is in how many parts the time is divided where one server that hangs must not use
+// it up for others; leastShare is what each has, where all of the time is short.
 const (
-	// shares is in how many parts the time is divided where one server that hangs
-	// must not use it up for others.
-	shares = 4
-	// leastShare is what each has to be connected to and to answer, where all of
-	// the time is short.
+	shares     = 4
 	leastShare = 250 * time.Millisecond
 )
 
 func (o Options) share() time.Duration { return max(o.Timeout/shares, leastShare) }
 
-var errNoSlots = errors.New("the node knows of no slots")
-
 // impatient bounds the question where the slots of a Cluster are. The client
 // library asks one node after another, in no particular order, and each has all
 // the time that is left: one that hangs would use it up for the others. And it
-// believes one that knows of none.
+// believes one that knows of none, as a node says that belongs to no Cluster.
 type impatient struct{ limit time.Duration }
 
 // DialHook implements redis.Hook.
 func (impatient) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (impatient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // ProcessHook implements redis.Hook.
 func (h impatient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -163,23 +145,10 @@ func (h impatient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		defer cancel()
 		err := next(ctx, c)
 		if err == nil && len(slots.Val()) == 0 {
-			// As a node says that belongs to no Cluster, or has forgotten it.
-			err = errNoSlots
+			err = errors.New("the node knows of no slots")
 		}
 		return err
 	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (impatient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// node are the options of a client of one node of a Cluster.
-func (o Options) node(addr string) *redis.Options {
-	options := o.universal().Simple()
-	options.Addr = addr
-	return options
 }
 
 func (o Options) universal() *redis.UniversalOptions {
@@ -212,9 +181,6 @@ func (o Options) universal() *redis.UniversalOptions {
 		// One connection per pipeline under way, and a few for checks.
 		PoolSize:         o.Flushers + 4,
 		PipelinePoolSize: -1,
-
-		// Never a replica: a claim is decided by the one server that knows.
-		ReadOnly: false, RouteByLatency: false, RouteRandomly: false,
 
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

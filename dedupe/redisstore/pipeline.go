@@ -1,10 +1,14 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,157 +19,153 @@ import (
 )
 
 const (
-	// queueLength bounds the commands that wait; beyond it a caller waits for
-	// its turn to wait, until its context ends.
-	queueLength = 4096
-	// groupLength and groupBytes bound one pipeline.
-	groupLength = 128
-	groupBytes  = 4 << 20
-	// maxServers bounds the servers that have lanes; a Cluster of more masters shares them.
+	// maxServers bounds the servers of which something is known.
 	maxServers = 256
-	// mostDecisions bounds how often a step is decided. It is decided again when another
-	// process has changed a row in between: one of them always succeeds.
-	mostDecisions = 100
 	// mostAlone is how often a command is sent by its own caller: as often as it takes to
 	// learn the time of a server, its rows, and that it does not know the script.
 	mostAlone = 4
+	// maxRedirects bounds how often a command follows its slot within one exchange.
+	maxRedirects = 5
 )
 
-// pipeline sends the commands of concurrent calls together: a few flushers take
-// whatever waits and send it as one write, which costs both sides far less than
-// as many writes. Nothing waits to fill a group. A command that is alone is sent
-// by its own caller, which saves waking a flusher and being woken by it.
+// pipeline sends the commands of concurrent calls together, as one write, which costs both
+// sides far less than as many writes.
 //
-// On a Cluster each master has a lane of its own, so that one that hangs does
-// not hold up the commands for the others.
+// On a Cluster the client library could do this itself, but its pipeline sends
+// everything again when a connection is lost, and takes a WAIT to any node. So
+// the library keeps the map of the slots, and the rest is done here. Each master has lanes
+// of its own, so that one that hangs does not hold up the commands for the others.
 type pipeline struct {
-	router  *router
-	options Options
-	quit    chan struct{} // closed when Close begins
-	drained chan struct{} // closed when nothing will be sent any more
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // nil when there is but one server
+	options *Options
 
-	doubts doubts
-
-	mu       sync.RWMutex // guards lanes, and that none is opened after quit
-	lanes    map[string][]*lane
-	flushers sync.WaitGroup
-
-	direct              sync.RWMutex // held while a caller sends its own command
 	roundTrips, batches atomic.Uint64
+
+	mu      sync.Mutex         // guards what follows, and that nothing begins when it is closed
+	closed  atomic.Bool        // which whoever only looks may read
+	under   sync.WaitGroup     // commands, and who sends them
+	servers map[string]*server // by address, which is empty when there is but one
+	// elsewhere are clients of nodes that were named by a redirection, by
+	// address: as many as there were since the start. One whose node is gone
+	// stays until stop.
+	elsewhere map[string]*redis.Client
 }
 
-func newPipeline(client redis.UniversalClient, options Options) *pipeline {
-	return &pipeline{
-		router: newRouter(client, options), options: options, lanes: map[string][]*lane{},
-		quit: make(chan struct{}), drained: make(chan struct{}),
+// server is what is known of a server.
+type server struct {
+	options *Options
+	clock   clock
+	lanes   []lane
+	// few says that it had too few replicas at its last exchange. What is claimed there is
+	// not acknowledged, and has to be given back: so one request at a time asks for a
+	// claim, until there are enough again, and the others are answered from their records,
+	// or refused.
+	few, asks atomic.Bool
+}
+
+func newServer(options *Options) *server {
+	s := &server{options: options, lanes: make([]lane, options.Flushers)}
+	for i := range s.lanes {
+		s.lanes[i].server = s
 	}
+	return s
 }
 
-func (p *pipeline) closing() bool {
-	select {
-	case <-p.quit:
-		return true
-	default:
-		return false
-	}
-}
-
-// stop sends what waits and ends the flushers.
-func (p *pipeline) stop() error {
-	p.mu.Lock()
-	close(p.quit)
-	p.mu.Unlock()
-	p.flushers.Wait()
-	close(p.drained)
-	p.direct.Lock() // until the last caller that sends its own command has done so
-	defer p.direct.Unlock()
-	return p.router.close()
-}
-
-// lane returns the lane of a command. Which one does not matter for where the
-// command goes, only for whom it waits with.
-func (p *pipeline) lane(ctx context.Context, c *command) (*lane, error) {
-	name := p.router.lane(ctx, c)
-	p.mu.RLock()
-	lanes := p.lanes[name]
-	p.mu.RUnlock()
-	if lanes == nil {
-		var err error
-		if lanes, err = p.open(name); err != nil {
-			return nil, err
-		}
-	}
-	return lanes[hash(c.key)%uint64(len(lanes))], nil
-}
-
-// open opens the lanes to a server. Those whose address is gone stay, idle, until stop: a
-// few goroutines, where closing them would have to wait for whoever is just about to use
-// one.
-func (p *pipeline) open(name string) ([]*lane, error) {
+// begin counts a command, unless the pipeline is closed.
+func (p *pipeline) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing() {
-		return nil, dedupe.ErrClosed
+	if p.closed.Load() {
+		return dedupe.ErrClosed
 	}
-	if lanes := p.lanes[name]; lanes != nil {
-		return lanes, nil
-	}
-	if len(p.lanes) >= maxServers {
-		for _, shared := range p.lanes {
-			return shared, nil
-		}
-	}
-	clock := &clock{}
-	lanes := make([]*lane, p.options.Flushers)
-	for i := range lanes {
-		l := &lane{options: &p.options, queue: make(chan *command, queueLength), clock: clock}
-		lanes[i] = l
-		p.flushers.Go(func() { p.flush(l) }) // ends in stop
-	}
-	p.lanes[name] = lanes
-	return lanes, nil
+	p.under.Add(1)
+	return nil
 }
 
-// do sends a command and waits for its reply. When ctx ends first, the command
-// is withdrawn, or nobody knows. The deadline of ctx bounds all of it; when ctx is
-// cancelled before, a command that its caller sends itself still waits for its
-// reply, for Options.Timeout (and WaitTimeout) at the most: the client library
-// heeds no cancellation, and what was sent could not be taken back.
-func (p *pipeline) do(ctx context.Context, c *command) error {
-	l, err := p.lane(ctx, c)
-	if err != nil {
-		return err
+// stop ends when what is under way has been answered.
+func (p *pipeline) stop() (err error) {
+	p.mu.Lock()
+	p.closed.Store(true)
+	p.mu.Unlock()
+	p.under.Wait()
+	for _, client := range p.elsewhere {
+		err = errors.Join(err, client.Close())
 	}
-	c.done = make(chan struct{})
-	defer l.callers.Add(-1)
-	if l.callers.Add(1) == 1 && p.sendAlone(ctx, l, c) {
-		if over := ended(ctx); c.err != nil && over != nil {
-			return fmt.Errorf("gave up waiting for redis: %w", over)
+	return err
+}
+
+// server returns what is known of the server at an address. When there are too many all is
+// forgotten, and learnt again.
+func (p *pipeline) server(addr string) *server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.servers[addr]
+	if found == nil {
+		if len(p.servers) >= maxServers {
+			clear(p.servers)
 		}
-		return c.err
+		found = newServer(p.options)
+		p.servers[addr] = found
 	}
-	select {
-	case l.queue <- c:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-p.quit:
-		return dedupe.ErrClosed
+	return found
+}
+
+// node returns a client of the node at an address.
+func (p *pipeline) node(addr string) *redis.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.elsewhere[addr] == nil {
+		options := p.options.universal().Simple()
+		options.Addr = addr
+		p.elsewhere[addr] = redis.NewClient(options)
+	}
+	return p.elsewhere[addr]
+}
+
+// master is the server of a key, and its address on a Cluster.
+func (p *pipeline) master(ctx context.Context, key string) (client redis.Cmdable, addr string, err error) {
+	if p.cluster == nil {
+		return p.client, "", nil
+	}
+	master, err := p.cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, "", err
+	}
+	return master, master.Options().Addr, nil
+}
+
+// of returns what is known of the server that the command of a key probably goes to. One
+// that has none fails, and need not hold up others.
+func (p *pipeline) of(ctx context.Context, key string) *server {
+	_, addr, _ := p.master(ctx, key)
+	return p.server(addr)
+}
+
+// do sends a command and waits for its reply. When ctx ends first, the command is
+// withdrawn, or nobody knows, and it is not the caller's any more. The deadline of ctx
+// bounds all of it; when ctx is cancelled before, a command that its caller sends itself
+// still waits for its reply, for Options.Timeout (and WaitTimeout) at the most: the client
+// library heeds no cancellation, and what was sent could not be taken back.
+func (p *pipeline) do(ctx context.Context, c *command) (answered bool, err error) {
+	if err := p.begin(); err != nil {
+		return true, err
+	}
+	defer p.under.Done()
+	lanes := p.of(ctx, c.key).lanes
+	l := &lanes[hash(c.key)%uint64(len(lanes))]
+	if l.enter(c) && p.sendAlone(ctx, l, c) {
+		<-c.done
+		if over := ended(ctx); c.err != nil && over != nil {
+			return true, fmt.Errorf("gave up waiting for redis: %w", over)
+		}
+		return true, c.err
 	}
 	select {
 	case <-c.done:
-		return c.err
+		return true, c.err
 	case <-ctx.Done():
-		if c.taken.CompareAndSwap(false, true) {
-			return fmt.Errorf("withdrawn before it was sent to redis: %w", ctx.Err())
-		}
-		return fmt.Errorf("gave up waiting for redis: %w", ctx.Err())
-	case <-p.drained:
-		select {
-		case <-c.done: // in the last group
-			return c.err
-		default:
-			return dedupe.ErrClosed
-		}
+		return l.withdraw(c), fmt.Errorf("gave up waiting for redis: %w", ctx.Err())
 	}
 }
 
@@ -178,92 +178,46 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sendAlone sends a command on its caller's goroutine, unless the pipeline is
-// closing, or somebody sends who has given up waiting. One that is still to be sent again
-// after a few times goes the way of the others.
-func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) bool {
-	p.direct.RLock()
-	defer p.direct.RUnlock()
-	if p.closing() || !l.turn.TryLock() {
-		return false
-	}
-	defer l.turn.Unlock()
-	c.taken.Store(true)
-	group := []*command{c}
-	for range mostAlone {
-		if group = p.send(ctx, l, group); len(group) == 0 {
-			return true
-		}
-	}
-	c.taken.Store(false)
-	return false
-}
-
-// flush is one flusher.
-func (p *pipeline) flush(l *lane) {
-	for {
-		select {
-		case c := <-l.queue:
-			p.sendWaiting(l, c)
-		case <-p.quit:
-			for { // what is left
-				select {
-				case c := <-l.queue:
-					p.sendWaiting(l, c)
-				default:
-					return
+// sendAlone sends a command on its caller's goroutine. One that is still to be sent again
+// after a few times goes with those that have come since.
+func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered bool) {
+	again := []*command{c}
+	defer func() { // after a panic too
+		if group := l.next(again); len(group) > 0 {
+			p.under.Go(func() {
+				for len(group) > 0 {
+					group = l.next(p.send(context.Background(), l, group))
 				}
-			}
+			})
 		}
+	}()
+	for tries := 0; len(again) > 0 && tries < mostAlone; tries++ {
+		group := again
+		again = nil
+		again = p.send(ctx, l, group)
 	}
-}
-
-// sendWaiting sends a command, and whatever waits behind it: also behind those that are to
-// be sent again, so that nobody waits for a row that others change all the time.
-func (p *pipeline) sendWaiting(l *lane, first *command) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	group := gather(l.queue, nil, first)
-	for len(group) > 0 {
-		group = gather(l.queue, p.send(context.Background(), l, group), nil)
-	}
-}
-
-// gather collects a group: those that are to be sent again, a command if there is one,
-// and whatever waits.
-func gather(queue chan *command, group []*command, next *command) []*command {
-	bytes := 0
-	for _, c := range group {
-		bytes += c.weight
-	}
-	for {
-		if next != nil && next.taken.CompareAndSwap(false, true) {
-			group, bytes = append(group, next), bytes+next.weight
-		}
-		if len(group) >= groupLength || bytes >= groupBytes {
-			return group
-		}
-		select {
-		case next = <-queue:
-		default:
-			return group
-		}
-	}
+	return len(again) == 0
 }
 
 // send sends a group once and answers it, but those that it returns, which are to be sent
 // again: a step that was decided by what was not true is decided again, and a server that
-// does not know a script gets its source.
+// does not know the script gets its source.
 func (p *pipeline) send(ctx context.Context, l *lane, group []*command) (again []*command) {
 	group = slices.DeleteFunc(group, func(c *command) bool { return !c.decide(l) })
-	if len(group) == 0 {
-		return nil
+	if len(group) > 0 {
+		p.exchange(ctx, group)
 	}
-	p.exchange(ctx, group)
-	for _, c := range group {
-		c.hear(l)
-	}
-	return slices.DeleteFunc(group, (*command).answered)
+	return slices.DeleteFunc(group, func(c *command) bool { return c.hear(l) })
+}
+
+// part is what goes to one server in one pipeline.
+type part struct {
+	server redis.Cmdable
+	addr   string // on a Cluster
+	// asking says that the slot is on its way to the server, which takes its
+	// commands only when they are announced.
+	asking bool
+	group  []*command
 }
 
 // exchange sends a group once to where it belongs, from the first byte to the
@@ -276,79 +230,107 @@ func (p *pipeline) exchange(ctx context.Context, group []*command) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	parts := p.router.route(ctx, group)
-	for range maxRedirects {
-		p.exchangeParts(ctx, parts)
-		if parts = p.router.redirected(ctx, parts); len(parts) == 0 {
-			return
+	// All of a lane have one master, or are redirected.
+	master, addr, err := p.master(ctx, group[0].key)
+	if err != nil {
+		for _, c := range group {
+			c.err = err
 		}
-	}
-}
-
-// exchangeParts sends each part to its server, all at the same time.
-func (p *pipeline) exchangeParts(ctx context.Context, parts []part) {
-	if len(parts) == 1 {
-		p.exchangePart(ctx, parts[0])
 		return
 	}
-	var all sync.WaitGroup
-	for _, part := range parts {
-		all.Go(func() { p.exchangePart(ctx, part) })
+	parts := []part{{server: master, addr: addr, group: group}}
+	for n := 0; len(parts) > 0 && n < maxRedirects; n++ {
+		var others sync.WaitGroup
+		for _, part := range parts[1:] {
+			others.Go(func() { p.exchangePart(ctx, part) })
+		}
+		p.exchangePart(ctx, parts[0])
+		others.Wait()
+		parts = p.redirected(ctx, parts)
 	}
-	all.Wait()
 }
 
 // exchangePart is one pipeline on one connection. With WaitReplicas a WAIT
 // follows on it, which covers everything that was written before it, and is
-// answered by the very server that wrote it; none where nothing is written.
+// answered by the very server that wrote it; none where nothing is changed.
 func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	pipe := to.server.Pipeline()
-	sent := make([]*redis.Cmd, len(to.group))
-	for i, c := range to.group {
+	changes := false
+	for _, c := range to.group {
 		if to.asking {
-			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking")) // only queues; the error is the command's own
+			_ = pipe.Do(ctx, "asking") // the error is the command's own
 		}
-		sent[i] = redis.NewCmd(ctx, c.words...)
-		_ = pipe.Process(ctx, sent[i]) // as above
-		c.logs = c.readLogs(ctx, pipe, to.asking)
+		c.sent = pipe.Do(ctx, c.call()...)
+		changes = changes || c.rows.changes()
 	}
 	var waited *redis.Cmd
-	if p.options.WaitReplicas > 0 && slices.ContainsFunc(to.group, (*command).writes) {
-		waited = redis.NewCmd(ctx, "wait", p.options.WaitReplicas, p.options.WaitTimeout.Milliseconds())
-		_ = pipe.Process(ctx, waited) // as above
+	if p.options.WaitReplicas > 0 && changes {
+		waited = pipe.Do(ctx, "wait", p.options.WaitReplicas, p.options.WaitTimeout.Milliseconds())
 	}
-	_, _ = pipe.Exec(ctx) // as above: the first of the commands' errors
+	_, _ = pipe.Exec(ctx) // the first of the commands' errors
 	p.batches.Add(1)
-
-	var ofCalls uint64
+	p.roundTrips.Add(uint64(len(to.group)))
 	replicated := waited == nil
 	if waited != nil {
 		n, err := waited.Int64()
-		replicated = err == nil && n >= int64(p.options.WaitReplicas)
-		if err == nil {
-			p.doubts.heard(to.addr, replicated)
+		if replicated = err == nil && n >= int64(p.options.WaitReplicas); err == nil {
+			p.server(to.addr).few.Store(!replicated)
 		}
 	}
-	for i, c := range to.group {
-		if c.reply, c.err = sent[i].Result(); errors.Is(c.err, redis.Nil) {
-			c.err = nil // an answer like any other
-		}
+	for _, c := range to.group {
+		c.reply, c.err = c.sent.Result()
 		c.replicated = replicated
-		if c.ofCall {
-			ofCalls++
+	}
+}
+
+// redirected returns what has to be sent elsewhere, because the servers that
+// were asked said so.
+func (p *pipeline) redirected(ctx context.Context, asked []part) (parts []part) {
+	if p.cluster == nil {
+		return nil
+	}
+	for _, from := range asked {
+		for _, c := range from.group {
+			if c.err == nil {
+				continue
+			}
+			addr, asking := redirection(c.err, from.addr)
+			if _, said := errors.AsType[redis.Error](c.err); !said || addr != "" && !asking {
+				p.cluster.ReloadState(ctx) // the server is lost, or the slot has moved
+			}
+			if addr == "" {
+				continue
+			}
+			i := slices.IndexFunc(parts, func(to part) bool { return to.addr == addr && to.asking == asking })
+			if i < 0 {
+				i, parts = len(parts), append(parts, part{server: p.node(addr), addr: addr, asking: asking})
+			}
+			parts[i].group = append(parts[i].group, c)
 		}
 	}
-	p.roundTrips.Add(ofCalls)
+	return parts
 }
 
-// Stats counts what the store has done since it was made.
-type Stats struct {
-	// RoundTrips is the number of commands sent on behalf of calls, repetitions
-	// included. A call needs two, a replay one.
-	RoundTrips uint64
-	// Pipelines is the number of writes that they were sent with.
-	Pipelines uint64
+// redirection reads where a server at an address sends a command to; empty when
+// it does not.
+func redirection(err error, from string) (addr string, asking bool) {
+	addr, moved := redis.IsMovedError(err)
+	if !moved {
+		addr, asking = redis.IsAskError(err)
+	}
+	if strings.HasPrefix(addr, ":") { // the same host as the one that says so
+		if host, _, err := net.SplitHostPort(from); err == nil {
+			addr = net.JoinHostPort(host, addr[1:])
+		}
+	}
+	return addr, asking
 }
 
-// pauseBetween is the wait before a command is sent once more.
-func pauseBetween(try int) time.Duration { return 10 * time.Millisecond << (2 * try) }
+// hash spreads conversations over lanes: by what decides the slot of a key.
+func hash(key string) uint64 {
+	_, tag, _ := strings.Cut(key, "{")
+	tag, _, _ = strings.Cut(tag, "}")
+	return maphash.String(seed, cmp.Or(tag, key))
+}
+
+var seed = maphash.MakeSeed()

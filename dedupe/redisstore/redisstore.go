@@ -18,11 +18,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 )
 
@@ -38,18 +41,21 @@ type Store struct {
 	options Options
 	client  redis.UniversalClient
 	pipe    *pipeline
-	watches watches
-
+	watches *watches
 	fitness *fitness
 
-	closeOnce sync.Once
-	closeErr  error
+	cancel context.CancelFunc // ends the goroutines
+	ended  sync.WaitGroup     // when they have
+	close  func() error
 }
 
-var (
-	_ dedupe.Store   = (*Store)(nil)
-	_ dedupe.Watcher = (*Store)(nil)
-)
+var _ interface {
+	dedupe.Store
+	dedupe.Watcher
+	dedupe.Clock
+	dedupe.Tenures
+	conversation.Store
+} = (*Store)(nil)
 
 // New returns a store. It does not connect: a server that is down makes
 // requests fail, and the store works as soon as it is back. The error names an
@@ -59,13 +65,22 @@ func New(options Options) (*Store, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	fitness := newFitness(options)
-	options.onConnect = fitness.hint
-	client := options.client()
-	fitness.client = client
-	s := &Store{options: options, client: client, pipe: newPipeline(client, options), fitness: fitness}
-	s.Machine = dedupe.Machine{Engine: s}
-	go fitness.oversee() // ends in Close
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &fitness{ctx: ctx, options: options}
+	options.onConnect = func(context.Context, *redis.Conn) error {
+		f.connected.Store(true)
+		return nil
+	}
+	f.client = options.client()
+	cluster, _ := f.client.(*redis.ClusterClient)
+	s := &Store{
+		options: options, client: f.client, fitness: f, cancel: cancel,
+		pipe:    &pipeline{client: f.client, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
+		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
+	}
+	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
+	s.ended.Go(f.oversee)
+	s.ended.Go(func() { s.watches.listen(ctx) })
 	return s, nil
 }
 
@@ -76,13 +91,23 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if err := s.sameSlot(&req.EffectKey); err != nil {
 		return dedupe.Admission{}, err
 	}
-	if asks := s.pipe.doubt(ctx, recordKey(s.options.KeyPrefix, req.Key)); asks != nil {
-		if !asks.CompareAndSwap(false, true) {
-			return s.known(ctx, req)
+	if s.options.WaitReplicas > 0 {
+		if on := s.pipe.of(ctx, recordKey(s.options.KeyPrefix, req.Key)); on.few.Load() {
+			if !on.asks.CompareAndSwap(false, true) {
+				answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
+				if err != nil {
+					err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
+				}
+				return answer, err
+			}
+			defer on.asks.Store(false)
 		}
-		defer asks.Store(false)
 	}
 	return s.Machine.Admit(ctx, req)
+}
+
+func (s *Store) tooFew() error {
+	return fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
 }
 
 // Settle implements dedupe.Store.
@@ -117,37 +142,38 @@ func (s *Store) sameSlot(e *dedupe.EffectKey) error {
 
 // Do implements dedupe.Engine.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	key := recordKey(s.options.KeyPrefix, step.Call())
-	var done *command
-	err := s.run(ctx, func() *command {
-		done = &command{key: key, step: step, weight: step.Bytes(), ofCall: true}
-		done.rows.own, done.rows.ownName = step.Call(), key
-		return done
-	}, func() bool { return !step.Binds() })
-	if err == nil && done.rows.beside != nil {
-		words := done.rows.beside
-		name, _ := words[1].(string)
-		err = s.run(ctx, func() *command { return &command{key: name, words: words, weight: step.Bytes(), ofCall: true} }, always)
-	}
-	return err
+	return s.run(ctx, recordKey(s.options.KeyPrefix, step.Call()), step)
 }
 
 // Look implements dedupe.Engine.
 func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(ctx, step) }
 
-// always: the reply of a command counts, whatever replicas have.
-func always() bool { return true }
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	key, output := appendKey(nil, s.options.KeyPrefix, "output/", 0, tenant, ref), dedupe.Output{}
+	err := s.run(ctx, string(key), &own{apply: func(r *rows) (err error) {
+		if text := r.read[r.at(key)].text; text != "" {
+			output, err = decodeOutput(ref, text, r.now)
+			return err
+		}
+		return dedupe.ErrNoOutput
+	}})
+	if err != nil {
+		return dedupe.Output{}, err // it may still be decided
+	}
+	return output, nil
+}
 
 // Ping implements dedupe.Store. It is a Check, so that it also notices a server
 // that has become unfit; on a Cluster it asks every master.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.pipe.closing() {
+	if s.pipe.closed.Load() {
 		return dedupe.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.fitness.inspect(ctx, false)
+	return s.fitness.inspect(ctx)
 }
 
 // Check asks the server, on a Cluster every master, whether it can be trusted
@@ -158,80 +184,96 @@ func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	return warnings, err
 }
 
-// fit reports why the server cannot be trusted with a request.
-func (s *Store) fit(ctx context.Context) error {
-	if s.fitness.found.Load() {
-		return nil
-	}
-	if s.pipe.closing() {
-		return dedupe.ErrClosed
-	}
-	return s.fitness.fit(ctx)
-}
-
 // Watch implements dedupe.Watcher.
 func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
-	return s.watches.watch(s.client, settledChannel(s.options.KeyPrefix), recordKey(s.options.KeyPrefix, key))
+	return s.watches.watch(recordKey(s.options.KeyPrefix, key))
 }
 
 // Close implements dedupe.Store: what waits is still sent.
-func (s *Store) Close() error {
-	s.closeOnce.Do(func() {
-		err := s.pipe.stop()
-		s.watches.close()
-		close(s.fitness.quit)
-		<-s.fitness.ended
-		s.closeErr = errors.Join(err, s.client.Close())
-	})
-	return s.closeErr
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) end() error {
+	err := s.pipe.stop()
+	s.cancel()
+	s.ended.Wait()
+	_, _, _ = s.fitness.checks.Do("", func() (any, error) { return nil, nil }) // after one that is under way
+	return errors.Join(err, s.client.Close())
 }
 
-// Stats returns what the store has done since it was made.
-func (s *Store) Stats() Stats {
-	return Stats{RoundTrips: s.pipe.roundTrips.Load(), Pipelines: s.pipe.batches.Load()}
+// RoundTrips is the number of commands sent since the store was made, repetitions included.
+// A call needs two, a replay one.
+func (s *Store) RoundTrips() uint64 { return s.pipe.roundTrips.Load() }
+
+// ready reports why nothing can be asked of the server. One that could not be reached, or
+// was found unfit, is checked again for the next request. One that is a replica says so
+// itself to each, which is what makes the client library look for the master.
+func (s *Store) ready(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.pipe.closed.Load():
+		return dedupe.ErrClosed
+	case s.fitness.found.Load():
+		return nil
+	}
+	err := s.fitness.inspect(ctx)
+	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
+		return nil
+	}
+	return err
 }
 
-// run sends a command until there is a reply that counts, a few times at the
-// most and never beyond ctx. Sending it again is harmless: steps know their owner.
-// durable says whether the reply counts without being replicated.
-func (s *Store) run(ctx context.Context, send func() *command, durable func() bool) error {
-	if err := ctx.Err(); err != nil {
+// run does a step, and one that is to be done after it. To send it again is harmless:
+// steps know their owner.
+func (s *Store) run(ctx context.Context, key string, step step) error {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if err := s.fit(ctx); err != nil {
-		return err
-	}
-	asked := false
-	for try := 0; ; try++ {
-		c := send()
-		err := refused(c.key, s.pipe.do(ctx, c))
+	asked, after := false, (*command)(nil)
+	err := persist(ctx, func() error {
+		c := newCommand(key, step)
+		answered, err := s.pipe.do(ctx, c)
+		err = refused(key, err)
 		asked = asked || !unsent(err)
-		if err == nil {
-			if c.replicated || durable() {
-				return nil
-			}
+		if err == nil && !c.replicated && step.Binds() {
 			err = s.tooFew()
 		}
-		if ctx.Err() != nil || !worthRepeating(err) || try+1 == maxTries || !pause(ctx, try) {
-			if !asked {
-				err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
-			}
+		if answered {
+			after = c.rows.after
+			c.free()
+		}
+		return err
+	})
+	switch {
+	case err != nil && !asked:
+		return fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
+	case err == nil && after != nil:
+		return s.run(ctx, after.key, after.step)
+	}
+	return err
+}
+
+// persist asks until there is an answer that counts, a few times at the most and never
+// beyond ctx.
+func persist(ctx context.Context, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		if err == nil || ctx.Err() != nil || !worthRepeating(err) || try == maxTries {
+			return err
+		}
+		between := 10 * time.Millisecond << (2 * (try - 1))
+		select {
+		case <-time.After(between/2 + rand.N(between/2)):
+		case <-ctx.Done():
 			return err
 		}
 	}
 }
 
-// pause waits before the next try, unless ctx ends.
-func pause(ctx context.Context, try int) bool {
-	between := pauseBetween(try)
-	timer := time.NewTimer(between/2 + rand.N(between/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// unsent reports that a command has not left this process.
+func unsent(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
 }
 
 // refused tells of a row that is none: of another type, or a list that is too short.
@@ -259,18 +301,11 @@ func called(name string, err error) error {
 // worthRepeating reports errors of the way to the server, and of a server that
 // cannot answer just now. What it says about the command itself is final.
 func worthRepeating(err error) bool {
-	for _, final := range []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput} {
-		if errors.Is(err, final) {
-			return false
-		}
+	final := []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
+	if slices.ContainsFunc(final, func(is error) bool { return errors.Is(err, is) }) {
+		return false
 	}
-	if _, said := errors.AsType[redis.Error](err); !said {
-		return true
-	}
-	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"} {
-		if redis.HasErrorPrefix(err, passing) {
-			return true
-		}
-	}
-	return false
+	passing := []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MOVED", "ASK"}
+	_, said := errors.AsType[redis.Error](err)
+	return !said || slices.ContainsFunc(passing, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
 }

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -13,34 +15,25 @@ import (
 // otherwise, and the step is decided again.
 type rows struct {
 	lane *lane
-	// own is the call of the step, ownName the key of its record.
-	own     dedupe.Key
-	ownName string
-	// said is what the server has said of rows when it was asked last, saidLogs of logs.
-	said     []row
-	saidLogs []log
-	saidAt   time.Time
 	// now is at the earliest the time at which it is done.
 	now time.Time
+	// said is what the server has said of rows when it was asked last. If the step was done
+	// then, and has changed nothing, told is what was told of the keys that it asked for,
+	// and did the plan of it.
+	said   []row
+	saidAt time.Time
+	told   []string
+	did    text
 
 	read   []row
-	others []string // keys that are only written
+	guess  bool   // some of it the server has not said
+	gets   int    // keys that are asked for
+	others []text // keys that are not read
 	writes []write
-	logs   []string // what is read when it is done
-	into   *dedupe.Logs
-	done   []func(at time.Time) // called when it is done, with the time at which it was
-	beside []any                // a command of its own, once it is done
+	heard  func(at time.Time, told []string) // called when it is done
+	after  *command                          // what is to be sent once it is done
 
-	// Room for what most steps need.
-	readRoom  [3]row
-	writeRoom [5]write
-	names     []named
-}
-
-// named is the key of a sheet.
-type named struct {
-	sheet dedupe.Sheet
-	key   string
+	plan, room, scratch text // room holds keys and texts until it is decided again
 }
 
 // row is a text under a key; empty where there is none.
@@ -52,84 +45,117 @@ type row struct {
 // write is something that step.lua does.
 type write struct {
 	what   byte
-	other  bool // the key is one of those that are only written
-	key    int  // its place
+	key    int // its place among those that were read, or before 0 among the others
 	amount int64
-	text   any // nil, or what it takes of the texts
+	text   text           // what it takes of the texts
+	record *dedupe.Record // that it writes
 }
 
-// log is a log as it was read.
-type log struct{ key, text string }
+// changes reports that it changes more than a mark, which is a hint.
+func (w write) changes() bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' }
+
+// text are bytes that the client library sends as they are, wherever they are: so a
+// pointer to them is a word of a command that needs no room of its own.
+type text []byte
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
+
+// begin begins a decision: by what the server has said, at the time at which that was, or
+// else by what the lane knows, now.
+func (r *rows) begin(l *lane) {
+	r.lane = l
+	r.read, r.others, r.writes = r.read[:0], r.others[:0], r.writes[:0]
+	r.room, r.heard, r.after, r.gets, r.guess = r.room[:0], nil, nil, 0, false
+	if r.now = l.server.clock.now(); !r.saidAt.IsZero() {
+		r.now = r.saidAt
+	}
+	r.now = r.now.In(ofStep)
+}
 
 // Now implements dedupe.Rows. What is counted from it has its location.
 func (r *rows) Now() time.Time { return r.now }
 
-// get returns what stands under a key, as far as is known.
-func (r *rows) get(key string) string {
-	return r.read[r.at(key)].text
-}
-
 // at is the place of a row among those that were read; it is read now if it was not.
-func (r *rows) at(key string) int { return r.believe(key, "") }
+func (r *rows) at(key []byte) int { return r.believe(key, "") }
 
 // believe is at, where the step itself knows what the row was, should nobody else.
-func (r *rows) believe(key, text string) int {
+func (r *rows) believe(key []byte, body string) int {
 	for i := range r.read {
-		if r.read[i].key == key {
+		if r.read[i].key == string(key) {
 			return i
 		}
 	}
 	found, known := r.lane.known(key)
-	for i := 0; !known && i < len(r.said); i++ {
-		if r.said[i].key == key {
-			found, known = r.said[i], true
-		}
-	}
-	if found.key = key; !known {
-		found.text = text
+	at := slices.IndexFunc(r.said, func(said row) bool { return said.key == string(key) })
+	switch {
+	case at >= 0 && (!known || found.text == r.said[at].text):
+		found = r.said[at]
+	case known: // another step may have written it since
+		r.guess = true
+	default:
+		r.guess, found = true, row{key: string(key), text: body}
 	}
 	r.read = append(r.read, found)
 	return len(r.read) - 1
 }
 
-// write writes to a key that was read.
-func (r *rows) write(what byte, key string, amount int64, text any) {
-	r.writes = append(r.writes, write{what: what, key: r.at(key), amount: amount, text: text})
+// write does something to the row at a place.
+func (r *rows) write(what byte, at int, amount int64, text text) {
+	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
 }
 
-// writeOther writes to a key that is not read.
-func (r *rows) writeOther(what byte, key string, amount int64, text any) {
-	at := slices.Index(r.others, key)
-	if at < 0 {
-		at, r.others = len(r.others), append(r.others, key)
+// other is the place of a key that is not read.
+func (r *rows) other(key []byte) int {
+	for i := range r.others {
+		if string(r.others[i]) == string(key) {
+			return -1 - i
+		}
 	}
-	r.writes = append(r.writes, write{what: what, other: true, key: at, amount: amount, text: text})
+	r.others = append(r.others, kept(r, key))
+	return -len(r.others)
 }
 
-// set stores a text under a key that was read; for as long as it would have stood there
-// anyway when keep is 0.
-func (r *rows) set(key, text string, keep time.Duration) {
+// ask asks for what stands under a key that is not read; see step.lua for the number.
+func (r *rows) ask(key []byte, number int64) {
+	r.gets++
+	r.write('g', r.other(key), number, nil)
+}
+
+// kept returns what stays as it is until the step is decided again.
+func kept[T string | []byte](r *rows, b T) text {
+	from := len(r.room)
+	r.room = append(r.room, b...)
+	return r.room[from:len(r.room):len(r.room)]
+}
+
+// key makes a key, which is one until the next is made.
+func (r *rows) key(kind string, braced int, parts ...string) []byte {
+	r.scratch = appendKey(r.scratch[:0], r.lane.server.options.KeyPrefix, kind, braced, parts...)
+	return r.scratch
+}
+
+// set stores a text at a place; for as long as it would have stood there anyway when keep
+// is 0.
+func (r *rows) set(at int, body string, keep time.Duration) {
 	switch {
-	case text == "":
-		r.write('d', key, 0, nil)
+	case body == "":
+		r.write('d', at, 0, nil)
 	case keep == 0:
-		r.write('k', key, 0, text)
+		r.write('K', at, 0, kept(r, body))
 	default:
-		r.write('s', key, keep.Milliseconds(), text)
+		r.write('S', at, keep.Milliseconds(), kept(r, body))
 	}
-	r.lane.expect(row{key: key, text: text})
+	r.lane.expect(row{key: r.read[at].key, text: body})
 }
 
-// recordName is the key of a record.
-func (r *rows) recordName(key dedupe.Key) string {
-	if key == r.own {
-		return r.ownName
-	}
-	return recordKey(r.lane.options.KeyPrefix, key)
+// record is the place of the record of a call.
+func (r *rows) record(key dedupe.Key) int {
+	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
 
 func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
-	read := &r.read[r.at(r.recordName(key))]
+	read := &r.read[r.record(key)]
 	switch {
 	case read.text == "":
 		return dedupe.Stored{}, nil
@@ -145,27 +171,16 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 }
 
 func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
-	name := r.recordName(key)
-	before := r.read[r.at(name)]
-	waited, stored := marked(before.text), dedupe.Stored{Record: *record, Retention: retention}
+	at := r.record(key)
+	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
-	for _, instant := range instants(&stored.Record) {
-		*instant = sinceWritten(*instant, r.now)
-	}
-	body := stored.AppendSealed(make([]byte, 0, stored.SealedBytes()))
-	r.write('t', name, retention.Milliseconds(), body)
-	r.lane.forget(name)
-	r.done = append(r.done, func(at time.Time) {
-		for _, instant := range instants(record) {
-			*instant = whenWritten(sinceWritten(*instant, r.now), at)
-		}
-		if record.State == dedupe.Claimed { // what is settled is not asked for often
-			stored.Record = *record
-			r.lane.expect(row{name, stamp(body, at), &stored})
-		}
-	})
+	sinceWritten(&stored.Record, r.now)
+	from := len(r.room)
+	r.room = stored.AppendSealed(r.room)
+	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
+	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
-		r.write('p', name, 0, settledChannel(r.lane.options.KeyPrefix))
+		r.write('P', at, 0, kept(r, settledChannel(r.lane.server.options.KeyPrefix)))
 	}
 	return nil
 }
@@ -173,138 +188,147 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 // Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
 // connection has written.
 func (r *rows) Confirm(key dedupe.Key) {
-	name := r.recordName(key)
-	r.write('k', name, 0, r.get(name))
+	at := r.record(key)
+	r.write('K', at, 0, kept(r, r.read[at].text))
 }
 
 func (r *rows) Awaited(key dedupe.Key) {
-	if name := r.recordName(key); !marked(r.get(name)) {
-		r.write('w', name, 0, nil)
-		r.lane.forget(name)
+	if at := r.record(key); !marked(r.read[at].text) {
+		r.write('w', at, 0, nil)
+		r.lane.forget(r.read[at].key)
 	}
 }
 
-// sheetName is the key of a sheet.
-func (r *rows) sheetName(name dedupe.Sheet) string {
-	for i := range r.names {
-		if r.names[i].sheet == name {
-			return r.names[i].key
-		}
-	}
-	of, prefix := dedupe.Key{Tenant: name.Tenant, Conversation: name.Conversation}, r.lane.options.KeyPrefix
-	found := named{sheet: name}
+// sheet is the place of a sheet.
+func (r *rows) sheet(name dedupe.Sheet) int {
 	if name.Kind == dedupe.TallySheet {
-		found.key = sheetKey(prefix, "budget/", of, name.Name)
-	} else {
-		found.key = effectKey(prefix, of, &dedupe.EffectKey{Print: [32]byte([]byte(name.Name)), WholeTenant: name.Conversation == ""})
+		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
 	}
-	r.names = append(r.names, found)
-	return found.key
+	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
+	if name.Conversation == "" {
+		return r.at(r.key("effect/", 1, name.Tenant, hash))
+	}
+	return r.at(r.key("effect/", 2, name.Tenant, name.Conversation, hash))
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.get(r.sheetName(name)), nil }
+func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.read[r.sheet(name)].text, nil }
 
 func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
-	r.set(r.sheetName(name), body, keep)
+	r.set(r.sheet(name), body, keep)
 	return nil
 }
 
 func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
-	name := sheetKey(r.lane.options.KeyPrefix, "log/", key, a.Log)
-	r.writeOther('l', name, keep.Milliseconds(), a.Framed())
+	r.write('L', r.other(r.key("log/", 2, key.Tenant, key.Conversation, a.Log)), keep.Milliseconds(), a.Framed())
 	return nil
 }
 
 func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
-	r.into = into
 	for _, name := range names {
-		r.logs = append(r.logs, sheetKey(r.lane.options.KeyPrefix, "log/", key, name))
+		r.ask(r.key("log/", 2, key.Tenant, key.Conversation, name), 0)
+	}
+	if len(names) > 0 {
+		r.heard = func(_ time.Time, told []string) {
+			*into = make(dedupe.Logs, len(told))
+			for i, log := range told {
+				(*into)[i], _ = dedupe.DecodeLog([]byte(log)) // one that cannot be read stands in nobody's way
+			}
+		}
 	}
 	return nil
 }
 
 // Keep implements dedupe.Rows. On a Cluster the slot of an output is another than that of
-// its call: it is kept by a command that is sent after it.
+// its call: it is kept by a step of its own.
 func (r *rows) Keep(tenant string, output *dedupe.Output) error {
-	name := outputKey(r.lane.options.KeyPrefix, tenant, output.Ref)
-	text := encodeOutput(output, r.now)
-	if r.lane.options.Cluster {
-		r.beside = []any{"set", name, text, "px", output.TTL.Milliseconds()}
+	key, body := r.key("output/", 0, tenant, output.Ref), encodeOutput(output, r.now)
+	keep := func(r *rows) error {
+		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
 	}
-	r.writeOther('s', name, output.TTL.Milliseconds(), text)
-	return nil
+	if r.lane.server.options.Cluster {
+		key = slices.Clone(key)
+		r.after = newCommand(string(key), &own{apply: keep, bytes: len(body)})
+		return nil
+	}
+	return keep(r)
 }
 
-// words are the command that does the step. What is pointed to is not changed before it is
-// decided again.
-func (r *rows) words(script *script) []any {
-	words := make([]any, 0, 4+2*len(r.read)+len(r.others)+len(r.writes))
-	words = append(words, "evalsha", &script.hash, len(r.read)+len(r.others))
+// compose makes the plan of what was decided.
+func (r *rows) compose() {
+	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
+	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
+	for _, w := range r.writes {
+		number := w.key + 1
+		if w.key < 0 {
+			number = len(r.read) - w.key
+		}
+		r.plan = binary.BigEndian.AppendUint16(append(r.plan, w.what), uint16(number))
+		r.plan = binary.BigEndian.AppendUint64(r.plan, uint64(w.amount))
+	}
+}
+
+// planHead is how much of a plan says of which time it is, and of how many rows.
+const planHead = 8 + 2
+
+// words appends the words of the command that does the step. What they point to is not
+// changed before it is decided again.
+func (r *rows) words(words []any) []any {
+	words = append(words, len(r.read)+len(r.others))
 	for i := range r.read {
 		words = append(words, &r.read[i].key)
 	}
 	for i := range r.others {
 		words = append(words, &r.others[i])
 	}
-	words = append(words, r.plan())
+	words = append(words, &r.plan)
 	for i := range r.read {
 		words = append(words, &r.read[i].text)
 	}
 	for i := range r.writes {
-		if text := r.writes[i].text; text != nil {
-			words = append(words, text)
+		if r.writes[i].what < 'a' { // it takes a text
+			words = append(words, &r.writes[i].text)
 		}
 	}
 	return words
 }
 
-// plan is what step.lua is to do.
-func (r *rows) plan() []byte {
-	plan := make([]byte, 0, 10+11*len(r.writes))
-	plan = binary.BigEndian.AppendUint64(plan, uint64(dedupe.Millis(r.now)))
-	plan = binary.BigEndian.AppendUint16(plan, uint16(len(r.read)))
-	for _, w := range r.writes {
-		number := w.key + 1
-		if w.other {
-			number += len(r.read)
-		}
-		plan = binary.BigEndian.AppendUint16(append(plan, w.what), uint16(number))
-		plan = binary.BigEndian.AppendUint64(plan, uint64(w.amount))
-	}
-	return plan
-}
+func (r *rows) changes() bool { return slices.ContainsFunc(r.writes, write.changes) }
 
-// changes reports that the step changes more than a mark, which is a hint.
-func (r *rows) changes() bool {
-	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'w' })
-}
-
-// sure reports that what was read is what the server has said at one instant: what was
-// decided by it is the answer, unless it changes something.
+// sure reports that what was decided is the answer: it is what the server has said at one
+// instant, and there is nothing to do, or only what was done at that instant and changes
+// nothing.
 func (r *rows) sure() bool {
-	for _, read := range r.read {
-		if !slices.ContainsFunc(r.said, func(said row) bool { return said.key == read.key && said.text == read.text }) {
-			return false
-		}
-	}
-	for _, key := range r.logs {
-		if !slices.ContainsFunc(r.saidLogs, func(l log) bool { return l.key == key }) {
-			return false
-		}
-	}
-	return !r.changes()
+	return !r.guess && (len(r.writes) == 0 || !r.changes() && bytes.Equal(r.plan[planHead:], r.did))
 }
 
-// tell fills in the logs that were asked for.
-func (r *rows) tell() {
-	if len(r.logs) == 0 {
-		return
+// forget forgets what is believed of the rows.
+func (r *rows) forget() {
+	for _, read := range r.read {
+		r.lane.forget(read.key)
 	}
-	*r.into = make(dedupe.Logs, len(r.logs))
-	for i, key := range r.logs {
-		at := slices.IndexFunc(r.saidLogs, func(l log) bool { return l.key == key })
-		// One that cannot be read stands in nobody's way.
-		(*r.into)[i], _ = dedupe.DecodeLog([]byte(r.saidLogs[at].text))
+}
+
+// end is told when the step was done: what has counted from then is known now. A record is
+// told as it was written; one that is settled is not asked for soon.
+func (r *rows) end(at time.Time, told []string) {
+	for i := range r.writes {
+		w := &r.writes[i]
+		if w.what != 'T' {
+			continue
+		}
+		known := row{key: r.read[w.key].key}
+		if w.record != nil {
+			sinceWritten(w.record, r.now)
+			whenWritten(w.record, at)
+			known.record = &dedupe.Stored{Record: *w.record, Mark: w.text[dedupe.MarkAt] == 1, Retention: time.Duration(w.amount) * time.Millisecond}
+		}
+		if w.record == nil || w.record.State == dedupe.Claimed {
+			known.text = stamp(w.text, at)
+		}
+		r.lane.expect(known)
+	}
+	if r.heard != nil {
+		r.heard(at, told)
 	}
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -14,12 +15,15 @@ import (
 const stampBytes = 2 * 8
 
 // stamp returns what is written of a text at a time.
-func stamp[T string | []byte](text T, at time.Time) string {
-	b := append(make([]byte, 0, len(text)+stampBytes), text...)
-	for range 2 {
-		b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(at)))
-	}
-	return string(b)
+func stamp[T ~string | ~[]byte](text T, at time.Time) string {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(dedupe.Millis(at)))
+	var b strings.Builder
+	b.Grow(len(text) + stampBytes)
+	b.WriteString(string(text))
+	b.Write(ms[:])
+	b.Write(ms[:])
+	return b.String()
 }
 
 // stampOf returns a text without its stamp, and when it was written.
@@ -37,25 +41,22 @@ func stampOf(row string) (text string, at time.Time, err error) {
 // then, and not read from a row.
 var ofStep = time.FixedZone("UTC", 0)
 
-// sinceWritten returns an instant as it stands in a record that is decided at a time.
-func sinceWritten(t, now time.Time) time.Time {
-	if t.Location() != ofStep {
-		return t
+// sinceWritten makes the instants of a record that was decided at a time what stands in it.
+func sinceWritten(r *dedupe.Record, now time.Time) {
+	for _, t := range [...]*time.Time{&r.StartedAt, &r.FinishedAt, &r.LeaseUntil} {
+		if t.Location() == ofStep {
+			*t = dedupe.Instant(-1 - t.Sub(now).Milliseconds())
+		}
 	}
-	return dedupe.Instant(-1 - t.Sub(now).Milliseconds())
 }
 
-// whenWritten is the inverse, for what was written at a time.
-func whenWritten(t, at time.Time) time.Time {
-	if ms := dedupe.Millis(t); ms < 0 {
-		return at.Add(time.Duration(-1-ms) * time.Millisecond)
+// whenWritten is the inverse, for a record that was written at a time.
+func whenWritten(r *dedupe.Record, at time.Time) {
+	for _, t := range [...]*time.Time{&r.StartedAt, &r.FinishedAt, &r.LeaseUntil} {
+		if ms := dedupe.Millis(*t); ms < 0 {
+			*t = at.Add(time.Duration(-1-ms) * time.Millisecond)
+		}
 	}
-	return t
-}
-
-// instants are those of a record.
-func instants(r *dedupe.Record) [3]*time.Time {
-	return [...]*time.Time{&r.StartedAt, &r.FinishedAt, &r.LeaseUntil}
 }
 
 // decodeRecord reads a record as it is stored.
@@ -69,8 +70,27 @@ func decodeRecord(row string) (dedupe.Stored, error) {
 		return dedupe.Stored{}, err
 	}
 	stored, err := dedupe.DecodeSealed([]byte(text))
-	for _, instant := range instants(&stored.Record) {
-		*instant = whenWritten(*instant, at)
-	}
+	whenWritten(&stored.Record, at)
 	return stored, err
+}
+
+// An output is stored as one byte, 1 when it is whole, when it expires (8, in milliseconds
+// since 1970), and its data.
+const outputHead = 1 + 8
+
+func encodeOutput(o *dedupe.Output, now time.Time) text {
+	b := make([]byte, 1, outputHead+len(o.Data))
+	if o.Complete {
+		b[0] = 1
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(now.Add(o.TTL))))
+	return append(b, o.Data...)
+}
+
+func decodeOutput(ref, text string, now time.Time) (dedupe.Output, error) {
+	if len(text) < outputHead {
+		return dedupe.Output{}, fmt.Errorf("%w: an output without its head", dedupe.ErrCorrupt)
+	}
+	expires := dedupe.Instant(int64(binary.BigEndian.Uint64([]byte(text[1:outputHead]))))
+	return dedupe.Output{Ref: ref, Data: []byte(text[outputHead:]), Complete: text[0] == 1, TTL: expires.Sub(now)}, nil
 }

@@ -1,95 +1,110 @@
 -- Does a step if all rows are as it has read them, and its time is right.
--- KEYS: the rows that it has read, and then others that it writes. ARGV: a plan; each row
--- that was read as it was, empty where there was none (one that is there and empty is told
--- as a byte that is no row); and each text that is written. The plan: the instant that the
--- step has counted from (8 bytes), how many rows it has read (2), and what it writes, each
--- with a letter, the number of its key (2)
--- and a number (8):
---   s  a text stands there for so many milliseconds
---   t  likewise, with the time behind it, twice
---   k  a text stands there for as long as what stood there
+-- KEYS: the rows that it has read, and then others. ARGV: a plan; each row that was read as
+-- it was, empty where there was none (one that is there and empty is told as a byte that is
+-- no row); and each text that the plan takes. The plan: the instant that the step has
+-- counted from (8 bytes), how many rows it has read (2), and what it does, each with a
+-- letter, which is large where it takes a text, the number of its key (2) and a number (8):
+--   S  the text stands there for so many milliseconds
+--   T  likewise, with the time behind it, twice
+--   K  the text stands there for as long as what stood there
 --   d  nothing stands there
 --   n  nothing is done unless a list has so many elements
---   r  a text is behind the list
+--   R  the text is behind the list
 --   e  it is kept for so many milliseconds
---   l  a text is behind a log (dedupe/log.go), which is kept for so many milliseconds
+--   L  the text is behind a log (dedupe/log.go), which is kept for so many milliseconds
 --   w  somebody waits for it (the mark of a record): a hint
---   p  its name is published on the channel that is a text: a hint
--- Returns the time when all is done; or the time, and each row that is another.
+--   P  its name is published on the channel that is the text: a hint
+--   g  what stands there is told, nothing where it is no text; an error then if it is not 0
+--   M  elements of a list from that number on are told, at least one, and as many as have
+--      no more bytes than the text says; none for 0
+-- Returns the time when all is done, and what is told; or the time, and each row that is
+-- another.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local plan, keys, args = ARGV[1], KEYS, ARGV
 local from, count, at = struct.unpack('>I8I2', plan)
-local differs = now < from -- it was set back
-local answer = {now}
+local answer = now < from and {now} -- it was set back
 for i = 1, count do
   local text = redis.call('GET', keys[i])
   text = text and (text == '' and '\1' or text) or ''
-  if text == args[1 + i] then
-    answer[1 + i] = false
-  else
-    differs, answer[1 + i] = true, text
+  if text ~= args[1 + i] then
+    answer = answer or {now}
+    answer[1 + i] = text
   end
 end
-if differs then
+if answer then
+  for i = 1, count do
+    answer[1 + i] = answer[1 + i] or false
+  end
   return answer
 end
--- A log whose latest entry is not found where it was written is none.
-local function trimmed(log, latest)
-  local starts, place = {}, 1
-  while place + 2 <= #log do
-    starts[#starts + 1] = place
-    place = place + 3 + struct.unpack('>I2', log, place + 1)
-  end
-  if starts[#starts] ~= #log - #latest + 1 then
-    return latest
-  end
-  return string.sub(log, starts[math.max(1, #starts + 1 - string.byte(latest))])
-end
-local next = 2 + count
+local next, told = 1 + count, nil
 while at <= #plan do
-  local what, number, amount
+  local what, number, amount, text
   what, number, amount, at = struct.unpack('>c1I2I8', plan, at)
   local key = keys[number]
-  if what == 't' then
-    redis.call('SET', key, args[next] .. struct.pack('>I8I8', now, now), 'PX', amount)
+  if string.byte(what) < 97 then
     next = next + 1
-  elseif what == 's' then
-    redis.call('SET', key, args[next], 'PX', amount)
-    next = next + 1
-  elseif what == 'l' then
-    -- Nothing but advice rests on a log: one that is none begins anew. It is cut now and
-    -- then, by who finds it much longer than what counts of it.
-    local text = args[next]
+    text = args[next]
+  end
+  if what == 'T' then
+    redis.call('SET', key, text .. struct.pack('>I8I8', now, now), 'PX', amount)
+  elseif what == 'S' then
+    redis.call('SET', key, text, 'PX', amount)
+  elseif what == 'L' then
+    -- Nothing but advice rests on a log: one that is none begins anew, as does one whose
+    -- latest entry is not found where it was written. It is cut now and then, by who finds
+    -- it much longer than what counts of it.
     local size = redis.pcall('APPEND', key, text)
     if type(size) ~= 'number' then
       redis.pcall('SET', key, text)
     elseif size > 2 * #text * string.byte(text) then
-      redis.pcall('SET', key, trimmed(redis.call('GET', key), text))
+      local log, starts, place = redis.call('GET', key), {}, 1
+      while place + 2 <= #log do
+        starts[#starts + 1] = place
+        place = place + 3 + struct.unpack('>I2', log, place + 1)
+      end
+      local whole = starts[#starts] == #log - #text + 1
+      redis.pcall('SET', key, whole and string.sub(log, starts[math.max(1, #starts + 1 - string.byte(text))]) or text)
     end
     redis.pcall('PEXPIRE', key, amount)
-    next = next + 1
-  elseif what == 'k' then
-    redis.call('SET', key, args[next], 'KEEPTTL')
-    next = next + 1
+  elseif what == 'g' then
+    text = redis.pcall('GET', key)
+    if type(text) == 'table' and amount ~= 0 then
+      return text
+    end
+    told = told or {}
+    told[#told + 1] = type(text) == 'string' and text or ''
+  elseif what == 'K' then
+    redis.call('SET', key, text, 'KEEPTTL')
   elseif what == 'd' then
     redis.call('DEL', key)
   elseif what == 'n' then
     if redis.call('LLEN', key) ~= amount then
       return redis.error_reply('SIDECALL messages of the conversation are missing')
     end
-  elseif what == 'r' then
-    redis.call('RPUSH', key, args[next])
-    next = next + 1
+  elseif what == 'R' then
+    redis.call('RPUSH', key, text)
   elseif what == 'e' then
     redis.call('PEXPIRE', key, amount)
+  elseif what == 'M' then
+    local left, before = tonumber(text), #told
+    while left > 0 do
+      local page = redis.call('LRANGE', key, amount, amount + 7)
+      for _, message in ipairs(page) do
+        left = left - #message
+        if left >= 0 or #told == before then
+          told[#told + 1] = message
+        end
+      end
+      left, amount = #page == 8 and left or 0, amount + 8
+    end
   elseif what == 'w' then
     -- A full server need not take it.
     redis.pcall('SETRANGE', key, 3, '\1')
-  elseif what == 'p' then
+  elseif what == 'P' then
     -- A user without the right to publish cannot give it.
-    redis.pcall('PUBLISH', args[next], key)
-    next = next + 1
+    redis.pcall('PUBLISH', text, key)
   end
 end
-return now
+return told and {now, told} or now

@@ -38,8 +38,12 @@ func newStepping(t *testing.T) *stepping {
 
 // send sends a step of some rows, decided at an instant.
 func (s *stepping) send(now time.Time, read []row, others []string, writes ...write) (any, error) {
-	r := &rows{now: now, read: read, others: others, writes: writes}
-	return s.client.Do(s.Context(), stepScript.withSource(r.words(stepScript))...).Result()
+	c := &command{load: true, rows: rows{now: now, read: read, writes: writes}}
+	for _, key := range others {
+		c.rows.others = append(c.rows.others, text(key))
+	}
+	c.rows.compose()
+	return s.client.Do(s.Context(), c.call()...).Result()
 }
 
 func (s *stepping) now() time.Time {
@@ -79,7 +83,7 @@ func TestAStepIsDoneOnlyIfAllThatItHasReadIsTrue(t *testing.T) {
 		}
 		before := s.now()
 		reply, err := s.send(before.Add(c.late), c.read, []string{"{x}c"},
-			write{what: 's', key: 0, amount: 60_000, text: "written"}, write{what: 's', other: true, amount: 60_000, text: []byte("beside")})
+			write{what: 'S', key: 0, amount: 60_000, text: text("written")}, write{what: 'S', key: -1, amount: 60_000, text: text("beside")})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -121,25 +125,25 @@ func TestWhatAStepDoes(t *testing.T) {
 			t.Errorf("%s lives for %v, want %v", key, got, want)
 		}
 	}
-	other := func(what byte, key int, amount int64, text any) write {
-		return write{what: what, other: true, key: key, amount: amount, text: text}
+	other := func(what byte, key int, amount int64, body string) write {
+		return write{what: what, key: -1 - key, amount: amount, text: text(body)}
 	}
 	keys := []string{"{x}a", "{x}list"}
-	if err := do(keys, other('s', 0, 3_600_000, "1"), other('n', 1, 0, nil), other('r', 1, 0, "m1"), other('r', 1, 0, []byte("m2")), other('e', 1, 3_600_000, nil)); err != nil {
+	if err := do(keys, other('S', 0, 3_600_000, "1"), other('n', 1, 0, ""), other('R', 1, 0, "m1"), other('R', 1, 0, "m2"), other('e', 1, 3_600_000, "")); err != nil {
 		t.Fatal(err)
 	}
 	lives("{x}a", time.Hour)
 	lives("{x}list", time.Hour)
-	if err := do(keys, other('k', 0, 0, "2")); err != nil || s.srv.Do("get", "{x}a") != "2" {
+	if err := do(keys, other('K', 0, 0, "2")); err != nil || s.srv.Do("get", "{x}a") != "2" {
 		t.Errorf("%v, %v", s.srv.Do("get", "{x}a"), err)
 	}
 	lives("{x}a", time.Hour)
 	for _, n := range []int64{0, 1, 3} {
-		if err := do(keys, other('n', 1, n, nil), other('r', 1, 0, "m3"), other('d', 0, 0, nil)); err == nil || !strings.HasPrefix(err.Error(), "SIDECALL ") {
+		if err := do(keys, other('n', 1, n, ""), other('R', 1, 0, "m3"), other('d', 0, 0, "")); err == nil || !strings.HasPrefix(err.Error(), "SIDECALL ") {
 			t.Errorf("a list of two that is to have %d: %v", n, err)
 		}
 	}
-	if err := do(keys, other('n', 1, 2, nil), other('r', 1, 0, "m3"), other('d', 0, 0, nil)); err != nil {
+	if err := do(keys, other('n', 1, 2, ""), other('R', 1, 0, "m3"), other('d', 0, 0, "")); err != nil {
 		t.Error(err)
 	}
 	if got := fmt.Sprint(s.srv.Do("lrange", "{x}list", 0, -1), s.srv.Do("exists", "{x}a")); got != "[m1 m2 m3] 0" {
@@ -154,7 +158,7 @@ func TestALogIsCutNowAndThen(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	key := request("x", 0).Key
-	name := sheetKey("sidecall:", "log/", key, "guard")
+	const name = "sidecall:log/{acme/c}/guard"
 	note := func(entry []byte, keep int) [][]byte {
 		t.Helper()
 		n := dedupe.Note{Key: key, Logs: []string{"guard"}, Appends: []dedupe.Append{{Log: "guard", Entry: entry, Keep: keep}}, Retention: time.Hour}

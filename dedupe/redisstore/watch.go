@@ -23,54 +23,55 @@ const (
 func settledChannel(prefix string) string { return prefix + "settled" }
 
 // watches tells those who wait here of calls that others have settled. All of
-// them share one subscription, made for the first and kept until close. What is
-// published while it is down is lost: it is a hint, and when the subscription is
-// back everybody who waits is told to look.
+// them share one subscription, made for the first. What is published while it is down is
+// lost: it is a hint, and when the subscription is back everybody who waits is told to
+// look.
 //
-// The client library could keep the subscription by itself, but notices only
-// connections that fail, not one on which nothing comes any more.
+// The client library could keep the subscription by itself, but its check only sends a
+// PING: it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
-	mu     sync.Mutex
-	closed bool
-	byKey  map[string]map[chan struct{}]struct{}
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when listen has ended; nil before the first watch
+	client  redis.UniversalClient
+	channel string
+	wanted  chan struct{} // gets a value when somebody waits
+
+	mu sync.Mutex
+	// hints has who waits, and the key of the record of what.
+	hints map[chan struct{}]string
 }
 
-// watch gives hints on the call whose record has a name, until stop is called.
-func (w *watches) watch(client redis.UniversalClient, channel, name string) (hints <-chan struct{}, stop func()) {
+// watch gives hints on the call whose record has a key, until stop is called.
+func (w *watches) watch(key string) (hints <-chan struct{}, stop func()) {
 	hint := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return hint, func() {}
+	w.hints[hint] = key
+	nudge(w.wanted)
+	return hint, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.hints, hint)
 	}
-	if w.ended == nil {
-		w.start(client, channel)
-	}
-	if w.byKey[name] == nil {
-		w.byKey[name] = map[chan struct{}]struct{}{}
-	}
-	w.byKey[name][hint] = struct{}{}
-	return hint, func() { w.forget(name, hint) }
 }
 
-func (w *watches) start(client redis.UniversalClient, channel string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	w.byKey = map[string]map[chan struct{}]struct{}{}
-	w.cancel, w.ended = cancel, make(chan struct{})
-	go w.listen(ctx, client, channel) // ends in close
+// nudge gives a hint, unless there is one already that nobody has taken yet.
+func nudge(hint chan struct{}) {
+	select {
+	case hint <- struct{}{}:
+	default:
+	}
 }
 
 // listen keeps one subscription until ctx ends.
-func (w *watches) listen(ctx context.Context, client redis.UniversalClient, channel string) {
-	defer close(w.ended)
-	for ctx.Err() == nil {
-		w.hear(ctx, client.Subscribe(ctx, channel))
+func (w *watches) listen(ctx context.Context) {
+	for next := w.wanted; ; {
 		select {
-		case <-time.After(resubscribe):
+		case <-next:
 		case <-ctx.Done():
+			return
 		}
+		w.hear(ctx, w.client.Subscribe(ctx, w.channel))
+		next = make(chan struct{}, 1)
+		time.AfterFunc(resubscribe, func() { nudge(next) })
 	}
 }
 
@@ -84,14 +85,9 @@ func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
 	}()
 	for asked := false; ; {
 		said, err := subscription.ReceiveTimeout(ctx, subscriptionCheck)
-		switch said := said.(type) {
-		case *redis.Message:
-			w.tell(said.Payload)
-		case *redis.Subscription:
-			w.tellAll()
-		}
 		if err == nil {
 			asked = false
+			w.tell(said)
 			continue
 		}
 		silent, ok := errors.AsType[net.Error](err)
@@ -102,48 +98,16 @@ func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
 	}
 }
 
-func (w *watches) tell(name string) {
+// tell gives hints to those who wait for what a message is about; to all when the
+// subscription has begun.
+func (w *watches) tell(said any) {
+	message, of := said.(*redis.Message)
+	_, begun := said.(*redis.Subscription)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for hint := range w.byKey[name] {
-		nudge(hint)
-	}
-}
-
-func (w *watches) tellAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, hints := range w.byKey {
-		for hint := range hints {
+	for hint, key := range w.hints {
+		if begun || of && key == message.Payload {
 			nudge(hint)
 		}
-	}
-}
-
-// nudge gives a hint, unless there is one already that nobody has taken yet.
-func nudge(hint chan struct{}) {
-	select {
-	case hint <- struct{}{}:
-	default:
-	}
-}
-
-func (w *watches) forget(name string, hint chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byKey[name], hint)
-	if len(w.byKey[name]) == 0 {
-		delete(w.byKey, name)
-	}
-}
-
-func (w *watches) close() {
-	w.mu.Lock()
-	w.closed = true
-	cancel, ended := w.cancel, w.ended
-	w.mu.Unlock()
-	if ended != nil {
-		cancel()
-		<-ended
 	}
 }

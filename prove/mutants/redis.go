@@ -7,6 +7,7 @@ const (
 	redisCommand      = "dedupe/redisstore/command.go"
 	redisLane         = "dedupe/redisstore/lane.go"
 	redisStamp        = "dedupe/redisstore/stamp.go"
+	redisPipeline     = "dedupe/redisstore/pipeline.go"
 	redisTenure       = "dedupe/redisstore/tenure.go"
 	redisConversation = "dedupe/redisstore/conversation.go"
 )
@@ -30,48 +31,52 @@ var (
 	redisOutputs = Suite{"./dedupe/redisstore", "^TestOneServer$/^outputs_are_kept", conformance}
 	redisWaits   = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_call_that_others", conformance}
 	redisAppends = Suite{"./dedupe/redisstore", "^TestOneServer$/^a_conversation_is", conformance}
+	redisReads   = Suite{"./dedupe/redisstore", "^TestOneServer$/^conversations_are_kept", conformance}
 )
 
 // redis: a step is decided by what is believed, done if it is true, and told when it is
 // known.
 func redis() []Mutant {
 	return []Mutant{
-		short(one("step.lua: rows are not compared", stepLua, "if text == args[1 + i] then", "if true then", doneIfTrue)),
-		one("step.lua: rows are not compared, seen by histories", stepLua, "if text == args[1 + i] then", "if true then", redisHistories),
-		one("step.lua: only the first row is compared", stepLua, "for i = 1, count do", "for i = 1, math.min(1, count) do", doneIfTrue),
+		short(one("step.lua: rows are not compared", stepLua, "if text ~= args[1 + i] then", "if false then", doneIfTrue)),
+		one("step.lua: rows are not compared, seen by histories", stepLua, "if text ~= args[1 + i] then", "if false then", redisHistories),
+		one("step.lua: only the first row is compared", stepLua, "for i = 1, count do\n  local text", "for i = 1, math.min(1, count) do\n  local text", doneIfTrue),
 		one("step.lua: what is there and empty is not there", stepLua, "text and (text == '' and '\\1' or text) or ''", "text or ''", doneIfTrue),
-		one("step.lua: a step is done however early", stepLua, "local differs = now < from", "local differs = false", doneIfTrue),
-		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = {now}\n",
-			"local answer = {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
+		one("step.lua: a step is done however early", stepLua, "local answer = now < from and {now}", "local answer = nil", doneIfTrue),
+		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = now < from and {now}",
+			"local answer = now < from and {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
 		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= amount then", "if false then", stepDoes),
-		one("step.lua: a text that is changed is kept for ever", stepLua, "args[next], 'KEEPTTL')", "args[next])", stepDoes),
+		one("step.lua: a text that is changed is kept for ever", stepLua, "text, 'KEEPTTL')", "text)", stepDoes),
 		one("step.lua: nothing is deleted", stepLua, "    redis.call('DEL', key)\n", "", stepDoes),
 		one("step.lua: a list is kept for ever", stepLua, "what == 'e' then\n    redis.call('PEXPIRE', key, amount)\n", "what == 'e' then\n", stepDoes),
 		one("step.lua: a log only grows", stepLua, "elseif size > 2 * #text * string.byte(text) then", "elseif false then", logIsCut),
 		one("step.lua: a log is cut by one entry too many", stepLua, "#starts + 1 - string.byte", "#starts + 2 - string.byte", logIsCut),
-		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', args[next], key)\n", "", redisWaits),
+		one("step.lua: as many messages are told as there are", stepLua, "if left >= 0 or #told == before then", "if true then", redisReads),
+		one("step.lua: a message that is larger than asked for is not told", stepLua, "if left >= 0 or #told == before then", "if left >= 0 then", redisReads),
+		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', text, key)\n", "", redisWaits),
 
-		short(one("redisstore: what has changed something is decided again", redisCommand, "		if !r.changes() {", "		if l != nil {", redisSteps)),
-		short(one("redisstore: whatever is decided is sure", redisRows, "return !r.changes()", "return true", laterTime)),
-		one("redisstore: what is believed is told", redisRows, "if !slices.ContainsFunc(r.said,", "if false && !slices.ContainsFunc(r.said,", redisHistories),
-		one("redisstore: what another step may have written is told", redisRows, "said.key == read.key && said.text == read.text", "said.key == read.key", notBelieved),
-		short(one("redisstore: a lease counts from when it was decided", redisRows, "*instant = sinceWritten(*instant, r.now)\n", "*instant = instant.UTC()\n", longEnough)),
-		one("redisstore: a lease is told as it was decided", redisRows, "*instant = whenWritten(sinceWritten(*instant, r.now), at)", "*instant = instant.UTC()", longEnough),
+		one("redisstore: who panics keeps the lane", redisPipeline, "		if group := l.next(again); len(group) > 0 {", "		if group := again; len(group) > 0 {", test("./dedupe/redisstore", "TestAStepThatPanics")),
+		short(one("redisstore: what has changed something is decided again", redisCommand, "case done && r.changes():", "case false:", redisSteps)),
+		short(one("redisstore: whatever is decided is sure", redisRows, "!r.changes() && bytes.Equal(", "true || bytes.Equal(", laterTime)),
+		one("redisstore: what is believed is told", redisRows, "r.guess, found = true, row{key", "found = row{key", redisHistories),
+		one("redisstore: what another step may have written is told", redisRows, "		r.guess = true\n", "", notBelieved),
+		short(one("redisstore: a lease counts from when it was decided", redisRows, "	sinceWritten(&stored.Record, r.now)\n", "	sinceWritten(&stored.Record, r.now)\n	whenWritten(&stored.Record, r.now)\n", longEnough)),
+		one("redisstore: a lease is told as it was decided", redisRows, "whenWritten(w.record, at)", "whenWritten(w.record, r.now)", longEnough),
 		one("redisstore: a settlement tells nobody who waits", redisRows, "	if waited && !stored.Mark {\n", "	if false {\n", redisWaits),
 		one("redisstore: nobody waits", stepFile, "case told.Verdict == InFlight:", "case false:", redisWaits),
-		one("redisstore: a tenure counts from when it was decided", redisTenure, "b.after.Until = at.Add(b.after.Until.Sub(r.now))", "_ = at", longEnough),
+		one("redisstore: a tenure counts from when it was decided", redisTenure, "is.Until = at.Add(is.Until.Sub(r.now))", "_ = at", longEnough),
 
-		short(one("redisstore: what differs is done", redisCommand, "if err := r.correct(reply); err != nil {", "if err := r.correct(reply); err != nil || l != nil {", redisSteps)),
-		one("redisstore: what an error may have changed is believed", redisCommand, "	case c.err != nil:\n		c.forget(l)\n", "	case c.err != nil:\n", afterAnError),
-		one("redisstore: another's clock counts for what was told", redisCommand, "; !r.saidAt.IsZero() {", "; false {", timeTold),
-		one("redisstore: what may not be true fails a step", redisCommand, "(len(r.writes) == 0 || c.hinted) {", "(len(r.writes) == 0 || c.hinted) || c.failed != nil {", redisOutputs),
-		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = text, nil", "read.text = text", redisHistories),
-		one("redisstore: nothing that is written waits for replicas", redisCommand, "return c.step == nil || len(c.rows.writes) > 0", "return c.step == nil", waitOnCluster),
-		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "		if !r.changes() {\n", "		if false {\n", laterTime)),
-		one("redisstore: what was said is told of a later time", redisCommand, "; !r.saidAt.IsZero() {", "; r.saidAt.After(r.now) {", oneInstant),
+		short(one("redisstore: what differs is done", redisCommand, "if done = !several; len(texts) == 1 {", "if done = true; len(texts) == 1 {", redisSteps)),
+		one("redisstore: what an error may have changed is believed", redisCommand, "	if c.err != nil {\n		r.forget()\n", "	if c.err != nil {\n", afterAnError),
+		one("redisstore: another's clock counts for what was told", redisRows, "; !r.saidAt.IsZero() {", "; false {", timeTold),
+		one("redisstore: what may not be true fails a step", redisCommand, "	if r.sure() {", "	if r.sure() || c.failed != nil {", redisOutputs),
+		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = body, nil", "read.text = body", redisHistories),
+		one("redisstore: nothing that is written waits for replicas", redisPipeline, "changes = changes || c.rows.changes()", "changes = false", waitOnCluster),
+		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "case done && r.changes():", "case done:", laterTime)),
+		one("redisstore: what was said is told of a later time", redisRows, "; !r.saidAt.IsZero() {", "; r.saidAt.After(r.now) {", oneInstant),
 		one("redisstore: a step is decided for ever", redisCommand, "c.tried > mostDecisions {", "c.tried > 100*mostDecisions {", notForEver),
-		one("redisstore: what is said again is not written again", redisRows, "r.write('k', name, 0, r.get(name))", "_ = name", saidAgain),
-		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() != ofStep {", "if t.IsZero() {", redisHistories),
+		one("redisstore: what is said again is not written again", redisRows, "	r.write('K', at, 0, kept(r, r.read[at].text))\n", "	_ = at\n", saidAgain),
+		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() == ofStep {", "if !t.IsZero() {", redisHistories),
 		one("redisstore: half of a stamp is one", redisStamp, "; once == twice {", `; once != "" || once == twice {`, impossibleState),
 		one("redisstore: a lane remembers any number of rows", redisLane, "len(l.recent) >= mostRows {", "len(l.recent) < 0 {", someRows),
 

@@ -52,8 +52,8 @@ func (l *losses) watch(*faultproxy.Conn) faultproxy.Hook {
 }
 
 // concerns reports a reply that grants what was asked for: a claim that is won, a
-// settlement that is recorded. It is the time at which the step was done.
-func (l *losses) concerns(a answer) bool { return a.head[0] == ':' && l.of(a.writes) }
+// settlement that is recorded.
+func (l *losses) concerns(a answer) bool { return done.MatchString(a.head) && l.of(a.writes) }
 
 func (l *losses) chosen() bool {
 	l.mu.Lock()

@@ -7,8 +7,8 @@ package redisfault
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -40,7 +40,11 @@ type answer struct {
 	head string
 }
 
-const headLength = 16
+// headLength is enough to tell what a script was answered: see done.
+const headLength = 24
+
+// done is the reply of a step that was done: the time, alone or before what is told.
+var done = regexp.MustCompile(`^(:|\*2\r\n:\d+\r\n\*)`)
 
 // asks takes a chunk of what the client says.
 func (w *wire) asks(chunk []byte) {
@@ -105,8 +109,8 @@ func words(element []byte) (all [][]byte) {
 }
 
 // The plan of a step (dedupe/redisstore/step.lua): an instant, the number of rows that
-// it has read, and then what it writes, each with a letter, the number of a key and an
-// amount.
+// it has read, and then what it writes, each with a letter, which is large where it has a
+// text, the number of a key and an amount.
 const (
 	planHead  = 8 + 2
 	planWrite = 1 + 2 + 8
@@ -133,13 +137,13 @@ func stepWrites(call [][]byte) (key string, state dedupe.State) {
 	texts := rest[read:]
 	for at := planHead; at < len(plan); at += planWrite {
 		what, number := plan[at], int(binary.BigEndian.Uint16(plan[at+1:]))
-		if !strings.ContainsRune("stklrp", rune(what)) {
+		if what >= 'a' {
 			continue // it has no text
 		}
 		if len(texts) == 0 || number < 1 || number > len(keys) {
 			return "", dedupe.Absent
 		}
-		if record, err := dedupe.DecodeSealed(texts[0]); what == 't' && err == nil {
+		if record, err := dedupe.DecodeSealed(texts[0]); what == 'T' && err == nil {
 			return string(keys[number-1]), record.State
 		}
 		texts = texts[1:]

@@ -46,7 +46,7 @@ func recordIn(state dedupe.State) string {
 }
 
 // admitCall claims a call with a charge.
-var admitCall = called("EVALSHA", "abc", "2", "{k}/1", "budget/{k}/p", planned(2, "t1", "s2"), "", "1 0 0 5", recordIn(dedupe.Claimed), "2 0 0 5")
+var admitCall = called("EVALSHA", "abc", "2", "{k}/1", "budget/{k}/p", planned(2, "T1", "S2"), "", "1 0 0 5", recordIn(dedupe.Claimed), "2 0 0 5")
 
 // What a step writes is told by its plan: whatever else it reads and writes.
 func TestWhatAStepWrites(t *testing.T) {
@@ -56,15 +56,15 @@ func TestWhatAStepWrites(t *testing.T) {
 		words []string
 		want  command
 	}{
-		"a claim":                     {[]string{"1", "a", planned(1, "t1"), "", claimed}, command{key: "a", writes: dedupe.Claimed}},
-		"a settlement":                {[]string{"1", "a", planned(1, "t1"), claimed, done}, command{key: "a", writes: dedupe.Done}},
-		"given back":                  {[]string{"1", "a", planned(1, "t1"), claimed, recordIn(dedupe.NotRun)}, command{key: "a", writes: dedupe.NotRun}},
-		"behind a tally and a log":    {[]string{"3", "t", "a", "l", planned(2, "k1", "d1", "l3", "t2", "p2"), "1 0 0 5", claimed, "0 0 0 5", "log", done, "hints"}, command{key: "a", writes: dedupe.Done}},
-		"beside a hint and an output": {[]string{"2", "a", "o", planned(1, "w1", "e1", "n1", "s2"), claimed, "\x01output of some length"}, command{}},
+		"a claim":                     {[]string{"1", "a", planned(1, "T1"), "", claimed}, command{key: "a", writes: dedupe.Claimed}},
+		"a settlement":                {[]string{"1", "a", planned(1, "T1"), claimed, done}, command{key: "a", writes: dedupe.Done}},
+		"given back":                  {[]string{"1", "a", planned(1, "T1"), claimed, recordIn(dedupe.NotRun)}, command{key: "a", writes: dedupe.NotRun}},
+		"behind a tally and a log":    {[]string{"3", "t", "a", "l", planned(2, "K1", "d1", "L3", "T2", "P2"), "1 0 0 5", claimed, "0 0 0 5", "log", done, "hints"}, command{key: "a", writes: dedupe.Done}},
+		"beside a hint and an output": {[]string{"2", "a", "o", planned(1, "w1", "e1", "n1", "S2"), claimed, "\x01output of some length"}, command{}},
 		"a look":                      {[]string{"1", "a", planned(1), claimed}, command{}},
-		"a record that is none":       {[]string{"1", "a", planned(1, "t1"), "", claimed[:len(claimed)-1]}, command{}},
-		"a text is missing":           {[]string{"1", "a", planned(1, "t1"), claimed}, command{}},
-		"a key that is none":          {[]string{"1", "a", planned(1, "t2"), "", claimed}, command{}},
+		"a record that is none":       {[]string{"1", "a", planned(1, "T1"), "", claimed[:len(claimed)-1]}, command{}},
+		"a text is missing":           {[]string{"1", "a", planned(1, "T1"), claimed}, command{}},
+		"a key that is none":          {[]string{"1", "a", planned(1, "T2"), "", claimed}, command{}},
 		"no plan":                     {[]string{"1", "a"}, command{}},
 		"another script":              {[]string{"1", "a", "5", claimed}, command{}},
 		"no number":                   {[]string{"x", "a", planned(0)}, command{}},
@@ -94,7 +94,7 @@ func TestRepliesFindTheirCommands(t *testing.T) {
 	}{
 		{command{name: "ping"}, pongReply, pongReply},
 		{admit, doneReply, doneReply},
-		{admit, errorReply, "-NOSCRIPT No mat"},
+		{admit, errorReply, errorReply[:headLength]},
 		{set, nullReply, nullReply},
 		{admit, bulkReply, bulkReply},
 	} {
@@ -147,6 +147,21 @@ func TestWhatIsNoCommand(t *testing.T) {
 			if c.key != "" {
 				t.Errorf("%q is read as %+v", text, c)
 			}
+		}
+	}
+}
+
+func TestWhichRepliesAreOfStepsThatWereDone(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]bool{
+		":1763868000000\r\n":                                     true,
+		"*2\r\n:1763868000000\r\n*1\r\n$5\r\nentry\r\n":          true,
+		"*2\r\n:1763868000000\r\n$-1\r\n":                        false,
+		"*3\r\n:1763868000000\r\n$-1\r\n$5\r\nother\r\n":         false,
+		"-OOM command not allowed when used memory > 'max'.\r\n": false,
+	} {
+		if got := done.MatchString(reply[:min(len(reply), headLength)]); got != want {
+			t.Errorf("%q: %v", reply, got)
 		}
 	}
 }
