@@ -83,7 +83,7 @@ func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission,
 			holds = append(holds, h.Key)
 		}
 		// Of those that are done, the last one outlasts the others.
-		outlasts := v == verdict && v == DuplicateEffect && worst.Record.FinishedAt.Before(h.Record.FinishedAt)
+		outlasts := verdict == DuplicateEffect && v == verdict && worst.Record.FinishedAt.Before(h.Record.FinishedAt)
 		if verdict == 0 || v < verdict || outlasts {
 			worst, verdict = h, v
 		}

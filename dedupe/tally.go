@@ -113,8 +113,9 @@ func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now ti
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
 	}
-	d, after, ceiling := &req.Draw, t, NoCeiling
+	d, after := &req.Draw, t
 	back, made := r.Moves(next)
+	var ceiling Ceiling
 	if d.Tokens > t.Reported {
 		after.Reported, after.Estimated = d.Tokens, 0
 	}

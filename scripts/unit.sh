@@ -30,7 +30,7 @@ done
 serial="
 ./call TestPayloadsInResults TestPayloadsInBlocks TestPayloadsInErrors TestPayloadsInItems
 ./call TestPayloadsInPages TestPayloadsInDefinitions TestPayloadsOfTrustedTools
-./dedupe/embedded TestDamageIsFound TestTornPagesAreFound
+./dedupe/embedded TestDamageIsFound TestTornPagesAreFound TestALossOfPowerLeavesAWholeCommitOrNone
 ./dedupe/journal TestEveryByteDamaged TestACrashAfterEachCallToTheDisk TestNothingAcknowledgedIsEverLost
 ./definition TestAServerThatRenamesItsToolsFillsNothing
 ./retry TestBudgetChargesNothingForARefusal

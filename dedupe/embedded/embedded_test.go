@@ -135,7 +135,7 @@ func (s *Store) standStill(t testing.TB) (goesOn func()) {
 		s.file.sync = sync
 		return sync()
 	}
-	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) error { //nolint:errcheck // nobody waits for it
+	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) error {
 		return t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
 	}))
 	<-stands

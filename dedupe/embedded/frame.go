@@ -99,31 +99,31 @@ func (s *stream) Read(b []byte) (int, error) {
 }
 
 // scan shows the frames of the log from one place to another, until show returns false. What
-// a frame has is valid until the next one. It returns where it has ended.
-func (f *file) scan(from, to int64, show func(frame) (bool, error)) (at int64, err error) {
-	r := bufio.NewReaderSize(&stream{f, from}, min(1<<20, max(int(to-from), 16)))
+// a frame has is valid until the next one.
+func (f *file) scan(at, to int64, show func(frame) (bool, error)) error {
+	r := bufio.NewReaderSize(&stream{f, at}, min(1<<20, max(int(to-at), 16)))
 	var b []byte
-	for at = from; at < to; {
+	for on := true; on && at < to; {
 		first, err := r.Peek(frameHead)
 		if err != nil {
-			return at, fmt.Errorf("%w: %w", corrupt("the log ends too early"), err)
+			return fmt.Errorf("%w: %w", corrupt("the log ends too early"), err)
 		}
 		size := int64(binary.BigEndian.Uint32(first)) + frameHead
 		if size > mostFrame || at+size > to {
-			return at, corrupt("a frame of %d bytes at %d of the log", size, at)
+			return corrupt("a frame of %d bytes at %d of the log", size, at)
 		}
 		b = slices.Grow(b[:0], int(size))[:size]
 		if _, err := io.ReadFull(r, b); err != nil {
-			return at, err
+			return err
 		}
 		read, err := parseFrame(at, b)
 		if err != nil {
-			return at, err
+			return err
 		}
 		at += size
-		if on, err := show(read); err != nil || !on {
-			return at, err
+		if on, err = show(read); err != nil {
+			return err
 		}
 	}
-	return at, nil
+	return nil
 }

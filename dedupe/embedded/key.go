@@ -39,8 +39,8 @@ func encodeKey(k dedupe.Key) []byte {
 
 // decodeKey reads what encodeKey has written.
 func decodeKey(b []byte) (k dedupe.Key, err error) {
-	ok := true
 	for _, c := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn, &k.ID} {
+		var ok bool
 		if *c, b, ok = component(b); !ok {
 			return dedupe.Key{}, corrupt("the key of a record is cut short")
 		}

@@ -65,7 +65,7 @@ func (d *database) load() error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.scan(f.durable, f.end, func(frame) (bool, error) { return true, nil }); err != nil {
+	if err := f.scan(f.durable, f.end, func(frame) (bool, error) { return true, nil }); err != nil {
 		// The last commit did not come to its end. Nobody was told of it; the one before it
 		// was on the disk when it began.
 		if other.end != f.durable {
@@ -78,7 +78,7 @@ func (d *database) load() error {
 	f.follow(nil, min(f.tail, other.tail))
 	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
 	d.index.live.until(dedupe.Millis(d.clock.now()))
-	if _, err := f.scan(f.tail, f.end, func(read frame) (bool, error) { return true, d.index.read(read) }); err != nil {
+	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) { return true, d.index.read(read) }); err != nil {
 		return err
 	}
 	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)

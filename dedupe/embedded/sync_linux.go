@@ -9,7 +9,7 @@ import (
 // needed to read it may come later.
 func syncData(f *os.File) error {
 	for {
-		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR { //nolint:errorlint // an Errno, as it is
+		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
 			return err
 		}
 	}

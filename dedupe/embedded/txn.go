@@ -154,7 +154,7 @@ func (t *txn) read(p place) (frame, error) {
 // after them. It looks at about so many bytes, and moves no more than there is room for: an
 // output gives way then.
 func (t *txn) clean(look, room int) error {
-	_, err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
+	err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
 		before := t.mark()
 		err := t.move(f, room-len(t.frames))
 		if err != nil || look <= 0 || len(t.frames) > room {

@@ -91,17 +91,20 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if err := s.sameSlot(&req.EffectKey); err != nil {
 		return dedupe.Admission{}, err
 	}
-	if s.options.WaitReplicas > 0 {
-		if on := s.pipe.of(ctx, recordKey(s.options.KeyPrefix, req.Key)); on.few.Load() {
-			if !on.asks.CompareAndSwap(false, true) {
-				answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
-				if err != nil {
-					err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
-				}
-				return answer, err
-			}
-			defer on.asks.Store(false)
+	if s.options.WaitReplicas == 0 {
+		return s.Machine.Admit(ctx, req)
+	}
+	on := s.pipe.of(ctx, recordKey(s.options.KeyPrefix, req.Key))
+	switch {
+	case !on.few.Load():
+	case on.asks.CompareAndSwap(false, true):
+		defer on.asks.Store(false)
+	default:
+		answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
+		if err != nil {
+			err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 		}
+		return answer, err
 	}
 	return s.Machine.Admit(ctx, req)
 }
@@ -196,7 +199,7 @@ func (s *Store) end() error {
 	err := s.pipe.stop()
 	s.cancel()
 	s.ended.Wait()
-	_, _, _ = s.fitness.checks.Do("", func() (any, error) { return nil, nil }) // after one that is under way
+	<-s.fitness.checks.DoChan("", func() (any, error) { return nil, nil }) // after one that is under way
 	return errors.Join(err, s.client.Close())
 }
 

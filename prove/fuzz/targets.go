@@ -41,7 +41,7 @@ var Targets = []Target{
 	{"dedupe", "FuzzAppendToALog"},
 	{"dedupe", "FuzzSealed"},
 	{"dedupe", "FuzzStored"},
-	{"dedupe/embedded", "FuzzEntry"},
+	{"dedupe/embedded", "FuzzFrame"},
 	{"dedupe/journal", "FuzzJournal"},
 	{"dedupe/redisstore", "FuzzDecode"},
 	{"dedupe/redisstore", "FuzzKeys"},

@@ -57,7 +57,6 @@ var (
 	incarnations       = Suite{"./prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./dedupe/embedded", "TestNothingIsAnsweredThatIsNotSynced")
 	notThere           = test("./dedupe/memory", "TestWhatHasExpiredIsNotThere")
-	expiredSheets      = test("./dedupe/embedded", "TestExpiredSheetsLeaveTheFile")
 	sheetTime          = test("./dedupe/embedded", "TestASheetKeepsItsTime")
 	fileGone           = test("./dedupe/embedded", "TestTheFileUnderARunningStore")
 	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")
