@@ -348,7 +348,7 @@ func TestManyUseAQueue(t *testing.T) {
 	for w := range 8 {
 		all.Go(func() {
 			for i := range 100 {
-				if err := q.put(lateOf(w*100+i)); err != nil {
+				if err := q.put(lateOf(w*100 + i)); err != nil {
 					t.Error(err)
 				}
 				if e, _, ok := q.find(lateOf(w * 100).Settlement.Key); ok && i%2 == 0 {
