@@ -213,7 +213,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	}
 	if err != nil {
 		// No journal keeps what is only of use while the loop goes on.
-		verdict, err = courier.keep(ctx, Late{Settlement: s.alone(), EndedAt: time.Now()}, err)
+		verdict, err = courier.keep(Late{Settlement: s.alone(), EndedAt: time.Now()}, err)
 	} else {
 		verdict = courier.tell(ctx, &s, verdict)
 	}

@@ -80,6 +80,7 @@ func (c *courier) last(ctx context.Context) {
 
 // close closes the journal, and says what is lost with the process.
 func (c *courier) close() error {
+	err := c.late.close()
 	if c.volatile {
 		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
 			_, _ = c.late.done(e)
@@ -87,7 +88,7 @@ func (c *courier) close() error {
 			return nil
 		})
 	}
-	return c.late.close()
+	return err
 }
 
 // heard notes that the store has answered a request, unless err says that it
@@ -127,7 +128,7 @@ func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(e
 
 // keep writes a settlement that the store did not take to the journal. It has
 // its own time: what was settled has happened.
-func (c *courier) keep(ctx context.Context, late Late, storeError error) (SettleVerdict, error) {
+func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 	log := c.log.With("call", late.Settlement, "store_error", storeError)
 	switch {
 	case hopeless(storeError):
@@ -138,29 +139,44 @@ func (c *courier) keep(ctx context.Context, late Late, storeError error) (Settle
 		return 0, storeError
 	}
 	c.down.Store(true)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putTimeout)
-	defer cancel()
-	err := c.late.put(ctx, late)
-	if output := late.Settlement.Output; errors.Is(err, ErrFull) && output != nil {
+	kept := make(chan error, 1)
+	go func() { kept <- c.write(log, late) }() // ends with the disk's part
+	select {
+	case err := <-kept:
+		if err != nil {
+			return 0, errors.Join(storeError, err)
+		}
+		return Journaled, nil
+	case <-time.After(putTimeout):
+		log.Error("the journal's disk is slow: the caller is told that its result is not recorded, which it may be all the same")
+		return 0, errors.Join(storeError, errSlowDisk)
+	}
+}
+
+// write writes a late settlement to the journal, and tells what came of it when that is
+// known, whether or not anybody waits for it still.
+func (c *courier) write(log *slog.Logger, late Late) error {
+	err := c.late.put(late)
+	if output := late.Settlement.Output; err != nil && output != nil {
 		// The result matters more than the part of it that was cut.
 		log = log.With("dropped_output_bytes", len(output.Data))
 		late.Settlement.Output = nil
-		err = c.late.put(ctx, late)
+		err = c.late.put(late)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		c.lose(log, err)
-		return 0, errors.Join(storeError, err)
+	case c.volatile:
+		log.Error("settlement kept in memory: the store did not take it in time, and gets it later if this process lives until then", "waiting", c.late.waiting())
+	default:
+		log.Error("settlement journaled: the store did not take it in time, and gets it later", "waiting", c.late.waiting())
 	}
-	what := "settlement journaled: the store did not take it in time, and gets it later"
-	if c.volatile {
-		what = "settlement kept in memory: the store did not take it in time, and gets it later if this process lives until then"
-	}
-	log.Error(what, "waiting", c.late.waiting())
-	return Journaled, nil
+	return err
 }
 
 var (
 	errNoJournal   = errors.New("there is no journal")
+	errSlowDisk    = errors.New("the journal's disk did not take it in time")
 	errProcessEnds = errors.New("there is no journal, and the process ends")
 )
 

@@ -63,7 +63,8 @@ type fence struct {
 	bid Bid
 	// first and last are another's tenure as it was first and last seen to change.
 	first, last Tenure
-	looks       int // since then, looksPerTenure of them in a tenure's time
+	looks       int   // since then, looksPerTenure of them in a tenure's time
+	renewals    int64 // of this tenure, as the store has said last
 	lapsed      bool
 }
 
@@ -121,7 +122,7 @@ func (f *fence) check() error {
 func (f *fence) covers(claimed time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.holds() && !claimed.Before(f.since)
+	return f.holds() && claimed.After(f.since)
 }
 
 // await is check for who is about to begin something, and would be refused only because

@@ -21,18 +21,28 @@ type line struct {
 
 	bids   atomic.Int32
 	forget atomic.Bool
+	anew   dedupe.Tenures // what it has kept since
+	// deaf: the answer to the bid that finds the tenure forgotten is not heard.
+	deaf bool
 }
 
-func (l *line) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+func (l *line) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
 	if err := l.pass(ctx, &l.bids); err != nil {
-		return before, after, 0, err
+		return before, after, err
+	}
+	forgets := l.forget.Swap(false)
+	if forgets {
+		l.anew = memory.New(memory.Options{})
 	}
 	tenures := l.Store.(dedupe.Tenures)
-	if l.forget.Swap(false) {
-		tenures = memory.New(memory.Options{})
+	if l.anew != nil {
+		tenures = l.anew
 	}
-	before, after, standing, err = tenures.Bid(ctx, bid)
-	return before, after, standing, l.answer(err)
+	before, after, err = tenures.Bid(ctx, bid)
+	if forgets && l.deaf {
+		return dedupe.Tenure{}, dedupe.Tenure{}, errDown
+	}
+	return before, after, l.answer(err)
 }
 
 // succession is a store on which processes follow each other as one instance.
@@ -277,10 +287,19 @@ func TestATenureCountsFromTheRequest(t *testing.T) {
 
 // A store that has forgotten the tenure may have forgotten another's too.
 func TestATenureThatIsForgotten(t *testing.T) {
+	for name, deaf := range map[string]bool{"heard": false, "the answer that would say so is lost": true} {
+		t.Run(name, func(t *testing.T) { forgetsATenure(t, deaf) })
+	}
+}
+
+func forgetsATenure(t *testing.T, deaf bool) {
+	t.Helper()
 	successions(t, func(t *testing.T, s *succession) {
 		p := s.begin("only", false)
 		s.alone(p)
+		time.Sleep(time.Minute + time.Second/2) // at the instant of no renewal
 		claim := win(t, p.Dedupe, refund(tool.NonIdempotent))
+		p.line.deaf = deaf
 		p.line.forget.Store(true)
 		time.Sleep(2 * time.Second)
 		if claim.Held() {
@@ -366,9 +385,9 @@ func (s *short) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	return dedupe.Admission{}, errors.Join(errDown, err)
 }
 
-func (s *short) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+func (s *short) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
 	if s.unconfirmed.Load() {
-		return before, after, 0, errDown
+		return before, after, errDown
 	}
 	return s.Store.Bid(ctx, bid)
 }

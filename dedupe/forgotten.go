@@ -25,7 +25,9 @@ type Origin struct {
 //	NOT_RUN, of another, of an      UNKNOWN         UNKNOWN, epoch+1; at a later epoch it
 //	epoch not after the claim's                     may have been resolved since
 //	UNKNOWN, of the claim           NOT_RUN         NOT_RUN: somebody saw the lease run
-//	                                                out and could not know
+//	                                                out and could not know; not when it is
+//	                                                UNKNOWN as a tool that must not repeat,
+//	                                                of which the claim's is no proof
 //	of its owner, a later epoch     any             as Settle: it was written so before
 //	everything else                                 Superseded
 //
@@ -40,7 +42,7 @@ func (r Record) SettleLate(s Settlement, now time.Time) (next Record, verdict Se
 	case seen.State == Absent && s.State == NotRun:
 		return r, Settled, false
 	case seen.State != Absent && seen.Owner == s.Owner:
-		s.Resolves = s.State == NotRun && seen.Epoch == s.Epoch
+		s.Resolves = s.State == NotRun && seen.Epoch == s.Epoch && seen.Effect == claim.Effect
 		s.Epoch = seen.Epoch
 		return r.Settle(s, now)
 	case seen.State == Absent,

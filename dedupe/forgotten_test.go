@@ -65,3 +65,20 @@ func TestASettlementWithItsClaim(t *testing.T) {
 		}
 	}
 }
+
+// A call that could be repeated was sent, and is asked for again as one of a tool that must
+// not be: nobody knows. That its owner says once more, because its answer was not heard, that
+// it may be repeated is no proof that it did not run.
+func TestASettlementOfACallThatIsDeclaredAnew(t *testing.T) {
+	now := time.Unix(1000, 0)
+	claim := dedupe.Record{State: dedupe.Claimed, Owner: "alice", Epoch: 1, Tool: "refund", Effect: tool.Keyed, StartedAt: now}
+	end := dedupe.Settlement{Owner: "alice", Epoch: 1, State: dedupe.NotRun, Attempts: 1, Claim: &dedupe.Origin{Record: claim}}
+	sent, _, _ := claim.SettleLate(end, now)
+	unknown, verdict, _ := sent.Admit(dedupe.Request{Tool: "refund", Effect: tool.NonIdempotent, Owner: "bob"}, now)
+	if verdict != dedupe.OutcomeUnknown {
+		t.Fatalf("asked for as what must not be repeated: %v", verdict)
+	}
+	if next, verdict, changed := unknown.SettleLate(end, now); verdict != dedupe.Superseded || changed {
+		t.Errorf("%v, %v: %v", verdict, next.State, next.Fate(tool.NonIdempotent))
+	}
+}

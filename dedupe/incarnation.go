@@ -21,19 +21,18 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 	defer cancel()
 	sent := time.Now()
 	var before, after Tenure
-	var standing Standing
 	err := survive(func() (err error) {
-		before, after, standing, err = f.tenures.Bid(ctx, f.bid)
+		before, after, err = f.tenures.Bid(ctx, f.bid)
 		return err
 	})
 	switch {
 	case err != nil:
 		f.unanswered(err)
 		return f.options.Tenure / looksPerTenure, nil
-	case standing == Occupied:
+	case after.Token != f.bid.Token:
 		return f.occupied(after), nil
 	}
-	f.confirm(sent, before, after, standing)
+	f.confirm(sent, before, after)
 	return max(f.options.Tenure/renewalsPerTenure-time.Since(sent), 0), nil
 }
 
@@ -49,7 +48,8 @@ func (f *fence) unanswered(err error) {
 }
 
 // confirm notes that the tenure is this process's, from before it was asked for.
-func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing) {
+func (f *fence) confirm(sent time.Time, before, after Tenure) {
+	forgotten := f.bid.Number != 0 && after.Renewals <= f.renewals // it counts them anew
 	log := f.options.Log.With("instance", f.options.Instance, "incarnation", after.Number)
 	switch {
 	case f.bid.Number == 0:
@@ -57,14 +57,14 @@ func (f *fence) confirm(sent time.Time, before, after Tenure, standing Standing)
 			log = log.With("over_from", decodeWho(before.Who).String(), "had_ended_well", before.Until.IsZero())
 		}
 		log.Info("instance taken")
-	case standing == Founded:
+	case forgotten:
 		log.Warn("the store had forgotten this instance: what was claimed before is sent only once the store has confirmed it")
 	case f.lapsed:
 		log.Info("the store confirms this instance again")
 	}
-	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed = after.Number, Tenure{}, false, false
+	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.renewals = after.Number, Tenure{}, false, false, after.Renewals
 	f.learn(func() {
-		if standing == Founded {
+		if forgotten {
 			f.since = sent
 		}
 		f.head = ownerOf(f.options.Instance, after.Number)
@@ -123,7 +123,7 @@ func (f *fence) resign(ctx context.Context) {
 	defer cancel()
 	f.bid.Resigns = true
 	_ = survive(func() (err error) { // else it ends by itself
-		_, _, _, err = f.tenures.Bid(ctx, f.bid)
+		_, _, err = f.tenures.Bid(ctx, f.bid)
 		return err
 	})
 }

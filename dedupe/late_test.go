@@ -775,6 +775,51 @@ func TestALookWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// That a call did not run here does not say that nobody has run it since: what waits in the
+// journal is no answer then, and the store is asked.
+func TestALookAtACallThatSomebodyElseHasRunSince(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.NotRun})
+		away := w.Store
+		w.Store = unseen{away}
+		if r, err := here.Lookup(t.Context(), call.Key); !errors.Is(err, errDown) {
+			t.Errorf("while the store is away: %v, %v", r.State, err)
+		}
+		w.Store = away
+		full := &stuck{Store: w.Store} // for what is late
+		full.on.Store(true)
+		w.Store = full
+		time.Sleep(time.Minute)
+		if a, err := full.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.OutcomeUnknown {
+			t.Fatalf("%v, %v", a.Verdict, err)
+		}
+		seen, err := full.Store.Lookup(t.Context(), call.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []dedupe.Settlement{
+			{Owner: seen.Owner, Epoch: 1, State: dedupe.NotRun, Resolves: true},
+			{Owner: "another", Epoch: 2, State: dedupe.Done, Result: []byte("paid")},
+		} {
+			if s.State == dedupe.Done {
+				if a, err := full.Store.Admit(t.Context(), withOwner(call, "another")); err != nil || a.Verdict != dedupe.Won {
+					t.Fatalf("%v, %v", a.Verdict, err)
+				}
+			}
+			s.Key, s.Retention = call.Key, time.Hour
+			if v, err := full.Store.Settle(t.Context(), s); err != nil || v != dedupe.Settled {
+				t.Fatalf("%v, %v", v, err)
+			}
+		}
+		w.down.Store(false)
+		if r, err := here.Lookup(t.Context(), call.Key); err != nil || string(r.Result) != "paid" {
+			t.Errorf("%v, %v", r.State, err)
+		}
+		expect(t.Context(), t, there, call, dedupe.Replay)
+	})
+}
+
 // At the start of its process the embedded store decides the calls that were
 // left open; the journal knows better.
 func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
@@ -935,6 +980,108 @@ func TestTheJournalHasATimeOfItsOwn(t *testing.T) {
 		cancel()
 		if v, err := claim.Settle(ctx, done("paid")); err != nil || v != dedupe.Journaled {
 			t.Errorf("%v, %v", v, err)
+		}
+	})
+}
+
+// slowDisk is a journal whose disk takes its time, and may then have no room for an output,
+// or for anything.
+type slowDisk struct {
+	dedupe.Journal
+	goesOn       chan struct{}
+	noOutput, no bool
+}
+
+func (s *slowDisk) Put(late dedupe.Late) (uint64, error) {
+	<-s.goesOn
+	if s.no || s.noOutput && late.Settlement.Output != nil {
+		return 0, errNoSpace
+	}
+	return s.Journal.Put(late)
+}
+
+var errNoSpace = errors.New("no space left on device")
+
+// settledSlowly settles a call, store down, with a disk that does not answer in time; then
+// it does.
+func settledSlowly(t *testing.T, disk slowDisk, then func(t *testing.T, w *wire, here *sidecar)) {
+	t.Helper()
+	journaledNow(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		here.end()
+		j, err := journal.Open(here.path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk.Journal, disk.goesOn = j, make(chan struct{})
+		here.Dedupe = dedupe.New(w, dedupe.Options{Journal: &disk, Log: slog.New(slog.NewJSONHandler(here.log, nil))})
+		claim := win(t, here.Dedupe, refund(tool.NonIdempotent))
+		w.down.Store(true)
+		end := done("paid")
+		end.Output = &dedupe.Output{Ref: "o", Data: []byte("all of it"), TTL: time.Hour}
+		if v, err := claim.Settle(t.Context(), end); !errors.Is(err, errDown) {
+			t.Errorf("%v, %v", v, err)
+		}
+		here.says(t, "ERROR", "the journal's disk is slow", 1)
+		here.says(t, "", "settlement lost", 0)
+		if got := here.Late(); got != (dedupe.LateState{}) {
+			t.Errorf("before anybody knows: %+v", got)
+		}
+		close(disk.goesOn)
+		synctest.Wait()
+		then(t, w, here)
+	})
+}
+
+// What a disk takes in the end is kept, and nobody has said that it was lost.
+func TestADiskThatIsSlow(t *testing.T) {
+	for name, disk := range map[string]slowDisk{"": {}, `"dropped_output_bytes":9`: {noOutput: true}} {
+		settledSlowly(t, disk, func(t *testing.T, w *wire, here *sidecar) {
+			here.says(t, "ERROR", "settlement journaled", 1)
+			if got := here.Late(); got != (dedupe.LateState{Waiting: 1}) || !strings.Contains(here.log.String(), name) {
+				t.Errorf("%q: %+v:\n%s", name, got, here.log)
+			}
+			w.down.Store(false)
+			stored(t, w, refund(0), dedupe.Done, "paid")
+			synctest.Wait()
+			if got := here.Late(); got != (dedupe.LateState{Replayed: 1}) {
+				t.Errorf("%q: %+v", name, got)
+			}
+		})
+	}
+}
+
+func TestADiskThatIsSlowAndFails(t *testing.T) {
+	settledSlowly(t, slowDisk{no: true}, func(t *testing.T, _ *wire, here *sidecar) {
+		here.says(t, "ERROR", "settlement lost", 1)
+		if got := here.Late(); got != (dedupe.LateState{Lost: 1}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A disk that answers nobody any more holds up no end.
+func TestTheEndOfAProcessWhoseDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &slowDisk{goesOn: make(chan struct{}), no: true}
+		w := &wire{Store: memory.New(memory.Options{})}
+		j, err := journal.Open(filepath.Join(t.TempDir(), "j"), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk.Journal = j
+		d := dedupe.New(w, dedupe.Options{Journal: disk})
+		claim := win(t, d, refund(tool.NonIdempotent))
+		w.down.Store(true)
+		if _, err := claim.Settle(t.Context(), done("paid")); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		if err := d.Close(t.Context()); err == nil {
+			t.Error("nobody is told that a settlement may be lost")
+		}
+		close(disk.goesOn)
+		synctest.Wait()
+		if err := j.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

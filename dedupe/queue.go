@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -46,32 +47,22 @@ func newQueue(journal Journal, max int64) *queue {
 	return q
 }
 
-// put keeps a settlement. The error wraps ErrFull, ErrInvalid or ErrClosed, or is one of
-// ctx or of the disk. With one of ctx it may still be kept.
-func (q *queue) put(ctx context.Context, late Late) error {
+// put keeps a settlement, and takes as long as the disk does, which no context ends. The
+// error wraps ErrFull, ErrInvalid or ErrClosed, or is one of the disk.
+func (q *queue) put(late Late) (err error) {
 	e := Waiting{Key: late.Settlement.Key, Bytes: late.Bytes()}
 	if err := q.reserve(e.Bytes); err != nil {
 		return err
 	}
-	kept := make(chan error, 1)
-	go func() { // ends with the disk's part, which no context ends
-		defer q.puts.Done()
-		q.turns <- struct{}{}
-		var err error
-		if e.Number, err = q.journal.Put(late); err == nil {
-			q.add(e)
-		} else {
-			q.release(e.Bytes)
-		}
-		<-q.turns
-		kept <- err
-	}()
-	select {
-	case err := <-kept:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
+	defer q.puts.Done()
+	q.turns <- struct{}{}
+	defer func() { <-q.turns }()
+	if e.Number, err = q.journal.Put(late); err == nil {
+		q.add(e)
+	} else {
+		q.release(e.Bytes)
 	}
+	return err
 }
 
 // reserve begins a put.
@@ -233,11 +224,21 @@ func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(conte
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// close ends the journal, once what is being put is there.
+// close ends the journal, once what is being put is there. A disk that hangs is given up:
+// nobody knows what it has of that.
 func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	q.puts.Wait()
-	return q.journal.Close()
+	there := make(chan struct{})
+	go func() { // ends with the disk's part
+		q.puts.Wait()
+		close(there)
+	}()
+	select {
+	case <-there:
+		return q.journal.Close()
+	case <-time.After(putTimeout):
+		return fmt.Errorf("settlements may be lost: %w", errSlowDisk)
+	}
 }

@@ -87,10 +87,11 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 	return nil
 }
 
-// record returns the record of a call as it waits in the journal; false when it does not.
+// record returns the record of a call as it waits in the journal; false when it does not,
+// or only says that the call did not run: others may have run it since.
 func (c *courier) record(key Key) (Record, bool) {
 	_, late, waits := c.late.find(key)
-	if !waits {
+	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false
 	}
 	return late.Record(), true
@@ -114,8 +115,8 @@ func (c *courier) pending(ctx context.Context, req Request) (answer Admission, o
 			c.down.Store(true)
 		}
 	}
-	record := late.Record()
-	if record.State != Done && record.State != Unknown {
+	record, waits := c.record(req.Key)
+	if !waits {
 		return Admission{}, false
 	}
 	record, verdict, _ := record.Admit(req, record.FinishedAt)

@@ -216,7 +216,7 @@ func (s *settling) Apply(rows Rows) error {
 		}
 		s.set(&s.next)
 		s.append(end.Appends)
-		if s.next.Owner != old.Owner {
+		if end.Claim != nil && (old.State == NotRun || s.next.Owner != old.Owner) { // others may have had it since
 			s.hold(&end.Claim.EffectKey)
 		}
 	} else if old.State != Absent {

@@ -48,61 +48,43 @@ type Bid struct {
 	Resigns bool
 }
 
-// Standing is the answer to a Bid.
-type Standing uint8
-
-const (
-	// Founded: the store knew of no tenure, and now of the bidder's.
-	Founded Standing = iota + 1
-	// Holding: it is the bidder's, and was before.
-	Holding
-	// Succeeded: another's was over, and now it is the bidder's.
-	Succeeded
-	// Occupied: it is another's, and stays that. To an incarnation that had it
-	// before this is the end: another has succeeded it.
-	Occupied
-)
-
 // Tenures is a Store that keeps tenures.
 type Tenures interface {
-	// Bid applies a bid, in one round trip, and returns the tenure before it and
-	// after it. Asking again is safe, also when the answer was lost.
-	Bid(ctx context.Context, bid Bid) (before, after Tenure, standing Standing, err error)
+	// Bid applies a bid, in one round trip, and returns the tenure before it and after
+	// it, which has the bidder's token when it is the bidder's. Asking again is safe, also
+	// when the answer was lost.
+	Bid(ctx context.Context, bid Bid) (before, after Tenure, err error)
 }
 
 // Bid applies a bid to a tenure at an instant of the store's clock. The zero
 // tenure is one that the store knows nothing of.
 //
 //	tenure              bidder                       →
-//	none                anyone                       Founded; one that has a number keeps it
-//	its own             its holder                   Holding, renewed; or given up
-//	another's           who had it before            Occupied
-//	another's, over     who has none yet             Succeeded, with a higher number
-//	another's           who has none yet             Occupied
+//	none                anyone                       the bidder's; one that has a number keeps it
+//	its own             its holder                   renewed; or given up
+//	another's           who had it before            as it is: another has succeeded the bidder
+//	another's, over     who has none yet             the bidder's, with a higher number
+//	another's           who has none yet             as it is
 //
 // A tenure is over when it was given up, when its time has passed (to who does not
 // only look), or when the bidder says so of the very tenure that is there (Bid.Gone).
-func (t Tenure) Bid(bid Bid, now time.Time) (next Tenure, standing Standing) {
-	next = Tenure{Number: bid.Number, Token: bid.Token, Until: now.Add(bid.TTL), Who: bid.Who}
+func (t Tenure) Bid(bid Bid, now time.Time) Tenure {
+	next := Tenure{Token: bid.Token, Until: now.Add(bid.TTL), Who: bid.Who}
 	if bid.Resigns {
 		next.Until = time.Time{}
 	}
 	switch {
 	case t.Token == "":
-		if next.Number == 0 {
-			next.Number = Millis(now)
-		}
-		return next, Founded
+		next.Number = cmp.Or(bid.Number, Millis(now))
 	case t.Token == bid.Token:
 		next.Number, next.Renewals = t.Number, t.Renewals+1
-		return next, Holding
 	case bid.Number != 0 || bid.Resigns || !t.over(bid, now):
-		return t, Occupied
+		return t
 	default:
 		// By the clock, so that it is higher even if the one before it is forgotten.
 		next.Number = max(t.Number+1, Millis(now))
-		return next, Succeeded
 	}
+	return next
 }
 
 func (t Tenure) over(bid Bid, now time.Time) bool {

@@ -25,39 +25,39 @@ func TestBid(t *testing.T) {
 	early, late := start.Add(time.Second), start.Add(ttl)
 
 	for _, c := range []struct {
-		name     string
-		tenure   Tenure
-		bid      Bid
-		now      time.Time
-		standing Standing
-		number   int64
-		until    time.Time
+		name   string
+		tenure Tenure
+		bid    Bid
+		now    time.Time
+		has    bool
+		number int64
+		until  time.Time
 	}{
-		{"nobody is known", Tenure{}, mine, early, Founded, Millis(early), early.Add(ttl)},
-		{"it is forgotten", Tenure{}, again, early, Founded, 9, early.Add(ttl)},
-		{"renewed", held, again, early, Holding, 9, early.Add(ttl)},
-		{"renewed after its time", held, again, start.Add(time.Hour), Holding, 9, start.Add(time.Hour + ttl)},
-		{"the answer to the first bid was lost", held, mine, early, Holding, 9, early.Add(ttl)},
-		{"given up", held, resigns, early, Holding, 9, time.Time{}},
-		{"another's", hers, mine, early, Occupied, 7, hers.Until},
-		{"another's, to who had it before", hers, again, late, Occupied, 7, hers.Until},
-		{"another's, to who resigns", resigned, resigns, late, Occupied, 7, time.Time{}},
-		{"its time has passed", hers, mine, late, Succeeded, Millis(late), late.Add(ttl)},
-		{"it was given up", resigned, mine, early, Succeeded, Millis(early), early.Add(ttl)},
-		{"its holder is gone", hers, says, early, Succeeded, Millis(early), early.Add(ttl)},
-		{"its holder was gone, and has renewed it", hers, saysOld, early, Occupied, 7, hers.Until},
-		{"its time has passed, to who looks", hers, looks, late, Occupied, 7, hers.Until},
-		{"its holder is gone, to who looks", hers, looksAndSays, early, Succeeded, Millis(early), early.Add(ttl)},
-		{"it was given up, to who looks", resigned, looks, early, Succeeded, Millis(early), early.Add(ttl)},
-		{"a number ahead of the clock", ahead, mine, late.Add(-time.Nanosecond), Occupied, ahead.Number, ahead.Until},
-		{"and when it is over", ahead, mine, late, Succeeded, Millis(late), late.Add(ttl)},
-		{"and the clock jumped back", ahead, Bid{Token: "mine", Gone: ahead, TTL: ttl}, start.Add(-time.Hour), Succeeded, ahead.Number + 1, start.Add(ttl - time.Hour)},
+		{"nobody is known", Tenure{}, mine, early, true, Millis(early), early.Add(ttl)},
+		{"it is forgotten", Tenure{}, again, early, true, 9, early.Add(ttl)},
+		{"renewed", held, again, early, true, 9, early.Add(ttl)},
+		{"renewed after its time", held, again, start.Add(time.Hour), true, 9, start.Add(time.Hour + ttl)},
+		{"the answer to the first bid was lost", held, mine, early, true, 9, early.Add(ttl)},
+		{"given up", held, resigns, early, true, 9, time.Time{}},
+		{"another's", hers, mine, early, false, 7, hers.Until},
+		{"another's, to who had it before", hers, again, late, false, 7, hers.Until},
+		{"another's, to who resigns", resigned, resigns, late, false, 7, time.Time{}},
+		{"its time has passed", hers, mine, late, true, Millis(late), late.Add(ttl)},
+		{"it was given up", resigned, mine, early, true, Millis(early), early.Add(ttl)},
+		{"its holder is gone", hers, says, early, true, Millis(early), early.Add(ttl)},
+		{"its holder was gone, and has renewed it", hers, saysOld, early, false, 7, hers.Until},
+		{"its time has passed, to who looks", hers, looks, late, false, 7, hers.Until},
+		{"its holder is gone, to who looks", hers, looksAndSays, early, true, Millis(early), early.Add(ttl)},
+		{"it was given up, to who looks", resigned, looks, early, true, Millis(early), early.Add(ttl)},
+		{"a number ahead of the clock", ahead, mine, late.Add(-time.Nanosecond), false, ahead.Number, ahead.Until},
+		{"and when it is over", ahead, mine, late, true, Millis(late), late.Add(ttl)},
+		{"and the clock jumped back", ahead, Bid{Token: "mine", Gone: ahead, TTL: ttl}, start.Add(-time.Hour), true, ahead.Number + 1, start.Add(ttl - time.Hour)},
 	} {
-		next, standing := c.tenure.Bid(c.bid, c.now)
-		if standing != c.standing || next.Number != c.number || !next.Until.Equal(c.until) {
-			t.Errorf("%s: got %v %+v, want %v, number %d, until %v", c.name, standing, next, c.standing, c.number, c.until)
+		next := c.tenure.Bid(c.bid, c.now)
+		if (next.Token == c.bid.Token) != c.has || next.Number != c.number || !next.Until.Equal(c.until) {
+			t.Errorf("%s: got %+v, want its own: %t, number %d, until %v", c.name, next, c.has, c.number, c.until)
 		}
-		if standing == Occupied && next != c.tenure {
+		if !c.has && next != c.tenure {
 			t.Errorf("%s: it is changed to %+v", c.name, next)
 		}
 	}
@@ -105,10 +105,10 @@ type onlyTenures struct {
 	tenure Tenure
 }
 
-func (s *onlyTenures) Bid(_ context.Context, bid Bid) (before, after Tenure, standing Standing, err error) {
+func (s *onlyTenures) Bid(_ context.Context, bid Bid) (before, after Tenure, err error) {
 	before = s.tenure
-	s.tenure, standing = before.Bid(bid, time.Now())
-	return before, s.tenure, standing, nil
+	s.tenure = before.Bid(bid, time.Now())
+	return before, s.tenure, nil
 }
 
 // A process that stood still for longer than its tenure refuses nothing when it

@@ -147,15 +147,15 @@ func (s *Store) Close() error {
 
 // Bid implements dedupe.Tenures, for tests: two processes share no memory. It
 // forgets no tenure, of which there are as many as instances.
-func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
 	if err := bid.Validate(); err != nil {
-		return before, after, 0, err
+		return before, after, err
 	}
 	err = s.with(ctx, func(now time.Time) error {
 		before = s.tenures[bid.Instance]
-		after, standing = before.Bid(bid, now)
+		after = before.Bid(bid, now)
 		s.tenures[bid.Instance] = after
 		return nil
 	})
-	return before, after, standing, err
+	return before, after, err
 }

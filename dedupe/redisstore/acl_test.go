@@ -119,7 +119,7 @@ func everything(t *testing.T, s *Store, id string) error {
 	if text := strings.Join(warnings, ""); strings.Contains(text, "not allowed") {
 		return errors.New(text)
 	}
-	if _, _, _, err := s.Bid(ctx, dedupe.Bid{Instance: id, Token: "t", TTL: time.Second, Keep: time.Second}); err != nil {
+	if _, _, err := s.Bid(ctx, dedupe.Bid{Instance: id, Token: "t", TTL: time.Second, Keep: time.Second}); err != nil {
 		return err
 	}
 	counted := request(id, tool.NonIdempotent)

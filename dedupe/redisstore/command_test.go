@@ -128,7 +128,7 @@ func TestALeaseCountsFromWhenItsStepIsDone(t *testing.T) {
 	}
 	check("a restoration", record.LeaseUntil)
 	stored("a restoration")
-	_, after, _, err := s.Bid(t.Context(), dedupe.Bid{Instance: "shop", Token: "mine", TTL: lease, Keep: time.Hour})
+	_, after, err := s.Bid(t.Context(), dedupe.Bid{Instance: "shop", Token: "mine", TTL: lease, Keep: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,8 @@ func TestStepsThatAreGivenUp(t *testing.T) {
 			if a, err := s.Admit(ctx, req); err != nil && a.Verdict != 0 {
 				t.Errorf("%v, and %v", a.Verdict, err)
 			}
-			if _, _, standing, err := s.Bid(ctx, dedupe.Bid{Instance: "c", Token: fmt.Sprint(i), TTL: time.Hour, Keep: time.Hour}); err != nil && standing != 0 {
-				t.Errorf("%v, and %v", standing, err)
+			if _, after, err := s.Bid(ctx, dedupe.Bid{Instance: "c", Token: fmt.Sprint(i), TTL: time.Hour, Keep: time.Hour}); err != nil && after != (dedupe.Tenure{}) {
+				t.Errorf("%+v, and %v", after, err)
 			}
 		})
 	}

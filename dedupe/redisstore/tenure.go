@@ -13,20 +13,19 @@ import (
 // Bid implements dedupe.Tenures. With WaitReplicas a tenure counts when they have
 // it: a failover forgets none that its holder relies on. Its key is in whatever slot it
 // falls; no request for a call touches it.
-func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, standing dedupe.Standing, err error) {
+func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
 	if err := bid.Validate(); err != nil {
-		return before, after, 0, err
+		return before, after, err
 	}
 	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", 0, bid.Instance), &own{}
 	var was, is dedupe.Tenure
-	var stands dedupe.Standing
 	step.apply = func(r *rows) (err error) {
 		at := r.at(key)
 		if was, err = decodeTenure(r.read[at].text); err != nil {
 			return err
 		}
-		is, stands = was.Bid(bid, r.now)
-		if step.binds = stands != dedupe.Occupied; step.binds {
+		is = was.Bid(bid, r.now)
+		if step.binds = is.Token == bid.Token; step.binds {
 			r.write('T', at, bid.Keep.Milliseconds(), encodeTenure(is, r.now))
 			r.heard = func(at time.Time, _ []string) {
 				if !is.Until.IsZero() {
@@ -37,9 +36,9 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 		return nil
 	}
 	if err := s.run(ctx, string(key), step); err != nil {
-		return before, after, 0, err // it may still be decided
+		return before, after, err // it may still be decided
 	}
-	return was, is, stands, nil
+	return was, is, nil
 }
 
 // encodeTenure returns a tenure as one line, for whoever looks at it: its number, its

@@ -29,13 +29,13 @@ func TestATenureThatIsDamaged(t *testing.T) {
 			text = stamp(text, time.Now())
 		}
 		srv.Do("set", key, text)
-		if _, _, standing, err := s.Bid(t.Context(), bid); !errors.Is(err, dedupe.ErrCorrupt) || !strings.Contains(err.Error(), key) {
-			t.Errorf("%q: got %v, %v", text, standing, err)
+		if _, after, err := s.Bid(t.Context(), bid); !errors.Is(err, dedupe.ErrCorrupt) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%q: got %+v, %v", text, after, err)
 		}
 	}
 	srv.Do("del", key)
-	if _, after, standing, err := s.Bid(t.Context(), bid); err != nil || standing != dedupe.Founded || after.Who != "" {
-		t.Errorf("without it: %v, %v, %v", after, standing, err)
+	if before, after, err := s.Bid(t.Context(), bid); err != nil || before.Token != "" || after.Token != bid.Token || after.Who != "" {
+		t.Errorf("without it: %+v, %v", after, err)
 	}
 }
 

@@ -385,4 +385,15 @@ func effectRestored(s *suite) {
 			s.wantVerdict(s.admit(pays("b", tool.NonIdempotent)), want)
 		})
 	}
+	s.of("resolved wrongly", func(s *suite) {
+		pay(tool.NonIdempotent, paid("a", 1, dedupe.Unknown), resolved(paid("a", 1, dedupe.NotRun)))(s)
+		s.wantVerdict(s.admit(pays("b", tool.NonIdempotent)), dedupe.Won)
+		s.settle(paid("b", 1, dedupe.NotRun))
+		end := late(paid("a", 1, dedupe.Done), tool.NonIdempotent)
+		end.Claim.EffectKey = payment
+		if got := s.settle(end); got != dedupe.Settled {
+			s.Fatalf("who knows that it ran: %v", got)
+		}
+		s.wantVerdict(s.admit(pays("c", tool.NonIdempotent)), dedupe.DuplicateEffect)
+	})
 }

@@ -10,10 +10,11 @@ const (
 )
 
 var (
-	stepWrites  = test("./dedupe", "TestWhatAStepWrites")
-	itsClaim    = test("./dedupe", "TestASettlementWithItsClaim")
-	keptEntries = test("./dedupe/journal", "TestACrashAfterEachCallToTheDisk")
-	refused     = test("./dedupe", "TestAReplayGoesAroundLargeEntriesThatAreRefused")
+	stepWrites   = test("./dedupe", "TestWhatAStepWrites")
+	itsClaim     = test("./dedupe", "TestASettlementWithItsClaim")
+	declaredAnew = test("./dedupe", "TestASettlementOfACallThatIsDeclaredAnew")
+	keptEntries  = test("./dedupe/journal", "TestACrashAfterEachCallToTheDisk")
+	refused      = test("./dedupe", "TestAReplayGoesAroundLargeEntriesThatAreRefused")
 )
 
 // steps: what a request reads and writes, on every engine.
@@ -46,6 +47,8 @@ func steps() []Mutant {
 		short(one("forgotten.go: a call that the store has forgotten stays forgotten", lateFile, "case seen.State == Absent,\n", "case false,\n", itsClaim)),
 		one("forgotten.go: who did not run it knows better than who did", lateFile, "(s.State == Done ||", "(s.State == Absent ||", itsClaim),
 		one("forgotten.go: who does not know overrules a resolution", lateFile, "s.State == Unknown && forgotten)", "s.State == Unknown)", itsClaim),
+		one("forgotten.go: what may be repeated has not run", lateFile, " && seen.Effect == claim.Effect", "", declaredAnew),
+		one("step.go: a call that ran after all has no effect", stepFile, "old.State == NotRun || ", "", memoryConformance),
 		one("forgotten.go: an answer that was not heard is superseded", lateFile, "		s.Epoch = seen.Epoch\n", "", itsClaim),
 		short(one("journal: an entry is not synced", journaling, "err = f.Sync()", "_ = f.Sync", keptEntries)),
 		one("journal: the name of an entry is not synced", journaling, "return j.disk.Sync()", "return nil", keptEntries),
