@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,13 +12,15 @@ import (
 // lane is the way of some conversations to one server. What it sends is answered before
 // it sends more: so whoever is decided there knows what those before it have done.
 //
-// Whoever finds nobody sending sends its own command at once, which saves waking another
-// and being woken by it. What comes meanwhile waits, and is sent together. Nothing waits
-// to fill a group.
+// Whoever is alone there sends its own command at once, which saves waking another and being
+// woken by it. What comes while somebody sends waits, and is sent together. Nothing waits to
+// fill a group but for those that the last one has just set free, who are about to ask again:
+// to let them run first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
 	server *server
 
 	mu      sync.Mutex
+	callers int // who have entered, and not left
 	waiting []*command
 	sending bool
 
@@ -29,16 +32,24 @@ type lane struct {
 	recent, older map[string]row
 }
 
-// enter puts a command into the lane. The first is its caller's to send.
-func (l *lane) enter(c *command) (first bool) {
+// enter puts a command into the lane. The first is to see that it is sent; one that is alone
+// sends it.
+func (l *lane) enter(c *command) (first, alone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if first = !l.sending; first {
-		l.sending = true
-	} else {
+	l.callers++
+	first, alone = !l.sending, !l.sending && l.callers == 1
+	l.sending = true
+	if !alone {
 		l.waiting = append(l.waiting, c)
 	}
-	return first
+	return first, alone
+}
+
+func (l *lane) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.callers--
 }
 
 // withdraw takes a command out, unless it has been sent.
@@ -76,6 +87,20 @@ func (l *lane) next(again []*command) []*command {
 	l.waiting = slices.Delete(l.waiting, 0, some)
 	l.sending = len(l.group) > 0
 	return l.group
+}
+
+// gather is next, when those have come who are about to.
+func (l *lane) gather(again []*command) []*command {
+	for yields, came := 0, -1; yields < 3; yields++ {
+		l.mu.Lock()
+		now := len(l.waiting)
+		l.mu.Unlock()
+		if now != came {
+			yields, came = 0, now
+		}
+		runtime.Gosched()
+	}
+	return l.next(again)
 }
 
 // Bounds of the rows that a lane remembers.

@@ -154,7 +154,12 @@ func (p *pipeline) do(ctx context.Context, c *command) (answered bool, err error
 	defer p.under.Done()
 	lanes := p.of(ctx, c.key).lanes
 	l := &lanes[hash(c.key)%uint64(len(lanes))]
-	if l.enter(c) && p.sendAlone(ctx, l, c) {
+	first, alone := l.enter(c)
+	defer l.leave()
+	if first && !alone {
+		p.under.Go(func() { p.sendWaiting(l, l.gather(nil)) })
+	}
+	if alone && p.sendAlone(ctx, l, c) {
 		<-c.done
 		if over := ended(ctx); c.err != nil && over != nil {
 			return true, fmt.Errorf("gave up waiting for redis: %w", over)
@@ -184,11 +189,7 @@ func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered
 	again := []*command{c}
 	defer func() { // after a panic too
 		if group := l.next(again); len(group) > 0 {
-			p.under.Go(func() {
-				for len(group) > 0 {
-					group = l.next(p.send(context.Background(), l, group))
-				}
-			})
+			p.under.Go(func() { p.sendWaiting(l, group) })
 		}
 	}()
 	for tries := 0; len(again) > 0 && tries < mostAlone; tries++ {
@@ -197,6 +198,13 @@ func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered
 		again = p.send(ctx, l, group)
 	}
 	return len(again) == 0
+}
+
+// sendWaiting sends a group, and what waits behind it.
+func (p *pipeline) sendWaiting(l *lane, group []*command) {
+	for len(group) > 0 {
+		group = l.gather(p.send(context.Background(), l, group))
+	}
 }
 
 // send sends a group once and answers it, but those that it returns, which are to be sent
