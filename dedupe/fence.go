@@ -34,8 +34,9 @@ func ahead(until, now time.Time) bool {
 
 // fence is the store of a process that may have a successor. It is asked to change
 // something only while its process is surely the only one of its instance; it can always
-// be looked into. A claim is asked for past it, by Ticket.ask, which awaits it. It renews the tenure of the process, and counts it from before the
-// renewal was sent, so that it ends here before the store lets anybody else have it.
+// be looked into. Claims are asked for past it, by Ticket.ask, which awaits it. It renews the
+// tenure of the process, and counts it from before the renewal was sent, so that it ends here
+// before the store lets anybody else have it.
 type fence struct {
 	Store
 
