@@ -57,12 +57,14 @@ func (q *queue) put(late Late) (err error) {
 	defer q.puts.Done()
 	q.turns <- struct{}{}
 	defer func() { <-q.turns }()
-	if e.Number, err = q.journal.Put(late); err == nil {
-		q.add(e)
-	} else {
-		q.release(e.Bytes)
+	if e.Number, err = q.journal.Put(late); err != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.bytes -= e.Bytes
+		return err
 	}
-	return err
+	q.add(e)
+	return nil
 }
 
 // reserve begins a put.
@@ -78,12 +80,6 @@ func (q *queue) reserve(bytes int64) error {
 	q.bytes += bytes
 	q.puts.Add(1)
 	return nil
-}
-
-func (q *queue) release(bytes int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= bytes
 }
 
 func (q *queue) add(e Waiting) {
