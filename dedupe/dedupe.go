@@ -36,7 +36,6 @@ import (
 
 // Dedupe admits calls against a Store and holds their claims.
 type Dedupe struct {
-	bare    Store // which the fence is before
 	fence   *fence
 	options Options
 	life    *life
@@ -47,7 +46,7 @@ type Dedupe struct {
 
 // New returns a Dedupe over a store, which is its own from now on: Close closes it.
 func New(store Store, options Options) *Dedupe {
-	d := &Dedupe{bare: store, options: options.withDefaults(), life: newLife()}
+	d := &Dedupe{options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
 	d.fence = newFence(store, d.options, d.life)
 	d.courier = newCourier(d.fence, d.options, d.life)
@@ -65,7 +64,7 @@ func (d *Dedupe) newOwner() string {
 
 // watch asks the store for hints on a call of another process; nil when it has none to give.
 func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
-	if watcher, ok := d.bare.(Watcher); ok {
+	if watcher, ok := d.fence.Store.(Watcher); ok {
 		return watcher.Watch(key)
 	}
 	return nil, func() {}
@@ -142,7 +141,7 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 // Now returns the time of the store, for who compares it with the instants of
 // a record; this process's where the store has no clock of its own.
 func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.bare.(Clock); ok {
+	if clock, ok := d.fence.Store.(Clock); ok {
 		return clock.Now(ctx)
 	}
 	return time.Now(), nil

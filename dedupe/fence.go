@@ -34,8 +34,9 @@ func ahead(until, now time.Time) bool {
 
 // fence is the store of a process that may have a successor. It is asked to change
 // something only while its process is surely the only one of its instance; it can always
-// be looked into. It renews the tenure of the process, and counts it from before the
-// renewal was sent, so that it ends here before the store lets anybody else have it.
+// be looked into. Claims are asked for past it, by Ticket.ask, which awaits it. It renews the
+// tenure of the process, and counts it from before the renewal was sent, so that it ends here
+// before the store lets anybody else have it.
 type fence struct {
 	Store
 
@@ -162,15 +163,6 @@ func (f *fence) alone(ctx context.Context) error {
 		return rival
 	}
 	return err
-}
-
-// Admit implements Store. Without a tenure a known call is answered from its
-// record, and nothing is claimed.
-func (f *fence) Admit(ctx context.Context, req Request) (Admission, error) {
-	if err := f.check(); err != nil {
-		return Recall(ctx, f.Store, req, err)
-	}
-	return f.Store.Admit(ctx, req)
 }
 
 // Recall answers a request from the record alone, and with the error because where

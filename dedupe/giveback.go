@@ -54,7 +54,7 @@ func (c *courier) giveBack(req Request, err error) {
 // untilGivenBack tries to give a claim back until it was, or until its lease has surely
 // ended.
 func (c *courier) untilGivenBack(s Settlement) {
-	turns, until := c.unheard.first, time.Duration(0) // until is since the start; 0 while the store does not answer
+	turns, until := c.unheard.first, time.Time{} // until is zero while the store does not answer
 	pause, down := settleMax, time.Duration(0)
 	for {
 		over, err := c.tryGiveBack(turns, s)
@@ -62,17 +62,17 @@ func (c *courier) untilGivenBack(s Settlement) {
 			return
 		}
 		rest := pause
-		if now := c.life.now(); err == nil {
-			if until == 0 {
-				until = now + c.lease
+		if err == nil {
+			if until.IsZero() {
+				until = time.Now().Add(c.lease)
 			}
-			if turns, down, pause = c.unheard.first, 0, 2*pause; now+rest >= until {
+			if turns, down, pause = c.unheard.first, 0, 2*pause; time.Until(until) <= rest {
 				return
 			}
 		} else {
 			// Its lease begins when the request is read at last, which is not before
 			// the store answers.
-			turns, until, pause = c.unheard.down, 0, settleMax
+			turns, until, pause = c.unheard.down, time.Time{}, settleMax
 			down = min(max(2*down, downFirst), settleMax)
 			rest = down
 		}

@@ -292,6 +292,7 @@ func TestTheReplayDoesNotHammerAStoreThatIsDown(t *testing.T) {
 		if n := w.settles.Load() - before; n < 100 || n > 300 {
 			t.Errorf("asked %d times in 10 minutes", n)
 		}
+		here.says(t, "WARN", "settlements that wait cannot be brought to the store now", 1)
 	})
 }
 
@@ -736,6 +737,33 @@ func TestAJournalThatIsFull(t *testing.T) {
 		w.down.Store(false)
 		time.Sleep(time.Minute)
 		expect(t.Context(), t, here.Dedupe, other, dedupe.OutcomeUnknown)
+	})
+}
+
+// unreadable is a journal whose disk gives nothing back.
+type unreadable struct{ dedupe.Journal }
+
+func (unreadable) Get(uint64) (dedupe.Late, error) {
+	return dedupe.Late{}, errors.New("input/output error")
+}
+
+// An entry that cannot be read now waits, and it is said why.
+func TestAnEntryThatCannotBeReadIsSaid(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		settleLate(t, w, win(t, here.Dedupe, refund(tool.NonIdempotent)), done("paid"))
+		here.end()
+		w.down.Store(false)
+		j, err := journal.Open(here.path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := slog.New(slog.NewJSONHandler(here.log, nil))
+		here.Dedupe = dedupe.New(w, dedupe.Options{Journal: unreadable{j}, Log: log})
+		time.Sleep(time.Minute)
+		here.says(t, "WARN", "input/output error", 1)
+		if got := here.Late(); got != (dedupe.LateState{Waiting: 1}) {
+			t.Errorf("%+v", got)
+		}
 	})
 }
 

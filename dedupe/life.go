@@ -10,7 +10,6 @@ import (
 
 // life is the time from New to Close, and what runs in the background meanwhile.
 type life struct {
-	born time.Time
 	// background ends when Close has waited long enough; closing when it begins.
 	background context.Context
 	cancel     context.CancelFunc
@@ -21,13 +20,10 @@ type life struct {
 }
 
 func newLife() *life {
-	l := &life{born: time.Now(), closing: make(chan struct{})}
+	l := &life{closing: make(chan struct{})}
 	l.background, l.cancel = context.WithCancel(context.Background())
 	return l
 }
-
-// now is the monotonic time since the start.
-func (l *life) now() time.Duration { return time.Since(l.born) }
 
 func (l *life) isClosed() bool {
 	select {

@@ -34,12 +34,12 @@ type queue struct {
 	closed bool
 	bytes  int64 // of those that wait or are put
 	waits  map[uint64]Waiting
-	newest map[Key]uint64 // of those that wait
-	gaveUp uint64         // the last entry of the group that ended the last replay; 0: none did
+	newest map[Key]Waiting // of those that wait
+	gaveUp uint64          // the last entry of the group that ended the last replay; 0: none did
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[Key]uint64{}}
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[Key]Waiting{}}
 	for _, e := range journal.Waiting() {
 		q.bytes += e.Bytes
 		q.add(e)
@@ -57,12 +57,14 @@ func (q *queue) put(late Late) (err error) {
 	defer q.puts.Done()
 	q.turns <- struct{}{}
 	defer func() { <-q.turns }()
-	if e.Number, err = q.journal.Put(late); err == nil {
-		q.add(e)
-	} else {
-		q.release(e.Bytes)
+	if e.Number, err = q.journal.Put(late); err != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.bytes -= e.Bytes
+		return err
 	}
-	return err
+	q.add(e)
+	return nil
 }
 
 // reserve begins a put.
@@ -80,18 +82,12 @@ func (q *queue) reserve(bytes int64) error {
 	return nil
 }
 
-func (q *queue) release(bytes int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= bytes
-}
-
 func (q *queue) add(e Waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waits[e.Number] = e
-	if q.newest[e.Key] < e.Number {
-		q.newest[e.Key] = e.Number
+	if q.newest[e.Key].Number <= e.Number {
+		q.newest[e.Key] = e
 	}
 	nudge(q.wake)
 }
@@ -105,7 +101,7 @@ func (q *queue) end(e Waiting) bool {
 	}
 	delete(q.waits, e.Number)
 	q.bytes -= e.Bytes
-	if q.newest[e.Key] == e.Number {
+	if q.newest[e.Key] == e {
 		delete(q.newest, e.Key)
 	}
 	return true
@@ -122,7 +118,7 @@ func (q *queue) waiting() int {
 // now, which a replay tells.
 func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
-	e, ok = q.waits[q.newest[key]]
+	e, ok = q.newest[key]
 	q.mu.Unlock()
 	if ok {
 		late, ok, _ = q.read(e)

@@ -246,6 +246,19 @@ func TestEntriesOfAnEarlierRun(t *testing.T) {
 	fill(t, q, lateOf(3))
 }
 
+// A file may have any number, if somebody has renamed it. It is of no call but its own.
+func TestAnEntryWithTheFirstNumber(t *testing.T) {
+	j := &shaky{opened: []Waiting{{Number: 0, Key: lateOf(0).Settlement.Key}}}
+	j.late.Store(uint64(0), lateOf(0))
+	q := newQueue(j, 1<<20)
+	if _, late, ok := q.find(lateOf(1).Settlement.Key); ok {
+		t.Errorf("what waits of another call is %v", late.Settlement.Key)
+	}
+	if _, _, ok := q.find(lateOf(0).Settlement.Key); !ok {
+		t.Error("it does not wait")
+	}
+}
+
 func TestAQueueIsBounded(t *testing.T) {
 	j := &shaky{}
 	q := newQueue(j, 10*ordinary())

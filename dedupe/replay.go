@@ -32,6 +32,9 @@ func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
 			pause = replayFirst
 		default:
 			c.down.Store(true)
+			if pause == replayFirst { // once for each outage
+				c.log.Warn("settlements that wait cannot be brought to the store now", "waiting", c.late.waiting(), "error", err)
+			}
 		}
 		if c.life.wait(c.life.background, replayFirst, nil) != nil {
 			return untilWoken, nil

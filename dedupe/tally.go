@@ -89,6 +89,8 @@ func (t Tally) Spend(tokens int64) Tally {
 //	CLAIMED, UNKNOWN → NOT_RUN     gets back: by its owner, or by a resolution
 //	CLAIMED → CLAIMED, epoch+1     gets back: the earlier claim's; counts: the request's
 //	NOT_RUN → DONE, UNKNOWN        counts once more: it was taken for NOT_RUN, and has run, or may have
+//	CLAIMED → DONE, of another     gets back: the claim's, which has lost it; counts: the other's
+//	absent → what its owner says   counts: the claim's
 //	everything else                none
 func (r Record) Moves(next Record) (back, made string) {
 	if r.counts() && next.counts() && next.Owner == r.Owner && next.Epoch == r.Epoch {

@@ -147,10 +147,10 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	failpoint.Hit(failpoint.AdmissionUnsent)
 	var answer Admission
 	var err error
-	if unconfirmed == nil { // past the fence, else as there
-		answer, err = d.bare.Admit(ctx, t.request)
+	if unconfirmed == nil {
+		answer, err = d.fence.Store.Admit(ctx, t.request)
 	} else {
-		answer, err = Recall(ctx, d.bare, t.request, unconfirmed)
+		answer, err = Recall(ctx, d.fence.Store, t.request, unconfirmed)
 	}
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
