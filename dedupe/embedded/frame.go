@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 
@@ -98,10 +99,18 @@ func (s *stream) Read(b []byte) (int, error) {
 	return len(b), err
 }
 
+// checksum is that of the log from a place to its end.
+func (f *file) checksum(from int64) (int64, error) {
+	sum := crc32.New(castagnoli)
+	_ = binary.Write(sum, binary.BigEndian, from) // a hash never fails
+	_, err := io.Copy(sum, &stream{f, from})
+	return int64(sum.Sum32()), err
+}
+
 // scan shows the frames of the log from one place to another, until show returns false. What
 // a frame has is valid until the next one. It returns where it has ended.
 func (f *file) scan(from, to int64, show func(frame) (bool, error)) (at int64, err error) {
-	r := bufio.NewReaderSize(&stream{f, from}, min(1<<20, max(int(to-from), 16)))
+	r := bufio.NewReaderSize(&stream{f, from}, segmentSize)
 	var b []byte
 	for at = from; at < to; {
 		first, err := r.Peek(frameHead)
