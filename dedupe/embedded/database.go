@@ -132,7 +132,7 @@ func (d *database) transact(ops []*operation) error {
 			return err
 		}
 	}
-	return d.commit(t, max(least, 1))
+	return d.commit(t, max(least, 1)+t.moves())
 }
 
 // commit makes a transaction durable, and then known. Only an error that wraps dedupe.ErrFull
@@ -149,23 +149,26 @@ func (d *database) commit(t *txn, least int64) error {
 		return d.unlessFull(err)
 	}
 	failpoint.Hit(failpoint.CommitUnwritten)
-	begun := f.begin(len(t.frames))
-	if err := f.writeLog(t.frames, begun); err != nil {
-		return d.unlessFull(f.noRoom(err))
-	}
 	before := f.head
-	err := f.writeHead(head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))})
-	failpoint.Hit(failpoint.CommitUnsynced)
+	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
+	next.sum = int64(checksum(next.durable, t.frames))
+	err := f.writeLog(t.frames)
 	if err == nil {
-		err = f.sync()
+		err = f.writeHead(next)
 	}
+	if err != nil {
+		return d.unlessFull(err)
+	}
+	failpoint.Hit(failpoint.CommitUnsynced)
+	err = f.sync()
 	failpoint.Hit(failpoint.CommitSynced)
 	if err != nil {
 		return d.fail(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.follow(begun, before.tail)
+	f.follow(before)
+	f.moves = t.moves()
 	d.index.apply(t.changes)
 	d.index.until(t.ms(), d.options.MaxOutputBytes)
 	return nil
@@ -192,13 +195,22 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	defer d.dies(&err)
-	for end := d.file.end; ; {
+	most := int64(16 * mostCleaned)
+	for _, op := range ops {
+		most += leastDead * int64(op.bytes)
+	}
+	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
+	for again := 1; ; again *= 2 {
 		err := d.transact(ops)
-		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end { // it went through all of it
+		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
 			return err
 		}
-		if progress, why := d.reclaim(); !progress {
-			return cmp.Or(why, err)
+		for i := range again {
+			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
+				return cmp.Or(why, err)
+			} else if !progress {
+				break
+			}
 		}
 	}
 }
@@ -230,16 +242,20 @@ func (d *database) tidy(busy func() bool) (err error) {
 // mostCleaned bounds the bytes of a transaction that only cleans.
 const mostCleaned = 1 << 20
 
+// leastDead is which part of the log is dead at least when it is gone through for room.
+const leastDead = 8
+
 // reclaim frees room at the beginning of the log. It reports whether there was some to be had
 // for what it costs. What is moved may make the file grow, if it can.
 func (d *database) reclaim() (progress bool, err error) {
-	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/8 {
+	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/leastDead {
 		return false, nil
 	}
 	for _, room := range [...]int64{d.file.growable(), int64(len(d.file.free))} {
 		t := d.begin()
-		before := t.tail
-		if err := t.clean(mostCleaned, int(room*partSize)); err != nil || t.tail == before {
+		before := d.file.head
+		rest := partsOf(before.end)*partSize - before.end // of the last one
+		if err := t.clean(mostCleaned, int(room*partSize+rest)); err != nil || t.tail == before.tail {
 			return false, err
 		}
 		if err = d.commit(t, 0); !errors.Is(err, dedupe.ErrFull) {

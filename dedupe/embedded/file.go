@@ -9,9 +9,9 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,12 +25,12 @@ import (
 //
 // A commit writes what comes to the log, then the head that is not in force, and syncs once.
 // A head says where the log begins, where it ended with the commit before, which is on the
-// disk then, and where it ends with its own. Up to the former everything has to be as it was
-// written; a commit that is not whole did not come to its end, nobody was told of it, and the
-// head before it is in force.
+// disk then, where it ends with its own, and the checksum of that. Up to the former everything
+// has to be as it was written; a commit that is not whole did not come to its end, nobody was
+// told of it, and the head before it is in force.
 const (
 	// format names the layout of the file. Another layout gets another name.
-	format      = "sidecall records 3"
+	format      = "sidecall records 4"
 	formatOfAny = "sidecall records "
 
 	pageSize    = 4096
@@ -40,7 +40,7 @@ const (
 	partSize    = segmentSize - segmentHead
 
 	formatBytes = 24
-	headBytes   = formatBytes + 5*8 + 4
+	headBytes   = formatBytes + 6*8 + 4
 	// mostGrowth bounds the segments that the file grows by at a time.
 	mostGrowth = 64
 )
@@ -58,12 +58,13 @@ type head struct {
 	clock  int64 // the store's time, in milliseconds
 	// The log is from tail to end; up to durable it is on the disk.
 	tail, durable, end int64
+	sum                int64 // checksum of what is between them
 }
 
 func (h *head) encode() []byte {
 	b := append(make([]byte, 0, headBytes), format...)
 	b = b[:formatBytes]
-	for _, n := range [...]int64{h.commit, h.clock, h.tail, h.durable, h.end} {
+	for _, n := range [...]int64{h.commit, h.clock, h.tail, h.durable, h.end, h.sum} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	return binary.BigEndian.AppendUint32(b, checksum(0, b))
@@ -77,7 +78,7 @@ func decodeHead(b []byte) (h head, err error) {
 	if binary.BigEndian.Uint32(b[len(body):]) != checksum(0, body) {
 		return head{}, corrupt("the head of the file is damaged, or it is not a store")
 	}
-	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end} {
+	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end, &h.sum} {
 		*n = int64(binary.BigEndian.Uint64(body[formatBytes+8*i:]))
 	}
 	if h.tail < 0 || h.tail > h.durable || h.durable > h.end {
@@ -97,7 +98,10 @@ type file struct {
 	path string
 	info os.FileInfo
 	most int64 // segments; 0: no bound
-	sync func() error
+	// moves is how many segments it takes to move the largest row that there was since Open.
+	moves int64
+	write func(b []byte, at int64) (int, error)
+	sync  func() error
 
 	head           // in force
 	slot     int   // where it stands
@@ -113,7 +117,9 @@ type file struct {
 func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
 		if f, err = tryFile(path); err == nil {
-			f.most = max(bound-segmentsAt, 0) / segmentSize
+			if bound > 0 {
+				f.most = max(1, (bound-segmentsAt)/segmentSize)
+			}
 			return f, nil
 		}
 		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
@@ -138,7 +144,7 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, info: info, parts: map[int64]int64{}}
+	f := &file{File: opened, path: path, info: info, parts: map[int64]int64{}, write: opened.WriteAt}
 	f.sync = func() error { return syncData(opened) }
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
@@ -204,6 +210,19 @@ func (f *file) readSegments(tail int64) error {
 	return nil
 }
 
+// trim frees the segments that are not of the log between the heads' places. The free ones are
+// in order: should the next commit come to no end, and the one after it begin the same parts
+// under the same number, then it begins each where the former did, or before that.
+func (f *file) trim() {
+	for part, segment := range f.parts {
+		if part < f.tail/partSize || part*partSize >= f.end {
+			f.free = append(f.free, segment)
+			delete(f.parts, part)
+		}
+	}
+	slices.Sort(f.free)
+}
+
 // readSegment reads which part of the log a segment carries, -1 for none, and which commit
 // has begun it.
 func (f *file) readSegment(segment int64) (part, commit int64, err error) {
@@ -250,9 +269,11 @@ func (f *file) size() int64 { return segmentsAt + f.segments*segmentSize }
 
 // needs is how many segments more the log needs to grow by so many bytes.
 func (f *file) needs(n int) int64 {
-	after := (f.end + int64(n) + partSize - 1) / partSize
-	return after - (f.end+partSize-1)/partSize
+	return partsOf(f.end+int64(n)) - partsOf(f.end)
 }
+
+// partsOf is how many parts a log has that is so long.
+func partsOf(n int64) int64 { return (n + partSize - 1) / partSize }
 
 // reserve is how many segments are kept free, so that on a full disk what is live can be moved,
 // and what is at work can be settled.
@@ -264,8 +285,8 @@ const leastReserve, mostReserve = 2, 16
 // why it cannot, if fewer than least would be left of that.
 func (f *file) room(need, least int64) error {
 	var why error
-	for missing := need + f.reserve() - int64(len(f.free)); missing > 0 && why == nil; missing = need + f.reserve() - int64(len(f.free)) {
-		why = f.grow(max(missing, min(f.segments/16, mostGrowth)))
+	for want := need + max(least, f.reserve()+f.moves); int64(len(f.free)) < want && why == nil; {
+		why = f.grow(max(want-int64(len(f.free)), min(f.segments/16, mostGrowth)))
 	}
 	if errors.Is(why, dedupe.ErrFull) && int64(len(f.free)) >= need+least {
 		return nil
@@ -278,11 +299,11 @@ func (f *file) growable() int64 {
 	if f.most == 0 {
 		return math.MaxInt32
 	}
-	return int64(len(f.free)) + f.most - f.segments
+	return int64(len(f.free)) + max(f.most-f.segments, 0)
 }
 
 // grow makes the file longer by some segments of zeros, so that a commit writes to what is
-// there already.
+// there already; by fewer when the disk has room for those.
 func (f *file) grow(by int64) error {
 	if f.most > 0 {
 		by = min(by, f.most-f.segments)
@@ -294,8 +315,12 @@ func (f *file) grow(by int64) error {
 	if err := f.inPlace(); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
-	if _, err := f.WriteAt(make([]byte, by*segmentSize), size); err != nil {
-		return errors.Join(f.noRoom(err), f.Truncate(size))
+	if n, err := f.write(make([]byte, by*segmentSize), size); err != nil {
+		by = int64(n) / segmentSize
+		cut := f.Truncate(size + by*segmentSize)
+		if err = f.noRoom(err); by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
+			return errors.Join(err, cut)
+		}
 	}
 	for range by {
 		f.free = append(f.free, f.segments)
@@ -314,35 +339,22 @@ func (f *file) noRoom(err error) error {
 	return err
 }
 
-// begin takes free segments for the parts that the log needs to grow by so many bytes.
-// Nothing counts before its commit does.
-func (f *file) begin(n int) (begun map[int64]int64) {
-	first := (f.end + partSize - 1) / partSize
-	begun = map[int64]int64{}
-	for i := range f.needs(n) {
-		begun[first+i] = f.free[i]
-	}
-	return begun
-}
-
-// writeLog writes to the end of the log.
-func (f *file) writeLog(b []byte, begun map[int64]int64) error {
+// writeLog writes to the end of the log, which takes the first of the free segments. Nothing
+// counts before its commit does.
+func (f *file) writeLog(b []byte) error {
+	first := partsOf(f.end)
 	for at := f.end; len(b) > 0; {
 		part, within := at/partSize, at%partSize
 		n := min(partSize-within, int64(len(b)))
-		segment, fresh := begun[part]
-		if !fresh {
-			segment = f.parts[part]
+		piece, segment, offset := b[:n], f.parts[part], segmentHead+within
+		if part >= first {
+			segment, offset = f.free[part-first], 0
+			head := binary.BigEndian.AppendUint64(make([]byte, 0, segmentHead+n), uint64(part))
+			head = binary.BigEndian.AppendUint64(head, uint64(f.commit+1))
+			piece = append(binary.BigEndian.AppendUint32(head, checksum(segment, head)), piece...)
 		}
-		piece, offset := b[:n], segmentsAt+segment*segmentSize+segmentHead+within
-		if fresh {
-			first := binary.BigEndian.AppendUint64(make([]byte, 0, segmentHead+n), uint64(part))
-			first = binary.BigEndian.AppendUint64(first, uint64(f.commit+1))
-			piece = append(binary.BigEndian.AppendUint32(first, checksum(segment, first)), piece...)
-			offset -= segmentHead
-		}
-		if _, err := f.WriteAt(piece, offset); err != nil {
-			return err
+		if _, err := f.write(piece, segmentsAt+segment*segmentSize+offset); err != nil {
+			return f.noRoom(err)
 		}
 		b, at = b[n:], at+n
 	}
@@ -353,8 +365,8 @@ func (f *file) writeLog(b []byte, begun map[int64]int64) error {
 func (f *file) writeHead(next head) error {
 	slot := 1 - f.slot
 	b := next.encode()
-	if _, err := f.WriteAt(b, int64(slot)*pageSize); err != nil {
-		return err
+	if _, err := f.write(b, int64(slot)*pageSize); err != nil {
+		return f.noRoom(err)
 	}
 	copy(f.heads[slot][:], b)
 	f.head, f.slot = next, slot
@@ -362,11 +374,12 @@ func (f *file) writeHead(next head) error {
 }
 
 // follow takes over the segments that a commit has begun, and frees those that were of the
-// log from a place on and are not any more.
-func (f *file) follow(begun map[int64]int64, from int64) {
-	f.free = f.free[len(begun):]
-	maps.Copy(f.parts, begun)
-	for part := from / partSize; (part+1)*partSize <= f.tail; part++ {
+// log before it and are not any more.
+func (f *file) follow(before head) {
+	for part := partsOf(before.end); part < partsOf(f.end); part++ {
+		f.parts[part], f.free = f.free[0], f.free[1:]
+	}
+	for part := before.tail / partSize; (part+1)*partSize <= f.tail; part++ {
 		f.free = append(f.free, f.parts[part])
 		delete(f.parts, part)
 	}
@@ -384,11 +397,12 @@ func (f *file) untouched() error {
 			return errOverwritten
 		}
 	}
-	if f.end == 0 {
+	last := (f.end - 1) / partSize
+	segment, there := f.parts[last]
+	if !there { // the log is empty, and the next part is not begun
 		return nil
 	}
-	last := (f.end - 1) / partSize
-	if part, _, err := f.readSegment(f.parts[last]); err != nil || part != last {
+	if part, _, err := f.readSegment(segment); err != nil || part != last {
 		return errOverwritten
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 
@@ -98,10 +99,18 @@ func (s *stream) Read(b []byte) (int, error) {
 	return len(b), err
 }
 
+// checksum is that of the log from a place to its end.
+func (f *file) checksum(from int64) (int64, error) {
+	sum := crc32.New(castagnoli)
+	_ = binary.Write(sum, binary.BigEndian, from) // a hash never fails
+	_, err := io.Copy(sum, &stream{f, from})
+	return int64(sum.Sum32()), err
+}
+
 // scan shows the frames of the log from one place to another, until show returns false. What
 // a frame has is valid until the next one.
 func (f *file) scan(at, to int64, show func(frame) (bool, error)) error {
-	r := bufio.NewReaderSize(&stream{f, at}, min(1<<20, max(int(to-at), 16)))
+	r := bufio.NewReaderSize(&stream{f, at}, segmentSize)
 	var b []byte
 	for on := true; on && at < to; {
 		first, err := r.Peek(frameHead)

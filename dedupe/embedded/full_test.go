@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -146,4 +147,78 @@ func TestAnOutputThatNeverFits(t *testing.T) {
 	if got := lookup(t, s, "large"); got.State != dedupe.Claimed {
 		t.Errorf("the call of the large one is %v", got.State)
 	}
+}
+
+// A bound that is less than what the file has already: it grows no more, and what has expired
+// makes room in it.
+func TestABoundBelowTheFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s := open(t, path, Options{MaxFileBytes: 4 << 20})
+		fillUp(t, s)
+		size := s.fileBytes(t)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, path, Options{MaxFileBytes: 1 << 20})
+		if _, err := s.Admit(t.Context(), request("new", tool.NonIdempotent)); !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("while it is full: %v", err)
+		}
+		time.Sleep(time.Hour + 2*time.Minute)
+		claim(t, s, request("newer", tool.NonIdempotent))
+		if got := s.fileBytes(t); got != size {
+			t.Errorf("it has grown from %d to %d bytes", size, got)
+		}
+	})
+}
+
+// A record that is larger than the reserve is in nobody's way, also where the log begins.
+func TestALargeRecordIsMovedInAFullFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 16 << 20})
+		finished(t, s, "large", strings.Repeat("x", 4<<20)) // for a day
+		for round := range 3 {
+			fillUp(t, s)
+			time.Sleep(time.Hour + 2*time.Minute)
+			if _, err := s.Admit(t.Context(), request(fmt.Sprint("round ", round), tool.NonIdempotent)); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			s = reopen(t, s)
+		}
+		if got := lookup(t, s, "large"); len(got.Result) != 4<<20 {
+			t.Errorf("the large one has %d bytes", len(got.Result))
+		}
+	})
+}
+
+// A store that is full of calls that are at work opens, and nobody makes them twice.
+func TestAFullStoreOfOpenCallsOpens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 2 << 20})
+		n := 0
+		for ; ; n++ {
+			if _, err := s.Admit(t.Context(), request(fmt.Sprint(n), tool.NonIdempotent)); errors.Is(err, dedupe.ErrFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			s = reopen(t, s)
+			for i := range n {
+				again := request(fmt.Sprint(i), tool.NonIdempotent)
+				again.Owner = "another"
+				if a, err := s.Admit(t.Context(), again); a.Verdict == dedupe.Won || err != nil && !errors.Is(err, dedupe.ErrFull) {
+					t.Fatalf("call %d of %d: %v, %v", i, n, a.Verdict, err)
+				}
+			}
+			time.Sleep(2 * time.Minute)
+			if got := lookup(t, s, "0"); got.State != dedupe.Unknown {
+				t.Errorf("afterwards it is %v", got.State)
+			}
+		}
+	})
 }

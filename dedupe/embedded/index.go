@@ -160,10 +160,12 @@ func (x *index) converse(c *change) {
 	x.live.add(v.bytes, v.expires)
 }
 
-// loaded reports what is missing when all of the log has been read.
-func (x *index) loaded() error {
+// loaded reports what is missing when all of the log has been read. What has expired leaves
+// the log a piece at a time: of that there may be a head, or messages, alone.
+func (x *index) loaded(now int64) error {
 	for name, v := range x.conversations {
-		if v.size == 0 { // its head has expired, and left the log before its messages
+		if v.expires <= now {
+			x.live.add(-v.bytes, v.expires)
 			delete(x.conversations, name)
 			continue
 		}

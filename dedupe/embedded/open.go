@@ -65,24 +65,37 @@ func (d *database) load() error {
 	if err != nil {
 		return err
 	}
-	if err := f.scan(f.durable, f.end, func(frame) (bool, error) { return true, nil }); err != nil {
+	sum, err := f.checksum(f.durable)
+	if err != nil && !errors.Is(err, dedupe.ErrCorrupt) {
+		return err
+	}
+	if err != nil || sum != f.sum {
 		// The last commit did not come to its end. Nobody was told of it; the one before it
 		// was on the disk when it began.
 		if other.end != f.durable {
-			return err
+			return corrupt("the last commit is not whole, and neither head is of the one before")
 		}
 		other.commit = f.commit
 		f.head, f.slot = other, 1-f.slot
 		f.durable = f.end
 	}
-	f.follow(nil, min(f.tail, other.tail))
+	f.trim()
 	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
 	d.index.live.until(dedupe.Millis(d.clock.now()))
-	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) { return true, d.index.read(read) }); err != nil {
+	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) {
+		f.moves = max(f.moves, moves(read.kind, read.size))
+		return true, d.index.read(read)
+	}); err != nil {
 		return err
 	}
-	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
-	return d.index.loaded()
+	now := dedupe.Millis(d.clock.now())
+	d.index.until(now, d.options.MaxOutputBytes)
+	if err := d.index.loaded(now); err != nil {
+		return err
+	}
+	// What a process has written that was killed may not be on the disk. It is before anybody
+	// is told of it, and before a head says so.
+	return f.sync()
 }
 
 // read notes a frame of the log.
@@ -123,7 +136,11 @@ func (d *database) resume() error {
 			unknown, free = 0, 0
 			return t.decide(batch, &unknown, &free)
 		})
-		if err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); err != nil {
+		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
+		case errors.Is(err, dedupe.ErrFull): // then their leases run out
+			d.options.Log.Warn("the store is full: calls that were cut off are decided when their leases have run out", "path", d.file.path)
+			return nil
+		case err != nil:
 			return err
 		}
 		if unknown+free > 0 {

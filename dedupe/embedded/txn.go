@@ -150,6 +150,23 @@ func (t *txn) read(p place) (frame, error) {
 	return f, nil
 }
 
+// moves is how many segments it takes to move the largest row, of these too.
+func (t *txn) moves() int64 {
+	most := t.file.moves
+	for i := range t.changes {
+		most = max(most, moves(t.changes[i].kind, t.changes[i].size))
+	}
+	return most
+}
+
+// moves is how many segments it takes to move a row. An output gives way instead.
+func moves(kind byte, size uint32) int64 {
+	if kind == outputRow {
+		return 0
+	}
+	return partsOf(int64(size))
+}
+
 // clean moves what is live of the oldest frames to the end of the log, so that it begins
 // after them. It looks at about so many bytes, and moves no more than there is room for: an
 // output gives way then.

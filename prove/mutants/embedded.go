@@ -11,7 +11,7 @@ func embedded() []Mutant {
 		one("embedded: claims of an earlier incarnation stay", reopen, "if stored.State != dedupe.Claimed {", "if stored.State != dedupe.Unknown {", embeddedHistories),
 		one("embedded: claims of an earlier incarnation are given back", reopen,
 			"stored.Record = observed\n", "stored.Record = observed\n\t\t\tstored.State = dedupe.NotRun\n", embeddedHistories),
-		short(one("embedded: commits without a sync", database, "		err = f.sync()\n", "", unsynced)),
+		short(one("embedded: commits without a sync", database, "	err = f.sync()\n", "", unsynced)),
 		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
 		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
 		one("embedded: what is live is not moved", transaction, "if live || last {", "if live {", in("TestWhatIsLiveIsMoved")),
