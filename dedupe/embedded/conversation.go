@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sidecall/sidecall/conversation"
@@ -124,19 +123,14 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 
 // listConversations looks at those of a tenant after one. Expired ones, which are soon
 // let go of, are passed over, and count, so that the work of a page is bounded.
-func (t *txn) listConversations(tenant, after string, most int) (conversation.Page, error) {
-	var page conversation.Page
+func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
 	prefix := string(appendComponents(nil, tenant))
-	at, last := slices.BinarySearch(t.index.names, max(prefix, after))
-	if last && after != "" {
-		at++
-	}
-	for looked := 0; at < len(t.index.names) && strings.HasPrefix(t.index.names[at], prefix); at, looked = at+1, looked+1 {
-		if len(page.Found) == most || looked == listBatch {
-			page.Next = hex.EncodeToString([]byte(t.index.names[at-1]))
+	names := t.names(prefix, after)
+	for i, name := range names {
+		if len(page.Found) == most || i == listBatch {
+			page.Next = hex.EncodeToString([]byte(names[i-1]))
 			break
 		}
-		name := t.index.names[at]
 		_, text, err := t.conversation(name)
 		if err != nil {
 			return conversation.Page{}, err
@@ -151,4 +145,15 @@ func (t *txn) listConversations(tenant, after string, most int) (conversation.Pa
 		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(text)})
 	}
 	return page, nil
+}
+
+// names are the conversations with a prefix after one, in order, as many as a page asks for.
+func (t *txn) names(prefix, after string) []string {
+	return lowest(strings.Compare, func(yield func(string) bool) {
+		for name := range t.index.conversations {
+			if strings.HasPrefix(name, prefix) && name > after && !yield(name) {
+				return
+			}
+		}
+	})
 }

@@ -38,8 +38,9 @@ type database struct {
 	options Options
 	clock   clock
 
-	// writing is held by who may change something.
+	// writing is held by who may change something, in scratch.
 	writing sync.Mutex
+	scratch write
 	// mu is held for writing while a commit takes effect, for reading while somebody looks.
 	// Only the committer changes what it guards.
 	mu    sync.RWMutex

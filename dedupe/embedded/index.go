@@ -3,7 +3,6 @@ package embedded
 import (
 	"container/heap"
 	"hash/maphash"
-	"maps"
 	"slices"
 )
 
@@ -17,10 +16,8 @@ type index struct {
 	undecided map[digest]int64
 	number    int64
 	outputs   outputs
-	// conversations by their keys, and the keys in order.
+	// conversations by their keys.
 	conversations map[string]*talk
-	names         []string
-	loading       bool // names are not there yet
 
 	live ledger
 }
@@ -55,7 +52,7 @@ type digest [2]uint64
 func newIndex() *index {
 	return &index{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]int64{}, conversations: map[string]*talk{}, loading: true,
+		undecided: map[digest]int64{}, conversations: map[string]*talk{},
 		outputs: outputs{at: map[digest]int{}}, live: ledger{due: map[int64]int64{}},
 	}
 }
@@ -128,19 +125,12 @@ func (x *index) converse(c *change) {
 		if v != nil && v.place == c.place {
 			x.live.add(-v.bytes, v.expires)
 			delete(x.conversations, c.name)
-			if at, known := slices.BinarySearch(x.names, c.name); known {
-				x.names = slices.Delete(x.names, at, at+1)
-			}
 		}
 		return
 	}
 	if v == nil {
 		v = &talk{}
 		x.conversations[c.name] = v
-		if !x.loading {
-			at, _ := slices.BinarySearch(x.names, c.name)
-			x.names = slices.Insert(x.names, at, c.name)
-		}
 	}
 	x.live.add(-v.bytes, v.expires)
 	if more := c.message + 1 - len(v.messages); c.kind == messageRow && more > 0 {
@@ -173,7 +163,6 @@ func (x *index) loaded(now int64) error {
 			return corrupt("a message of a conversation is missing")
 		}
 	}
-	x.names, x.loading = slices.Sorted(maps.Keys(x.conversations)), false
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -23,31 +24,52 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, erro
 	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listUnknown(after) })
 }
 
+// lowest are the first of all in order: as many as a page looks at, and one more if there are
+// more. Only those that may be among them are sorted.
+func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {
+	cut := false
+	for one := range all {
+		if cut && order(one, low[listBatch]) > 0 {
+			continue
+		}
+		if low = append(low, one); len(low) == 4*listBatch {
+			slices.SortFunc(low, order)
+			low, cut = low[:listBatch+1], true
+		}
+	}
+	slices.SortFunc(low, order)
+	return low[:min(len(low), listBatch+1)]
+}
+
 // numbered is an undecided record, with its number.
 type numbered struct {
 	number int64
-	row    row
+	of     digest
 }
 
-// open returns the undecided records after a number, in order, as many as make a batch.
-func (t *txn) open(after int64) (batch []numbered, more bool) {
-	for of, number := range t.index.undecided {
-		if number > after {
-			batch = append(batch, numbered{number, t.index.rows[of]})
+// open returns the undecided records after a number, in order, as many as a page asks for.
+func (t *txn) open(after int64) []numbered {
+	return lowest(func(a, b numbered) int { return cmp.Compare(a.number, b.number) }, func(yield func(numbered) bool) {
+		for of, number := range t.index.undecided {
+			if number > after && !yield(numbered{number, of}) {
+				return
+			}
 		}
-	}
-	slices.SortFunc(batch, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	more = len(batch) > listBatch
-	return batch[:min(len(batch), listBatch)], more
+	})
 }
 
 func (t *txn) listUnknown(after int64) (page dedupe.Page, err error) {
-	batch, more := t.open(after)
-	for _, one := range batch {
-		if one.row.expires <= t.ms() {
+	for i, one := range t.open(after) {
+		if i == listBatch {
+			page.Next = strconv.FormatInt(after, 10)
+			break
+		}
+		after = one.number
+		r := t.index.rows[one.of]
+		if r.expires <= t.ms() {
 			continue
 		}
-		f, err := t.read(one.row.place)
+		f, err := t.read(r.place)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
@@ -64,9 +86,6 @@ func (t *txn) listUnknown(after int64) (page dedupe.Page, err error) {
 			return dedupe.Page{}, err
 		}
 		page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
-	}
-	if more {
-		page.Next = strconv.FormatInt(batch[len(batch)-1].number, 10)
 	}
 	return page, nil
 }

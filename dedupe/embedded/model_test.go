@@ -113,7 +113,7 @@ func TestAStoreIsAMap(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed+round, 0))
-				m := &modelled{t: t, random: random, disk: disk{random: random}, model: model{}}
+				m := &modelled{t: t, random: random, disk: disk{random: rand.New(rand.NewPCG(seed+round, 1))}, model: model{}}
 				m.on(filepath.Join(t.TempDir(), "store.db"), m.model)
 				for range 150 {
 					m.step()
@@ -130,7 +130,7 @@ func TestAStoreIsAMap(t *testing.T) {
 func (m *modelled) on(path string, models ...model) {
 	m.t.Helper()
 	m.Store = open(m.t, path, Options{MaxFileBytes: modelBound, MaxOutputBytes: modelBound})
-	m.disk.under(m.t, m.Store)
+	m.still(func() { m.disk.under(m.t, m.Store) })
 	var wrong []error
 	for _, maybe := range models {
 		for name, k := range maybe { // claims are decided, and kept for longer, if there is room
@@ -164,19 +164,20 @@ func (m *modelled) step() {
 		time.Sleep(time.Duration(m.random.Int64N(int64(20 * time.Minute))))
 		synctest.Wait()
 	case 1:
-		m.disk.full = []int{0, 0, 3, 10}[m.random.IntN(4)]
+		m.still(func() { m.disk.full = []int{0, 0, 3, 10}[m.random.IntN(4)] })
 	case 2:
 		m.mustClose(m.t)
 		m.on(m.file.path, m.model)
 	default:
 		before := maps.Clone(m.model)
-		m.disk.crash = nil
+		m.still(func() { m.disk.crash = nil })
 		m.change()
 		m.check()
-		if m.disk.crash != nil && m.random.IntN(3) == 0 {
+		var crash []byte
+		if m.still(func() { crash = m.disk.crash }); crash != nil && m.random.IntN(3) == 0 {
 			m.mustClose(m.t)
 			path := filepath.Join(m.t.TempDir(), "crash.db")
-			if err := os.WriteFile(path, m.disk.crash, 0o600); err != nil {
+			if err := os.WriteFile(path, crash, 0o600); err != nil {
 				m.t.Fatal(err)
 			}
 			m.on(path, before, m.model)
@@ -195,7 +196,7 @@ func (m *modelled) change() {
 	keep := time.Duration(1+m.random.IntN(90)) * time.Minute
 	switch m.random.IntN(4) {
 	case 0:
-		m.put("sheet "+name, body, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) error {
+		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) error {
 			return t.SetSheet(tallied(name), body, keep)
 		})))
 	case 1:
@@ -208,18 +209,18 @@ func (m *modelled) change() {
 }
 
 // put notes what was stored, if it was.
-func (m *modelled) put(name, body string, keep time.Duration, err error) {
+func (m *modelled) put(name, body string, size int, keep time.Duration, err error) {
 	m.t.Helper()
 	if err == nil {
 		m.model[name] = kept{body, m.clock.now().Add(keep), keep}
 		return
 	}
-	m.t.Logf("%s, %d bytes: %v", name, len(body), err)
+	m.t.Logf("%s, %d bytes: %v", name, size, err)
 	if !errors.Is(err, dedupe.ErrFull) {
 		m.t.Errorf("%s: %v", name, err)
 	}
-	if room := modelBound - 2*m.index.live.bytes - 2*m.file.moves*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(len(body)) {
-		m.t.Errorf("%s of %d bytes: %v, and %d bytes are live", name, len(body), err, m.index.live.bytes)
+	if room := modelBound - 2*m.index.live.bytes - 2*m.file.moves*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(2*size) {
+		m.t.Errorf("%s of %d bytes: %v, and %d bytes are live", name, size, err, m.index.live.bytes)
 	}
 }
 
@@ -233,7 +234,7 @@ func (m *modelled) admit(id string, keep time.Duration) {
 		if err == nil && there && has != claimed {
 			m.t.Errorf("call %s runs again, and is %.9q", id, has)
 		}
-		m.put("call "+id, claimed, keep, err)
+		m.put("call "+id, claimed, 0, keep, err)
 	}
 }
 
@@ -245,7 +246,7 @@ func (m *modelled) settle(id, body string, keep time.Duration) {
 	if changes := there && (has == claimed || has == unknown); err == nil && changes != (v == dedupe.Settled) && has != body {
 		m.t.Errorf("call %s, which is %.9q, is settled: %v", id, has, v)
 	} else if changes || err != nil {
-		m.put("call "+id, body, keep, err)
+		m.put("call "+id, body, len(body), keep, err)
 	}
 }
 
@@ -266,7 +267,7 @@ func (m *modelled) converse(id, body string, keep time.Duration) {
 	if err == nil && !written {
 		m.t.Errorf("talk %s is not %q", id, w.Was)
 	}
-	m.put("talk "+id, has, keep, err)
+	m.put("talk "+id, has, len(w.Messages)*len(body), keep, err)
 }
 
 // has is what the model has now.

@@ -33,11 +33,16 @@ type write struct {
 var errLook = errors.New("nothing is to be changed")
 
 // begin begins a transaction that may change something. There is one at a time, the
-// committer's.
+// committer's: it has the memory of the one before, if that was not large.
 func (d *database) begin() *txn {
-	return &txn{database: d, now: d.clock.now(), write: &write{
-		rows: map[digest]row{}, conversations: map[string]*talk{}, tail: d.file.tail,
-	}}
+	w := &d.scratch
+	if w.rows == nil || cap(w.frames) > mostCleaned || cap(w.changes) > groupLength {
+		*w = write{rows: map[digest]row{}, conversations: map[string]*talk{}}
+	}
+	clear(w.rows)
+	clear(w.conversations)
+	w.frames, w.changes, w.tail = w.frames[:0], w.changes[:0], d.file.tail
+	return &txn{database: d, now: d.clock.now(), write: w}
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }

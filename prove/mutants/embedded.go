@@ -23,6 +23,11 @@ func embedded() []Mutant {
 		one("embedded: a frame passes for one of another place", storeFile, "binary.BigEndian.AppendUint64(nil, uint64(at))", "binary.BigEndian.AppendUint64(nil, 0)", in("FuzzFrame")),
 		one("embedded: segments are free before they are", storeFile, "(part+1)*partSize <= f.tail", "part*partSize <= f.tail", in("TestWhatIsLiveIsMoved")),
 		one("embedded: nothing is kept for what ends", database, "least = d.file.reserve()", "least = 0", in("TestWhatDoesNotFitTakesNobodyWithIt")),
+		one("embedded: half a commit passes for a whole one", reopen, "err != nil || sum != f.sum", "err != nil || sum < 0", in("TestTwoCommitsThatCameToNoEndAreNone")),
+		one("embedded: what came to no end is not free", reopen, "	f.trim()\n", "", in("TestSegmentsOfACommitThatCameToNoEndAreFree")),
+		one("embedded: what a killed process has written is not synced", reopen, "	return f.sync()\n", "	return nil\n", in("TestWhatAKilledProcessHasWrittenIsSynced")),
+		one("embedded: a large row is in the way", database, "max(least, 1)+t.moves()", "max(least, 1)", in("TestALargeRecordIsMovedInAFullFile")),
+		one("embedded: half of an expired conversation is damage", "dedupe/embedded/index.go", "if v.expires <= now {", "if v.size == 0 && now > 0 {", in("TestAnExpiredConversationIsGoneThroughInPart")),
 		one("embedded: does not look where its file is", storeFile, "case !os.SameFile(f.info, info):", "case !os.SameFile(info, info):", fileGone),
 		one("embedded: does not look at what its file says", storeFile, "err != nil || b != f.heads[i]", "err != nil && b != f.heads[i]", fileGone),
 	}
