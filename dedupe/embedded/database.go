@@ -206,7 +206,7 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
 			return err
 		}
-		for i := range again {
+		for i := 0; i < again && d.file.tail < end; i++ {
 			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
 				return cmp.Or(why, err)
 			} else if !progress {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,6 +220,61 @@ func TestAFullStoreOfOpenCallsOpens(t *testing.T) {
 			if got := lookup(t, s, "0"); got.State != dedupe.Unknown {
 				t.Errorf("afterwards it is %v", got.State)
 			}
+		}
+	})
+}
+
+// Whoever finds the store full waits for a part of the log to be gone through, not for all of
+// it. The next one goes on from there.
+func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	for i := range 44 {
+		s.mustPut(t, fmt.Sprint(min(i, 28)), 1<<20, time.Hour) // what is dead comes last
+	}
+	op := func() *operation {
+		return newOperation(dedupe.Begins, 1, func(t *txn) error {
+			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+		})
+	}
+	s.still(func() { s.file.most = s.file.segments })
+	var err error
+	for tries := range 5 {
+		before, end := logIs(s)
+		if err = s.do(t.Context(), op()); err == nil {
+			if tries == 0 {
+				t.Errorf("%d bytes of the log were gone through at once", end-before)
+			}
+			break
+		}
+		if after, _ := logIs(s); !errors.Is(err, dedupe.ErrFull) || after-before < 16*mostCleaned || after-before > 18*mostCleaned {
+			t.Errorf("from %d to %d: %v", before, after, err)
+		}
+	}
+	if err != nil {
+		t.Errorf("in the end: %v", err)
+	}
+}
+
+// On a disk that is nearly full the file grows by what there is.
+func TestTheFileGrowsByWhatTheDiskHas(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "x", "ok")
+	s.still(func() {
+		has, room := s.file.segments, 5*segmentSize/2
+		s.file.write = func(b []byte, at int64) (int, error) {
+			n, err := s.file.WriteAt(b[:min(len(b), room)], at)
+			if room -= n; n < len(b) {
+				err = syscall.ENOSPC
+			}
+			return n, err
+		}
+		if err := s.file.grow(4); err != nil || s.file.segments != has+2 || s.fileBytes(t) != s.file.size() {
+			t.Errorf("it has grown from %d to %d segments, %d bytes: %v", has, s.file.segments, s.fileBytes(t), err)
+		}
+		if err := s.file.grow(1); !errors.Is(err, dedupe.ErrFull) || s.fileBytes(t) != s.file.size() {
+			t.Errorf("beyond that: %v", err)
 		}
 	})
 }
