@@ -330,7 +330,7 @@ func (m *modelled) differs(want model) error {
 			}
 			got, err := has(name)
 			if err != nil || got != k.body || got != "" && m.expires(kind, name) != dedupe.Millis(k.expires) {
-				return fmt.Errorf("%s is %d bytes %.9q until %d, %v; want %d bytes %.9q until %v",
+				return fmt.Errorf("%s is %d bytes %.9q until %d, %v; want %d bytes %.9q until %v", //nolint:errorlint // mostly nil
 					kind+name, len(got), got, m.expires(kind, name), err, len(k.body), k.body, dedupe.Millis(k.expires))
 			}
 		}

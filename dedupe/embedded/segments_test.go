@@ -267,7 +267,7 @@ func TestWhatAKilledProcessHasWrittenIsSynced(t *testing.T) {
 	if again.file, err = openFile(path, time.Second, 0); err != nil {
 		t.Fatal(err)
 	}
-	defer again.release() //nolint:errcheck // nobody has written to it
+	defer again.release()
 	again.file.sync = func() error { return syscall.EIO }
 	if err := again.load(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("it is opened: %v", err)
