@@ -89,9 +89,9 @@ func (l *lane) next(again []*command) []*command {
 	return l.group
 }
 
-// gather is next, when those have come who are about to.
+// gather is next, when those have come who are about to, or as many as make a group.
 func (l *lane) gather(again []*command) []*command {
-	for yields, came := 0, -1; yields < 3; yields++ {
+	for yields, came := 0, -1; yields < 3 && came < groupLength; yields++ {
 		l.mu.Lock()
 		now := len(l.waiting)
 		l.mu.Unlock()
