@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // purse is the budget of the call's prompt, as far as the call has to do with it.
@@ -28,7 +27,7 @@ type purse struct {
 func (p *purse) counted() bool { return p.counter != "" }
 
 // count says by which tally the call is counted; it refuses a prompt that cannot be.
-func (c *call) count(profile catalog.Profile) *response {
+func (c *call) count(profile catalog.Profile) *answer {
 	limits := limitsOf(profile)
 	switch {
 	case limits.None():
@@ -59,24 +58,24 @@ func (p *purse) learn(tally dedupe.Tally) {
 }
 
 // exceeded refuses a call for which the budget has no room.
-func (c *call) exceeded(ceiling dedupe.Ceiling) *response {
+func (c *call) exceeded(ceiling dedupe.Ceiling) *answer {
 	c.rule = ceilingRules[ceiling]
 	if ceiling == dedupe.TokensShrank {
 		return c.result().Refused(explain.Shrank(c.TokensUsed, c.purse.tally.Reported), 0)
 	}
-	return c.result().Failed(explain.BudgetExceeded(ceiling, c.purse.limits, c.purse.tally), tool.Failure{})
+	return c.result().Refused(explain.BudgetExceeded(ceiling, c.purse.limits, c.purse.tally), 0)
 }
 
 // spend is what an ended call adds to the tokens of its prompt: what it says, when
 // it says what was done. It takes it down as well.
-func (c *call) spend(end *ending) (tokens int64) {
+func (p *purse) spend(state dedupe.State, content string) (tokens int64) {
 	switch {
-	case !c.purse.counted():
-	case end.state == dedupe.NotRun:
-		c.purse.tally.Calls = max(0, c.purse.tally.Calls-1) // it is given back
+	case !p.counted():
+	case state == dedupe.NotRun:
+		p.tally.Calls = max(0, p.tally.Calls-1) // it is given back
 	default:
-		tokens = budget.Estimate(utf8.RuneCountInString(end.response.GetContent()))
-		c.purse.tally.Estimated += tokens
+		tokens = budget.Estimate(utf8.RuneCountInString(content))
+		p.tally.Estimated += tokens
 	}
 	return tokens
 }

@@ -15,7 +15,10 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-type response = result.Response
+type (
+	response = result.Response
+	answer   = result.Answer
+)
 
 // maxToolName is how much of a name that no tool has is looked at and written
 // down, in characters: a model may make up any.
@@ -112,7 +115,7 @@ func (c *call) outputLimit() int {
 	return limit
 }
 
-// result begins the response of the call.
+// result begins the answer of the call.
 func (c *call) result() result.For {
 	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.tried.sent}
 }
@@ -138,11 +141,8 @@ func (c *call) about() interpret.Subject {
 
 // ending is how a call ended at the backend, before it is recorded.
 type ending struct {
-	response *response
-	state    dedupe.State
-	output   *dedupe.Output
-	// unkept tells the result without its output, for which there is no room.
-	unkept func()
+	answer *answer
+	state  dedupe.State
 	// harmless says that what ended it is a proof that it had no effect; attempts
 	// before the last one may yet have had it.
 	harmless bool

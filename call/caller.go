@@ -77,7 +77,7 @@ func (i *impatient) wait(ctx context.Context, hold func() (release func())) (res
 		release(i.held)
 		return res, false
 	default:
-		return i.unanswered.Refused(explain.InProgress(i.unanswered.ID), explain.WhenInProgress), true
+		return rendered(i.unanswered.Refused(explain.InProgress(i.unanswered.ID), explain.WhenInProgress)), true
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
@@ -17,7 +15,7 @@ import (
 // claim asks for the right to run the call: the one store round trip before the
 // effect. nil means that it may run. A duplicate gets the first one's result,
 // here or after waiting.
-func (e *Executor) claim(ctx context.Context, c *call) *response {
+func (e *Executor) claim(ctx context.Context, c *call) *answer {
 	req := dedupe.Request{
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
@@ -54,17 +52,17 @@ func (e *Executor) claim(ctx context.Context, c *call) *response {
 				continue
 			}
 		}
-		res := c.sayWhenToAsk(c.answer(admission), tooEarly)
+		a := c.sayWhenToAsk(c.answer(admission), tooEarly)
 		e.stainAgain(c)
 		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
-			return e.orderedAgain(ctx, c, res)
+			return e.orderedAgain(ctx, c, a)
 		}
-		return res
+		return a
 	}
 }
 
 // answer is the result of a call that is not to run.
-func (c *call) answer(admission dedupe.Admission) *response {
+func (c *call) answer(admission dedupe.Admission) *answer {
 	switch admission.Verdict {
 	case dedupe.Replay:
 		return notRecorded(c.replay(admission.Record), admission)
@@ -91,7 +89,7 @@ func (c *call) answer(admission dedupe.Admission) *response {
 // has been sent. Only a tool without any effect may go on unrecorded, and no sensitive
 // one: nobody can tell what has entered its prompt. A call that has a record, in another
 // layout, is not one without.
-func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *response {
+func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer {
 	c.cause = err
 	switch {
 	case dedupe.IsCorrupt(err):
@@ -105,62 +103,62 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *respon
 	}
 }
 
-// replay returns the recorded result of a call that is done.
-func (c *call) replay(record dedupe.Record) *response {
-	res, err := result.Replay(record)
+// replay tells the recorded result of a call that is done.
+func (c *call) replay(record dedupe.Record) *answer {
+	recorded, err := result.Recorded(record)
 	if err != nil {
 		c.cause = err
 		return c.result().Refused(c.subject().LostResult(), 0)
 	}
-	c.quote(res)
-	return res
+	c.quote(recorded)
+	return result.Replay(recorded)
 }
 
 // unknownAgain answers a call that may or may not have happened, in the words in
 // which that was first found out when there are any.
-func (c *call) unknownAgain(record dedupe.Record) *response {
+func (c *call) unknownAgain(record dedupe.Record) *answer {
 	if len(record.Result) > 0 {
 		return c.replay(record)
 	}
-	res := c.unknown(&tool.Failure{
+	a := c.unknown(&tool.Failure{
 		Code: tool.CodeOutcomeUnknown, Evidence: tool.Ambiguous,
 		Constraint: "the sidecar that ran this call stopped before it recorded a result",
-	}).response
-	res.Replayed, res.Recorded = true, true
-	// The same answer every time: what is known of its duration is the record's.
-	res.Duration = nil
-	if !record.FinishedAt.IsZero() {
-		res.Duration = durationpb.New(record.FinishedAt.Sub(record.StartedAt))
-	}
-	return res
+	}).answer
+	a.Replayed, a.Recorded = true, true
+	a.LastTook(record.StartedAt, record.FinishedAt)
+	return a
 }
 
 // notRecorded marks a replay of what waits in the journal: its duplicates at
 // other sidecars do not get it yet.
-func notRecorded(res *response, admission dedupe.Admission) *response {
+func notRecorded(a *answer, admission dedupe.Admission) *answer {
 	if admission.Journaled {
-		res.Recorded = false
+		a.Recorded = false
 	}
-	return res
+	return a
 }
 
 // sayWhatIsBlocked warns of what the recorded words recommend, where a breaker blocks it
 // at this moment. The words stay as they are.
-func (c *call) sayWhatIsBlocked(res *response) *response {
-	if blocked := c.subject().NotNow(res.GetRecovery().GetAllowedAlternatives()); blocked != "" {
-		res.Notices = append(res.Notices, blocked)
+func (c *call) sayWhatIsBlocked(a *answer) *answer {
+	recommended := a.Alternatives
+	if a.Again != nil {
+		recommended = a.Again.GetRecovery().GetAllowedAlternatives()
 	}
-	return res
+	if blocked := c.subject().NotNow(recommended); blocked != "" {
+		a.Notices = append(a.Notices, blocked)
+	}
+	return a
 }
 
 // sayWhenToAsk tells the program of a call that is unknown from when on sending
 // it again settles it. The recorded words stay as they are.
-func (c *call) sayWhenToAsk(res *response, tooEarly time.Duration) *response {
-	if tooEarly > 0 && res.GetRecovery() != nil {
-		res.Recovery.RetryAfter = durationpb.New(tooEarly)
-		res.Notices = append(res.Notices, fmt.Sprintf(
+func (c *call) sayWhenToAsk(a *answer, tooEarly time.Duration) *answer {
+	if tooEarly > 0 && a.Code() != "" {
+		a.RetryAfter = tooEarly
+		a.Notices = append(a.Notices, fmt.Sprintf(
 			"%s does not show the call yet. Sent again with the same id after %s, it is run if it is not there then.",
 			c.route.Verification.Tool, tool.RoundTime(tooEarly)))
 	}
-	return res
+	return a
 }

@@ -16,7 +16,7 @@ import (
 // dereference gets what the arguments of a call refer to: for each output one question
 // to the store, beside the two round trips of the call. A refusal is as those of its
 // schema: nothing has been sent, and what is known of the id is told before it.
-func (e *Executor) dereference(ctx context.Context, c *call) *response {
+func (e *Executor) dereference(ctx context.Context, c *call) *answer {
 	if !refers(c.Arguments) {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (e *Executor) dereference(ctx context.Context, c *call) *response {
 	}
 	c.refs = &references{sent: sent, all: found.all}
 	if len(found.wrong) > 0 {
-		return c.result().Invalid(found.wrong)
+		return c.result().NotValid(found.wrong)
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
@@ -47,7 +47,7 @@ type reader struct {
 }
 
 // resolve gets all values, or says of each reference why it has none.
-func (r *reader) resolve(ctx context.Context) *response {
+func (r *reader) resolve(ctx context.Context) *answer {
 	c := r.call
 	values := make([]any, len(c.refs.all))
 	wrong := make([]*tool.Error, len(c.refs.all))
@@ -66,7 +66,7 @@ func (r *reader) resolve(ctx context.Context) *response {
 		}
 	}
 	if len(all) > 0 {
-		return c.result().Invalid(all)
+		return c.result().NotValid(all)
 	}
 	c.refs.resolved, _ = withValues(c.refs.sent, &values).(map[string]any)
 	c.bring()
@@ -75,7 +75,7 @@ func (r *reader) resolve(ctx context.Context) *response {
 
 // output gets what all references to one output stand for, from the first of them on. It
 // is held no longer than that.
-func (r *reader) output(ctx context.Context, first int, values []any, wrong []*tool.Error) *response {
+func (r *reader) output(ctx context.Context, first int, values []any, wrong []*tool.Error) *answer {
 	refs := r.call.refs.all
 	kept, refused, failed := r.read(ctx, &refs[first])
 	if failed != nil {
@@ -109,7 +109,7 @@ func (r *reader) output(ctx context.Context, first int, values []any, wrong []*t
 
 // read gets an output. It is taken whole out of the store, for a part of it: there is
 // room for it before that, and the call reads only so much.
-func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, refused *tool.Error, failed *response) {
+func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, refused *tool.Error, failed *answer) {
 	c := r.call
 	most := c.snapshot.Limits.KeepOutputBytes
 	if r.bytes > 0 && int64(r.bytes)+most > max(maxRead, 2*most) {

@@ -5,20 +5,17 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/guard"
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
 // identify finds out what the call does, apart from its id; it refuses one whose
 // effect belongs to a conversation, and that names none.
-func (c *call) identify() *response {
+func (c *call) identify() *answer {
 	rule := &c.route.Tool.Policy.EffectKey
 	if len(rule.Args) == 0 || c.effect() == tool.ReadOnly {
 		return nil
@@ -84,8 +81,8 @@ func (c *call) provesNothingDone(failure *tool.Failure) bool {
 }
 
 // duplicate answers a call whose effect another one has had.
-func (c *call) duplicate(admission dedupe.Admission) *response {
-	recorded, err := result.Replay(admission.Record)
+func (c *call) duplicate(admission dedupe.Admission) *answer {
+	recorded, err := result.Recorded(admission.Record)
 	if err != nil {
 		recorded = &response{} // it is done, whatever it returned
 	}
@@ -99,28 +96,25 @@ func (c *call) duplicate(admission dedupe.Admission) *response {
 	if admission.Earlier.Conversation != c.Key.Conversation {
 		earlier.Content, earlier.OutputRef = withoutHandles(recorded), ""
 	}
-	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_DONE,
-		c.result().Failed(c.subject().DuplicateEffect(&earlier), tool.Failure{}))
+	return besides(admission, dedupe.Done, c.result().Refused(c.subject().DuplicateEffect(&earlier), 0))
 }
 
 // effectUnknown answers a call whose effect another one may have had.
-func (c *call) effectUnknown(admission dedupe.Admission) *response {
+func (c *call) effectUnknown(admission dedupe.Admission) *answer {
 	earlier := c.earlier(admission)
-	res := c.result().Failed(c.subject().EffectUnknown(&earlier), tool.Failure{})
-	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		res.Recovery.AllowedAlternatives = c.subject().Open([]string{verify})
-	}
-	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, res)
+	a := c.result().Refused(c.subject().EffectUnknown(&earlier), 0)
+	a.Alternatives = c.verifiers()
+	return besides(admission, dedupe.Unknown, a)
 }
 
 // orderedAgain takes down a call that is refused because another one has had its effect,
 // or may have had it: who orders a payment again and again, each time under a new id, goes
 // round in circles like any other. That costs the second of the two round trips that a
 // call may have. The refusal stands, whether or not anybody could be told.
-func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *response) *response {
+func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *answer) *answer {
 	if c.loop.guard != nil {
 		entry := c.failure(refused, guard.Failed)
-		entry.Outcome = guard.Failure(tool.Error{Code: tool.Code(refused.GetError().GetCode())}, c.args)
+		entry.Outcome = guard.Failure(tool.Error{Code: refused.Code()}, c.args)
 		c.enter(entry)
 	}
 	if c.past.how != nil {
@@ -144,10 +138,9 @@ func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *response)
 }
 
 // effectInProgress answers a call whose effect another one is having.
-func (c *call) effectInProgress(admission dedupe.Admission) *response {
+func (c *call) effectInProgress(admission dedupe.Admission) *answer {
 	earlier := c.earlier(admission)
-	return c.besides(admission, sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED,
-		c.result().Refused(c.subject().EffectInProgress(&earlier), explain.WhenInProgress))
+	return besides(admission, dedupe.Claimed, c.result().Refused(c.subject().EffectInProgress(&earlier), explain.WhenInProgress))
 }
 
 func (c *call) earlier(admission dedupe.Admission) explain.Earlier {
@@ -155,13 +148,9 @@ func (c *call) earlier(admission dedupe.Admission) explain.Earlier {
 }
 
 // besides adds to a refusal the call that stands in its way.
-func (c *call) besides(admission dedupe.Admission, state sidecallv1.ExecutionState, res *response) *response {
-	key := admission.Earlier
-	res.Earlier = &sidecallv1.EarlierEffect{ConversationId: key.Conversation, TurnId: key.Turn, ToolUseId: key.ID, State: state}
-	if ended := admission.Record.FinishedAt; !ended.IsZero() {
-		res.Earlier.FinishedAt = timestamppb.New(ended)
-	}
-	return res
+func besides(admission dedupe.Admission, state dedupe.State, a *answer) *answer {
+	a.Earlier = result.NewEarlier(admission.Earlier, state, admission.Record.FinishedAt)
+	return a
 }
 
 // withoutHandles is the content of a result of another conversation, whose handles

@@ -37,7 +37,7 @@ func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the
-// result that ends it.
+// answer that ends it.
 func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	ctx, c.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
 	caller := ctx // its end, and not that of the call, says that the caller has left
@@ -52,28 +52,13 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}()
 	defer c.leave()
 	c.load.Of(e.bytesOf(c))
-	if c.Nameless != nil { // of it there can be no record
-		return c.result().Refused(*c.Nameless, 0)
-	}
-	if refused := c.resolve(ctx); refused != nil {
-		return e.unlessKnown(ctx, c, always(refused))
-	}
-	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
-		return e.unlessKnown(ctx, c, c.noRoom)
-	}
-	if refused := e.dereference(ctx, c); refused != nil {
-		return e.unlessKnown(ctx, c, always(refused))
-	}
-	if refused := c.validate(ctx); refused != nil {
-		return e.unlessKnown(ctx, c, always(refused))
-	}
-	if refused := c.repeats(); refused != nil {
-		return e.unlessKnown(ctx, c, always(refused))
+	if refusal := e.check(ctx, c); refusal != nil {
+		return rendered(e.unlessKnown(ctx, c, refusal))
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
 	if answer := e.claim(ctx, c); answer != nil { // store round trip 1
-		return answer
+		return rendered(answer)
 	}
 	failpoint.Hit(failpoint.ClaimWon)
 	if refused := e.guarded(c); refused != nil {
@@ -87,6 +72,30 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}
 	c.remember(&end)
 	return e.settle(ctx, c, end) // store round trip 2
+}
+
+// check does what can be done before the store is asked: it finds the tool, a place, and
+// what is wrong with the call. nil lets it go on.
+func (e *Executor) check(ctx context.Context, c *call) refusal {
+	if c.Nameless != nil {
+		return always(c.result().Refused(*c.Nameless, 0))
+	}
+	if refused := c.resolve(ctx); refused != nil {
+		return always(refused)
+	}
+	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
+		return c.noRoom
+	}
+	if refused := e.dereference(ctx, c); refused != nil {
+		return always(refused)
+	}
+	if refused := c.validate(ctx); refused != nil {
+		return always(refused)
+	}
+	if refused := c.repeats(); refused != nil {
+		return always(refused)
+	}
+	return nil
 }
 
 // guarded refuses an admitted call by what came before it in its prompt: it goes round
@@ -103,7 +112,7 @@ func (e *Executor) guarded(c *call) *ending {
 }
 
 // resolve finds the tool and checks that the profile may call it.
-func (c *call) resolve(ctx context.Context) *response {
+func (c *call) resolve(ctx context.Context) *answer {
 	if c.Impossible != nil {
 		return c.result().Refused(*c.Impossible, 0)
 	}
@@ -126,9 +135,9 @@ func (c *call) resolve(ctx context.Context) *response {
 		return c.unknownTool(ctx, c.offered(profile))
 	}
 	if !profile.Allows(c.route.Tool.Name) {
-		return c.result().Failed(c.subject().Forbidden(profile), tool.Failure{
-			AllowedAlternatives: c.subject().Open(schema.Instead(offer(c.route), c.offered(profile), 3)),
-		})
+		forbidden := c.result().Refused(c.subject().Forbidden(profile), 0)
+		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), c.offered(profile), 3))
+		return forbidden
 	}
 	if c.route.Refused != "" {
 		c.rule = "definition"
@@ -139,8 +148,8 @@ func (c *call) resolve(ctx context.Context) *response {
 
 // validate checks the arguments. A call that fails here has touched neither
 // the store nor the backend.
-func (c *call) validate(ctx context.Context) *response {
-	violations, err := c.check(ctx)
+func (c *call) validate(ctx context.Context) *answer {
+	violations, err := c.violations(ctx)
 	switch {
 	case err != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
@@ -152,7 +161,7 @@ func (c *call) validate(ctx context.Context) *response {
 	}
 	canonical, err := schema.Canonical(c.args)
 	if err != nil {
-		return c.result().Invalid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
+		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
 	c.canonical, c.print = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
 	if c.refs != nil {
@@ -161,9 +170,9 @@ func (c *call) validate(ctx context.Context) *response {
 	return c.identify()
 }
 
-// check reads the arguments and says what is wrong with them. It fails when the
+// violations reads the arguments and says what is wrong with them. It fails when the
 // caller has left before that is known.
-func (c *call) check(ctx context.Context) ([]tool.Error, error) {
+func (c *call) violations(ctx context.Context) ([]tool.Error, error) {
 	args, violation := c.read()
 	if violation != nil {
 		return []tool.Error{*violation}, nil
@@ -190,8 +199,8 @@ func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response)
 	defer func() {
 		if p := recover(); p != nil { // the bug is in the settlement
 			e.Recorder.Panicked(p, debug.Stack())
-			res = end.response
-			res.Recorded = false
+			end.answer.Recorded = false
+			res = rendered(end.answer)
 		}
 	}()
 	return e.settle(ctx, c, end)

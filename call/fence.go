@@ -66,7 +66,7 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 	case err != nil || !record.Refused():
 		return nil, nil
 	}
-	encoded, err := proto.Marshal(c.closed(record.MayHaveRun() || forgotten, answer.Text))
+	encoded, err := proto.Marshal(rendered(c.closed(record.MayHaveRun() || forgotten, answer.Text)))
 	if err != nil {
 		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
 	}
@@ -94,7 +94,7 @@ func (c *call) mayBeSaid(text string, record dedupe.Record) bool {
 	if record.State == dedupe.NotRun && record.Effect.Harmless() && c.declared(record).Harmless() && !saysNothingRan(text) {
 		return true
 	}
-	recorded, err := result.Replay(record)
+	recorded, err := result.Recorded(record)
 	if err != nil {
 		return false
 	}
@@ -118,13 +118,13 @@ func saysNothingRan(text string) bool {
 
 // closed is what whoever sends a call is answered that its conversation has answered:
 // that answer, when it is a sidecar's, and else that there is one, and which.
-func (c *call) closed(mayHaveRun bool, text string) *response {
+func (c *call) closed(mayHaveRun bool, text string) *answer {
 	c.standIn(tool.NonIdempotent)
-	answer, ours := tool.ParseError(text)
+	said, ours := tool.ParseError(text)
 	if !ours {
-		answer = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), mayHaveRun)
+		said = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), mayHaveRun)
 	}
-	res := c.result().Refused(answer, 0)
-	res.Recorded, res.Duration = true, nil
-	return res
+	a := result.For{ID: c.Key.ID}.Refused(said, 0)
+	a.Recorded = true
+	return a
 }

@@ -21,8 +21,8 @@ const longestLook = time.Minute
 // the tool renamed or gone, its arguments, the profile, the room there is. To
 // say "call another tool" of a payment that was made would invite a second one.
 // The good path never comes here.
-func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *response {
-	if c.ValidateOnly {
+func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *answer {
+	if c.ValidateOnly || c.Nameless != nil { // of the latter there can be no record
 		return refusal(dedupe.Absent)
 	}
 	if c.loop.guard != nil {
@@ -48,23 +48,23 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *r
 				continue
 			}
 		}
-		res := c.sayWhenToAsk(c.known(known), tooEarly)
+		a := c.sayWhenToAsk(c.known(known), tooEarly)
 		e.stainAgain(c)
-		return res
+		return a
 	}
 }
 
 // refusal is what a call is told that is not to run, by what its record says: it
 // is Absent or NotRun.
-type refusal func(dedupe.State) *response
+type refusal func(dedupe.State) *answer
 
 // always is a refusal that does not depend on the record.
-func always(res *response) refusal { return func(dedupe.State) *response { return res } }
+func always(a *answer) refusal { return func(dedupe.State) *answer { return a } }
 
 // lookUp asks for the record of a call, and waits for the end of one that is running
 // if there is a seat to wait in; an answer when there is no record that matters, or
 // none to be had.
-func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe.Known, *response) {
+func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe.Known, *answer) {
 	known, looked, err := e.askAfter(ctx, c)
 	if !looked {
 		c.seats.full = cmp.Or(c.seats.full, looksFull)
@@ -106,17 +106,17 @@ func (e *Executor) askAfter(ctx context.Context, c *call) (known dedupe.Known, l
 // unlessRepeatable answers a call with a refusal for good, unless it is of what may
 // have run, and may not be started anew under another id. Once it is refused nobody
 // repeats it, so it may have happened, for whoever would.
-func (c *call) unlessRepeatable(record dedupe.Record, refused *response) *response {
+func (c *call) unlessRepeatable(record dedupe.Record, refused *answer) *answer {
 	declared := c.declared(record)
 	switch fate := record.Fate(declared); {
 	case fate != dedupe.MayHaveRun && fate != dedupe.Repeatable,
 		record.Effect.Harmless() && declared.Harmless(),
-		tool.Code(refused.GetError().GetCode()).Class() == tool.Transient,
+		refused.Code().Class() == tool.Transient,
 		!c.isOf(record):
 		return refused
 	}
 	c.standIn(record.Effect)
-	return c.result().Refused(c.subject().Unrepeatable(refused.GetError().GetConstraint()), 0)
+	return c.result().Refused(c.subject().Unrepeatable(refused.Error.Constraint), 0)
 }
 
 // whileLooking bounds the wait for what becomes of a call.
@@ -129,7 +129,7 @@ func (c *call) whileLooking(ctx context.Context) (context.Context, context.Cance
 
 // unlooked answers a call of which the store could not be asked. Only to a tool
 // without any effect can be refused what may have been done under its id.
-func (e *Executor) unlooked(c *call, refusal refusal) *response {
+func (e *Executor) unlooked(c *call, refusal refusal) *answer {
 	if c.route != nil && c.effect() == tool.ReadOnly {
 		if c.taint.says { // which the store could not be told
 			e.unwritten.add(c.prompt())
@@ -144,7 +144,7 @@ func (e *Executor) unlooked(c *call, refusal refusal) *response {
 }
 
 // known answers a call from its record.
-func (c *call) known(known dedupe.Known) *response {
+func (c *call) known(known dedupe.Known) *answer {
 	record := known.Record
 	c.standIn(record.Effect)
 	if record.State != dedupe.Closed && !c.isOf(record) {
@@ -182,7 +182,7 @@ func (c *call) isOf(record dedupe.Record) bool {
 	}
 	if c.args == nil && c.route != nil && c.route.Schema != nil {
 		// Whose call it is does not depend on who still waits for the answer.
-		_, _ = c.check(context.Background()) // which does not end
+		_, _ = c.violations(context.Background()) // which does not end
 	}
 	return c.refs == nil && c.args != nil && isPrintOf(record, c.args) || schema.SameCall(c.Tool, args, record.Fingerprint)
 }

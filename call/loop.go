@@ -8,7 +8,6 @@ import (
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/guard"
@@ -93,7 +92,7 @@ func (c *call) together() guard.Hash {
 
 // repeats refuses a call that another one of its batch has made already, unless somebody
 // has decided that it is to be made.
-func (c *call) repeats() *response {
+func (c *call) repeats() *answer {
 	if c.effectKey.Allow {
 		c.loop.beside = guard.Verdict{}
 	}
@@ -119,7 +118,7 @@ func (c *call) turn() *ending {
 	}
 	c.loop.finding = verdict
 	c.enter(this.Refuse(verdict, guard.At(time.Now())))
-	return &ending{response: c.looping(nil), state: dedupe.NotRun}
+	return &ending{answer: c.looping(nil), state: dedupe.NotRun}
 }
 
 // enter leaves an entry in the log of the prompt.
@@ -155,27 +154,29 @@ func (c *call) remember(end *ending) {
 	if c.loop.guard == nil || c.claim == nil {
 		return
 	}
-	res := end.response
+	a := end.answer
 	switch {
 	case c.loop.noted:
-	case !res.GetIsError(): // a look has found that it happened
-		c.judge(guard.Entry{Call: c.seen(), Kind: guard.OK, Outcome: guard.Sum([]byte(res.GetContent())), End: guard.At(time.Now())})
-		if nudge := c.nudge(); nudge != "" {
-			res.Notices = append(res.Notices, nudge)
-		}
-	case endsOfItself(tool.Code(res.GetError().GetCode())) && !c.passes(res):
-		c.judge(c.failure(res, guard.Failed))
-		if nudge := c.nudge(); nudge != "" {
-			result.AddToHint(res, nudge)
-		}
+	case a.Error == nil: // a look has found that it happened
+		a.Nudge = c.answered(a.Reading)
+	case endsOfItself(a.Code()) && !c.passes(a):
+		c.judge(c.failure(a, guard.Failed))
+		c.nudgeBehind(a)
 	}
-	c.find(res)
+	a.Loop = c.loop.finding
+}
+
+// nudgeBehind adds to the hint of a failed call that it repeats others.
+func (c *call) nudgeBehind(a *answer) {
+	if nudge := c.nudge(); nudge != "" {
+		a.Hints = append(a.Hints, nudge)
+	}
 }
 
 // passes reports that a call has failed because an upstream is away: that is the business
 // of a breaker, and over when the upstream is back. What may have happened is not.
-func (c *call) passes(res *response) bool {
-	return tool.Code(res.GetError().GetCode()).Class() == tool.Transient && !c.mayHaveRun()
+func (c *call) passes(a *answer) bool {
+	return a.Code().Class() == tool.Transient && !c.mayHaveRun()
 }
 
 // endsOfItself reports errors that a model can go round in circles about. The others
@@ -185,17 +186,14 @@ func endsOfItself(code tool.Code) bool {
 }
 
 // failure is the entry of a call that failed.
-func (c *call) failure(res *response, kind guard.Kind) guard.Entry {
-	e := res.GetError()
-	return guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(time.Now()), Outcome: guard.Failure(tool.Error{
-		Code: tool.Code(e.GetCode()), Field: e.GetField(), Constraint: e.GetConstraint(), Received: e.GetReceived(),
-	}, c.args)}
+func (c *call) failure(a *answer, kind guard.Kind) guard.Entry {
+	return guard.Entry{Call: c.seen(), Kind: kind, End: guard.At(time.Now()), Outcome: guard.Failure(*a.Error, c.args)}
 }
 
 // turnAway takes down a call that is to be refused before it is claimed, if its record
 // does not know better: for what is wrong with it, not for what there is no room for.
-func (c *call) turnAway(refused *response) {
-	code := tool.Code(refused.GetError().GetCode())
+func (c *call) turnAway(refused *answer) {
+	code := refused.Code()
 	kind := guard.Failed
 	switch code {
 	case tool.CodeInvalidArgs:
@@ -213,34 +211,28 @@ func (c *call) turnAway(refused *response) {
 }
 
 // turnedAway judges a call that is refused, now that its log has been read.
-func (c *call) turnedAway(refused *response) *response {
-	if !c.loop.noted {
-		c.find(refused)
-		return refused
+func (c *call) turnedAway(refused *answer) *answer {
+	if c.loop.noted {
+		c.loop.finding = c.loop.guard.TurnedAway(guard.Read(c.book.entries(c.loop.place)))
+		if c.loop.finding.Level.Refused() {
+			return c.looping(refused)
+		}
+		c.nudgeBehind(refused)
 	}
-	c.loop.finding = c.loop.guard.TurnedAway(guard.Read(c.book.entries(c.loop.place)))
-	if c.loop.finding.Level.Refused() {
-		return c.looping(refused)
-	}
-	if nudge := c.nudge(); nudge != "" {
-		result.AddToHint(refused, nudge)
-	}
-	c.find(refused)
+	refused.Loop = c.loop.finding
 	return refused
 }
 
 // looping refuses the call for what the guard has found. instead is the refusal that
 // it would have been; nil when it would have been made.
-func (c *call) looping(instead *response) *response {
-	res := c.result().Refused(explain.Loop(c.loop.finding), 0)
+func (c *call) looping(instead *answer) *answer {
+	a := c.result().Refused(explain.Loop(c.loop.finding), 0)
 	if instead != nil { // what is wrong with it remains worth knowing
-		res.Violations, res.Earlier = instead.GetViolations(), instead.GetEarlier()
-		res.Recovery.AllowedAlternatives = instead.GetRecovery().GetAllowedAlternatives()
-		res.Recovery.SuggestedToolName = instead.GetRecovery().GetSuggestedToolName()
-		res.Recovery.SuggestedArgumentsJson = instead.GetRecovery().GetSuggestedArgumentsJson()
+		a.Violations, a.Earlier, a.Alternatives = instead.Violations, instead.Earlier, instead.Alternatives
+		a.SuggestedTool, a.SuggestedArguments = instead.SuggestedTool, instead.SuggestedArguments
 	}
-	c.find(res)
-	return res
+	a.Loop = c.loop.finding
+	return a
 }
 
 // nudge is what a model is told of a call that repeats others; empty for nothing.
@@ -249,19 +241,6 @@ func (c *call) nudge() string {
 		return ""
 	}
 	return explain.Nudge(c.loop.finding)
-}
-
-// find writes what the guard has found into the response, for the program.
-func (c *call) find(res *response) {
-	v := c.loop.finding
-	if v.Level == guard.Pass {
-		return
-	}
-	res.Loop = result.Loop(v)
-	res.Stop = v.Level >= guard.Stop
-	if res.GetRecovery() != nil {
-		res.Recovery.RequireEscalation = v.Level >= guard.Escalate
-	}
 }
 
 // outcomeOf is the hash of all that a tool has answered, before any of it is cut.

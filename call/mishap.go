@@ -15,19 +15,19 @@ import (
 )
 
 // mishap is the call as the advisor sees it: without secrets, whosoever they are.
-func (c *call) mishap(res *response) *failures.Failure {
+func (c *call) mishap(a *answer) *failures.Failure {
 	f := &failures.Failure{
 		Operation: c.past.operation, Target: c.past.target, Arguments: c.past.args,
-		Code: tool.Code(res.GetError().GetCode()), MayHaveRun: c.claim != nil && c.mayHaveRun(),
+		Code: a.Code(), MayHaveRun: c.claim != nil && c.mayHaveRun(),
 		At:   time.Now(), // it is told in minutes, for which the clocks of sidecars are near enough
 		Room: c.purse.room(), MaxChars: c.past.how.MaxChars, Callable: c.callable(),
 		Earlier: before(c.book.entries(c.past.earlier), c.past.written.Entry),
 		Recent:  before(c.book.entries(c.past.recent), c.past.written.Recent),
 	}
-	f.Error, f.Untrusted = c.said(res)
+	f.Error, f.Untrusted = c.said(a)
 	f.Error = c.withoutSecretArgs(f.Error)
-	if res.GetRecovery().GetSuggestedToolName() == "" {
-		f.Corrected = result.Shown(res.GetRecovery().GetSuggestedArgumentsJson())
+	if a.SuggestedTool == "" {
+		f.Corrected = result.Shown(a.SuggestedArguments)
 	}
 	if c.route != nil && c.route.Secrets != nil { // a model may quote one
 		f.Error = c.route.Secrets.Replace(f.Error)
@@ -72,20 +72,20 @@ func before(entries [][]byte, own []byte) [][]byte {
 // said is what went wrong, word for word: the upstream's words where there are any,
 // else which argument breaks which rule; and whether they are those of a tool that is
 // not trusted.
-func (c *call) said(res *response) (words string, untrusted bool) {
-	e := res.GetError()
-	f, received := c.tried.reading.Failure, e.GetReceived()
+func (c *call) said(a *answer) (words string, untrusted bool) {
+	e := a.Error
+	f, received := c.tried.reading.Failure, e.Received
 	if f != nil && c.tried.sent > 0 && received != "" && received != tool.ReceivedRedacted && !explain.Ours(f) {
-		return e.GetReceived(), c.route.Tool.Policy.Untrusted && c.route.Tool.Backend != catalog.BuiltIn
+		return received, c.route.Tool.Policy.Untrusted && c.route.Tool.Backend != catalog.BuiltIn
 	}
-	words = tool.Shorten(e.GetConstraint(), maxTold)
-	if e.GetField() != "" {
-		words = e.GetField() + ": " + words
+	words = tool.Shorten(e.Constraint, maxTold)
+	if e.Field != "" {
+		words = e.Field + ": " + words
 		if received != "" {
 			words += ", received " + received
 		}
 	}
-	if more := len(res.GetViolations()) - 1; more > 0 {
+	if more := len(a.Violations) - 1; more > 0 {
 		words += fmt.Sprintf("; and %s", tool.Count(more, "more violation"))
 	}
 	return words, false

@@ -24,20 +24,20 @@ func (e *Executor) Pending(ctx context.Context, req Request, age time.Duration) 
 	switch {
 	case dedupe.IsCorrupt(err):
 		c.standIn(tool.NonIdempotent)
-		return sidecallv1.Pending_PENDING_UNKNOWN, c.result().Refused(c.subject().Corrupt(), 0), nil
+		return sidecallv1.Pending_PENDING_UNKNOWN, rendered(c.result().Refused(c.subject().Corrupt(), 0)), nil
 	case err != nil:
 		return 0, nil, notLookedUp(ctx, err)
 	}
-	state, res := e.pending(c, known, age)
-	return state, res, nil
+	state, a := e.pending(c, known, age)
+	return state, rendered(a), nil
 }
 
-func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *response) {
+func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *answer) {
 	record := known.Record
 	switch fate := record.Fate(c.declared(record)); fate {
 	case dedupe.Ran:
-		if res := c.known(known); c.isOf(record) {
-			return sidecallv1.Pending_PENDING_DONE, res
+		if a := c.known(known); c.isOf(record) {
+			return sidecallv1.Pending_PENDING_DONE, a
 		}
 	case dedupe.Running:
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.known(known)
@@ -53,7 +53,7 @@ func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (side
 }
 
 // notRunYet tells of a call that has not run, if that is what having no record means.
-func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (sidecallv1.Pending, *response) {
+func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (sidecallv1.Pending, *answer) {
 	switch {
 	case e.Dedupe.AtWork(c.Key): // it is about to be claimed
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
@@ -63,9 +63,9 @@ func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (
 			forgotten = dedupe.Repeatable
 		}
 		c.standIn(tool.NonIdempotent)
-		res := c.result().Refused(c.subject().Forgotten(forgotten == dedupe.Repeatable), 0)
-		res.Recorded = forgotten == dedupe.Repeatable // so that it is sent again
-		return sidecallv1.Pending_PENDING_UNKNOWN, res
+		a := c.result().Refused(c.subject().Forgotten(forgotten == dedupe.Repeatable), 0)
+		a.Recorded = forgotten == dedupe.Repeatable // so that it is sent again
+		return sidecallv1.Pending_PENDING_UNKNOWN, a
 	}
 	c.standIn(tool.NonIdempotent)
 	return sidecallv1.Pending_PENDING_NOT_RUN, c.result().Refused(c.subject().NeverRun(), 0)
@@ -74,11 +74,11 @@ func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (
 // lostAttempts tells of a call whose attempts may have had its effect, and have no
 // answer. It is recorded: sent again under its id it is repeated safely, or, where its
 // tool must not be repeated any more, answered from its record.
-func (c *call) lostAttempts(record dedupe.Record, fate dedupe.Fate) *response {
+func (c *call) lostAttempts(record dedupe.Record, fate dedupe.Fate) *answer {
 	c.standIn(record.Effect)
-	res := c.result().Refused(c.subject().Lost(fate == dedupe.Repeatable), 0)
-	res.Recorded = true
-	return res
+	a := c.result().Refused(c.subject().Lost(fate == dedupe.Repeatable), 0)
+	a.Recorded = true
+	return a
 }
 
 // declared is the effect of the call's tool as it is now; of one that is gone, as it was.

@@ -58,7 +58,7 @@ func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 		described.VerifyWith = route.Tool.Policy.VerifyWith
 		described.Verifiable = route.Verification != nil
 	}
-	if recorded, err := result.Replay(listed.Record); err == nil {
+	if recorded, err := result.Recorded(listed.Record); err == nil {
 		described.Error = recorded.GetError()
 	}
 	return described

@@ -3,7 +3,6 @@ package call
 import (
 	"runtime/debug"
 
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failures"
@@ -69,8 +68,8 @@ func (c *call) foresee(refusal refusal) {
 	if how == nil {
 		return
 	}
-	res := refusal(dedupe.Absent)
-	if !worthTelling(res) {
+	a := refusal(dedupe.Absent)
+	if !worthTelling(a) {
 		return
 	}
 	c.past = recount{how: how, operation: tool.Shorten(c.Tool, maxToolName)}
@@ -84,7 +83,7 @@ func (c *call) foresee(refusal refusal) {
 		c.past.log = failures.LogOf(c.past.operation, c.past.target)
 	}
 	c.past.ask(&c.book)
-	c.past.written = c.snapshot.Advice.Advisor.Foresee(c.mishap(res))
+	c.past.written = c.snapshot.Advice.Advisor.Foresee(c.mishap(a))
 	c.leaveBehind(c.past.written)
 }
 
@@ -100,21 +99,21 @@ func (c *call) leaveBehind(advice failures.Advice) {
 
 // worthTelling reports responses that get a block: errors, but for those of the
 // sidecar itself, of which no other call helps.
-func worthTelling(res *response) bool {
-	switch code := tool.Code(res.GetError().GetCode()); code {
+func worthTelling(a *answer) bool {
+	switch a.Code() {
 	case "", tool.CodeInternal, tool.CodeStoreUnavailable, tool.CodeBudgetExceeded, tool.CodeLoopDetected,
 		tool.CodeCancelled, tool.CodeIDReused, tool.CodeInProgress:
 		return false
 	default:
-		return !res.GetReplayed()
+		return !a.Replayed
 	}
 }
 
 // advise adds to a failed call's response what was tried before it, and what was not.
 // A call that has been admitted leaves itself for those after it. A bug in this must
 // not cost the call its result.
-func (e *Executor) advise(c *call, res *response) {
-	if c.past.how == nil || !worthTelling(res) {
+func (e *Executor) advise(c *call, a *answer) {
+	if c.past.how == nil || !worthTelling(a) {
 		return
 	}
 	defer func() {
@@ -122,8 +121,8 @@ func (e *Executor) advise(c *call, res *response) {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	advice := c.snapshot.Advice.Advisor.Explain(c.mishap(res))
-	result.SetContext(res, advice.Context)
+	advice := c.snapshot.Advice.Advisor.Explain(c.mishap(a))
+	a.Context = advice.Context
 	if advice.Untrusted {
 		e.stainToo(c)
 	}
@@ -135,9 +134,9 @@ func (e *Executor) advise(c *call, res *response) {
 
 // advised is a refusal with what was tried before it.
 func (e *Executor) advised(c *call, refusal refusal) refusal {
-	return func(recorded dedupe.State) *response {
-		res := refusal(recorded)
-		e.advise(c, res)
-		return res
+	return func(recorded dedupe.State) *answer {
+		a := refusal(recorded)
+		e.advise(c, a)
+		return a
 	}
 }

@@ -463,8 +463,9 @@ func TestLargeBlocksFit(t *testing.T) {
 	size, told := 0, 0
 	all := make([]*sidecallv1.ExecuteToolResponse, 128)
 	for i := range all {
-		all[i] = result.For{ID: fmt.Sprint(i)}.Refused(tool.Error{Code: tool.CodeNotFound, Constraint: "gone", Hint: "Look."}, 0)
-		result.SetContext(all[i], strings.Repeat("日本語", failures.MostMaxChars/3))
+		refused := result.For{ID: fmt.Sprint(i)}.Refused(tool.Error{Code: tool.CodeNotFound, Constraint: "gone", Hint: "Look."}, 0)
+		refused.Context = strings.Repeat("日本語", failures.MostMaxChars/3)
+		all[i], _ = refused.Render()
 		fitting.Add(i, dedupe.Key{}, all[i])
 	}
 	for _, res := range all {

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -57,11 +56,11 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req
 		return nil, fault(NotNow,
 			"epoch: the call is at epoch %d, and %d was looked at: it has run again since; look at it anew", record.Epoch, req.GetEpoch())
 	}
-	state, res := c.settledByHand(c.settledBy(user, req.GetResolvedBy()), req, record)
-	if n, limit := utf8.RuneCountInString(res.GetContent()), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && !res.GetIsError() && limit > 0 && n > limit {
+	state, a := c.settledByHand(c.settledBy(user, req.GetResolvedBy()), req, record)
+	if n, limit := utf8.RuneCountInString(a.Text), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && limit > 0 && n > limit {
 		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, record.Tool, limit)
 	}
-	settled, err := e.resolve(ctx, c, record, state, res)
+	settled, err := e.resolve(ctx, c, record, state, a)
 	if err := e.resolved(ctx, c, settled, err); err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 	case verify.Done:
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_DONE,
-			Explanation: with + " shows that the call has happened", Result: c.happened(found, by),
+			Explanation: with + " shows that the call has happened", Result: rendered(c.happened(found, by)),
 		}
 	case verify.TooEarly:
 		return &sidecallv1.VerifyExecutionResponse{
@@ -157,9 +156,9 @@ func (e *Executor) takeArguments(ctx context.Context, c *call, text string, reco
 	c.Arguments = text
 	if lost := e.dereference(ctx, c); lost != nil && v.Program.ReadsArgs() {
 		return fault(Invalid, "arguments_json: %s %s: what they refer to cannot be read, so the verification cannot ask; find out by other means and resolve the call by hand",
-			lost.GetError().GetField(), lost.GetError().GetConstraint())
+			lost.Error.Field, lost.Error.Constraint)
 	}
-	violations, err := c.check(ctx)
+	violations, err := c.violations(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -288,7 +287,7 @@ func checkOperator(name string) error {
 
 // settledByHand is what an operator makes of an unknown call: its state, and
 // the result that duplicates get.
-func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *response) {
+func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *answer) {
 	subject := c.subject()
 	made := &sidecallv1.Resolution{
 		By: by.user, ClaimedBy: by.claimed, Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
@@ -296,29 +295,28 @@ func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest
 	}
 	content := subject.Cleaned(req.GetContent(), maxResolvedText)
 	name := record.Tool
-	var res *response
+	a := &answer{For: result.For{ID: c.Key.ID}}
 	state := dedupe.Done
 	switch {
 	case req.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
-		state, res = dedupe.NotRun, c.lastWords(record)
+		state, a = dedupe.NotRun, c.lastWords(record)
 	case req.GetIsError():
-		res = c.result().Refused(tool.Error{
+		a = a.Refused(tool.Error{
 			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", made.GetBy(), made.GetReason()),
 			Received: content, Hint: fmt.Sprintf("Do not call %s again for this: it has failed for good. Change the approach, or tell the user.", name),
 		}, 0)
-		res.Recovery.Attempts = int32(min(record.Attempts, 1<<20))
+		a.Attempts = record.Attempts
 	default:
-		text := fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
+		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
 		if content != "" {
-			text += "\n" + content
+			a.Text += "\n" + content
 		}
-		res = &response{ToolUseId: c.Key.ID, Outcome: sidecallv1.Outcome_OUTCOME_OK, Content: text}
 	}
 	if state == dedupe.Done {
-		res.Duration = durationpb.New(max(0, record.FinishedAt.Sub(record.StartedAt)))
+		a.LastTook(record.StartedAt, record.FinishedAt)
 	}
-	res.Resolution = made
-	return state, res
+	a.Resolution = made
+	return state, a
 }
 
 // oneLine makes one line of what somebody has typed.

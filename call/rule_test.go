@@ -33,7 +33,7 @@ func TestEveryRuleIsCounted(t *testing.T) {
 // A rule is told of what was refused, and not of what was sent or had been before.
 func TestByWhichRuleACallWasRefused(t *testing.T) {
 	failed := func(code tool.Code) *response {
-		return (&call{}).result().Refused(tool.Error{Code: code, Constraint: "x", Hint: "y"}, 0)
+		return rendered((&call{}).result().Refused(tool.Error{Code: code, Constraint: "x", Hint: "y"}, 0))
 	}
 	replayed := failed(tool.CodePermissionDenied)
 	replayed.Replayed = true

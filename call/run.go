@@ -20,7 +20,7 @@ import (
 // more is begun; what is under way ends with atWork.
 func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	if !c.seats.complete(e.Slots, c.route) {
-		return c.notRun(c.subject().NoRoom(c.seats.full, dedupe.NotRun), tool.Failure{RetryAfter: explain.WhenOverloaded})
+		return c.notRun(c.subject().NoRoom(c.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
 	}
 	defer c.seats.leaveTarget()
 
@@ -47,7 +47,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
 	})
 	if report.Attempts == 0 || c.tried.sent == 0 && ctx.Err() != nil {
-		return c.notRun(c.notStarted(ctx), tool.Failure{})
+		return c.notRun(c.notStarted(ctx), &tool.Failure{})
 	}
 	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
 	if failure := c.tried.reading.Failure; failure != nil {
@@ -67,64 +67,22 @@ type replyRoom limit.Load
 // Take implements backend.Room.
 func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
 
-// succeed shapes the reply of a call that worked.
+// succeed tells the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
-	items, observed := c.observed(reading)
-	nudge := c.answered(reading)
-	remarks := besides(observed, nudge)
-	in := output.Input{
-		Secrets: secretsOf(c.route), Remarks: remarks,
-		Reply:     reading.Reply,
+	a := &answer{For: c.result(), Reading: reading, Nudge: c.answered(reading), Show: output.Input{
+		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
 		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
-		CarryLimit: output.DefaultCarry - items.Bytes,
+	}}
+	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
+		subject := c.subject()
+		a.Items, a.Show.Remarks = c.itemsOf(subject, reading), subject.Remarks(reading)
 	}
-	shaped := output.Shape(in)
-	end := ending{response: c.result().Worked(reading, items, &shaped), state: dedupe.Done}
-	if len(observed) > 0 {
-		end.response.Notices = append(end.response.Notices, observed[0])
-	}
-	if nudge != "" {
-		end.response.Notices = append(end.response.Notices, nudge)
-	}
-	if shaped.Ref != "" {
-		end.output = &dedupe.Output{
-			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: limits.OutputTTL,
-		}
-		end.unkept = func() {
-			in.Keep = false
-			bare := output.Shape(in)
-			result.Reshape(end.response, &bare)
-		}
-	}
-	return end
-}
-
-// besides is what is said of a result beside it, the fullest first: how it was done,
-// and that it is a repetition.
-func besides(observed []string, nudge string) []string {
-	if nudge == "" {
-		return observed
-	}
-	both := make([]string, 0, 2*len(observed)+1)
-	for _, remark := range observed {
-		both = append(both, remark+" "+nudge)
-	}
-	return append(append(both, observed...), nudge)
-}
-
-// observed is what there is to tell of a reply beside it: item by item what was done,
-// and in a sentence that it was done in part, or found nothing.
-func (c *call) observed(reading *interpret.Reading) (items result.Items, remarks []string) {
-	if reading.Outcome == interpret.OK && len(reading.Items) == 0 && !reading.Unread {
-		return items, nil
-	}
-	subject := c.subject()
-	return c.itemsOf(subject, reading), subject.Remarks(reading)
+	return ending{answer: a, state: dedupe.Done}
 }
 
 func (c *call) itemsOf(subject *explain.Subject, reading *interpret.Reading) result.Items {
@@ -149,7 +107,7 @@ func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable 
 	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
 	end := c.failed(failure, report, repeatable)
 	if reading := &c.tried.reading; len(reading.Items) > 0 {
-		result.WithItems(end.response, c.itemsOf(c.subject(), reading))
+		end.answer.Items = c.itemsOf(c.subject(), reading)
 	}
 	return end
 }
@@ -163,7 +121,7 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 	switch {
 	case failure.Evidence == tool.Definite:
 		return ending{
-			response: c.result().Failed(explained, *failure), state: dedupe.Done,
+			answer: c.result().Failed(explained, failure), state: dedupe.Done,
 			harmless: c.provesNothingDone(failure),
 		}
 	case failure.Evidence == tool.Ambiguous && !repeatable:
@@ -172,25 +130,31 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 	if report.After > 0 {
 		failure.RetryAfter = report.After
 	}
-	end := c.notRun(explained, *failure)
+	end := c.notRun(explained, failure)
 	end.harmless = failure.Evidence == tool.NotExecuted
-	end.response.Recovery.RetriesExhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
+	end.answer.Exhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
 	return end
 }
 
 // notRun ends a call that may be sent again under its id: provably nothing was
 // sent, or its effect may repeat.
-func (c *call) notRun(explained tool.Error, failure tool.Failure) ending {
-	return ending{response: c.result().Failed(explained, failure), state: dedupe.NotRun}
+func (c *call) notRun(explained tool.Error, failure *tool.Failure) ending {
+	return ending{answer: c.result().Failed(explained, failure), state: dedupe.NotRun}
 }
 
 // unknown ends a call that may or may not have had its effect.
 func (c *call) unknown(failure *tool.Failure) ending {
-	res := c.result().Failed(c.subject().Unknown(failure), tool.Failure{})
+	a := c.result().Refused(c.subject().Unknown(failure), 0)
+	a.Alternatives = c.verifiers()
+	return ending{answer: a, state: dedupe.Unknown}
+}
+
+// verifiers are the tools that can tell whether the call has happened.
+func (c *call) verifiers() []string {
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		res.Recovery.AllowedAlternatives = c.subject().Open([]string{verify})
+		return c.subject().Open([]string{verify})
 	}
-	return ending{response: res, state: dedupe.Unknown}
+	return nil
 }
 
 // afterBug ends a call that a bug in the pipeline interrupted.
@@ -198,7 +162,7 @@ func (c *call) afterBug(explained tool.Error) ending {
 	if c.tried.sent > 0 && !c.effect().Repeatable() {
 		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
-	return c.notRun(explained, tool.Failure{})
+	return c.notRun(explained, &tool.Failure{})
 }
 
 // repeatable is the right to send what may have had its effect already: while the

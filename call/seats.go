@@ -78,7 +78,7 @@ func (e *Executor) roomFor(c *call) bool {
 
 // noRoom refuses a call that has found no room. Of a call that only asks whether
 // its arguments are right nothing is recorded.
-func (c *call) noRoom(recorded dedupe.State) *response {
+func (c *call) noRoom(recorded dedupe.State) *answer {
 	if c.ValidateOnly {
 		return c.overloaded()
 	}
@@ -86,7 +86,7 @@ func (c *call) noRoom(recorded dedupe.State) *response {
 }
 
 // overloaded refuses a call of whose record nothing is known.
-func (c *call) overloaded() *response {
+func (c *call) overloaded() *answer {
 	return c.result().Refused(c.subject().Overloaded(c.seats.full), explain.WhenOverloaded)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/output"
 )
 
 // settleTimeout bounds the settlement, which outlives the caller's deadline and
@@ -33,45 +34,68 @@ func (c *call) encode(res *response) []byte {
 // that a replay equals the original.
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	e.stain(c, &end)
-	if c.tried.sent > 0 {
-		end.response.Traceparent = c.trace.Traceparent()
-	}
 	if c.claim == nil {
-		e.advise(c, end.response)
-		return end.response
+		e.advise(c, end.answer)
+		res, _ := c.render(end.answer)
+		return res
 	}
-	tokens := c.spend(&end)
-	e.advise(c, end.response)
-	end.response.Recorded, end.response.Budget = true, c.purse.left()
-	encoded := c.encode(end.response)
+	settlement := dedupe.Settlement{State: end.state, Attempts: c.tried.sent, Frees: c.frees(&end)}
+	if end.answer.Error != nil { // which says all it will, and has to fit into the budget
+		settlement.Tokens = c.purse.spend(end.state, end.answer.Content())
+		e.advise(c, end.answer)
+	}
+	end.answer.Recorded = true
+	settlement.Appends = c.book.appends
+	res, shaped := c.render(end.answer)
+	if end.answer.Error == nil {
+		settlement.Tokens = c.purse.spend(end.state, res.GetContent())
+	}
+	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	settlement := dedupe.Settlement{
-		State:    end.state,
-		Attempts: c.tried.sent,
-		Result:   encoded,
-		Output:   end.output,
-		Tokens:   tokens,
-		Appends:  c.book.appends,
-		Frees:    c.frees(&end),
-	}
 	verdict, err := c.claim.Settle(ctx, settlement)
 	if errors.Is(err, dedupe.ErrUnkept) {
-		end.unkept()
-		encoded = c.encode(end.response)
-		settlement.Result, settlement.Output = encoded, nil
+		end.answer.Show.Keep = false
+		res, shaped = c.render(end.answer)
+		c.put(&settlement, res, shaped)
 		verdict, err = c.claim.Settle(ctx, settlement)
 	}
 	e.stained(c, verdict, err)
 	failpoint.Hit(failpoint.ResultUnsent)
-	if err != nil || verdict != dedupe.Settled || encoded == nil {
-		end.response.Recorded = false
+	if err != nil || verdict != dedupe.Settled || settlement.Result == nil {
+		res.Recorded = false
 		if err != nil {
 			c.cause = err
 		}
 	}
-	if made := end.response.GetResolution(); made != nil && (err != nil || verdict != dedupe.Superseded) {
+	if made := end.answer.Resolution; made != nil && (err != nil || verdict != dedupe.Superseded) {
 		e.tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Epoch(), made, err)
 	}
-	return end.response
+	return res
+}
+
+// render makes the response of a call, and what is to be kept of its reply.
+func (c *call) render(a *answer) (*response, *output.Shaped) {
+	res, shaped := a.Render()
+	if c.tried.sent > 0 {
+		res.Traceparent = c.trace.Traceparent()
+	}
+	return res, shaped
+}
+
+// put gives a settlement what it records of a response.
+func (c *call) put(s *dedupe.Settlement, res *response, shaped *output.Shaped) {
+	res.Budget = c.purse.left()
+	s.Result, s.Output = c.encode(res), nil
+	if shaped != nil {
+		s.Output = &dedupe.Output{
+			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: c.snapshot.Limits.OutputTTL,
+		}
+	}
+}
+
+// rendered is the response of an answer that keeps nothing.
+func rendered(a *answer) *response {
+	res, _ := a.Render()
+	return res
 }

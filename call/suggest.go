@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -12,36 +11,35 @@ import (
 // invalid answers arguments that break the schema, with what to send instead where
 // that is certain. The words of a schema that an untrusted tool declares itself are its
 // output: bounded as that is, and they enter the prompt.
-func (c *call) invalid(ctx context.Context, violations []tool.Error) *response {
+func (c *call) invalid(ctx context.Context, violations []tool.Error) *answer {
 	if c.args != nil && c.subject().ForeignSchema() {
 		violations = explain.ForeignWords(violations, c.outputLimit())
 		c.taint.says = c.taint.enters
 	}
-	res := c.result().Invalid(violations)
-	if c.refs != nil { // it would tell what they stand for
-		return res
+	a := c.result().NotValid(violations)
+	if c.refs == nil { // else it would tell what they stand for
+		a.Suggest("", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
 	}
-	result.Suggest(res, "", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
-	return res
+	return a
 }
 
 // unknownTool answers a name that no tool has. The same arguments under the name
 // that was meant are suggested only where that is one tool and it has no effect:
 // what the made-up name was to do nobody knows, so any effect would be a stronger
 // one.
-func (c *call) unknownTool(ctx context.Context, offered []schema.Offered) *response {
+func (c *call) unknownTool(ctx context.Context, offered []schema.Offered) *answer {
 	name := tool.Shorten(c.Tool, maxToolName)
-	res := c.result().Refused(schema.UnknownTool(name, offered), 0)
+	a := c.result().Refused(schema.UnknownTool(name, offered), 0)
 	meant := schema.Meant(name, offered, 2)
 	if len(meant) != 1 || len(c.Arguments) > schema.MaxSuggested {
-		return res
+		return a
 	}
 	route, ok := c.snapshot.Lookup(meant[0])
 	if !ok || route.Tool.Effect != tool.ReadOnly || route.Refused != "" {
-		return res
+		return a
 	}
 	if args, violation := route.Schema.ParseArgs(c.Arguments); violation == nil {
-		result.Suggest(res, meant[0], route.Schema.Suggest(ctx, args, len(c.Arguments)))
+		a.Suggest(meant[0], route.Schema.Suggest(ctx, args, len(c.Arguments)))
 	}
-	return res
+	return a
 }

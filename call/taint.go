@@ -83,7 +83,7 @@ func (e *Executor) tainted(c *call) *ending {
 		return nil
 	}
 	c.rule = "taint"
-	end := c.notRun(c.subject().Tainted(), tool.Failure{})
+	end := c.notRun(c.subject().Tainted(), &tool.Failure{})
 	return &end
 }
 

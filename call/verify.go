@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/backend"
@@ -63,10 +62,10 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 	found := e.look(ctx, c, c.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
-		return ending{response: c.happened(found, settler{}), state: dedupe.Done}
+		return ending{answer: c.happened(found, settler{}), state: dedupe.Done}
 	case verify.TooEarly:
-		result.AddToHint(end.response, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
-		end.response.Recovery.RetryAfter = durationpb.New(c.route.Verification.NotRunAfter)
+		end.answer.Hints = append(end.answer.Hints, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
+		end.answer.RetryAfter = c.route.Verification.NotRunAfter
 	case verify.Inconclusive, verify.NotRun:
 	}
 	return end
@@ -103,7 +102,7 @@ func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Recor
 }
 
 // happened is the result of a call that a look has found to be done.
-func (c *call) happened(found verify.Finding, by settler) *response {
+func (c *call) happened(found verify.Finding, by settler) *answer {
 	with := c.route.Verification.Tool
 	reason := with + " shows that the call has happened"
 	reply := found.Result
@@ -111,31 +110,31 @@ func (c *call) happened(found verify.Finding, by settler) *response {
 		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", c.route.Tool.Name, with)}
 	}
 	policy := &c.route.Tool.Policy
-	shaped := output.Shape(output.Input{
-		Secrets: secretsOf(c.route),
-		Reply:   *reply, Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
-		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
-	})
 	c.taint.enters = c.taint.enters || found.Result != nil && found.Untrusted && c.snapshot.Limits.Taints && c.Key.Conversation != ""
-	res := c.result().Worked(&interpret.Reading{Reply: *reply}, result.Items{}, &shaped)
-	res.Notices = append(res.Notices, fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason))
-	res.Resolution = c.resolution(reason, dedupe.Done, by)
-	return res
+	return &answer{
+		For: c.result(), Reading: &interpret.Reading{Reply: *reply},
+		Show: output.Input{
+			Secrets: secretsOf(c.route), Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
+			Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
+		},
+		Notices:    []string{fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason)},
+		Resolution: c.resolution(reason, dedupe.Done, by),
+	}
 }
 
 // absent is what a record keeps of a call that a look has found not to have run.
-func (c *call) absent(record dedupe.Record, by settler) *response {
+func (c *call) absent(record dedupe.Record, by settler) *answer {
 	reason := fmt.Sprintf("%s does not show the call, %s or more after its end", c.route.Verification.Tool, c.route.Verification.NotRunAfter)
-	res := c.lastWords(record)
-	res.Resolution = c.resolution(reason, dedupe.NotRun, by)
-	return res
+	a := c.lastWords(record)
+	a.Resolution = c.resolution(reason, dedupe.NotRun, by)
+	return a
 }
 
 // lastWords is what is recorded of an unknown call, as its first answer.
-func (c *call) lastWords(record dedupe.Record) *response {
-	res := c.unknownAgain(record)
-	res.Replayed, res.Recorded = false, true
-	return res
+func (c *call) lastWords(record dedupe.Record) *answer {
+	a := c.unknownAgain(record)
+	a.Replayed, a.Recorded = false, true
+	return a
 }
 
 func (c *call) resolution(reason string, state dedupe.State, by settler) *sidecallv1.Resolution {
@@ -147,9 +146,10 @@ func (c *call) resolution(reason string, state dedupe.State, by settler) *sideca
 
 // resolve settles the record of an unknown call, as it was looked at, and writes
 // down who did. False when it is no longer that one.
-func (e *Executor) resolve(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, res *response) (bool, error) {
-	res.Recorded = true
-	if last, err := result.Replay(record); err == nil {
+func (e *Executor) resolve(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, a *answer) (bool, error) {
+	a.Recorded = true
+	res := rendered(a)
+	if last, err := result.Recorded(record); err == nil {
 		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
 	}
 	encoded, err := proto.Marshal(res)

@@ -121,14 +121,6 @@ func ItemsOf(reading *interpret.Reading, secrets *redact.Set, explained func(*in
 // itemOverhead is what an item takes in a response beside itself, in bytes.
 const itemOverhead = 5
 
-// Loop is a finding of the loop guard as the contract has it.
-func Loop(v guard.Verdict) *sidecallv1.LoopFinding {
-	return &sidecallv1.LoopFinding{
-		Level: loopLevel(v.Level), Rule: v.Rule.String(), Count: int32(v.Count), Limit: int32(v.Limit),
-		Since: timestamppb.New(v.Since.Time()), Refusals: int32(v.Refusals), Round: v.Round,
-	}
-}
-
 func loopLevel(l guard.Level) sidecallv1.LoopLevel {
 	switch l {
 	case guard.Pass:
