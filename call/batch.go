@@ -19,8 +19,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, reques
 	for i, req := range requests {
 		calls[i] = newCall(lease.Snapshot, req)
 	}
-	besideEachOther(calls)
-	weighTogether(calls, lease.Limits.Taints)
+	together(calls)
 	sorted := lanesOf(calls)
 	lanes := make(chan []int, len(sorted))
 	for _, lane := range sorted {

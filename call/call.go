@@ -9,6 +9,8 @@ import (
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/telemetry"
@@ -45,13 +47,9 @@ type call struct {
 	start    time.Time
 	snapshot *catalog.Snapshot
 	route    *catalog.Route // nil when there is no such tool
-	purse    purse          // from resolve
-	loop     loop           // from resolve: what the loop guard sees of it
-	taint    taint          // from resolve: what it has to do with untrusted output
-	applied  string         // from resolve: the name of its profile; empty when there is none
+	of       rules.Call     // as its rules see it
+	held     held           // from resolve: those rules
 	rule     string         // by which it was refused, where its code does not tell; see refusedBy
-	book     logbook        // from resolve: what it reads and leaves in the logs of its conversation
-	past     recount        // from claim, or from a refusal: what it is told when it fails
 
 	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
 	seats  seats          // from seat
@@ -76,6 +74,19 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
 	c.Load = req.Load.Share() // until it leaves
 	c.route, _ = snapshot.Lookup(req.Tool)
+	c.of = rules.Call{
+		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Route: c.route, Snapshot: snapshot,
+		TokensUsed: req.TokensUsed, Refers: refers(req.Arguments),
+	}
+	found := false
+	if c.of.Profile, found = snapshot.Profiles.Find(req.Profile, req.Offered...); !found {
+		// It is refused whatever it is, and a loop of such calls would have no end.
+		c.of.Stranger = true
+		c.of.Profile, _ = snapshot.Profiles.Find("", req.Offered...)
+	}
+	if req.Message != "" && c.of.Profile.Guard != nil {
+		c.of.Batch.Message = loop.Message(req.Message)
+	}
 	return c
 }
 

@@ -9,35 +9,35 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/tool"
 )
 
 // claim asks for the right to run the call: the one store round trip before the
-// effect. nil means that it may run. A duplicate gets the first one's result,
-// here or after waiting.
-func (e *Executor) claim(ctx context.Context, c *call) *answer {
+// effect. Without an answer it may run, unless a rule says no to what was heard. A
+// duplicate gets the first one's result, here or after waiting.
+func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
+	ask := c.ask(nil)
 	req := dedupe.Request{
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
 		Fingerprint: c.print,
+		EffectKey:   c.effectKey,
+		Draw:        ask.Draw,
+		Logs:        ask.Logs,
 	}
-	req.EffectKey = c.effectKey
-	c.draw(&req)
-	c.recall()
-	req.Logs = c.book.names
 	for looked := false; ; {
 		admission, claim, err := c.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict.Waits() && c.seats.wait(e.Waiting) {
 			admission, claim, err = c.ticket.Wait(ctx)
 		}
 		if err != nil {
-			return e.withoutStore(ctx, c, err)
+			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
-		c.purse.learn(admission.Tally)
+		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs}
 		if c.claim = claim; claim != nil {
-			c.book.read = admission.Logs
-			return nil
+			return heard, nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && c.isOf(admission.Record) {
 			// The schema has been changed since, and reads the arguments otherwise.
@@ -52,12 +52,16 @@ func (e *Executor) claim(ctx context.Context, c *call) *answer {
 				continue
 			}
 		}
-		a := c.sayWhenToAsk(c.answer(admission), tooEarly)
-		e.stainAgain(c)
-		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
-			return e.orderedAgain(ctx, c, a)
+		heard.Exceeded = admission.Ceiling
+		refused := c.hear(nil, heard)
+		if admission.Verdict == dedupe.Exceeded {
+			return heard, refused
 		}
-		return a
+		a := c.sayWhenToAsk(c.answer(admission), tooEarly)
+		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
+			return heard, e.orderedAgain(ctx, c, a)
+		}
+		return heard, a
 	}
 }
 
@@ -72,15 +76,13 @@ func (c *call) answer(admission dedupe.Admission) *answer {
 		return c.result().Refused(c.subject().Reused(admission.Record), 0)
 	case dedupe.InFlight:
 		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
-	case dedupe.Exceeded:
-		return c.exceeded(admission.Ceiling)
 	case dedupe.DuplicateEffect:
 		return c.duplicate(admission)
 	case dedupe.EffectInFlight:
 		return c.effectInProgress(admission)
 	case dedupe.EffectUnknown:
 		return c.effectUnknown(admission)
-	case dedupe.Won:
+	case dedupe.Won, dedupe.Exceeded: // which its rule answers
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))
 }
@@ -96,7 +98,8 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer
 		return c.result().Refused(c.subject().Corrupt(), 0)
 	case ctx.Err() != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
-	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded && !c.taint.refuses:
+	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded &&
+		c.hear(nil, rules.Heard{Unknown: true}) == nil:
 		return nil
 	default:
 		return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)
@@ -110,7 +113,6 @@ func (c *call) replay(record dedupe.Record) *answer {
 		c.cause = err
 		return c.result().Refused(c.subject().LostResult(), 0)
 	}
-	c.quote(recorded)
 	return result.Replay(recorded)
 }
 

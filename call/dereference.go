@@ -69,7 +69,6 @@ func (r *reader) resolve(ctx context.Context) *answer {
 		return c.result().NotValid(all)
 	}
 	c.refs.resolved, _ = withValues(c.refs.sent, &values).(map[string]any)
-	c.bring()
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -90,13 +89,14 @@ func (c *call) duplicate(admission dedupe.Admission) *answer {
 		// It failed, and may yet have had its effect: frees has the reasons.
 		return c.effectUnknown(admission)
 	}
-	c.quote(recorded)
 	earlier := c.earlier(admission)
 	earlier.Content, earlier.OutputRef = recorded.GetContent(), recorded.GetTruncation().GetOutputRef()
 	if admission.Earlier.Conversation != c.Key.Conversation {
 		earlier.Content, earlier.OutputRef = withoutHandles(recorded), ""
 	}
-	return besides(admission, dedupe.Done, c.result().Refused(c.subject().DuplicateEffect(&earlier), 0))
+	a := c.result().Refused(c.subject().DuplicateEffect(&earlier), 0)
+	a.Quotes = recorded
+	return besides(admission, dedupe.Done, a)
 }
 
 // effectUnknown answers a call whose effect another one may have had.
@@ -108,33 +108,19 @@ func (c *call) effectUnknown(admission dedupe.Admission) *answer {
 }
 
 // orderedAgain takes down a call that is refused because another one has had its effect,
-// or may have had it: who orders a payment again and again, each time under a new id, goes
-// round in circles like any other. That costs the second of the two round trips that a
-// call may have. The refusal stands, whether or not anybody could be told.
+// or may have had it. That costs the second of the two round trips that a call may have. The
+// refusal stands, whether or not anybody could be told.
 func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *answer) *answer {
-	if c.loop.guard != nil {
-		entry := c.failure(refused, guard.Failed)
-		entry.Outcome = guard.Failure(tool.Error{Code: refused.Code()}, c.args)
-		c.enter(entry)
-	}
-	if c.past.how != nil {
-		c.past.written = c.snapshot.Advice.Advisor.Foresee(c.mishap(refused))
-		c.leaveBehind(c.past.written)
-	}
-	if len(c.book.appends) == 0 {
+	ask := c.ask(refused)
+	if len(ask.Appends) == 0 {
 		return refused
 	}
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{
-		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
-	})
+	known, err := e.Dedupe.Known(ctx, noteOf(c, ask))
 	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
 		c.cause = err
 		return refused
 	}
-	c.purse.learn(known.Tally)
-	c.book.read = known.Logs
-	e.advise(c, refused)
-	return c.turnedAway(refused)
+	return e.turnAway(c, refused, known)
 }
 
 // effectInProgress answers a call whose effect another one is having.

@@ -45,24 +45,22 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		if p := recover(); p != nil {
 			res = e.afterBug(caller, c, p)
 		}
-		if left := c.purse.left(); left != nil {
-			res.Budget = left
-		}
 		e.tell(caller, c, res)
 	}()
 	defer c.leave()
 	c.load.Of(e.bytesOf(c))
 	if refusal := e.check(ctx, c); refusal != nil {
-		return rendered(e.unlessKnown(ctx, c, refusal))
+		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
-	if answer := e.claim(ctx, c); answer != nil { // store round trip 1
-		return rendered(answer)
+	heard, answer := e.claim(ctx, c) // store round trip 1
+	if answer != nil {
+		return e.respond(c, answer)
 	}
 	failpoint.Hit(failpoint.ClaimWon)
-	if refused := e.guarded(c); refused != nil {
-		return e.settle(ctx, c, *refused)
+	if refused := c.hear(nil, heard); refused != nil {
+		return e.settle(ctx, c, ending{answer: refused, state: dedupe.NotRun})
 	}
 	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
 	defer rest()
@@ -70,7 +68,6 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if end.state == dedupe.Unknown {
 		end = e.verify(atWork, c, end)
 	}
-	c.remember(&end)
 	return e.settle(ctx, c, end) // store round trip 2
 }
 
@@ -80,7 +77,7 @@ func (e *Executor) check(ctx context.Context, c *call) refusal {
 	if c.Nameless != nil {
 		return always(c.result().Refused(*c.Nameless, 0))
 	}
-	if refused := c.resolve(ctx); refused != nil {
+	if refused := e.resolve(ctx, c); refused != nil {
 		return always(refused)
 	}
 	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
@@ -92,51 +89,34 @@ func (e *Executor) check(ctx context.Context, c *call) refusal {
 	if refused := c.validate(ctx); refused != nil {
 		return always(refused)
 	}
-	if refused := c.repeats(); refused != nil {
+	if refused := c.allowed(); refused != nil {
 		return always(refused)
 	}
 	return nil
 }
 
-// guarded refuses an admitted call by what came before it in its prompt: it goes round
-// in circles, or is of a sensitive tool after untrusted output. nil lets it go on.
-func (e *Executor) guarded(c *call) *ending {
-	if looping := c.turn(); looping != nil {
-		return looping
-	}
-	tainted := e.tainted(c)
-	if tainted != nil {
-		c.remember(tainted)
-	}
-	return tainted
-}
-
 // resolve finds the tool and checks that the profile may call it.
-func (c *call) resolve(ctx context.Context) *answer {
+func (e *Executor) resolve(ctx context.Context, c *call) *answer {
 	if c.Impossible != nil {
 		return c.result().Refused(*c.Impossible, 0)
 	}
-	profile, ok := c.profile()
-	if !ok {
-		c.watchStranger()
+	if !c.ValidateOnly {
+		e.hold(c)
+	}
+	if c.of.Stranger {
 		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
-	c.applied = profile.Name
-	c.watch(profile)
-	c.weigh(profile)
-	if refused := c.count(profile); refused != nil {
-		return refused
-	}
+	profile := &c.of.Profile
 	if c.route == nil {
 		if awaited := c.snapshot.MayHave(c.Tool); len(awaited) > 0 && profile.Allows(c.Tool) {
 			name := tool.Shorten(c.Tool, maxToolName)
 			return c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
 		}
-		return c.unknownTool(ctx, c.offered(profile))
+		return c.unknownTool(ctx, c.offered())
 	}
 	if !profile.Allows(c.route.Tool.Name) {
-		forbidden := c.result().Refused(c.subject().Forbidden(profile), 0)
-		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), c.offered(profile), 3))
+		forbidden := c.result().Refused(c.subject().Forbidden(*profile), 0)
+		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), c.offered(), 3))
 		return forbidden
 	}
 	if c.route.Refused != "" {
@@ -195,6 +175,7 @@ func (c *call) violations(ctx context.Context) ([]tool.Error, error) {
 func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {
 	id := "err_" + rand.Text()[:12]
 	c.cause, c.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
+	c.held.rules = nil // which may have the bug
 	end := c.afterBug(explain.Interrupted(id))
 	defer func() {
 		if p := recover(); p != nil { // the bug is in the settlement

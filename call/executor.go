@@ -7,6 +7,8 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/rules/taint"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/telemetry"
 )
@@ -47,13 +49,12 @@ type Executor struct {
 	Parts
 
 	verifier verify.Looker
-	// unwritten are the prompts with untrusted output of which the store does not know.
-	unwritten prompts
+	makers   []rules.Maker
 }
 
 // New returns an Executor of its parts, which stay their owners' own.
 func New(parts Parts) *Executor {
-	e := &Executor{Parts: parts}
+	e := &Executor{Parts: parts, makers: makers(&taint.Memory{})}
 	if e.Life == nil {
 		e.Life = context.Background()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -25,19 +26,12 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	if c.ValidateOnly || c.Nameless != nil { // of the latter there can be no record
 		return refusal(dedupe.Absent)
 	}
-	if c.loop.guard != nil {
-		c.turnAway(refusal(dedupe.Absent))
-	}
-	if c.taint.says {
-		c.enterTaint()
-	}
+	ask := c.ask(refusal(dedupe.Absent))
 	c.leave()
-	c.foresee(refusal)
-	refusal = e.advised(c, refusal)
 	ctx, cancel := c.whileLooking(ctx)
 	defer cancel()
 	for looked := false; ; looked = true {
-		known, answer := e.lookUp(ctx, c, refusal)
+		known, answer := e.lookUp(ctx, c, refusal, ask)
 		if answer != nil {
 			return answer
 		}
@@ -48,9 +42,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 				continue
 			}
 		}
-		a := c.sayWhenToAsk(c.known(known), tooEarly)
-		e.stainAgain(c)
-		return a
+		return c.sayWhenToAsk(c.known(known), tooEarly)
 	}
 }
 
@@ -64,8 +56,8 @@ func always(a *answer) refusal { return func(dedupe.State) *answer { return a } 
 // lookUp asks for the record of a call, and waits for the end of one that is running
 // if there is a seat to wait in; an answer when there is no record that matters, or
 // none to be had.
-func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe.Known, *answer) {
-	known, looked, err := e.askAfter(ctx, c)
+func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rules.Ask) (dedupe.Known, *answer) {
+	known, looked, err := e.askAfter(ctx, c, ask)
 	if !looked {
 		c.seats.full = cmp.Or(c.seats.full, looksFull)
 		return known, e.unlooked(c, refusal)
@@ -81,26 +73,38 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal) (dedupe
 		}
 		return known, e.unlooked(c, refusal)
 	}
-	c.purse.learn(known.Tally)
-	c.book.read = known.Logs
 	if known.Record.Refused() {
-		return known, c.unlessRepeatable(known.Record, c.turnedAway(refusal(known.Record.State)))
+		return known, c.unlessRepeatable(known.Record, e.turnAway(c, refusal(known.Record.State), known))
 	}
+	c.hear(nil, rules.Heard{Tally: known.Tally})
 	return known, nil
+}
+
+// turnAway is what a call is told that is refused, by what its prompt has been told before.
+// What the rules have left with their question is kept.
+func (e *Executor) turnAway(c *call, refused *answer, known dedupe.Known) *answer {
+	if instead := c.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
+		refused = instead
+	}
+	e.end(c, refused, known.Record.State)
+	c.held.kept = true
+	return refused
 }
 
 // askAfter asks once for what is known of a call; false when too many are asking. Who
 // waits after it keeps nobody from looking.
-func (e *Executor) askAfter(ctx context.Context, c *call) (known dedupe.Known, looked bool, err error) {
+func (e *Executor) askAfter(ctx context.Context, c *call, ask rules.Ask) (known dedupe.Known, looked bool, err error) {
 	leave, ok := e.Looks.Acquire()
 	if !ok {
 		return known, false, nil
 	}
 	defer leave()
-	known, err = e.Dedupe.Known(ctx, dedupe.Note{
-		Key: c.Key, Counter: c.purse.counter, Logs: c.book.names, Appends: c.book.appends,
-	})
+	known, err = e.Dedupe.Known(ctx, noteOf(c, ask))
 	return known, true, err
+}
+
+func noteOf(c *call, ask rules.Ask) dedupe.Note {
+	return dedupe.Note{Key: c.Key, Counter: ask.Draw.Counter, Logs: ask.Logs, Appends: ask.Appends}
 }
 
 // unlessRepeatable answers a call with a refusal for good, unless it is of what may
@@ -131,9 +135,6 @@ func (c *call) whileLooking(ctx context.Context) (context.Context, context.Cance
 // without any effect can be refused what may have been done under its id.
 func (e *Executor) unlooked(c *call, refusal refusal) *answer {
 	if c.route != nil && c.effect() == tool.ReadOnly {
-		if c.taint.says { // which the store could not be told
-			e.unwritten.add(c.prompt())
-		}
 		return refusal(dedupe.NotRun)
 	}
 	c.standIn(tool.NonIdempotent)

@@ -7,15 +7,9 @@ import (
 	"github.com/sidecall/sidecall/schema"
 )
 
-// profile is the one that the call gets of those that it may choose from; false
-// when it is none of them.
-func (c *call) profile() (catalog.Profile, bool) {
-	return c.snapshot.Profiles.Find(c.Profile, c.Offered...)
-}
-
-// offered are the tools that a profile may call, as suggestions see them.
-func (c *call) offered(profile catalog.Profile) []schema.Offered {
-	routes := c.snapshot.Routes(profile)
+// offered are the tools that the call's profile may call, as suggestions see them.
+func (c *call) offered() []schema.Offered {
+	routes := c.snapshot.Routes(c.of.Profile)
 	offered := make([]schema.Offered, len(routes))
 	for i, route := range routes {
 		offered[i] = offer(route)
@@ -32,10 +26,9 @@ func offer(route *catalog.Route) schema.Offered {
 // could not look something up must not be told to pay. What nobody knows yet may
 // still be discovered.
 func (c *call) noStronger(alternatives []string) []string {
-	profile, _ := c.profile() // a call without one has failed long before
 	harmful := func(name string) bool {
 		route, ok := c.snapshot.Lookup(name)
-		return ok && (schema.Stronger(route.Tool.Effect, c.effect()) || !profile.Allows(name))
+		return ok && (schema.Stronger(route.Tool.Effect, c.effect()) || !c.of.Profile.Allows(name))
 	}
 	if !slices.ContainsFunc(alternatives, harmful) {
 		return alternatives

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sidecall/sidecall/budget"
 	"github.com/sidecall/sidecall/call/explain"
+	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/rules/budget"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
 )
@@ -30,12 +32,12 @@ type Prompt struct {
 // StartPrompt begins a prompt and returns what is used of its budget; nil when it
 // has none, or nobody knows. The error is a Fault: the request is wrong.
 func (e *Executor) StartPrompt(ctx context.Context, p Prompt) (*sidecallv1.Budget, error) {
-	purse, profile, err := e.open(p)
+	profile, err := e.open(p)
 	if err != nil {
 		return nil, err
 	}
-	e.Recorder.StartPrompt(p.key(), profile)
-	return e.leftOf(ctx, p, purse), nil
+	e.Recorder.StartPrompt(p.key(), profile.Name)
+	return e.leftOf(ctx, p, profile), nil
 }
 
 // EndPrompt ends a prompt, for the log and the metrics; the result is that of
@@ -45,35 +47,30 @@ func (e *Executor) EndPrompt(ctx context.Context, p Prompt, reason string) (*sid
 		why := explain.TooLong("exit_reason", reason, maxReasonBytes)
 		return nil, fault(Invalid, "%s: %s", why.Field, why.Constraint)
 	}
-	purse, _, err := e.open(p)
+	profile, err := e.open(p)
 	if err != nil {
 		return nil, err
 	}
 	e.Recorder.EndPrompt(p.key(), reason)
-	return e.leftOf(ctx, p, purse), nil
+	return e.leftOf(ctx, p, profile), nil
 }
 
 func (p *Prompt) key() telemetry.PromptKey {
 	return telemetry.PromptKey{Tenant: p.Tenant, Conversation: p.Conversation, Prompt: p.ID}
 }
 
-// open finds the budget of a prompt, and the name of its profile. It is refused
-// where a call of it would be.
-func (e *Executor) open(p Prompt) (purse, string, error) {
+// open finds the profile of a prompt. It is refused where a call of it would be.
+func (e *Executor) open(p Prompt) (catalog.Profile, error) {
 	snapshot := e.Catalog.Snapshot()
 	if err := p.identity(snapshot.Limits.RequireIDs); err != nil {
-		return purse{}, "", err
+		return catalog.Profile{}, err
 	}
 	profile, ok := snapshot.Profiles.Find(p.Profile, p.Offered...)
 	if !ok {
 		why := explain.UnknownProfile(p.Profile, snapshot.Profiles.Names(p.Offered...))
-		return purse{}, "", fault(Invalid, "profile: %s. %s", why.Constraint, why.Hint)
+		return catalog.Profile{}, fault(Invalid, "profile: %s. %s", why.Constraint, why.Hint)
 	}
-	limits := limitsOf(profile)
-	if limits.None() || p.Conversation == "" {
-		return purse{}, profile.Name, nil
-	}
-	return purse{limits: limits, counter: budget.Counter(p.ID)}, profile.Name, nil
+	return profile, nil
 }
 
 // identity checks the ids of a prompt; required are those of a call.
@@ -96,16 +93,16 @@ func (p *Prompt) identity(required []string) error {
 
 // leftOf asks the store what is used of a budget. That it cannot be asked is no
 // reason not to begin or end a prompt.
-func (e *Executor) leftOf(ctx context.Context, p Prompt, purse purse) *sidecallv1.Budget {
-	if !purse.counted() {
+func (e *Executor) leftOf(ctx context.Context, p Prompt, profile catalog.Profile) *sidecallv1.Budget {
+	limits := budget.LimitsOf(&profile)
+	if limits.None() || p.Conversation == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 	defer cancel()
-	tally, err := e.Dedupe.Tally(ctx, p.Tenant, p.Conversation, purse.counter)
+	used, err := e.Dedupe.Tally(ctx, p.Tenant, p.Conversation, rules.Counter(p.ID))
 	if err != nil {
 		return nil
 	}
-	purse.tally, purse.known = tally, true
-	return purse.left()
+	return limits.Left(&used)
 }

@@ -60,7 +60,7 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req
 	if n, limit := utf8.RuneCountInString(a.Text), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && limit > 0 && n > limit {
 		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, record.Tool, limit)
 	}
-	settled, err := e.resolve(ctx, c, record, state, a)
+	settled, err := e.settleAs(ctx, c, record, state, a)
 	if err := e.resolved(ctx, c, settled, err); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 // succeed tells the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
-	a := &answer{For: c.result(), Reading: reading, Nudge: c.answered(reading), Show: output.Input{
+	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,

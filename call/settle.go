@@ -9,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/output"
 )
 
@@ -33,22 +34,15 @@ func (c *call) encode(res *response) []byte {
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
-	e.stain(c, &end)
 	if c.claim == nil {
-		e.advise(c, end.answer)
-		res, _ := c.render(end.answer)
-		return res
-	}
-	settlement := dedupe.Settlement{State: end.state, Attempts: c.tried.sent, Frees: c.frees(&end)}
-	if end.answer.Error != nil { // which says all it will, and has to fit into the budget
-		settlement.Tokens = c.purse.spend(end.state, end.answer.Content())
-		e.advise(c, end.answer)
+		return e.respond(c, end.answer)
 	}
 	end.answer.Recorded = true
-	settlement.Appends = c.book.appends
-	res, shaped := c.render(end.answer)
-	if end.answer.Error == nil {
-		settlement.Tokens = c.purse.spend(end.state, res.GetContent())
+	e.end(c, end.answer, end.state)
+	var leaves rules.Leaves
+	res, shaped := c.render(end.answer, &leaves)
+	settlement := dedupe.Settlement{
+		State: end.state, Attempts: c.tried.sent, Frees: c.frees(&end), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
@@ -56,11 +50,13 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	verdict, err := c.claim.Settle(ctx, settlement)
 	if errors.Is(err, dedupe.ErrUnkept) {
 		end.answer.Show.Keep = false
-		res, shaped = c.render(end.answer)
+		left := res.GetBudget()
+		res, shaped = c.render(end.answer, nil)
+		res.Budget = left
 		c.put(&settlement, res, shaped)
 		verdict, err = c.claim.Settle(ctx, settlement)
 	}
-	e.stained(c, verdict, err)
+	c.remember(err == nil && verdict == dedupe.Settled)
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || settlement.Result == nil {
 		res.Recorded = false
@@ -74,18 +70,24 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	return res
 }
 
-// render makes the response of a call, and what is to be kept of its reply.
-func (c *call) render(a *answer) (*response, *output.Shaped) {
+// render makes the response of a call, and what is to be kept of its reply; leaves gets
+// what its rules leave, once.
+func (c *call) render(a *answer, leaves *rules.Leaves) (*response, *output.Shaped) {
 	res, shaped := a.Render()
 	if c.tried.sent > 0 {
 		res.Traceparent = c.trace.Traceparent()
+	}
+	if leaves != nil && len(c.held.rules) > 0 {
+		now := c.now(a)
+		for _, r := range c.held.rules {
+			r.Leave(now, res, leaves)
+		}
 	}
 	return res, shaped
 }
 
 // put gives a settlement what it records of a response.
 func (c *call) put(s *dedupe.Settlement, res *response, shaped *output.Shaped) {
-	res.Budget = c.purse.left()
 	s.Result, s.Output = c.encode(res), nil
 	if shaped != nil {
 		s.Output = &dedupe.Output{

@@ -12,11 +12,12 @@ import (
 // that is certain. The words of a schema that an untrusted tool declares itself are its
 // output: bounded as that is, and they enter the prompt.
 func (c *call) invalid(ctx context.Context, violations []tool.Error) *answer {
-	if c.args != nil && c.subject().ForeignSchema() {
+	foreign := c.args != nil && c.subject().ForeignSchema()
+	if foreign {
 		violations = explain.ForeignWords(violations, c.outputLimit())
-		c.taint.says = c.taint.enters
 	}
 	a := c.result().NotValid(violations)
+	a.Foreign = foreign
 	if c.refs == nil { // else it would tell what they stand for
 		a.Suggest("", c.route.Schema.Suggest(ctx, c.args, len(c.Arguments)))
 	}

@@ -43,7 +43,7 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 		Err:      c.cause,
 		Stack:    c.stack,
 
-		Profile: c.applied, Rule: c.refusedBy(res),
+		Profile: c.applied(), Rule: c.refusedBy(res),
 
 		CallerLeft: c.tried.sent > 0 && caller.Err() != nil,
 	}
@@ -65,6 +65,14 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 		end.Outcome = "permanent_fail"
 	}
 	return end
+}
+
+// applied is the name of the profile that the call was held to; empty when it was none.
+func (c *call) applied() string {
+	if c.Nameless != nil || c.Impossible != nil || c.of.Stranger {
+		return ""
+	}
+	return c.of.Profile.Name
 }
 
 // tell counts and logs a call that has its result. A bug there must not take the

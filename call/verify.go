@@ -96,9 +96,9 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 // the one that was looked at.
 func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Record, found verify.Finding, by settler) (bool, error) {
 	if found.Verdict == verify.NotRun {
-		return e.resolve(ctx, c, record, dedupe.NotRun, c.absent(record, by))
+		return e.settleAs(ctx, c, record, dedupe.NotRun, c.absent(record, by))
 	}
-	return e.resolve(ctx, c, record, dedupe.Done, c.happened(found, by))
+	return e.settleAs(ctx, c, record, dedupe.Done, c.happened(found, by))
 }
 
 // happened is the result of a call that a look has found to be done.
@@ -110,13 +110,13 @@ func (c *call) happened(found verify.Finding, by settler) *answer {
 		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", c.route.Tool.Name, with)}
 	}
 	policy := &c.route.Tool.Policy
-	c.taint.enters = c.taint.enters || found.Result != nil && found.Untrusted && c.snapshot.Limits.Taints && c.Key.Conversation != ""
 	return &answer{
 		For: c.result(), Reading: &interpret.Reading{Reply: *reply},
 		Show: output.Input{
 			Secrets: secretsOf(c.route), Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
 			Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
 		},
+		Foreign:    found.Result != nil && found.Untrusted,
 		Notices:    []string{fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason)},
 		Resolution: c.resolution(reason, dedupe.Done, by),
 	}
@@ -144,9 +144,9 @@ func (c *call) resolution(reason string, state dedupe.State, by settler) *sideca
 	}
 }
 
-// resolve settles the record of an unknown call, as it was looked at, and writes
+// settleAs settles the record of an unknown call, as it was looked at, and writes
 // down who did. False when it is no longer that one.
-func (e *Executor) resolve(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, a *answer) (bool, error) {
+func (e *Executor) settleAs(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
 	if last, err := result.Recorded(record); err == nil {

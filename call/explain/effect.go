@@ -86,7 +86,7 @@ func (s *Subject) EffectUnknown(e *Earlier) tool.Error {
 
 // EffectAdrift refuses a call without the conversation in which its effect counts.
 func EffectAdrift(name string) tool.Error {
-	return badRequest("conversation_id", "is required for "+name+", which does the same thing once per conversation", Missing)
+	return BadRequest("conversation_id", "is required for "+name+", which does the same thing once per conversation", Missing)
 }
 
 // plainly is a duration without the zeros that time.Duration writes: 24h.

@@ -31,17 +31,17 @@ func NoID(field string) tool.Error {
 	if field != "tool_use_id" {
 		required += " by the setting " + RequireSetting
 	}
-	return badRequest(field, required+": "+wantedIDs[field], Missing)
+	return BadRequest(field, required+": "+wantedIDs[field], Missing)
 }
 
 // TooLong refuses a field of a request that has more bytes than are taken.
 func TooLong(field, value string, most int) tool.Error {
-	return badRequest(field, fmt.Sprintf("%d bytes, at most %d are taken", len(value), most), tool.Quote(value))
+	return BadRequest(field, fmt.Sprintf("%d bytes, at most %d are taken", len(value), most), tool.Quote(value))
 }
 
 // NotUTF8 refuses a field of a request whose bytes are not UTF-8.
 func NotUTF8(field, value string) tool.Error {
-	return badRequest(field, NotText(value), tool.Quote(value))
+	return BadRequest(field, NotText(value), tool.Quote(value))
 }
 
 // NotText says of bytes that are not UTF-8 where they are not, counted from 1.
@@ -59,16 +59,16 @@ func NotText(value string) string {
 
 // TooManyLabels refuses a request with more labels than are taken.
 func TooManyLabels(labels, most int) tool.Error {
-	return badRequest("labels", fmt.Sprintf("at most %d labels are taken", most), fmt.Sprint(labels))
+	return BadRequest("labels", fmt.Sprintf("at most %d labels are taken", most), fmt.Sprint(labels))
 }
 
 // Negative refuses a field of a request that must not be below 0.
 func Negative(field, received string) tool.Error {
-	return badRequest(field, "must not be negative", received)
+	return BadRequest(field, "must not be negative", received)
 }
 
-// badRequest refuses what the program, not the model, can correct.
-func badRequest(field, constraint, received string) tool.Error {
+// BadRequest refuses what the program, not the model, can correct.
+func BadRequest(field, constraint, received string) tool.Error {
 	return tool.Error{
 		Code: tool.CodeInvalidArgs, Field: field, Constraint: constraint, Received: received,
 		Hint: "Nothing was sent. " + untilItDoes,

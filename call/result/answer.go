@@ -58,6 +58,11 @@ type Answer struct {
 	// Resolution says who settled the call.
 	Resolution *sidecallv1.Resolution
 
+	// Quotes is a recorded response whose words it tells; Again is one. Foreign: it has
+	// words of a tool that is not trusted, which is not the call's own.
+	Quotes  *Response
+	Foreign bool
+
 	// Replayed: it was found out before. Recorded: duplicates get the same.
 	Replayed, Recorded bool
 }

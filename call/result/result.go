@@ -68,5 +68,5 @@ func Recorded(record dedupe.Record) (*Response, error) {
 
 // Replay tells a recorded result again.
 func Replay(recorded *Response) *Answer {
-	return &Answer{Again: recorded, Replayed: true, Recorded: recorded.GetRecorded()}
+	return &Answer{Again: recorded, Quotes: recorded, Replayed: true, Recorded: recorded.GetRecorded()}
 }

@@ -1,15 +1,12 @@
-// Package budget has the rules of a prompt's budget: what a call draws from it,
-// what an output costs, what is left. What was used is counted by the store, in the
-// step that claims a call; see dedupe.Tally.
 package budget
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"math"
 	"time"
 
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
 )
 
 // Limits are what a prompt may use; 0 is no limit.
@@ -19,28 +16,19 @@ type Limits struct {
 	Duration time.Duration
 }
 
+// LimitsOf are those of the prompts of a profile.
+func LimitsOf(p *catalog.Profile) Limits {
+	return Limits{Calls: p.MaxCalls, Tokens: p.MaxTokens, Duration: p.MaxDuration}
+}
+
 // None reports that nothing is limited, and so nothing is counted.
 func (l Limits) None() bool { return l == Limits{} }
-
-// Counter is the name of the tally that a prompt is counted by within its
-// conversation; without a name the whole conversation is one prompt.
-func Counter(prompt string) string {
-	switch {
-	case prompt == "":
-		return "."
-	case len(prompt) < dedupe.MaxCounterBytes:
-		return ":" + prompt
-	default: // an id may be longer than a counter's name
-		sum := sha256.Sum256([]byte(prompt))
-		return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
-	}
-}
 
 // Draw is what a call asks of its prompt's budget. reported are the tokens that
 // the loop says it has used so far; 0 says nothing.
 func (l Limits) Draw(prompt string, reported int64) dedupe.Draw {
 	return dedupe.Draw{
-		Counter: Counter(prompt), Tokens: min(reported, dedupe.MaxTokens),
+		Counter: rules.Counter(prompt), Tokens: min(reported, dedupe.MaxTokens),
 		MaxCalls: l.Calls, MaxTokens: l.Tokens, MaxAge: l.Duration,
 	}
 }

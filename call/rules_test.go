@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
@@ -19,9 +18,6 @@ func TestEveryRuleIsCounted(t *testing.T) {
 	}
 	for _, name := range codeRules {
 		names = append(names, name)
-	}
-	for ceiling := dedupe.CallsCeiling; ceiling <= dedupe.TokensShrank; ceiling++ {
-		names = append(names, ceilingRules[ceiling])
 	}
 	for _, name := range names {
 		if !slices.Contains(telemetry.Rules(), name) {
@@ -40,10 +36,8 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		res  *response
 		rule string
-		// found is what the loop guard has found.
-		found guard.Rule
-		sent  int
-		want  string
+		sent int
+		want string
 	}{
 		"a success":                     {res: &response{}},
 		"an open breaker":               {res: failed(tool.CodeCircuitOpen), want: "breaker"},
@@ -53,14 +47,14 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 		"before a restart":              {res: replayed},
 		"a definition":                  {res: failed(tool.CodePermissionDenied), rule: "definition", want: "definition"},
 		"which is running all the same": {res: failed(tool.CodeInProgress), rule: "definition"},
-		"a guard":                       {res: failed(tool.CodeLoopDetected), found: guard.Cycle, want: "cycle"},
-		"a nudge with it":               {res: failed(tool.CodeInvalidArgs), found: guard.Malformed},
-		"a look that fails":             {res: failed(tool.CodeStoreUnavailable), rule: "definition", found: guard.Duplicate, want: "store"},
+		"a guard":                       {res: failed(tool.CodeLoopDetected), rule: guard.Cycle.String(), want: "cycle"},
+		"a nudge with it":               {res: failed(tool.CodeInvalidArgs)},
+		"a look that fails":             {res: failed(tool.CodeStoreUnavailable), rule: guard.Duplicate.String(), want: "store"},
 		"untrusted output":              {res: failed(tool.CodePermissionDenied), rule: "taint", want: "taint"},
 		"its arguments":                 {res: failed(tool.CodeInvalidArgs)},
-		"a ceiling":                     {res: failed(tool.CodeBudgetExceeded), rule: ceilingRules[dedupe.TokensCeiling], want: "budget_tokens"},
+		"a ceiling":                     {res: failed(tool.CodeBudgetExceeded), rule: "budget_tokens", want: "budget_tokens"},
 	} {
-		made := &call{rule: c.rule, loop: loop{finding: guard.Verdict{Rule: c.found}}}
+		made := &call{rule: c.rule}
 		made.tried.sent = c.sent
 		if got := made.end(context.Background(), c.res).Rule; got != c.want {
 			t.Errorf("%s: refused by %q, want %q", name, got, c.want)

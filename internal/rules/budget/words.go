@@ -1,10 +1,10 @@
-package explain
+package budget
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/sidecall/sidecall/budget"
+	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -13,8 +13,8 @@ import (
 const wrapUp = "Nothing was sent. Make no more tool calls for this prompt, other tools included. " +
 	"Wrap up now: answer with what you have, say what was done and what was not, and ask the user whether to go on."
 
-// BudgetExceeded refuses a call for which the budget of its prompt has no room.
-func BudgetExceeded(ceiling dedupe.Ceiling, limits budget.Limits, used dedupe.Tally) tool.Error {
+// exceeded refuses a call for which the budget of its prompt has no room.
+func exceeded(ceiling dedupe.Ceiling, limits Limits, used dedupe.Tally) tool.Error {
 	e := tool.Error{Code: tool.CodeBudgetExceeded, Hint: wrapUp}
 	switch ceiling {
 	case dedupe.CallsCeiling:
@@ -31,12 +31,12 @@ func BudgetExceeded(ceiling dedupe.Ceiling, limits budget.Limits, used dedupe.Ta
 	return e
 }
 
-// Shrank refuses a count of tokens that is lower than one before it.
-func Shrank(tokens, before int64) tool.Error {
-	return badRequest("tokens_used", fmt.Sprintf("must not shrink within a prompt: %d were reported before", before), fmt.Sprint(tokens))
+// shrank refuses a count of tokens that is lower than one before it.
+func shrank(tokens, before int64) tool.Error {
+	return explain.BadRequest("tokens_used", fmt.Sprintf("must not shrink within a prompt: %d were reported before", before), fmt.Sprint(tokens))
 }
 
-// Adrift refuses a prompt without the conversation by which it is counted.
-func Adrift(prompt string) tool.Error {
-	return badRequest("conversation_id", "is required with prompt_id "+tool.Quote(prompt)+", whose profile has a budget: prompts are counted within their conversation", Missing)
+// adrift refuses a prompt without the conversation by which it is counted.
+func adrift(prompt string) tool.Error {
+	return explain.BadRequest("conversation_id", "is required with prompt_id "+tool.Quote(prompt)+", whose profile has a budget: prompts are counted within their conversation", explain.Missing)
 }

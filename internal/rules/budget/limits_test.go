@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/budget"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/rules/budget"
 )
 
 func TestEveryPromptHasACounterOfItsOwn(t *testing.T) {
@@ -13,7 +14,7 @@ func TestEveryPromptHasACounterOfItsOwn(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	seen := map[string]string{}
 	for _, prompt := range []string{"", ".", ":", "#", "p1", long, long[:255], long[:128], long[:127], ":" + long[:126]} {
-		counter := budget.Counter(prompt)
+		counter := rules.Counter(prompt)
 		if counter == "" || len(counter) > dedupe.MaxCounterBytes {
 			t.Errorf("%.20q is counted by a name of %d bytes", prompt, len(counter))
 		}
