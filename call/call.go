@@ -12,7 +12,6 @@ import (
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/interpret"
-	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -33,39 +32,39 @@ var (
 	errCallersDeadline = errors.New("the deadline of the caller has passed")
 )
 
-// call is one request on its way through the pipeline. It belongs to one
-// goroutine; each step fills in what the next ones need.
+// call is one request on its way through the pipeline. It belongs to one goroutine; each
+// step makes what the next ones need, as a whole.
 type call struct {
 	Request
-
-	// hurried: the caller does not wait for the call's own deadline. begun is
-	// closed when the first attempt is about to be made, and nil from then on.
-	hurried bool
-	begun   chan struct{}
-	caller  context.Context //nolint:containedctx // from run: ends when the caller leaves, and is not what the attempts are made in
 
 	start    time.Time
 	snapshot *catalog.Snapshot
 	route    *catalog.Route // nil when there is no such tool
 	of       rules.Call     // as its rules see it
-	held     held           // from resolve: those rules
-	rule     string         // by which it was refused, where its code does not tell; see refusedBy
 
-	ticket *dedupe.Ticket // its place in line, from seat; nil when it needs none
-	seats  seats          // from seat
+	held held      // from resolve: the rules that it is held to
+	stay stay      // from seat: what it takes up
+	args arguments // from check: what it is called with
+	run  execution // from claim: what came of it
+	log  report    // what telemetry is told
+}
 
-	refs      *references      // from dereference: what its arguments refer to; nil for nothing
-	args      map[string]any   // from validate: checked, numbers as json.Number
-	canonical []byte           // from validate: args in canonical form (RFC 8785)
-	print     [32]byte         // from validate: the fingerprint of the tool with them
-	notes     []string         // from validate: what was changed in the arguments
-	effectKey dedupe.EffectKey // from validate: what it does, apart from its id
+// execution is a call that may be made.
+type execution struct {
+	claim *dedupe.Claim // nil when it goes unrecorded
+	tried tries         // what came of its attempts so far
+	// caller ends when the caller leaves, and is not what the attempts are made in. hurried:
+	// it does not wait for the call's own deadline. begun is closed when the first attempt is
+	// about to be made, and nil from then on.
+	caller  context.Context //nolint:containedctx // of two contexts one is asked for its end alone
+	hurried bool
+	begun   chan struct{}
+}
 
-	load  limit.Load    // what its replies hold
-	claim *dedupe.Claim // from claim; nil when the call runs unrecorded
-	tried tries         // from run: what came of its attempts so far
-
+// report is what telemetry is told of a call beside its result.
+type report struct {
 	trace telemetry.Call // span, metrics and log line
+	rule  string         // by which it was refused, where its code does not tell; see refusedBy
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
 }
@@ -104,17 +103,16 @@ func mustNotRepeat(effect tool.Effect) bool {
 // model must not repeat under another: in this request or in one before it.
 // Who holds the claim on a non_idempotent call knows that it has not; the record
 // of a keyed one does not tell.
-func (c *call) mayHaveRun() bool {
-	return mustNotRepeat(c.effect()) && (c.claim == nil || c.earlierMayHaveRun())
+func (x *execution) mayHaveRun(effect tool.Effect) bool {
+	return mustNotRepeat(effect) && (x.claim == nil || x.earlierMayHaveRun(effect))
 }
 
 // earlierMayHaveRun reports that an attempt, of this request or of one before
 // it, may have had its effect without an answer. Only what may be repeated is
 // sent again after such an attempt.
-func (c *call) earlierMayHaveRun() bool {
-	effect := c.effect()
-	return c.tried.ambiguous && effect != tool.ReadOnly ||
-		(effect == tool.Keyed || effect == tool.Idempotent) && c.claim != nil && c.claim.Epoch() > 1
+func (x *execution) earlierMayHaveRun(effect tool.Effect) bool {
+	return x.tried.ambiguous && effect != tool.ReadOnly ||
+		(effect == tool.Keyed || effect == tool.Idempotent) && x.claim != nil && x.claim.Epoch() > 1
 }
 
 // outputLimit is the most characters that content may have.
@@ -128,17 +126,17 @@ func (c *call) outputLimit() int {
 
 // result begins the answer of the call.
 func (c *call) result() result.For {
-	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.tried.sent}
+	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.run.tried.sent}
 }
 
 // subject is the call as the words about it see it: with the arguments that its model
 // has seen.
 func (c *call) subject() *explain.Subject {
 	about := c.about()
-	about.Args = c.written()
+	about.Args = c.args.written()
 	return &explain.Subject{
 		Route: c.route, Snapshot: c.snapshot, About: about,
-		Sent: c.tried.sent, MayHaveRun: c.mayHaveRun(), EarlierMayHaveRun: c.earlierMayHaveRun(),
+		Sent: c.run.tried.sent, MayHaveRun: c.run.mayHaveRun(c.effect()), EarlierMayHaveRun: c.run.earlierMayHaveRun(c.effect()),
 	}
 }
 
@@ -146,7 +144,7 @@ func (c *call) subject() *explain.Subject {
 func (c *call) about() interpret.Subject {
 	return interpret.Subject{
 		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn,
-		IdempotencyKey: idempotencyKey(c.Key), Args: c.args,
+		IdempotencyKey: idempotencyKey(c.Key), Args: c.args.values,
 	}
 }
 
@@ -162,11 +160,7 @@ type ending struct {
 // leave gives back whatever the call still holds: its place in line, its seats,
 // its room.
 func (c *call) leave() {
-	if c.ticket != nil {
-		c.ticket.Leave()
-	}
-	c.seats.leave()
-	c.load.Release()
+	c.stay.leave()
 	c.Load.Release()
 }
 

@@ -40,9 +40,9 @@ type impatient struct {
 // hurry returns the caller of a call that is about to run in another goroutine, whose
 // the call is from then on.
 func (c *call) hurry(ctx context.Context, lease catalog.Lease) *impatient {
-	c.hurried, c.begun = true, make(chan struct{})
+	c.run.hurried, c.run.begun = true, make(chan struct{})
 	return &impatient{
-		lease: lease.Share(), patience: time.Until(c.callersDeadline(ctx)), begun: c.begun, unanswered: c.result(),
+		lease: lease.Share(), patience: time.Until(c.callersDeadline(ctx)), begun: c.run.begun, unanswered: c.result(),
 		done: make(chan *response, 1), held: make(chan func(), 1),
 	}
 }
@@ -92,17 +92,17 @@ func release(held <-chan func()) {
 
 // begin notes that an attempt is about to be made, for whoever waits for the first.
 func (c *call) begin() {
-	if c.begun != nil {
-		close(c.begun)
-		c.begun = nil
+	if c.run.begun != nil {
+		close(c.run.begun)
+		c.run.begun = nil
 	}
-	c.tried.begin()
+	c.run.tried.begin()
 }
 
 // Held implements backend.Right: the call may be sent while its claim holds, and
 // somebody waits for it, and its tool is not refused since.
 func (c *call) Held() bool {
-	return (c.claim == nil || c.claim.Held()) && c.caller.Err() == nil && c.route.Withdrawal.Why() == ""
+	return (c.run.claim == nil || c.run.claim.Held()) && c.run.caller.Err() == nil && c.route.Withdrawal.Why() == ""
 }
 
 // apart is the context of what goes on without the caller: it has the caller's
@@ -129,8 +129,8 @@ func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, contex
 		return ctx, func() {}
 	}
 	end, why := c.ownDeadline()
-	if c.hurried && c.claim != nil {
-		c.claim.KeepUntil(end)
+	if c.run.hurried && c.run.claim != nil {
+		c.run.claim.KeepUntil(end)
 	}
 	return context.WithDeadlineCause(apart{e.Life, ctx}, end, why)
 }

@@ -17,26 +17,26 @@ import (
 // effect. Without an answer it may run, unless a rule says no to what was heard. A
 // duplicate gets the first one's result, here or after waiting.
 func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
-	ask := c.ask(nil)
+	ask := c.held.ask(nil)
 	req := dedupe.Request{
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
-		Fingerprint: c.print,
-		EffectKey:   c.effectKey,
+		Fingerprint: c.args.print,
+		EffectKey:   c.args.effect,
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
 	}
 	for looked := false; ; {
-		admission, claim, err := c.ticket.Admit(ctx, req)
-		if err == nil && admission.Verdict.Waits() && c.seats.wait(e.Waiting) {
-			admission, claim, err = c.ticket.Wait(ctx)
+		admission, claim, err := c.stay.ticket.Admit(ctx, req)
+		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
+			admission, claim, err = c.stay.ticket.Wait(ctx)
 		}
 		if err != nil {
 			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs}
-		if c.claim = claim; claim != nil {
+		if c.run.claim = claim; claim != nil {
 			return heard, nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && c.isOf(admission.Record) {
@@ -53,7 +53,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 			}
 		}
 		heard.Exceeded = admission.Ceiling
-		refused := c.hear(nil, heard)
+		refused := c.held.hear(nil, heard)
 		if admission.Verdict == dedupe.Exceeded {
 			return heard, refused
 		}
@@ -92,17 +92,17 @@ func (c *call) answer(admission dedupe.Admission) *answer {
 // one: nobody can tell what has entered its prompt. A call that has a record, in another
 // layout, is not one without.
 func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer {
-	c.cause = err
+	c.log.cause = err
 	switch {
 	case dedupe.IsCorrupt(err):
 		return c.result().Refused(c.subject().Corrupt(), 0)
 	case ctx.Err() != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
 	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded &&
-		c.hear(nil, rules.Heard{Unknown: true}) == nil:
+		c.held.hear(nil, rules.Heard{Unknown: true}) == nil:
 		return nil
 	default:
-		return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)
+		return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 	}
 }
 
@@ -110,7 +110,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer
 func (c *call) replay(record dedupe.Record) *answer {
 	recorded, err := result.Recorded(record)
 	if err != nil {
-		c.cause = err
+		c.log.cause = err
 		return c.result().Refused(c.subject().LostResult(), 0)
 	}
 	return result.Replay(recorded)

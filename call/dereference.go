@@ -28,7 +28,7 @@ func (e *Executor) dereference(ctx context.Context, c *call) *answer {
 	if len(found.all) == 0 && len(found.wrong) == 0 {
 		return nil
 	}
-	c.refs = &references{sent: sent, all: found.all}
+	c.args.refs = &references{sent: sent, all: found.all}
 	if len(found.wrong) > 0 {
 		return c.result().NotValid(found.wrong)
 	}
@@ -49,10 +49,10 @@ type reader struct {
 // resolve gets all values, or says of each reference why it has none.
 func (r *reader) resolve(ctx context.Context) *answer {
 	c := r.call
-	values := make([]any, len(c.refs.all))
-	wrong := make([]*tool.Error, len(c.refs.all))
-	for i, ref := range c.refs.all {
-		if slices.ContainsFunc(c.refs.all[:i], func(before reference) bool { return before.handle == ref.handle }) {
+	values := make([]any, len(c.args.refs.all))
+	wrong := make([]*tool.Error, len(c.args.refs.all))
+	for i, ref := range c.args.refs.all {
+		if slices.ContainsFunc(c.args.refs.all[:i], func(before reference) bool { return before.handle == ref.handle }) {
 			continue
 		}
 		if failed := r.output(ctx, i, values, wrong); failed != nil {
@@ -68,14 +68,14 @@ func (r *reader) resolve(ctx context.Context) *answer {
 	if len(all) > 0 {
 		return c.result().NotValid(all)
 	}
-	c.refs.resolved, _ = withValues(c.refs.sent, &values).(map[string]any)
+	c.args.refs.resolved, _ = withValues(c.args.refs.sent, &values).(map[string]any)
 	return nil
 }
 
 // output gets what all references to one output stand for, from the first of them on. It
 // is held no longer than that.
 func (r *reader) output(ctx context.Context, first int, values []any, wrong []*tool.Error) *answer {
-	refs := r.call.refs.all
+	refs := r.call.args.refs.all
 	kept, refused, failed := r.read(ctx, &refs[first])
 	if failed != nil {
 		return failed
@@ -102,7 +102,7 @@ func (r *reader) output(ctx context.Context, first int, values []any, wrong []*t
 	for n, picked := range output.Pick(kept.Data, paths, maxReferred) {
 		values[of[n]], wrong[of[n]] = r.picked(&refs[of[n]], picked)
 	}
-	r.call.load.Empty() // what is still needed of it is bounded by itself
+	r.call.stay.load.Empty() // what is still needed of it is bounded by itself
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, re
 	if r.bytes > 0 && int64(r.bytes)+most > max(maxRead, 2*most) {
 		return kept, new(ref.words.TooMuchRead(r.bytes)), nil
 	}
-	if !c.load.Take(most) {
+	if !c.stay.load.Take(most) {
 		return kept, nil, c.result().Refused(c.subject().Overloaded(bytesFull), explain.WhenOverloaded)
 	}
 	kept, err := r.outputs().Read(ctx, c.Key.Tenant, c.Key.Conversation, ref.handle)
@@ -122,12 +122,12 @@ func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, re
 	case errors.Is(err, dedupe.ErrNoOutput):
 		return kept, new(ref.words.NoSuch()), nil
 	case dedupe.IsCorrupt(err):
-		c.cause = err
+		c.log.cause = err
 		return kept, new(ref.words.Damaged()), nil
 	case err != nil && ctx.Err() != nil:
 		return kept, nil, c.result().Refused(c.notStarted(ctx), 0)
 	case err != nil:
-		c.cause = err
+		c.log.cause = err
 		return kept, nil, c.result().Refused(c.subject().StoreDown(err), explain.WhenStoreDown)
 	}
 	r.bytes += len(kept.Data)
@@ -162,7 +162,7 @@ func (r *reader) picked(ref *reference, found output.Picked) (any, *tool.Error) 
 
 // bring counts what a reference brings.
 func (r *reader) bring(ref *reference, size int) *tool.Error {
-	if r.call.refs.bytes += size; r.call.refs.bytes > maxReferred {
+	if r.call.args.refs.bytes += size; r.call.args.refs.bytes > maxReferred {
 		return new(ref.words.TooMuch(maxReferred))
 	}
 	return nil

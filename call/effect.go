@@ -8,36 +8,8 @@ import (
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
-
-// identify finds out what the call does, apart from its id; it refuses one whose
-// effect belongs to a conversation, and that names none.
-func (c *call) identify() *answer {
-	rule := &c.route.Tool.Policy.EffectKey
-	if len(rule.Args) == 0 || c.effect() == tool.ReadOnly {
-		return nil
-	}
-	if !rule.WholeTenant && c.Key.Conversation == "" {
-		return c.result().Refused(explain.EffectAdrift(c.route.Tool.Name), 0)
-	}
-	named := make(map[string]any, len(rule.Args))
-	for _, name := range rule.Args {
-		if value, given := c.args[name]; given {
-			named[name] = value
-		}
-	}
-	canonical, err := schema.Canonical(named)
-	if err != nil { // the whole of them is written already
-		canonical = c.canonical
-	}
-	c.effectKey = dedupe.EffectKey{
-		Print:  schema.Fingerprint(c.route.Tool.Name, canonical),
-		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect,
-	}
-	return nil
-}
 
 // frees is the effect that a call provably has not had which ends so: others may have
 // it. Where its record says as much by itself, nothing needs to be written.
@@ -45,11 +17,11 @@ func (c *call) identify() *answer {
 // A definite error can be such a proof (provesNothingDone), where no earlier attempt
 // may have had the effect.
 func (c *call) frees(end *ending) (free dedupe.EffectKey) {
-	if !end.harmless || c.earlierMayHaveRun() {
+	if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {
 		return dedupe.EffectKey{}
 	}
-	if end.state == dedupe.Done || c.effect() == tool.Keyed && c.tried.sent > 0 {
-		return c.effectKey
+	if end.state == dedupe.Done || c.effect() == tool.Keyed && c.run.tried.sent > 0 {
+		return c.args.effect
 	}
 	return dedupe.EffectKey{}
 }
@@ -70,7 +42,7 @@ func (c *call) provesNothingDone(failure *tool.Failure) bool {
 	switch {
 	case failure.Code == tool.CodeInvalidOutput:
 		return false
-	case c.tried.mapped || c.effect().Harmless():
+	case c.run.tried.mapped || c.effect().Harmless():
 		return true
 	case failure.Status >= http.StatusMultipleChoices && failure.Status < http.StatusBadRequest:
 		return false
@@ -111,13 +83,13 @@ func (c *call) effectUnknown(admission dedupe.Admission) *answer {
 // or may have had it. That costs the second of the two round trips that a call may have. The
 // refusal stands, whether or not anybody could be told.
 func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *answer) *answer {
-	ask := c.ask(refused)
+	ask := c.held.ask(refused)
 	if len(ask.Appends) == 0 {
 		return refused
 	}
 	known, err := e.Dedupe.Known(ctx, noteOf(c, ask))
 	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
-		c.cause = err
+		c.log.cause = err
 		return refused
 	}
 	return e.turnAway(c, refused, known)

@@ -39,7 +39,7 @@ func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request
 // execute is the pipeline. Each step either lets the call go on or returns the
 // answer that ends it.
 func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
-	ctx, c.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
+	ctx, c.log.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
 	caller := ctx // its end, and not that of the call, says that the caller has left
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,7 +48,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		e.tell(caller, c, res)
 	}()
 	defer c.leave()
-	c.load.Of(e.bytesOf(c))
+	c.stay.load.Of(e.bytesOf(c))
 	if refusal := e.check(ctx, c); refusal != nil {
 		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}
@@ -59,7 +59,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		return e.respond(c, answer)
 	}
 	failpoint.Hit(failpoint.ClaimWon)
-	if refused := c.hear(nil, heard); refused != nil {
+	if refused := c.held.hear(nil, heard); refused != nil {
 		return e.settle(ctx, c, ending{answer: refused, state: dedupe.NotRun})
 	}
 	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
@@ -89,7 +89,7 @@ func (e *Executor) check(ctx context.Context, c *call) refusal {
 	if refused := c.validate(ctx); refused != nil {
 		return always(refused)
 	}
-	if refused := c.allowed(); refused != nil {
+	if refused := c.held.check(); refused != nil {
 		return always(refused)
 	}
 	return nil
@@ -120,61 +120,17 @@ func (e *Executor) resolve(ctx context.Context, c *call) *answer {
 		return forbidden
 	}
 	if c.route.Refused != "" {
-		c.rule = "definition"
+		c.log.rule = "definition"
 		return c.result().Refused(c.subject().Pinned(), 0)
 	}
 	return nil
-}
-
-// validate checks the arguments. A call that fails here has touched neither
-// the store nor the backend.
-func (c *call) validate(ctx context.Context) *answer {
-	violations, err := c.violations(ctx)
-	switch {
-	case err != nil:
-		return c.result().Refused(c.notStarted(ctx), 0)
-	case len(violations) > 0:
-		return c.invalid(ctx, violations)
-	}
-	if c.ValidateOnly {
-		return c.result().Valid(c.route.Tool.Name, c.notes)
-	}
-	canonical, err := schema.Canonical(c.args)
-	if err != nil {
-		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
-	}
-	c.canonical, c.print = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
-	if c.refs != nil {
-		c.print = c.refs.fingerprint(c.route.Tool.Name)
-	}
-	return c.identify()
-}
-
-// violations reads the arguments and says what is wrong with them. It fails when the
-// caller has left before that is known.
-func (c *call) violations(ctx context.Context) ([]tool.Error, error) {
-	args, violation := c.read()
-	if violation != nil {
-		return []tool.Error{*violation}, nil
-	}
-	c.args = args // what is refused is logged with its shape too
-	checked, notes, violations, err := c.route.Schema.CheckWithin(ctx, args, len(c.Arguments)+c.refs.size())
-	if err != nil {
-		return nil, err
-	}
-	c.notes = notes
-	c.refs.conceal(violations, c.route)
-	if len(violations) == 0 {
-		c.args = checked
-	}
-	return violations, nil
 }
 
 // afterBug makes a result of a panic in the pipeline, and settles the claim, if
 // there is one, by what had been sent until then.
 func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {
 	id := "err_" + rand.Text()[:12]
-	c.cause, c.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
+	c.log.cause, c.log.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
 	c.held.rules = nil // which may have the bug
 	end := c.afterBug(explain.Interrupted(id))
 	defer func() {

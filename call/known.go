@@ -26,7 +26,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	if c.ValidateOnly || c.Nameless != nil { // of the latter there can be no record
 		return refusal(dedupe.Absent)
 	}
-	ask := c.ask(refusal(dedupe.Absent))
+	ask := c.held.ask(refusal(dedupe.Absent))
 	c.leave()
 	ctx, cancel := c.whileLooking(ctx)
 	defer cancel()
@@ -59,14 +59,14 @@ func always(a *answer) refusal { return func(dedupe.State) *answer { return a } 
 func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rules.Ask) (dedupe.Known, *answer) {
 	known, looked, err := e.askAfter(ctx, c, ask)
 	if !looked {
-		c.seats.full = cmp.Or(c.seats.full, looksFull)
+		c.stay.seats.full = cmp.Or(c.stay.seats.full, looksFull)
 		return known, e.unlooked(c, refusal)
 	}
-	if err == nil && known.Record.State == dedupe.Claimed && c.seats.wait(e.Waiting) {
+	if err == nil && known.Record.State == dedupe.Claimed && c.stay.seats.wait(e.Waiting) {
 		known, err = e.Dedupe.Await(ctx, c.Key, known)
 	}
 	if err != nil {
-		c.cause = err
+		c.log.cause = err
 		if dedupe.IsCorrupt(err) {
 			c.standIn(tool.NonIdempotent)
 			return known, c.result().Refused(c.subject().Corrupt(), 0)
@@ -76,17 +76,17 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rul
 	if known.Record.Refused() {
 		return known, c.unlessRepeatable(known.Record, e.turnAway(c, refusal(known.Record.State), known))
 	}
-	c.hear(nil, rules.Heard{Tally: known.Tally})
+	c.held.hear(nil, rules.Heard{Tally: known.Tally})
 	return known, nil
 }
 
 // turnAway is what a call is told that is refused, by what its prompt has been told before.
 // What the rules have left with their question is kept.
 func (e *Executor) turnAway(c *call, refused *answer, known dedupe.Known) *answer {
-	if instead := c.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
+	if instead := c.held.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
 		refused = instead
 	}
-	e.end(c, refused, known.Record.State)
+	c.held.end(refused, known.Record.State, e.Recorder.Panicked)
 	c.held.kept = true
 	return refused
 }
@@ -138,10 +138,10 @@ func (e *Executor) unlooked(c *call, refusal refusal) *answer {
 		return refusal(dedupe.NotRun)
 	}
 	c.standIn(tool.NonIdempotent)
-	if c.seats.full != "" {
+	if c.stay.seats.full != "" {
 		return c.overloaded()
 	}
-	return c.result().Refused(c.subject().StoreDown(c.cause), explain.WhenStoreDown)
+	return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 }
 
 // known answers a call from its record.
@@ -181,11 +181,11 @@ func (c *call) isOf(record dedupe.Record) bool {
 	if violation != nil {
 		return false
 	}
-	if c.args == nil && c.route != nil && c.route.Schema != nil {
+	if c.args.values == nil && c.route != nil && c.route.Schema != nil {
 		// Whose call it is does not depend on who still waits for the answer.
 		_, _ = c.violations(context.Background()) // which does not end
 	}
-	return c.refs == nil && c.args != nil && isPrintOf(record, c.args) || schema.SameCall(c.Tool, args, record.Fingerprint)
+	return c.args.refs == nil && c.args.values != nil && isPrintOf(record, c.args.values) || schema.SameCall(c.Tool, args, record.Fingerprint)
 }
 
 // isPrintOf reports that the fingerprint of a record is that of its tool with args.

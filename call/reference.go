@@ -75,22 +75,6 @@ func (r *references) fingerprint(toolName string) [32]byte {
 	return schema.Fingerprint(toolName, canonical)
 }
 
-// read are the arguments of the call, with what they refer to.
-func (c *call) read() (map[string]any, *tool.Error) {
-	if c.refs != nil && !c.refs.lost() {
-		return c.refs.resolved, nil
-	}
-	return c.route.Schema.ParseArgs(c.Arguments)
-}
-
-// written are the arguments as the model knows them.
-func (c *call) written() map[string]any {
-	if c.refs != nil {
-		return c.refs.sent
-	}
-	return c.args
-}
-
 // conceal takes what references bring out of what is said of it.
 func (r *references) conceal(violations []tool.Error, route *catalog.Route) {
 	if r == nil {

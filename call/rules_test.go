@@ -54,8 +54,8 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 		"its arguments":                 {res: failed(tool.CodeInvalidArgs)},
 		"a ceiling":                     {res: failed(tool.CodeBudgetExceeded), rule: "budget_tokens", want: "budget_tokens"},
 	} {
-		made := &call{rule: c.rule}
-		made.tried.sent = c.sent
+		made := &call{log: report{rule: c.rule}}
+		made.run.tried.sent = c.sent
 		if got := made.end(context.Background(), c.res).Rule; got != c.want {
 			t.Errorf("%s: refused by %q, want %q", name, got, c.want)
 		}

@@ -19,38 +19,38 @@ import (
 // interpretation, shaping. It does not touch the record. When ctx ends, nothing
 // more is begun; what is under way ends with atWork.
 func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
-	if !c.seats.complete(e.Slots, c.route) {
-		return c.notRun(c.subject().NoRoom(c.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
+	if !c.stay.seats.complete(e.Slots, c.route) {
+		return c.notRun(c.subject().NoRoom(c.stay.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
 	}
-	defer c.seats.leaveTarget()
+	defer c.stay.seats.leaveTarget()
 
 	limits := &c.snapshot.Limits
-	errand := newErrand(c.route, c.Key, c.args, c.canonical, limits.KeepOutputBytes)
-	errand.trace, errand.room = &c.trace, c.seats.room
+	errand := newErrand(c.route, c.Key, c.args.values, c.args.canonical, limits.KeepOutputBytes)
+	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
 	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
-	if c.hurried {
+	if c.run.hurried {
 		errand.caller = ctx
 	}
-	c.caller, errand.invocation.Right = ctx, c
-	errand.invocation.Room = (*replyRoom)(&c.load)
-	reopened := c.claim != nil && c.claim.Epoch() > 1
+	c.run.caller, errand.invocation.Right = ctx, c
+	errand.invocation.Room = (*replyRoom)(&c.stay.load)
+	reopened := c.run.claim != nil && c.run.claim.Epoch() > 1
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
-		c.load.Empty() // of the attempt before
-		if c.tried.ambiguous {
+		c.stay.load.Empty() // of the attempt before
+		if c.run.tried.ambiguous {
 			errand.invocation.Right = repeatable{c, e.Catalog}
 		}
-		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
+		failure := c.run.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
 		if failure == nil {
 			return retry.Verdict{}
 		}
 		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
 	})
-	if report.Attempts == 0 || c.tried.sent == 0 && ctx.Err() != nil {
+	if report.Attempts == 0 || c.run.tried.sent == 0 && ctx.Err() != nil {
 		return c.notRun(c.notStarted(ctx), &tool.Failure{})
 	}
-	c.cause, c.stack = cmp.Or(c.tried.cause, c.cause), c.tried.stack
-	if failure := c.tried.reading.Failure; failure != nil {
+	c.log.cause, c.log.stack = cmp.Or(c.run.tried.cause, c.log.cause), c.run.tried.stack
+	if failure := c.run.tried.reading.Failure; failure != nil {
 		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{c, e.Catalog}.still()
 		return c.afterFailure(failure, report, mayRepeat)
 	}
@@ -69,14 +69,14 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 
 // succeed tells the reply of a call that worked.
 func (c *call) succeed() ending {
-	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+	reading, policy, limits := &c.run.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
 	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
-		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
+		Keep: c.run.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
 	}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
 		subject := c.subject()
@@ -106,7 +106,7 @@ func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable 
 	failure := &own
 	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
 	end := c.failed(failure, report, repeatable)
-	if reading := &c.tried.reading; len(reading.Items) > 0 {
+	if reading := &c.run.tried.reading; len(reading.Items) > 0 {
 		end.answer.Items = c.itemsOf(c.subject(), reading)
 	}
 	return end
@@ -116,7 +116,7 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 	explained := c.subject().Failure(failure, report)
 	failure.AllowedAlternatives = c.subject().Open(failure.AllowedAlternatives)
 	if explain.Ours(failure) {
-		c.refs.hide(&explained, c.route)
+		c.args.refs.hide(&explained, c.route)
 	}
 	switch {
 	case failure.Evidence == tool.Definite:
@@ -132,7 +132,7 @@ func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable boo
 	}
 	end := c.notRun(explained, failure)
 	end.harmless = failure.Evidence == tool.NotExecuted
-	end.answer.Exhausted = c.tried.sent > 0 && mayRepeat(failure, c.effect())
+	end.answer.Exhausted = c.run.tried.sent > 0 && mayRepeat(failure, c.effect())
 	return end
 }
 
@@ -159,7 +159,7 @@ func (c *call) verifiers() []string {
 
 // afterBug ends a call that a bug in the pipeline interrupted.
 func (c *call) afterBug(explained tool.Error) ending {
-	if c.tried.sent > 0 && !c.effect().Repeatable() {
+	if c.run.tried.sent > 0 && !c.effect().Repeatable() {
 		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
 	return c.notRun(explained, &tool.Failure{})

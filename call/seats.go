@@ -35,7 +35,23 @@ const (
 	recording
 )
 
-// seats are what a call takes up.
+// stay is what a call takes up until it leaves.
+type stay struct {
+	ticket *dedupe.Ticket // its place in line; nil when it needs none
+	seats  seats
+	load   limit.Load // what its replies hold
+}
+
+// leave gives back whatever the call still holds.
+func (s *stay) leave() {
+	if s.ticket != nil {
+		s.ticket.Leave()
+	}
+	s.seats.leave()
+	s.load.Release()
+}
+
+// seats are where a call takes part.
 type seats struct {
 	state seating
 	// full says which limit keeps it out; set when refused.
@@ -58,10 +74,10 @@ const (
 // call in flight here needs none.
 func (e *Executor) seat(c *call) bool {
 	if c.ValidateOnly {
-		return e.roomFor(c) && c.seats.takeSidecar(e.Slots)
+		return e.roomFor(c) && c.stay.seats.takeSidecar(e.Slots)
 	}
-	c.ticket = e.Dedupe.Join(c.Key)
-	return !c.ticket.Leads() || e.roomFor(c) && c.seats.take(e.Slots, c.route)
+	c.stay.ticket = e.Dedupe.Join(c.Key)
+	return !c.stay.ticket.Leads() || e.roomFor(c) && c.stay.seats.take(e.Slots, c.route)
 }
 
 // bytesOf is what a call takes room of.
@@ -72,7 +88,7 @@ func (e *Executor) roomFor(c *call) bool {
 	if !e.bytesOf(c).Full(c.Load.Held()) {
 		return true
 	}
-	c.seats.state, c.seats.full = refused, bytesFull
+	c.stay.seats.state, c.stay.seats.full = refused, bytesFull
 	return false
 }
 
@@ -82,12 +98,12 @@ func (c *call) noRoom(recorded dedupe.State) *answer {
 	if c.ValidateOnly {
 		return c.overloaded()
 	}
-	return c.result().Refused(c.subject().NoRoom(c.seats.full, recorded), explain.WhenOverloaded)
+	return c.result().Refused(c.subject().NoRoom(c.stay.seats.full, recorded), explain.WhenOverloaded)
 }
 
 // overloaded refuses a call of whose record nothing is known.
 func (c *call) overloaded() *answer {
-	return c.result().Refused(c.subject().Overloaded(c.seats.full), explain.WhenOverloaded)
+	return c.result().Refused(c.subject().Overloaded(c.stay.seats.full), explain.WhenOverloaded)
 }
 
 // take takes all the seats, or none.

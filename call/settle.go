@@ -24,7 +24,7 @@ const settleTimeout = 5 * time.Second
 func (c *call) encode(res *response) []byte {
 	encoded, err := proto.Marshal(res)
 	if err != nil {
-		c.cause = err
+		c.log.cause = err
 		return nil
 	}
 	return encoded
@@ -34,54 +34,48 @@ func (c *call) encode(res *response) []byte {
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
 func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
-	if c.claim == nil {
+	if c.run.claim == nil {
 		return e.respond(c, end.answer)
 	}
 	end.answer.Recorded = true
-	e.end(c, end.answer, end.state)
+	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
-	res, shaped := c.render(end.answer, &leaves)
+	res, shaped := c.render(end.answer)
+	c.held.leave(end.answer, res, &leaves)
 	settlement := dedupe.Settlement{
-		State: end.state, Attempts: c.tried.sent, Frees: c.frees(&end), Tokens: leaves.Tokens, Appends: leaves.Appends,
+		State: end.state, Attempts: c.run.tried.sent, Frees: c.frees(&end), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	verdict, err := c.claim.Settle(ctx, settlement)
+	verdict, err := c.run.claim.Settle(ctx, settlement)
 	if errors.Is(err, dedupe.ErrUnkept) {
 		end.answer.Show.Keep = false
 		left := res.GetBudget()
-		res, shaped = c.render(end.answer, nil)
+		res, shaped = c.render(end.answer)
 		res.Budget = left
 		c.put(&settlement, res, shaped)
-		verdict, err = c.claim.Settle(ctx, settlement)
+		verdict, err = c.run.claim.Settle(ctx, settlement)
 	}
-	c.remember(err == nil && verdict == dedupe.Settled)
+	c.held.remember(err == nil && verdict == dedupe.Settled)
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || settlement.Result == nil {
 		res.Recorded = false
 		if err != nil {
-			c.cause = err
+			c.log.cause = err
 		}
 	}
 	if made := end.answer.Resolution; made != nil && (err != nil || verdict != dedupe.Superseded) {
-		e.tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Epoch(), made, err)
+		e.tellResolved(ctx, c.Key, c.route.Tool.Name, c.run.claim.Epoch(), made, err)
 	}
 	return res
 }
 
-// render makes the response of a call, and what is to be kept of its reply; leaves gets
-// what its rules leave, once.
-func (c *call) render(a *answer, leaves *rules.Leaves) (*response, *output.Shaped) {
+// render makes the response of a call, and what is to be kept of its reply.
+func (c *call) render(a *answer) (*response, *output.Shaped) {
 	res, shaped := a.Render()
-	if c.tried.sent > 0 {
-		res.Traceparent = c.trace.Traceparent()
-	}
-	if leaves != nil && len(c.held.rules) > 0 {
-		now := c.now(a)
-		for _, r := range c.held.rules {
-			r.Leave(now, res, leaves)
-		}
+	if c.run.tried.sent > 0 {
+		res.Traceparent = c.log.trace.Traceparent()
 	}
 	return res, shaped
 }

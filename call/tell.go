@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
@@ -35,22 +36,22 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 	end := telemetry.CallEnd{
 		Outcome:  "ok",
 		Code:     tool.Code(res.GetError().GetCode()),
-		Attempts: c.tried.sent,
+		Attempts: c.run.tried.sent,
 		Replayed: res.GetReplayed(),
 		Recorded: res.GetRecorded(),
-		Shape:    shapeOf(c.args),
-		Notes:    c.notes,
-		Err:      c.cause,
-		Stack:    c.stack,
+		Shape:    shapeOf(c.args.values),
+		Notes:    c.args.notes,
+		Err:      c.log.cause,
+		Stack:    c.log.stack,
 
 		Profile: c.applied(), Rule: c.refusedBy(res),
 
-		CallerLeft: c.tried.sent > 0 && caller.Err() != nil,
+		CallerLeft: c.run.tried.sent > 0 && caller.Err() != nil,
 	}
 	switch {
 	case res.GetReplayed():
 		end.Outcome, end.Origin = "replayed", res.GetTraceparent()
-	case end.Code == "" && c.tried.sent > 1:
+	case end.Code == "" && c.run.tried.sent > 1:
 		end.Outcome = "retried"
 	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_EMPTY:
 		end.Outcome = "empty"
@@ -83,5 +84,35 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	c.trace.End(caller, c.end(caller, res))
+	c.log.trace.End(caller, c.end(caller, res))
+}
+
+// codeRules are the rules of which the code tells, when nothing was sent. Where a
+// code has several, whoever refuses a call says which in call.rule.
+var codeRules = map[tool.Code]string{
+	tool.CodePermissionDenied: "profile",
+	tool.CodeIDReused:         "id_reused",
+	tool.CodeCircuitOpen:      "breaker",
+	tool.CodeRateLimited:      "rate_limit",
+	tool.CodeOverloaded:       "overloaded",
+	tool.CodeStoreUnavailable: "store",
+	tool.CodeDuplicateEffect:  "effect_duplicate",
+	"APPROVAL_REQUIRED":       "approval",
+}
+
+// ruled are the codes that several rules refuse with.
+var ruled = []tool.Code{tool.CodeLoopDetected, tool.CodePermissionDenied, tool.CodeBudgetExceeded, tool.CodeInvalidArgs}
+
+// refusedBy is the rule by which a call was refused before anything was sent, for
+// telemetry; empty when it was not.
+func (c *call) refusedBy(res *response) string {
+	code := tool.Code(res.GetError().GetCode())
+	switch {
+	case c.run.tried.sent > 0 || res.GetReplayed():
+		return ""
+	case c.log.rule != "" && slices.Contains(ruled, code):
+		return c.log.rule
+	default: // whatever was about to refuse it
+		return codeRules[code]
+	}
 }

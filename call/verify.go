@@ -59,7 +59,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 	if c.route.Verification == nil || ctx.Err() != nil {
 		return end
 	}
-	found := e.look(ctx, c, c.claim.Epoch(), time.Time{})
+	found := e.look(ctx, c, c.run.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
 		return ending{answer: c.happened(found, settler{}), state: dedupe.Done}
@@ -77,7 +77,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 // waits for it in another's seat. tooEarly is for how much longer it proves
 // nothing that the effect is not there.
 func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
-	if c.route.Verification == nil || c.refs.lost() && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.seats.wait(e.Waiting) {
+	if c.route.Verification == nil || c.args.refs.lost() && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.stay.seats.wait(e.Waiting) {
 		return false, 0
 	}
 	record := unknown.Record
@@ -87,7 +87,7 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 	}
 	// Superseded or not: somebody knows more than we did.
 	_, err := e.settleFound(ctx, c, record, found, settler{})
-	c.cause = err
+	c.log.cause = err
 	return err == nil, 0
 }
 
