@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/tool"
@@ -39,7 +38,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if c.run.claim = claim; claim != nil {
 			return heard, nil
 		}
-		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && c.isOf(admission.Record) {
+		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && (recorded{c, admission}).isOf() {
 			// The schema has been changed since, and reads the arguments otherwise.
 			req.Fingerprint = admission.Record.Fingerprint
 			continue
@@ -57,34 +56,12 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if admission.Verdict == dedupe.Exceeded {
 			return heard, refused
 		}
-		a := c.sayWhenToAsk(c.answer(admission), tooEarly)
+		a := c.sayWhenToAsk(recorded{c, admission}.answer(), tooEarly)
 		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
 			return heard, e.orderedAgain(ctx, c, a)
 		}
 		return heard, a
 	}
-}
-
-// answer is the result of a call that is not to run.
-func (c *call) answer(admission dedupe.Admission) *answer {
-	switch admission.Verdict {
-	case dedupe.Replay:
-		return notRecorded(c.replay(admission.Record), admission)
-	case dedupe.OutcomeUnknown:
-		return notRecorded(c.sayWhatIsBlocked(c.unknownAgain(admission.Record)), admission)
-	case dedupe.Mismatch:
-		return c.result().Refused(c.subject().Reused(admission.Record), 0)
-	case dedupe.InFlight:
-		return c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
-	case dedupe.DuplicateEffect:
-		return c.duplicate(admission)
-	case dedupe.EffectInFlight:
-		return c.effectInProgress(admission)
-	case dedupe.EffectUnknown:
-		return c.effectUnknown(admission)
-	case dedupe.Won, dedupe.Exceeded: // which its rule answers
-	}
-	panic(fmt.Sprintf("a call is answered without being run: %s", admission.Verdict))
 }
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing
@@ -104,53 +81,6 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer
 	default:
 		return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 	}
-}
-
-// replay tells the recorded result of a call that is done.
-func (c *call) replay(record dedupe.Record) *answer {
-	recorded, err := result.Recorded(record)
-	if err != nil {
-		c.log.cause = err
-		return c.result().Refused(c.subject().LostResult(), 0)
-	}
-	return result.Replay(recorded)
-}
-
-// unknownAgain answers a call that may or may not have happened, in the words in
-// which that was first found out when there are any.
-func (c *call) unknownAgain(record dedupe.Record) *answer {
-	if len(record.Result) > 0 {
-		return c.replay(record)
-	}
-	a := c.unknown(&tool.Failure{
-		Code: tool.CodeOutcomeUnknown, Evidence: tool.Ambiguous,
-		Constraint: "the sidecar that ran this call stopped before it recorded a result",
-	}).answer
-	a.Replayed, a.Recorded = true, true
-	a.LastTook(record.StartedAt, record.FinishedAt)
-	return a
-}
-
-// notRecorded marks a replay of what waits in the journal: its duplicates at
-// other sidecars do not get it yet.
-func notRecorded(a *answer, admission dedupe.Admission) *answer {
-	if admission.Journaled {
-		a.Recorded = false
-	}
-	return a
-}
-
-// sayWhatIsBlocked warns of what the recorded words recommend, where a breaker blocks it
-// at this moment. The words stay as they are.
-func (c *call) sayWhatIsBlocked(a *answer) *answer {
-	recommended := a.Alternatives
-	if a.Again != nil {
-		recommended = a.Again.GetRecovery().GetAllowedAlternatives()
-	}
-	if blocked := c.subject().NotNow(recommended); blocked != "" {
-		a.Notices = append(a.Notices, blocked)
-	}
-	return a
 }
 
 // sayWhenToAsk tells the program of a call that is unknown from when on sending

@@ -3,10 +3,7 @@ package call
 import (
 	"context"
 	"net/http"
-	"strings"
 
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -51,34 +48,6 @@ func (c *call) provesNothingDone(failure *tool.Failure) bool {
 	}
 }
 
-// duplicate answers a call whose effect another one has had.
-func (c *call) duplicate(admission dedupe.Admission) *answer {
-	recorded, err := result.Recorded(admission.Record)
-	if err != nil {
-		recorded = &response{} // it is done, whatever it returned
-	}
-	if code := tool.Code(recorded.GetError().GetCode()); code != "" && code != tool.CodeInvalidOutput {
-		// It failed, and may yet have had its effect: frees has the reasons.
-		return c.effectUnknown(admission)
-	}
-	earlier := c.earlier(admission)
-	earlier.Content, earlier.OutputRef = recorded.GetContent(), recorded.GetTruncation().GetOutputRef()
-	if admission.Earlier.Conversation != c.Key.Conversation {
-		earlier.Content, earlier.OutputRef = withoutHandles(recorded), ""
-	}
-	a := c.result().Refused(c.subject().DuplicateEffect(&earlier), 0)
-	a.Quotes = recorded
-	return besides(admission, dedupe.Done, a)
-}
-
-// effectUnknown answers a call whose effect another one may have had.
-func (c *call) effectUnknown(admission dedupe.Admission) *answer {
-	earlier := c.earlier(admission)
-	a := c.result().Refused(c.subject().EffectUnknown(&earlier), 0)
-	a.Alternatives = c.verifiers()
-	return besides(admission, dedupe.Unknown, a)
-}
-
 // orderedAgain takes down a call that is refused because another one has had its effect,
 // or may have had it. That costs the second of the two round trips that a call may have. The
 // refusal stands, whether or not anybody could be told.
@@ -93,36 +62,4 @@ func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *answer) *
 		return refused
 	}
 	return e.turnAway(c, refused, known)
-}
-
-// effectInProgress answers a call whose effect another one is having.
-func (c *call) effectInProgress(admission dedupe.Admission) *answer {
-	earlier := c.earlier(admission)
-	return besides(admission, dedupe.Claimed, c.result().Refused(c.subject().EffectInProgress(&earlier), explain.WhenInProgress))
-}
-
-func (c *call) earlier(admission dedupe.Admission) explain.Earlier {
-	return explain.Earlier{Key: admission.Earlier, Record: admission.Record}
-}
-
-// besides adds to a refusal the call that stands in its way.
-func besides(admission dedupe.Admission, state dedupe.State, a *answer) *answer {
-	a.Earlier = result.NewEarlier(admission.Earlier, state, admission.Record.FinishedAt)
-	return a
-}
-
-// withoutHandles is the content of a result of another conversation, whose handles
-// this one cannot read.
-func withoutHandles(res *response) string {
-	handles := []string{res.GetTruncation().GetOutputRef(), res.GetStructuredOutputRef()}
-	for _, b := range res.GetBlocks() {
-		handles = append(handles, b.GetOutputRef())
-	}
-	content := res.GetContent()
-	for _, handle := range handles {
-		if handle != "" {
-			content = strings.ReplaceAll(content, handle, "(of another conversation)")
-		}
-	}
-	return content
 }

@@ -3,11 +3,9 @@ package call
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
@@ -55,18 +53,19 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 	forgotten := err == nil && record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(answer.Age)
 	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
 	defer c.leave()
+	r := recordedAs(c, dedupe.Known{Record: record, Journaled: journaled})
 	switch {
 	case record.State == dedupe.Claimed:
 		e.awaitEnd(ctx, key, record)
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
 	case record.State == dedupe.NotRun && journaled:
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
-	case !c.mayBeSaid(answer.Text, record) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
+	case !r.mayBeSaid(answer.Text) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}
 	case err != nil || !record.Refused():
 		return nil, nil
 	}
-	encoded, err := proto.Marshal(rendered(c.closed(record.MayHaveRun() || forgotten, answer.Text)))
+	encoded, err := proto.Marshal(rendered(r.closed(record.MayHaveRun() || forgotten, answer.Text)))
 	if err != nil {
 		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
 	}
@@ -84,24 +83,6 @@ func (e *Executor) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.
 	_, _ = e.Dedupe.Await(ctx, key, dedupe.Known{Record: running}) // whatever comes of it is asked anew
 }
 
-// mayBeSaid reports whether a conversation may say a text of a call: it is what the
-// record has, or says that nobody knows, or it is no sidecar's. Of what does no harm when
-// it is had twice it may also be said that it is refused now, as whoever sends it is told.
-func (c *call) mayBeSaid(text string, record dedupe.Record) bool {
-	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
-		return true
-	}
-	if record.State == dedupe.NotRun && record.Effect.Harmless() && c.declared(record).Harmless() && !saysNothingRan(text) {
-		return true
-	}
-	recorded, err := result.Recorded(record)
-	if err != nil {
-		return false
-	}
-	said, _ := tool.ParseError(text)
-	return string(said.Code) == recorded.GetError().GetCode() && said.Constraint == recorded.GetError().GetConstraint() || recorded.GetContent() != "" && strings.HasPrefix(text, recorded.GetContent())
-}
-
 // saysOtherwise reports a text that is a sidecar's error, and not one of those that are
 // true of a call whatever became of it.
 func saysOtherwise(text string) bool {
@@ -114,17 +95,4 @@ func saysOtherwise(text string) bool {
 func saysNothingRan(text string) bool {
 	said, ours := tool.ParseError(text)
 	return ours && said.Code == tool.CodeCancelled
-}
-
-// closed is what whoever sends a call is answered that its conversation has answered:
-// that answer, when it is a sidecar's, and else that there is one, and which.
-func (c *call) closed(mayHaveRun bool, text string) *answer {
-	c.standIn(tool.NonIdempotent)
-	said, ours := tool.ParseError(text)
-	if !ours {
-		said = c.subject().Answered(c.subject().Cleaned(text, maxClosingChars), mayHaveRun)
-	}
-	a := result.For{ID: c.Key.ID}.Refused(said, 0)
-	a.Recorded = true
-	return a
 }

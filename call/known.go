@@ -9,7 +9,6 @@ import (
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -36,13 +35,13 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 			return answer
 		}
 		var tooEarly time.Duration
-		if known.Record.State == dedupe.Unknown && !looked && c.route != nil && c.isOf(known.Record) {
+		if known.Record.State == dedupe.Unknown && !looked && c.route != nil && recordedAs(c, known).isOf() {
 			var settled bool
 			if settled, tooEarly = e.lookAgain(ctx, c, dedupe.Admission{Record: known.Record, Journaled: known.Journaled}); settled {
 				continue
 			}
 		}
-		return c.sayWhenToAsk(c.known(known), tooEarly)
+		return c.sayWhenToAsk(recordedAs(c, known).known(), tooEarly)
 	}
 }
 
@@ -74,7 +73,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rul
 		return known, e.unlooked(c, refusal)
 	}
 	if known.Record.Refused() {
-		return known, c.unlessRepeatable(known.Record, e.turnAway(c, refusal(known.Record.State), known))
+		return known, recordedAs(c, known).unlessRepeatable(e.turnAway(c, refusal(known.Record.State), known))
 	}
 	c.held.hear(nil, rules.Heard{Tally: known.Tally})
 	return known, nil
@@ -107,22 +106,6 @@ func noteOf(c *call, ask rules.Ask) dedupe.Note {
 	return dedupe.Note{Key: c.Key, Counter: ask.Draw.Counter, Logs: ask.Logs, Appends: ask.Appends}
 }
 
-// unlessRepeatable answers a call with a refusal for good, unless it is of what may
-// have run, and may not be started anew under another id. Once it is refused nobody
-// repeats it, so it may have happened, for whoever would.
-func (c *call) unlessRepeatable(record dedupe.Record, refused *answer) *answer {
-	declared := c.declared(record)
-	switch fate := record.Fate(declared); {
-	case fate != dedupe.MayHaveRun && fate != dedupe.Repeatable,
-		record.Effect.Harmless() && declared.Harmless(),
-		refused.Code().Class() == tool.Transient,
-		!c.isOf(record):
-		return refused
-	}
-	c.standIn(record.Effect)
-	return c.result().Refused(c.subject().Unrepeatable(refused.Error.Constraint), 0)
-}
-
 // whileLooking bounds the wait for what becomes of a call.
 func (c *call) whileLooking(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.route != nil {
@@ -144,52 +127,9 @@ func (e *Executor) unlooked(c *call, refusal refusal) *answer {
 	return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 }
 
-// known answers a call from its record.
-func (c *call) known(known dedupe.Known) *answer {
-	record := known.Record
-	c.standIn(record.Effect)
-	if record.State != dedupe.Closed && !c.isOf(record) {
-		return c.answer(dedupe.Admission{Verdict: dedupe.Mismatch, Record: record})
-	}
-	admission := dedupe.Admission{Record: record, Journaled: known.Journaled}
-	switch record.State {
-	case dedupe.Done, dedupe.Closed:
-		admission.Verdict = dedupe.Replay
-	case dedupe.Unknown:
-		admission.Verdict = dedupe.OutcomeUnknown
-	case dedupe.Claimed:
-		admission.Verdict = dedupe.InFlight
-	case dedupe.Absent, dedupe.NotRun: // of which the refusal stands
-	}
-	return c.answer(admission)
-}
-
 // standIn gives a call whose tool is gone a route to be spoken of.
 func (c *call) standIn(effect tool.Effect) {
 	if c.route == nil {
 		c.route = &catalog.Route{Tool: tool.Tool{Name: tool.Shorten(c.Tool, maxToolName), Effect: effect}}
 	}
-}
-
-// isOf reports that a record is of this call. Its arguments may have been taken
-// otherwise when it was made, by the schema of then: see schema.SameCall.
-func (c *call) isOf(record dedupe.Record) bool {
-	if record.Tool != c.Tool {
-		return false
-	}
-	args, violation := schema.ParseArgs(c.Tool, c.Arguments)
-	if violation != nil {
-		return false
-	}
-	if c.args.values == nil && c.route != nil && c.route.Schema != nil {
-		// Whose call it is does not depend on who still waits for the answer.
-		_, _ = c.violations(context.Background()) // which does not end
-	}
-	return c.args.refs == nil && c.args.values != nil && isPrintOf(record, c.args.values) || schema.SameCall(c.Tool, args, record.Fingerprint)
-}
-
-// isPrintOf reports that the fingerprint of a record is that of its tool with args.
-func isPrintOf(record dedupe.Record, args map[string]any) bool {
-	canonical, err := schema.Canonical(args)
-	return err == nil && schema.Fingerprint(record.Tool, canonical) == record.Fingerprint
 }

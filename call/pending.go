@@ -33,23 +33,23 @@ func (e *Executor) Pending(ctx context.Context, req Request, age time.Duration) 
 }
 
 func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *answer) {
-	record := known.Record
-	switch fate := record.Fate(c.declared(record)); fate {
+	record, r := known.Record, recordedAs(c, known)
+	switch fate := record.Fate(r.declared()); fate {
 	case dedupe.Ran:
-		if a := c.known(known); c.isOf(record) {
+		if a := r.known(); r.isOf() {
 			return sidecallv1.Pending_PENDING_DONE, a
 		}
 	case dedupe.Running:
-		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.known(known)
+		return sidecallv1.Pending_PENDING_IN_PROGRESS, r.known()
 	case dedupe.Repeatable, dedupe.MayHaveRun:
 		if record.State == dedupe.NotRun {
-			return sidecallv1.Pending_PENDING_UNKNOWN, c.lostAttempts(record, fate)
+			return sidecallv1.Pending_PENDING_UNKNOWN, r.lostAttempts(fate)
 		}
 	case dedupe.Answered: // another call with the same ids, which has an answer
 	case dedupe.NeverRan:
 		return e.notRunYet(c, record, age)
 	}
-	return sidecallv1.Pending_PENDING_UNKNOWN, c.known(known)
+	return sidecallv1.Pending_PENDING_UNKNOWN, r.known()
 }
 
 // notRunYet tells of a call that has not run, if that is what having no record means.
@@ -69,22 +69,4 @@ func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (
 	}
 	c.standIn(tool.NonIdempotent)
 	return sidecallv1.Pending_PENDING_NOT_RUN, c.result().Refused(c.subject().NeverRun(), 0)
-}
-
-// lostAttempts tells of a call whose attempts may have had its effect, and have no
-// answer. It is recorded: sent again under its id it is repeated safely, or, where its
-// tool must not be repeated any more, answered from its record.
-func (c *call) lostAttempts(record dedupe.Record, fate dedupe.Fate) *answer {
-	c.standIn(record.Effect)
-	a := c.result().Refused(c.subject().Lost(fate == dedupe.Repeatable), 0)
-	a.Recorded = true
-	return a
-}
-
-// declared is the effect of the call's tool as it is now; of one that is gone, as it was.
-func (c *call) declared(record dedupe.Record) tool.Effect {
-	if c.route == nil {
-		return record.Effect
-	}
-	return c.effect()
 }

@@ -32,8 +32,8 @@ const (
 type settler struct{ user, claimed string }
 
 // settledBy is the settler of a request by a user.
-func (c *call) settledBy(user, claimed string) settler {
-	by := settler{user, c.subject().Cleaned(oneLine(claimed), maxOperator)}
+func (u unsettled) settledBy(user, claimed string) settler {
+	by := settler{user, u.subject().Cleaned(oneLine(claimed), maxOperator)}
 	if by.claimed == by.user {
 		by.claimed = ""
 	}
@@ -48,24 +48,24 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req
 	}
 	lease := e.Catalog.Lease()
 	defer lease.Release()
-	c, record, err := e.unknownCall(ctx, lease.Snapshot, key)
+	u, err := e.unknownCall(ctx, lease.Snapshot, key)
 	if err != nil {
 		return nil, err
 	}
-	if req.GetEpoch() != 0 && req.GetEpoch() != record.Epoch {
+	if req.GetEpoch() != 0 && req.GetEpoch() != u.record.Epoch {
 		return nil, fault(NotNow,
-			"epoch: the call is at epoch %d, and %d was looked at: it has run again since; look at it anew", record.Epoch, req.GetEpoch())
+			"epoch: the call is at epoch %d, and %d was looked at: it has run again since; look at it anew", u.record.Epoch, req.GetEpoch())
 	}
-	state, a := c.settledByHand(c.settledBy(user, req.GetResolvedBy()), req, record)
-	if n, limit := utf8.RuneCountInString(a.Text), c.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && limit > 0 && n > limit {
-		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, record.Tool, limit)
+	state, a := u.settledByHand(u.settledBy(user, req.GetResolvedBy()), req)
+	if n, limit := utf8.RuneCountInString(a.Text), u.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && limit > 0 && n > limit {
+		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, u.record.Tool, limit)
 	}
-	settled, err := e.settleAs(ctx, c, record, state, a)
-	if err := e.resolved(ctx, c, settled, err); err != nil {
+	settled, err := e.settleAs(ctx, u, state, a)
+	if err := e.resolved(ctx, u.call, settled, err); err != nil {
 		return nil, err
 	}
-	record.State = state
-	return e.executionOr(ctx, record, key), nil
+	u.record.State = state
+	return e.executionOr(ctx, u.record, key), nil
 }
 
 // Verify asks the configured verification what became of an unknown call, and
@@ -77,28 +77,28 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req 
 	}
 	lease := e.Catalog.Lease()
 	defer lease.Release()
-	c, record, err := e.unknownCall(ctx, lease.Snapshot, key)
+	u, err := e.unknownCall(ctx, lease.Snapshot, key)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.takeArguments(ctx, c, req.GetArgumentsJson(), record); err != nil {
+	if err := e.takeArguments(ctx, u, req.GetArgumentsJson()); err != nil {
 		return nil, err
 	}
-	by := c.settledBy(user, req.GetResolvedBy())
-	found := e.look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
-	res := c.verdict(found, record, by)
+	by := u.settledBy(user, req.GetResolvedBy())
+	found := e.look(ctx, u.call, u.record.Epoch, verify.NotBefore(u.record, u.route))
+	res := u.verdict(found, by)
 	if req.GetSettle() && (found.Verdict == verify.Done || found.Verdict == verify.NotRun) {
-		settled, err := e.settleFound(ctx, c, record, found, by)
-		if err := e.resolved(ctx, c, settled, err); err != nil {
+		settled, err := e.settleFound(ctx, u, found, by)
+		if err := e.resolved(ctx, u.call, settled, err); err != nil {
 			return nil, err
 		}
 		res.Settled = true
-		record.State = dedupe.Done
+		u.record.State = dedupe.Done
 		if found.Verdict == verify.NotRun {
-			record.State = dedupe.NotRun
+			u.record.State = dedupe.NotRun
 		}
 	}
-	res.Execution = e.executionOr(ctx, record, key)
+	res.Execution = e.executionOr(ctx, u.record, key)
 	var fitting result.Fitting // both are the result, perhaps
 	for i, one := range []*response{res.GetExecution().GetResult(), res.GetResult()} {
 		if one != nil {
@@ -109,28 +109,28 @@ func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req 
 }
 
 // verdict says in the operator's terms what was found.
-func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *sidecallv1.VerifyExecutionResponse {
-	with := c.route.Verification.Tool
+func (u unsettled) verdict(found verify.Finding, by settler) *sidecallv1.VerifyExecutionResponse {
+	with := u.route.Verification.Tool
 	switch found.Verdict {
 	case verify.Done:
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_DONE,
-			Explanation: with + " shows that the call has happened", Result: rendered(c.happened(found, by)),
+			Explanation: with + " shows that the call has happened", Result: rendered(u.happened(found, by)),
 		}
 	case verify.TooEarly:
 		return &sidecallv1.VerifyExecutionResponse{
-			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_TOO_EARLY, NotBefore: timestamppb.New(verify.NotBefore(record, c.route)),
+			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_TOO_EARLY, NotBefore: timestamppb.New(verify.NotBefore(u.record, u.route)),
 			Explanation: fmt.Sprintf("%s does not show the call, which may still be under way: ask again after %s", with, tool.RoundTime(found.Wait)),
 		}
 	case verify.NotRun:
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict:     sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_NOT_RUN,
-			Explanation: fmt.Sprintf("%s does not show the call, %s or more after its end", with, c.route.Verification.NotRunAfter),
+			Explanation: fmt.Sprintf("%s does not show the call, %s or more after its end", with, u.route.Verification.NotRunAfter),
 		}
 	case verify.Inconclusive:
 		why := ""
 		if found.Why != nil {
-			why = ": " + c.subject().Cleaned(found.Why.Error(), explain.MessageChars)
+			why = ": " + u.subject().Cleaned(found.Why.Error(), explain.MessageChars)
 		}
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE, Explanation: with + " does not decide it" + why,
@@ -141,28 +141,28 @@ func (c *call) verdict(found verify.Finding, record dedupe.Record, by settler) *
 
 // takeArguments gives a call the arguments that it had. They are not stored;
 // the fingerprint tells whether they are the same.
-func (e *Executor) takeArguments(ctx context.Context, c *call, text string, record dedupe.Record) error {
-	v := c.route.Verification
+func (e *Executor) takeArguments(ctx context.Context, u unsettled, text string) error {
+	v := u.route.Verification
 	switch {
 	case v == nil:
 		return fault(NotNow,
-			"no verification is configured for the tool %s: add verify to it, or find out by other means and resolve the call by hand", record.Tool)
+			"no verification is configured for the tool %s: add verify to it, or find out by other means and resolve the call by hand", u.record.Tool)
 	case text == "" && v.Program.ReadsArgs():
 		return fault(Invalid,
 			"arguments_json: the verification reads the call's arguments, and they are not stored: send them, as the agent's conversation has them")
 	case text == "":
 		return nil
 	}
-	c.Arguments = text
-	if lost := e.dereference(ctx, c); lost != nil && v.Program.ReadsArgs() {
+	u.Arguments = text
+	if lost := e.dereference(ctx, u.call); lost != nil && v.Program.ReadsArgs() {
 		return fault(Invalid, "arguments_json: %s %s: what they refer to cannot be read, so the verification cannot ask; find out by other means and resolve the call by hand",
 			lost.Error.Field, lost.Error.Constraint)
 	}
-	violations, err := c.violations(ctx)
+	violations, err := u.violations(ctx)
 	switch {
 	case err != nil:
 		return err
-	case c.isOf(record): // whatever the schema says of them now
+	case recordedAs(u.call, dedupe.Known{Record: u.record}).isOf(): // whatever the schema says of them now
 		return nil
 	case len(violations) > 0:
 		return fault(Invalid, "arguments_json: %s %s. %s", violations[0].Field, violations[0].Constraint, violations[0].Hint)
@@ -171,26 +171,26 @@ func (e *Executor) takeArguments(ctx context.Context, c *call, text string, reco
 }
 
 // unknownCall returns an unknown call, with its record; or why it is none.
-func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (*call, dedupe.Record, error) {
+func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (unsettled, error) {
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
 	if err != nil {
-		return nil, dedupe.Record{}, notLookedUp(ctx, err)
+		return unsettled{}, notLookedUp(ctx, err)
 	}
 	record := known.Record
 	if known.Journaled {
-		return nil, dedupe.Record{}, fault(NotNow,
+		return unsettled{}, fault(NotNow,
 			"a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
 	}
 	if record.State == dedupe.NotRun && e.told(record).State == dedupe.Unknown {
-		return nil, dedupe.Record{}, fault(NotNow,
+		return unsettled{}, fault(NotNow,
 			"the call %s may have run, when its tool could be repeated: send it again with its id, which runs nothing, and resolve it then", tool.Quote(key.ID))
 	}
 	if err := notUnknown(key, record); err != nil {
-		return nil, dedupe.Record{}, err
+		return unsettled{}, err
 	}
 	if e.Dedupe.AtWork(key) {
 		// Its lease is over, after an outage perhaps, and it is at work.
-		return nil, dedupe.Record{}, fault(NotNow,
+		return unsettled{}, fault(NotNow,
 			"this sidecar is running the call %s right now: wait for its result", tool.Quote(key.ID))
 	}
 	c := newCall(snapshot, Request{Key: key, Tool: record.Tool})
@@ -198,7 +198,7 @@ func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, 
 		// The tool is gone; its calls can be settled all the same.
 		c.route = &catalog.Route{Tool: tool.Tool{Name: record.Tool, Effect: record.Effect}}
 	}
-	return c, record, nil
+	return unsettled{c, record}, nil
 }
 
 // notUnknown says what a call is that is not unknown, and what to do.
@@ -287,25 +287,25 @@ func checkOperator(name string) error {
 
 // settledByHand is what an operator makes of an unknown call: its state, and
 // the result that duplicates get.
-func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest, record dedupe.Record) (dedupe.State, *answer) {
-	subject := c.subject()
+func (u unsettled) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest) (dedupe.State, *answer) {
+	subject := u.subject()
 	made := &sidecallv1.Resolution{
 		By: by.user, ClaimedBy: by.claimed, Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
 		At: timestamppb.Now(), State: req.GetState(),
 	}
 	content := subject.Cleaned(req.GetContent(), maxResolvedText)
-	name := record.Tool
-	a := &answer{For: result.For{ID: c.Key.ID}}
+	name := u.record.Tool
+	a := &answer{For: result.For{ID: u.Key.ID}}
 	state := dedupe.Done
 	switch {
 	case req.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
-		state, a = dedupe.NotRun, c.lastWords(record)
+		state, a = dedupe.NotRun, u.lastWords()
 	case req.GetIsError():
 		a = a.Refused(tool.Error{
 			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", made.GetBy(), made.GetReason()),
 			Received: content, Hint: fmt.Sprintf("Do not call %s again for this: it has failed for good. Change the approach, or tell the user.", name),
 		}, 0)
-		a.Attempts = record.Attempts
+		a.Attempts = u.record.Attempts
 	default:
 		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
 		if content != "" {
@@ -313,7 +313,7 @@ func (c *call) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest
 		}
 	}
 	if state == dedupe.Done {
-		a.LastTook(record.StartedAt, record.FinishedAt)
+		a.LastTook(u.record.StartedAt, u.record.FinishedAt)
 	}
 	a.Resolution = made
 	return state, a

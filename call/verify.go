@@ -62,7 +62,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 	found := e.look(ctx, c, c.run.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
-		return ending{answer: c.happened(found, settler{}), state: dedupe.Done}
+		return ending{answer: unsettled{call: c}.happened(found, settler{}), state: dedupe.Done}
 	case verify.TooEarly:
 		end.answer.Hints = append(end.answer.Hints, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
 		end.answer.RetryAfter = c.route.Verification.NotRunAfter
@@ -86,70 +86,77 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 		return false, found.Wait
 	}
 	// Superseded or not: somebody knows more than we did.
-	_, err := e.settleFound(ctx, c, record, found, settler{})
+	_, err := e.settleFound(ctx, unsettled{c, record}, found, settler{})
 	c.log.cause = err
 	return err == nil, 0
+}
+
+// unsettled is an unknown call with its record, as it was looked at, which somebody settles.
+type unsettled struct {
+	*call
+
+	record dedupe.Record
 }
 
 // settleFound records what a look has found of a call, by an operator or, when
 // there is none, by the verification itself. False when the record is no longer
 // the one that was looked at.
-func (e *Executor) settleFound(ctx context.Context, c *call, record dedupe.Record, found verify.Finding, by settler) (bool, error) {
+func (e *Executor) settleFound(ctx context.Context, u unsettled, found verify.Finding, by settler) (bool, error) {
 	if found.Verdict == verify.NotRun {
-		return e.settleAs(ctx, c, record, dedupe.NotRun, c.absent(record, by))
+		return e.settleAs(ctx, u, dedupe.NotRun, u.absent(by))
 	}
-	return e.settleAs(ctx, c, record, dedupe.Done, c.happened(found, by))
+	return e.settleAs(ctx, u, dedupe.Done, u.happened(found, by))
 }
 
 // happened is the result of a call that a look has found to be done.
-func (c *call) happened(found verify.Finding, by settler) *answer {
-	with := c.route.Verification.Tool
+func (u unsettled) happened(found verify.Finding, by settler) *answer {
+	with := u.route.Verification.Tool
 	reason := with + " shows that the call has happened"
 	reply := found.Result
 	if reply == nil {
-		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", c.route.Tool.Name, with)}
+		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", u.route.Tool.Name, with)}
 	}
-	policy := &c.route.Tool.Policy
+	policy := &u.route.Tool.Policy
 	return &answer{
-		For: c.result(), Reading: &interpret.Reading{Reply: *reply},
+		For: u.result(), Reading: &interpret.Reading{Reply: *reply},
 		Show: output.Input{
-			Secrets: secretsOf(c.route), Limit: c.outputLimit(), Strategy: policy.OutputStrategy,
+			Secrets: secretsOf(u.route), Limit: u.outputLimit(), Strategy: policy.OutputStrategy,
 			Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
 		},
 		Foreign:    found.Result != nil && found.Untrusted,
-		Notices:    []string{fmt.Sprintf("The answer of %s itself was lost; %s.", c.route.Tool.Name, reason)},
-		Resolution: c.resolution(reason, dedupe.Done, by),
+		Notices:    []string{fmt.Sprintf("The answer of %s itself was lost; %s.", u.route.Tool.Name, reason)},
+		Resolution: u.resolution(reason, dedupe.Done, by),
 	}
 }
 
 // absent is what a record keeps of a call that a look has found not to have run.
-func (c *call) absent(record dedupe.Record, by settler) *answer {
-	reason := fmt.Sprintf("%s does not show the call, %s or more after its end", c.route.Verification.Tool, c.route.Verification.NotRunAfter)
-	a := c.lastWords(record)
-	a.Resolution = c.resolution(reason, dedupe.NotRun, by)
+func (u unsettled) absent(by settler) *answer {
+	reason := fmt.Sprintf("%s does not show the call, %s or more after its end", u.route.Verification.Tool, u.route.Verification.NotRunAfter)
+	a := u.lastWords()
+	a.Resolution = u.resolution(reason, dedupe.NotRun, by)
 	return a
 }
 
 // lastWords is what is recorded of an unknown call, as its first answer.
-func (c *call) lastWords(record dedupe.Record) *answer {
-	a := c.unknownAgain(record)
+func (u unsettled) lastWords() *answer {
+	a := recordedAs(u.call, dedupe.Known{Record: u.record}).unknownAgain()
 	a.Replayed, a.Recorded = false, true
 	return a
 }
 
-func (c *call) resolution(reason string, state dedupe.State, by settler) *sidecallv1.Resolution {
+func (u unsettled) resolution(reason string, state dedupe.State, by settler) *sidecallv1.Resolution {
 	return &sidecallv1.Resolution{
 		By: cmp.Or(by.user, byVerification), ClaimedBy: by.claimed, Reason: reason, At: timestamppb.Now(), State: result.State(state),
-		VerifiedWith: c.route.Verification.Tool,
+		VerifiedWith: u.route.Verification.Tool,
 	}
 }
 
 // settleAs settles the record of an unknown call, as it was looked at, and writes
 // down who did. False when it is no longer that one.
-func (e *Executor) settleAs(ctx context.Context, c *call, record dedupe.Record, as dedupe.State, a *answer) (bool, error) {
+func (e *Executor) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
-	if last, err := result.Recorded(record); err == nil {
+	if last, err := result.Recorded(u.record); err == nil {
 		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
 	}
 	encoded, err := proto.Marshal(res)
@@ -158,11 +165,11 @@ func (e *Executor) settleAs(ctx context.Context, c *call, record dedupe.Record, 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	verdict, err := e.Dedupe.Resolve(ctx, dedupe.Listed{Key: c.Key, Record: record}, as, encoded)
+	verdict, err := e.Dedupe.Resolve(ctx, dedupe.Listed{Key: u.Key, Record: u.record}, as, encoded)
 	if err == nil && verdict != dedupe.Settled {
 		return false, nil
 	}
-	e.tellResolved(ctx, c.Key, c.route.Tool.Name, record.Epoch, res.GetResolution(), err)
+	e.tellResolved(ctx, u.Key, u.route.Tool.Name, u.record.Epoch, res.GetResolution(), err)
 	return err == nil, err
 }
 
