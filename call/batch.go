@@ -42,8 +42,8 @@ func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, reques
 						ctx = over // nothing begins beside the one before it
 					}
 					calls[i].start = time.Now() // its deadline begins when its turn comes
-					if c := calls[i]; c.mayOutlast(ctx) {
-						caller := c.hurry(ctx, lease)
+					c := calls[i]
+					if caller := c.hurry(ctx, lease); caller != nil {
 						go func() { caller.answer(e.execute(ctx, c)) }() // ends with the call
 						var left bool
 						results[i], left = caller.wait(ctx, e.Hold)

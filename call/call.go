@@ -53,10 +53,8 @@ type call struct {
 type execution struct {
 	claim *dedupe.Claim // nil when it goes unrecorded
 	tried tries         // what came of its attempts so far
-	// caller ends when the caller leaves, and is not what the attempts are made in. hurried:
-	// it does not wait for the call's own deadline. begun is closed when the first attempt is
-	// about to be made, and nil from then on.
-	caller  context.Context //nolint:containedctx // of two contexts one is asked for its end alone
+	// hurried: its caller does not wait for its own deadline. begun is closed when the first
+	// attempt is about to be made, and nil from then on.
 	hurried bool
 	begun   chan struct{}
 }

@@ -21,11 +21,6 @@ func (c *call) goesOn() bool {
 	return c.route != nil && c.route.Tool.Effect != tool.ReadOnly && !c.route.Tool.Policy.CancelWithCaller
 }
 
-// mayOutlast reports that the call may go on for longer than its caller waits.
-func (c *call) mayOutlast(ctx context.Context) bool {
-	return !c.ValidateOnly && c.goesOn() && c.boundedByCaller(ctx)
-}
-
 // impatient is the caller of a call that may outlast it, and is answered in time. The
 // call has a goroutine of its own, which ends with it.
 type impatient struct {
@@ -37,12 +32,19 @@ type impatient struct {
 	held       chan func()
 }
 
-// hurry returns the caller of a call that is about to run in another goroutine, whose
-// the call is from then on.
+// hurry returns the caller of a call that it may not wait for, which is about to run in a
+// goroutine of its own, whose it is from then on; nil where it waits.
 func (c *call) hurry(ctx context.Context, lease catalog.Lease) *impatient {
+	if c.ValidateOnly || !c.goesOn() {
+		return nil
+	}
+	patience, sooner := c.deadline().cutBy(ctx)
+	if !sooner {
+		return nil
+	}
 	c.run.hurried, c.run.begun = true, make(chan struct{})
 	return &impatient{
-		lease: lease.Share(), patience: time.Until(c.callersDeadline(ctx)), begun: c.run.begun, unanswered: c.result(),
+		lease: lease.Share(), patience: time.Until(patience.end), begun: c.run.begun, unanswered: c.result(),
 		done: make(chan *response, 1), held: make(chan func(), 1),
 	}
 }
@@ -91,18 +93,27 @@ func release(held <-chan func()) {
 }
 
 // begin notes that an attempt is about to be made, for whoever waits for the first.
-func (c *call) begin() {
-	if c.run.begun != nil {
-		close(c.run.begun)
-		c.run.begun = nil
+func (x *execution) begin() {
+	if x.begun != nil {
+		close(x.begun)
+		x.begun = nil
 	}
-	c.run.tried.begin()
+	x.tried.begin()
 }
 
-// Held implements backend.Right: the call may be sent while its claim holds, and
-// somebody waits for it, and its tool is not refused since.
-func (c *call) Held() bool {
-	return (c.run.claim == nil || c.run.claim.Held()) && c.run.caller.Err() == nil && c.route.Withdrawal.Why() == ""
+// right is a backend.Right.
+type right func() bool
+
+// Held implements backend.Right.
+func (r right) Held() bool { return r() }
+
+// rightFor is the right to send a call: while its claim holds, and its caller waits for it,
+// and its tool is not refused since.
+func (c *call) rightFor(caller context.Context) right {
+	claim, withdrawal := c.run.claim, c.route.Withdrawal
+	return func() bool {
+		return (claim == nil || claim.Held()) && caller.Err() == nil && withdrawal.Why() == ""
+	}
 }
 
 // apart is the context of what goes on without the caller: it has the caller's
@@ -128,51 +139,46 @@ func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, contex
 	if !c.goesOn() {
 		return ctx, func() {}
 	}
-	end, why := c.ownDeadline()
+	own := c.deadline()
 	if c.run.hurried && c.run.claim != nil {
-		c.run.claim.KeepUntil(end)
+		c.run.claim.KeepUntil(own.end)
 	}
-	return context.WithDeadlineCause(apart{e.Life, ctx}, end, why)
+	return context.WithDeadlineCause(apart{e.Life, ctx}, own.end, own.why)
+}
+
+// deadline is when a call is over, and whose end that is.
+type deadline struct {
+	end time.Time
+	why error
+}
+
+// deadline is that of the tool, or sooner when the request says so.
+func (c *call) deadline() deadline {
+	limit, why := c.route.Tool.Policy.Deadline, errCallDeadline
+	if c.Timeout > 0 && c.Timeout < limit {
+		limit, why = c.Timeout, errCallersDeadline
+	}
+	return deadline{c.start.Add(limit), why}
+}
+
+// cutBy is the deadline of a caller that does not wait as long; false of one that does.
+func (d deadline) cutBy(caller context.Context) (deadline, bool) {
+	end, ok := caller.Deadline()
+	if !ok {
+		return d, false
+	}
+	end = end.Add(-min(answerMargin, time.Until(end)/10))
+	return deadline{end, errCallersDeadline}, end.Before(d.end)
 }
 
 // answerMargin is kept back from the caller's deadline, so that the result of
 // a call that used all its time still reaches the caller.
 const answerMargin = 50 * time.Millisecond
 
-// withDeadline bounds ctx by the tool's deadline, the request's timeout and the
-// caller's own deadline less a margin for the answer.
-func (c *call) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, why := c.ownDeadline()
-	if c.boundedByCaller(ctx) {
-		deadline, why = c.callersDeadline(ctx), errCallersDeadline
+// bound bounds what is done for a caller by the deadline, and by the caller's own.
+func (d deadline) bound(caller context.Context) (context.Context, context.CancelFunc) {
+	if cut, sooner := d.cutBy(caller); sooner {
+		d = cut
 	}
-	return context.WithDeadlineCause(ctx, deadline, why)
-}
-
-// ownDeadline is that of the tool, or sooner when the request says so; why says whose it
-// is.
-func (c *call) ownDeadline() (end time.Time, why error) {
-	limit, why := c.route.Tool.Policy.Deadline, errCallDeadline
-	if c.Timeout > 0 && c.Timeout < limit {
-		limit, why = c.Timeout, errCallersDeadline
-	}
-	return c.start.Add(limit), why
-}
-
-// boundedByCaller reports that the caller does not wait for the call's own
-// deadline.
-func (c *call) boundedByCaller(ctx context.Context) bool {
-	callers := c.callersDeadline(ctx)
-	own, _ := c.ownDeadline()
-	return !callers.IsZero() && callers.Before(own)
-}
-
-// callersDeadline is when the caller is to be answered; zero when it waits for as
-// long as it takes.
-func (c *call) callersDeadline(ctx context.Context) time.Time {
-	callers, ok := ctx.Deadline()
-	if !ok {
-		return time.Time{}
-	}
-	return callers.Add(-min(answerMargin, time.Until(callers)/10))
+	return context.WithDeadlineCause(caller, d.end, d.why)
 }

@@ -32,7 +32,7 @@ func (e *Executor) dereference(ctx context.Context, c *call) *answer {
 	if len(found.wrong) > 0 {
 		return c.result().NotValid(found.wrong)
 	}
-	ctx, cancel := c.withDeadline(ctx)
+	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
 	return (&reader{Executor: e, call: c}).resolve(ctx)
 }

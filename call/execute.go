@@ -27,13 +27,12 @@ import (
 // releases it.
 func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request) *response {
 	c := newCall(lease.Snapshot, req)
-	if !c.mayOutlast(ctx) {
-		return result.Fit(req.Key, e.execute(ctx, c))
+	if caller := c.hurry(ctx, lease); caller != nil {
+		go func() { caller.answer(e.execute(ctx, c)) }() // ends with the call
+		res, _ := caller.wait(ctx, e.Hold)
+		return result.Fit(req.Key, res)
 	}
-	caller := c.hurry(ctx, lease)
-	go func() { caller.answer(e.execute(ctx, c)) }() // ends with the call
-	res, _ := caller.wait(ctx, e.Hold)
-	return result.Fit(req.Key, res)
+	return result.Fit(req.Key, e.execute(ctx, c))
 }
 
 // execute is the pipeline. Each step either lets the call go on or returns the
@@ -52,7 +51,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if refusal := e.check(ctx, c); refusal != nil {
 		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}
-	ctx, cancel := c.withDeadline(ctx)
+	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
 	heard, answer := e.claim(ctx, c) // store round trip 1
 	if answer != nil {

@@ -27,7 +27,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	}
 	ask := c.held.ask(refusal(dedupe.Absent))
 	c.leave()
-	ctx, cancel := c.whileLooking(ctx)
+	ctx, cancel := whileLooking(c).bound(ctx)
 	defer cancel()
 	for looked := false; ; looked = true {
 		known, answer := e.lookUp(ctx, c, refusal, ask)
@@ -106,12 +106,12 @@ func noteOf(c *call, ask rules.Ask) dedupe.Note {
 	return dedupe.Note{Key: c.Key, Counter: ask.Draw.Counter, Logs: ask.Logs, Appends: ask.Appends}
 }
 
-// whileLooking bounds the wait for what becomes of a call.
-func (c *call) whileLooking(ctx context.Context) (context.Context, context.CancelFunc) {
+// whileLooking is the deadline of the wait for what becomes of a call.
+func whileLooking(c *call) deadline {
 	if c.route != nil {
-		return c.withDeadline(ctx)
+		return c.deadline()
 	}
-	return context.WithDeadlineCause(ctx, c.start.Add(longestLook), errCallDeadline)
+	return deadline{c.start.Add(longestLook), errCallDeadline}
 }
 
 // unlooked answers a call of which the store could not be asked. Only to a tool

@@ -31,14 +31,15 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	if c.run.hurried {
 		errand.caller = ctx
 	}
-	c.run.caller, errand.invocation.Right = ctx, c
+	right := c.rightFor(ctx)
+	errand.invocation.Right = right
 	errand.invocation.Room = (*replyRoom)(&c.stay.load)
 	reopened := c.run.claim != nil && c.run.claim.Epoch() > 1
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
-		c.begin()
+		c.run.begin()
 		c.stay.load.Empty() // of the attempt before
 		if c.run.tried.ambiguous {
-			errand.invocation.Right = repeatable{c, e.Catalog}
+			errand.invocation.Right = repeatable{right, c.route, e.Catalog}
 		}
 		failure := c.run.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
 		if failure == nil {
@@ -51,7 +52,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	}
 	c.log.cause, c.log.stack = cmp.Or(c.run.tried.cause, c.log.cause), c.run.tried.stack
 	if failure := c.run.tried.reading.Failure; failure != nil {
-		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{c, e.Catalog}.still()
+		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{right, c.route, e.Catalog}.still()
 		return c.afterFailure(failure, report, mayRepeat)
 	}
 	return c.succeed()
@@ -169,16 +170,17 @@ func (c *call) afterBug(explained tool.Error) ending {
 // tool is one that may be repeated. A discovered one may have been declared anew
 // since, by a server that was started again; the stricter of both decides.
 type repeatable struct {
-	*call
+	right
 
+	route   *catalog.Route
 	catalog Catalog
 }
 
 // Held implements backend.Right.
-func (r repeatable) Held() bool { return r.still() && r.call.Held() }
+func (r repeatable) Held() bool { return r.still() && r.right() }
 
 func (r repeatable) still() bool {
-	if !r.effect().Repeatable() {
+	if !r.route.Tool.Effect.Repeatable() {
 		return false
 	}
 	now, ok := r.catalog.Snapshot().Lookup(r.route.Tool.Name)
