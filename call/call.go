@@ -62,7 +62,7 @@ type execution struct {
 // report is what telemetry is told of a call beside its result.
 type report struct {
 	trace telemetry.Call // span, metrics and log line
-	rule  string         // by which it was refused, where its code does not tell; see refusedBy
+	rule  string         // by which it was refused, where its code does not tell; see ruleOf
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"github.com/sidecall/sidecall/dedupe"
 	"context"
 	"time"
 
@@ -109,8 +110,7 @@ func (r right) Held() bool { return r() }
 
 // rightFor is the right to send a call: while its claim holds, and its caller waits for it,
 // and its tool is not refused since.
-func (c *call) rightFor(caller context.Context) right {
-	claim, withdrawal := c.run.claim, c.route.Withdrawal
+func rightFor(caller context.Context, claim *dedupe.Claim, withdrawal *catalog.Withdrawal) right {
 	return func() bool {
 		return (claim == nil || claim.Held()) && caller.Err() == nil && withdrawal.Why() == ""
 	}

@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -56,7 +55,8 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if admission.Verdict == dedupe.Exceeded {
 			return heard, refused
 		}
-		a := c.sayWhenToAsk(recorded{c, admission}.answer(), tooEarly)
+		r := recorded{c, admission}
+		a := r.sayWhenToAsk(r.answer(), tooEarly)
 		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
 			return heard, e.orderedAgain(ctx, c, a)
 		}
@@ -81,16 +81,4 @@ func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer
 	default:
 		return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 	}
-}
-
-// sayWhenToAsk tells the program of a call that is unknown from when on sending
-// it again settles it. The recorded words stay as they are.
-func (c *call) sayWhenToAsk(a *answer, tooEarly time.Duration) *answer {
-	if tooEarly > 0 && a.Code() != "" {
-		a.RetryAfter = tooEarly
-		a.Notices = append(a.Notices, fmt.Sprintf(
-			"%s does not show the call yet. Sent again with the same id after %s, it is run if it is not there then.",
-			c.route.Verification.Tool, tool.RoundTime(tooEarly)))
-	}
-	return a
 }

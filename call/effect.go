@@ -13,7 +13,7 @@ import (
 //
 // A definite error can be such a proof (provesNothingDone), where no earlier attempt
 // may have had the effect.
-func (c *call) frees(end *ending) (free dedupe.EffectKey) {
+func (end *ending) frees(c *call) (free dedupe.EffectKey) {
 	if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {
 		return dedupe.EffectKey{}
 	}
@@ -35,16 +35,17 @@ func (c *call) frees(end *ending) (free dedupe.EffectKey) {
 //
 // Of a tool that must not be repeated, its own word is definite only where it is a
 // proof (backend.OwnWord); of a keyed one it is definite either way.
-func (c *call) provesNothingDone(failure *tool.Failure) bool {
+func (f failing) provesNothingDone() bool {
+	failure, effect := f.failure, f.effect()
 	switch {
 	case failure.Code == tool.CodeInvalidOutput:
 		return false
-	case c.run.tried.mapped || c.effect().Harmless():
+	case f.run.tried.mapped || effect.Harmless():
 		return true
 	case failure.Status >= http.StatusMultipleChoices && failure.Status < http.StatusBadRequest:
 		return false
 	default:
-		return c.effect() == tool.NonIdempotent || c.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest
+		return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest
 	}
 }
 

@@ -7,6 +7,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -38,7 +39,7 @@ func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request
 // execute is the pipeline. Each step either lets the call go on or returns the
 // answer that ends it.
 func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
-	ctx, c.log.trace = e.Recorder.StartCall(ctx, c.info(), c.start)
+	ctx, c.log.trace = e.Recorder.StartCall(ctx, infoOf(c), c.start)
 	caller := ctx // its end, and not that of the call, says that the caller has left
 	defer func() {
 		if p := recover(); p != nil {
@@ -47,7 +48,8 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		e.tell(caller, c, res)
 	}()
 	defer c.leave()
-	c.stay.load.Of(e.bytesOf(c))
+	c.Bytes = cmp.Or(c.Bytes, e.Bytes)
+	c.stay.load.Of(c.Bytes)
 	if refusal := e.check(ctx, c); refusal != nil {
 		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}
@@ -111,11 +113,11 @@ func (e *Executor) resolve(ctx context.Context, c *call) *answer {
 			name := tool.Shorten(c.Tool, maxToolName)
 			return c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
 		}
-		return c.unknownTool(ctx, c.offered())
+		return c.unknownTool(ctx, offered(&c.of))
 	}
 	if !profile.Allows(c.route.Tool.Name) {
 		forbidden := c.result().Refused(c.subject().Forbidden(*profile), 0)
-		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), c.offered(), 3))
+		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), offered(&c.of), 3))
 		return forbidden
 	}
 	if c.route.Refused != "" {

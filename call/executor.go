@@ -52,6 +52,19 @@ type Executor struct {
 	makers   []rules.Maker
 }
 
+// Records are the calls that are recorded: what is known of them, and how those are settled
+// that are unknown.
+type Records struct{ *Executor }
+
+// Records are those of the calls that it runs.
+func (e *Executor) Records() Records { return Records{e} }
+
+// Prompts are what calls are made for.
+type Prompts struct{ *Executor }
+
+// Prompts are those of the calls that it runs.
+func (e *Executor) Prompts() Prompts { return Prompts{e} }
+
 // New returns an Executor of its parts, which stay their owners' own.
 func New(parts Parts) *Executor {
 	e := &Executor{Parts: parts, makers: makers(&taint.Memory{})}

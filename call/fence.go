@@ -19,7 +19,7 @@ const maxClosingChars = 1_000
 // run is closed, so that it never does; what is running is waited for; and of the rest
 // nothing is said that its record denies. What a program says in its own words is its
 // own: only the words of a sidecar are compared. The error of the fence may be a Fault.
-func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
+func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 	return func(ctx context.Context, answers []conversation.Answer) ([]dedupe.Closing, error) {
 		lease := e.Catalog.Lease()
 		defer lease.Release()
@@ -40,7 +40,7 @@ func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
 }
 
 // fence decides one call; nil for one that is not to be closed.
-func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
+func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
 	seen, err := e.Book.Store.See(ctx, key)
 	journaled := false
 	if err == nil {
@@ -74,7 +74,7 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 
 // awaitEnd waits for the end of a running call, as long as there is room to, so that who
 // resumes then is told of it.
-func (e *Executor) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.Record) {
+func (e Records) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.Record) {
 	leave, ok := e.Waiting.Acquire()
 	if !ok {
 		return

@@ -41,7 +41,8 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 				continue
 			}
 		}
-		return c.sayWhenToAsk(recordedAs(c, known).known(), tooEarly)
+		r := recordedAs(c, known)
+		return r.sayWhenToAsk(r.known(), tooEarly)
 	}
 }
 

@@ -1,15 +1,16 @@
 package call
 
 import (
+	"github.com/sidecall/sidecall/internal/rules"
 	"slices"
 
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/schema"
 )
 
-// offered are the tools that the call's profile may call, as suggestions see them.
-func (c *call) offered() []schema.Offered {
-	routes := c.snapshot.Routes(c.of.Profile)
+// offered are the tools that the profile of a call may call, as suggestions see them.
+func offered(c *rules.Call) []schema.Offered {
+	routes := c.Snapshot.Routes(c.Profile)
 	offered := make([]schema.Offered, len(routes))
 	for i, route := range routes {
 		offered[i] = offer(route)
@@ -25,10 +26,10 @@ func offer(route *catalog.Route) schema.Offered {
 // effect than the one that failed, and those that the profile may not call: who
 // could not look something up must not be told to pay. What nobody knows yet may
 // still be discovered.
-func (c *call) noStronger(alternatives []string) []string {
+func noStronger(c *rules.Call, alternatives []string) []string {
 	harmful := func(name string) bool {
-		route, ok := c.snapshot.Lookup(name)
-		return ok && (schema.Stronger(route.Tool.Effect, c.effect()) || !c.of.Profile.Allows(name))
+		route, ok := c.Snapshot.Lookup(name)
+		return ok && (schema.Stronger(route.Tool.Effect, c.Route.Tool.Effect) || !c.Profile.Allows(name))
 	}
 	if !slices.ContainsFunc(alternatives, harmful) {
 		return alternatives

@@ -15,7 +15,7 @@ import (
 // ago the model made the call, by the store's clock: where records of that time are
 // forgotten, that there is none says nothing. The result is not made to fit into a
 // response. The error is a Fault, or that of ctx.
-func (e *Executor) Pending(ctx context.Context, req Request, age time.Duration) (sidecallv1.Pending, *sidecallv1.ExecuteToolResponse, error) {
+func (e Records) Pending(ctx context.Context, req Request, age time.Duration) (sidecallv1.Pending, *sidecallv1.ExecuteToolResponse, error) {
 	lease := e.Catalog.Lease()
 	defer lease.Release()
 	c := newCall(lease.Snapshot, req)
@@ -32,7 +32,7 @@ func (e *Executor) Pending(ctx context.Context, req Request, age time.Duration) 
 	return state, rendered(a), nil
 }
 
-func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *answer) {
+func (e Records) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *answer) {
 	record, r := known.Record, recordedAs(c, known)
 	switch fate := record.Fate(r.declared()); fate {
 	case dedupe.Ran:
@@ -53,7 +53,7 @@ func (e *Executor) pending(c *call, known dedupe.Known, age time.Duration) (side
 }
 
 // notRunYet tells of a call that has not run, if that is what having no record means.
-func (e *Executor) notRunYet(c *call, record dedupe.Record, age time.Duration) (sidecallv1.Pending, *answer) {
+func (e Records) notRunYet(c *call, record dedupe.Record, age time.Duration) (sidecallv1.Pending, *answer) {
 	switch {
 	case e.Dedupe.AtWork(c.Key): // it is about to be claimed
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)

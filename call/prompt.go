@@ -31,7 +31,7 @@ type Prompt struct {
 
 // StartPrompt begins a prompt and returns what is used of its budget; nil when it
 // has none, or nobody knows. The error is a Fault: the request is wrong.
-func (e *Executor) StartPrompt(ctx context.Context, p Prompt) (*sidecallv1.Budget, error) {
+func (e Prompts) StartPrompt(ctx context.Context, p Prompt) (*sidecallv1.Budget, error) {
 	profile, err := e.open(p)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *Executor) StartPrompt(ctx context.Context, p Prompt) (*sidecallv1.Budge
 
 // EndPrompt ends a prompt, for the log and the metrics; the result is that of
 // StartPrompt.
-func (e *Executor) EndPrompt(ctx context.Context, p Prompt, reason string) (*sidecallv1.Budget, error) {
+func (e Prompts) EndPrompt(ctx context.Context, p Prompt, reason string) (*sidecallv1.Budget, error) {
 	if len(reason) > maxReasonBytes {
 		why := explain.TooLong("exit_reason", reason, maxReasonBytes)
 		return nil, fault(Invalid, "%s: %s", why.Field, why.Constraint)
@@ -60,7 +60,7 @@ func (p *Prompt) key() telemetry.PromptKey {
 }
 
 // open finds the profile of a prompt. It is refused where a call of it would be.
-func (e *Executor) open(p Prompt) (catalog.Profile, error) {
+func (e Prompts) open(p Prompt) (catalog.Profile, error) {
 	snapshot := e.Catalog.Snapshot()
 	if err := p.identity(snapshot.Limits.RequireIDs); err != nil {
 		return catalog.Profile{}, err
@@ -93,7 +93,7 @@ func (p *Prompt) identity(required []string) error {
 
 // leftOf asks the store what is used of a budget. That it cannot be asked is no
 // reason not to begin or end a prompt.
-func (e *Executor) leftOf(ctx context.Context, p Prompt, profile catalog.Profile) *sidecallv1.Budget {
+func (e Prompts) leftOf(ctx context.Context, p Prompt, profile catalog.Profile) *sidecallv1.Budget {
 	limits := budget.LimitsOf(&profile)
 	if limits.None() || p.Conversation == "" {
 		return nil

@@ -68,7 +68,7 @@ func lines(page, prefix string) string {
 func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 	s, metrics, log := metered(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Fails(1, calltest.NotFound)))
 	p := call.Prompt{Conversation: "c1", ID: "p1", Profile: "tight"}
-	left, err := s.StartPrompt(t.Context(), p)
+	left, err := s.Prompts().StartPrompt(t.Context(), p)
 	if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 0 {
 		t.Fatalf("at the begin: %v, %v", left, err)
 	}
@@ -84,7 +84,7 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 	validated.PromptId, validated.Profile, validated.ValidateOnly = "p1", "tight", true
 	s.Call(validated)
 	for range 2 { // its answer may be lost
-		left, err = s.EndPrompt(t.Context(), p, "budget_exceeded")
+		left, err = s.Prompts().EndPrompt(t.Context(), p, "budget_exceeded")
 		if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 3 {
 			t.Errorf("at the end: %v, %v", left, err)
 		}
@@ -102,11 +102,11 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 // Without limits, and without the store, a prompt ends as well.
 func TestAPromptEndsWithoutABudget(t *testing.T) {
 	s, metrics, _ := metered(t)
-	if left, err := s.EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left != nil || err != nil {
 		t.Errorf("without limits: %v, %v", left, err)
 	}
 	s.With(func(p *call.Parts) { p.Dedupe = calltest.NewOn(t, brokenStore{}).Dedupe })
-	if left, err := s.EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left != nil || err != nil {
 		t.Errorf("without the store: %v, %v", left, err)
 	}
 	says(t, metrics(), `sidecall_prompts_total{sidecall_exit="end_turn"} 1`, `sidecall_prompts_total{sidecall_exit="other"} 1`)
@@ -123,19 +123,19 @@ func TestPromptsThatCannotBe(t *testing.T) {
 		"profile: ":                                                    {Conversation: "c1", Profile: "none"},
 		"profile: the profile":                                         {Conversation: "c1", Profile: "narrow", Offered: []string{"tight"}},
 	} {
-		_, begun := s.StartPrompt(t.Context(), p)
-		_, ended := s.EndPrompt(t.Context(), p, "end_turn")
+		_, begun := s.Prompts().StartPrompt(t.Context(), p)
+		_, ended := s.Prompts().EndPrompt(t.Context(), p, "end_turn")
 		for _, err := range []error{begun, ended} {
 			if fault, ok := errors.AsType[*call.Fault](err); !ok || fault.Kind != call.Invalid || !strings.HasPrefix(fault.Message, says) {
 				t.Errorf("%v, want %s", err, says)
 			}
 		}
 	}
-	if _, err := s.EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, long); err == nil || !strings.HasPrefix(err.Error(), "exit_reason: ") {
+	if _, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, long); err == nil || !strings.HasPrefix(err.Error(), "exit_reason: ") {
 		t.Errorf("a long reason: %v", err)
 	}
 	s.Limit(func(l *catalog.Limits) { l.RequireIDs = nil })
-	if _, err := s.EndPrompt(t.Context(), call.Prompt{}, "end_turn"); err == nil || !strings.HasPrefix(err.Error(), "conversation_id: ") {
+	if _, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{}, "end_turn"); err == nil || !strings.HasPrefix(err.Error(), "conversation_id: ") {
 		t.Errorf("no ids at all: %v", err)
 	}
 	if strings.Contains(lines(metrics(), "sidecall_prompts_total"), "} 1") {
@@ -152,7 +152,7 @@ func TestPromptsOfAnotherTenant(t *testing.T) {
 		t.Fatal(res)
 	}
 	for tenant, used := range map[string]int64{"they": 0, "me": 1} {
-		left, err := s.EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
+		left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
 		if err != nil || left.GetToolCallsUsed() != used {
 			t.Errorf("%s: %v, %v, want %d used", tenant, left, err, used)
 		}

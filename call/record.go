@@ -17,7 +17,7 @@ import (
 
 // Execution returns the record of a call with its result: did it run? Its errors
 // are Faults, or that of ctx.
-func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.Execution, error) {
+func (e Records) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.Execution, error) {
 	record, err := e.Dedupe.Lookup(ctx, key)
 	if err != nil {
 		return nil, notLookedUp(ctx, err)
@@ -38,7 +38,7 @@ func (e *Executor) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.E
 
 // told is a record as it is told: of a tool that must not be repeated any more, attempts
 // that may have had its effect are of unknown outcome, as they are for who sends the call.
-func (e *Executor) told(record dedupe.Record) dedupe.Record {
+func (e Records) told(record dedupe.Record) dedupe.Record {
 	if route, ok := e.Catalog.Snapshot().Lookup(record.Tool); ok && record.Fate(route.Tool.Effect) == dedupe.MayHaveRun {
 		record.State = dedupe.Unknown
 	}
@@ -46,7 +46,7 @@ func (e *Executor) told(record dedupe.Record) dedupe.Record {
 }
 
 // Unknown describes a call of a listing of unknown ones.
-func (e *Executor) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
+func (e Records) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	if listed.Err != nil {
 		return unreadable(listed)
 	}

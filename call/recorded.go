@@ -1,6 +1,7 @@
 package call
 
 import (
+	"time"
 	"context"
 	"fmt"
 	"github.com/sidecall/sidecall/call/explain"
@@ -165,4 +166,16 @@ func (r recorded) declared() tool.Effect {
 		return r.Record.Effect
 	}
 	return r.effect()
+}
+
+// sayWhenToAsk tells the program of a call that is unknown from when on sending
+// it again settles it. The recorded words stay as they are.
+func (r recorded) sayWhenToAsk(a *answer, tooEarly time.Duration) *answer {
+	if tooEarly > 0 && a.Code() != "" {
+		a.RetryAfter = tooEarly
+		a.Notices = append(a.Notices, fmt.Sprintf(
+			"%s does not show the call yet. Sent again with the same id after %s, it is run if it is not there then.",
+			r.route.Verification.Tool, tool.RoundTime(tooEarly)))
+	}
+	return a
 }

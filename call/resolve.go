@@ -42,7 +42,7 @@ func (u unsettled) settledBy(user, claimed string) settler {
 
 // Resolve settles one unknown call by hand, for a user whom the front has
 // verified. Its errors are Faults, or that of ctx.
-func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
+func (e Records) Resolve(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
 	if err := checkResolution(req); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (e *Executor) Resolve(ctx context.Context, key dedupe.Key, user string, req
 // Verify asks the configured verification what became of an unknown call, and
 // settles it when the request, of a user as in Resolve, says so and the answer
 // decides it. Its errors are Faults, or that of ctx.
-func (e *Executor) Verify(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+func (e Records) Verify(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
 	if err := checkOperator(req.GetResolvedBy()); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (u unsettled) verdict(found verify.Finding, by settler) *sidecallv1.VerifyE
 
 // takeArguments gives a call the arguments that it had. They are not stored;
 // the fingerprint tells whether they are the same.
-func (e *Executor) takeArguments(ctx context.Context, u unsettled, text string) error {
+func (e Records) takeArguments(ctx context.Context, u unsettled, text string) error {
 	v := u.route.Verification
 	switch {
 	case v == nil:
@@ -171,7 +171,7 @@ func (e *Executor) takeArguments(ctx context.Context, u unsettled, text string) 
 }
 
 // unknownCall returns an unknown call, with its record; or why it is none.
-func (e *Executor) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (unsettled, error) {
+func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (unsettled, error) {
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
 	if err != nil {
 		return unsettled{}, notLookedUp(ctx, err)
@@ -222,7 +222,7 @@ func notUnknown(key dedupe.Key, record dedupe.Record) error {
 }
 
 // resolved says why a resolution was not made; nil when it was.
-func (e *Executor) resolved(ctx context.Context, c *call, settled bool, err error) error {
+func (e Records) resolved(ctx context.Context, c *call, settled bool, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -245,7 +245,7 @@ func (e *Executor) resolved(ctx context.Context, c *call, settled bool, err erro
 
 // executionOr is the record of a call as it is now; where the store does not
 // tell, as it is known: what was asked for is done by then.
-func (e *Executor) executionOr(ctx context.Context, known dedupe.Record, key dedupe.Key) *sidecallv1.Execution {
+func (e Records) executionOr(ctx context.Context, known dedupe.Record, key dedupe.Key) *sidecallv1.Execution {
 	now, err := e.Execution(ctx, key)
 	if err != nil {
 		return result.Execution(known)

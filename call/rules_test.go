@@ -1,7 +1,6 @@
 package call
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -56,7 +55,7 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 	} {
 		made := &call{log: report{rule: c.rule}}
 		made.run.tried.sent = c.sent
-		if got := made.end(context.Background(), c.res).Rule; got != c.want {
+		if got := endOf(made, c.res, false).Rule; got != c.want {
 			t.Errorf("%s: refused by %q, want %q", name, got, c.want)
 		}
 	}

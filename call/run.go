@@ -31,7 +31,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	if c.run.hurried {
 		errand.caller = ctx
 	}
-	right := c.rightFor(ctx)
+	right := rightFor(ctx, c.run.claim, c.route.Withdrawal)
 	errand.invocation.Right = right
 	errand.invocation.Room = (*replyRoom)(&c.stay.load)
 	reopened := c.run.claim != nil && c.run.claim.Epoch() > 1
@@ -53,7 +53,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	c.log.cause, c.log.stack = cmp.Or(c.run.tried.cause, c.log.cause), c.run.tried.stack
 	if failure := c.run.tried.reading.Failure; failure != nil {
 		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{right, c.route, e.Catalog}.still()
-		return c.afterFailure(failure, report, mayRepeat)
+		return failing{c, failure, report, mayRepeat}.end()
 	}
 	return c.succeed()
 }
@@ -81,13 +81,13 @@ func (c *call) succeed() ending {
 	}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
 		subject := c.subject()
-		a.Items, a.Show.Remarks = c.itemsOf(subject, reading), subject.Remarks(reading)
+		a.Items, a.Show.Remarks = itemsOf(c.route, subject, reading), subject.Remarks(reading)
 	}
 	return ending{answer: a, state: dedupe.Done}
 }
 
-func (c *call) itemsOf(subject *explain.Subject, reading *interpret.Reading) result.Items {
-	return result.ItemsOf(reading, c.route.Secrets, subject.ItemErrors(reading.Total))
+func itemsOf(route *catalog.Route, subject *explain.Subject, reading *interpret.Reading) result.Items {
+	return result.ItemsOf(reading, route.Secrets, subject.ItemErrors(reading.Total))
 }
 
 // secretsOf is what takes the secrets out of what a tool returned; nil when there
@@ -99,41 +99,48 @@ func secretsOf(route *catalog.Route) output.Secrets {
 	return route.Secrets
 }
 
-// afterFailure turns the last failure of the attempts into the error for the
-// model and the state of the record; repeatable says that the call may be made again
-// if it may have run. Of items none of which was done it tells too.
-func (c *call) afterFailure(last *tool.Failure, report retry.Report, repeatable bool) ending {
-	own := *last // who failed may fail others in the same words
-	failure := &own
-	failure.AllowedAlternatives = c.noStronger(failure.AllowedAlternatives)
-	end := c.failed(failure, report, repeatable)
-	if reading := &c.run.tried.reading; len(reading.Items) > 0 {
-		end.answer.Items = c.itemsOf(c.subject(), reading)
+// failing is a call whose last attempt has failed.
+type failing struct {
+	*call
+
+	failure *tool.Failure
+	report  retry.Report
+	// repeatable says that the call may be made again if it may have run.
+	repeatable bool
+}
+
+// end is the error for the model, and the state of the record. Of items none of which was
+// done it tells too.
+func (f failing) end() ending {
+	own := *f.failure // who failed may fail others in the same words
+	f.failure = &own
+	own.AllowedAlternatives = noStronger(&f.of, own.AllowedAlternatives)
+	end := f.explained()
+	if reading := &f.run.tried.reading; len(reading.Items) > 0 {
+		end.answer.Items = itemsOf(f.route, f.subject(), reading)
 	}
 	return end
 }
 
-func (c *call) failed(failure *tool.Failure, report retry.Report, repeatable bool) ending {
-	explained := c.subject().Failure(failure, report)
-	failure.AllowedAlternatives = c.subject().Open(failure.AllowedAlternatives)
+func (f failing) explained() ending {
+	failure := f.failure
+	explained := f.subject().Failure(failure, f.report)
+	failure.AllowedAlternatives = f.subject().Open(failure.AllowedAlternatives)
 	if explain.Ours(failure) {
-		c.args.refs.hide(&explained, c.route)
+		f.args.refs.hide(&explained, f.route)
 	}
 	switch {
 	case failure.Evidence == tool.Definite:
-		return ending{
-			answer: c.result().Failed(explained, failure), state: dedupe.Done,
-			harmless: c.provesNothingDone(failure),
-		}
-	case failure.Evidence == tool.Ambiguous && !repeatable:
-		return c.unknown(failure)
+		return ending{answer: f.result().Failed(explained, failure), state: dedupe.Done, harmless: f.provesNothingDone()}
+	case failure.Evidence == tool.Ambiguous && !f.repeatable:
+		return f.unknown(failure)
 	}
-	if report.After > 0 {
-		failure.RetryAfter = report.After
+	if f.report.After > 0 {
+		failure.RetryAfter = f.report.After
 	}
-	end := c.notRun(explained, failure)
+	end := f.notRun(explained, failure)
 	end.harmless = failure.Evidence == tool.NotExecuted
-	end.answer.Exhausted = c.run.tried.sent > 0 && mayRepeat(failure, c.effect())
+	end.answer.Exhausted = f.run.tried.sent > 0 && mayRepeat(failure, f.effect())
 	return end
 }
 

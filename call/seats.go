@@ -1,7 +1,6 @@
 package call
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -74,18 +73,15 @@ const (
 // call in flight here needs none.
 func (e *Executor) seat(c *call) bool {
 	if c.ValidateOnly {
-		return e.roomFor(c) && c.stay.seats.takeSidecar(e.Slots)
+		return c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
 	}
 	c.stay.ticket = e.Dedupe.Join(c.Key)
-	return !c.stay.ticket.Leads() || e.roomFor(c) && c.stay.seats.take(e.Slots, c.route)
+	return !c.stay.ticket.Leads() || c.hasRoom() && c.stay.seats.take(e.Slots, c.route)
 }
 
-// bytesOf is what a call takes room of.
-func (e *Executor) bytesOf(c *call) *limit.Bytes { return cmp.Or(c.Bytes, e.Bytes) }
-
-// roomFor reports that there is memory for a call, beside what it holds already.
-func (e *Executor) roomFor(c *call) bool {
-	if !e.bytesOf(c).Full(c.Load.Held()) {
+// hasRoom reports that there is memory for a call, beside what it holds already.
+func (c *call) hasRoom() bool {
+	if !c.Bytes.Full(c.Load.Held()) {
 		return true
 	}
 	c.stay.seats.state, c.stay.seats.full = refused, bytesFull

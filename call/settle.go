@@ -19,17 +19,6 @@ import (
 // it is known to be down: the result is safe then, and the caller waits.
 const settleTimeout = 5 * time.Second
 
-// encode makes the record of a response. It is nil where that cannot be done, which is
-// unreachable while every string in a response is valid UTF-8: the record still has to end.
-func (c *call) encode(res *response) []byte {
-	encoded, err := proto.Marshal(res)
-	if err != nil {
-		c.log.cause = err
-		return nil
-	}
-	return encoded
-}
-
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
@@ -43,7 +32,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	res, shaped := c.render(end.answer)
 	c.held.leave(end.answer, res, &leaves)
 	settlement := dedupe.Settlement{
-		State: end.state, Attempts: c.run.tried.sent, Frees: c.frees(&end), Tokens: leaves.Tokens, Appends: leaves.Appends,
+		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
@@ -66,7 +55,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		}
 	}
 	if made := end.answer.Resolution; made != nil && (err != nil || verdict != dedupe.Superseded) {
-		e.tellResolved(ctx, c.Key, c.route.Tool.Name, c.run.claim.Epoch(), made, err)
+		e.Records().tellResolved(ctx, c.Key, c.route.Tool.Name, c.run.claim.Epoch(), made, err)
 	}
 	return res
 }
@@ -80,9 +69,15 @@ func (c *call) render(a *answer) (*response, *output.Shaped) {
 	return res, shaped
 }
 
-// put gives a settlement what it records of a response.
+// put gives a settlement what it records of a response: nothing where that cannot be done,
+// which is unreachable while every string in a response is valid UTF-8. The record still has
+// to end.
 func (c *call) put(s *dedupe.Settlement, res *response, shaped *output.Shaped) {
-	s.Result, s.Output = c.encode(res), nil
+	encoded, err := proto.Marshal(res)
+	if err != nil {
+		c.log.cause = err
+	}
+	s.Result, s.Output = encoded, nil
 	if shaped != nil {
 		s.Output = &dedupe.Output{
 			Ref: shaped.Ref, Data: shaped.Kept, Complete: shaped.KeptComplete, TTL: c.snapshot.Limits.OutputTTL,

@@ -10,8 +10,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// info describes the call for telemetry.
-func (c *call) info() telemetry.CallInfo {
+// infoOf describes a call for telemetry.
+func infoOf(c *call) telemetry.CallInfo {
 	info := telemetry.CallInfo{
 		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
 		Tenant: c.Key.Tenant, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
@@ -31,8 +31,8 @@ func (c *call) info() telemetry.CallInfo {
 	return info
 }
 
-// end describes the result for telemetry.
-func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
+// endOf describes its result for telemetry.
+func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 	end := telemetry.CallEnd{
 		Outcome:  "ok",
 		Code:     tool.Code(res.GetError().GetCode()),
@@ -44,9 +44,9 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 		Err:      c.log.cause,
 		Stack:    c.log.stack,
 
-		Profile: c.applied(), Rule: c.refusedBy(res),
+		Profile: profileOf(c), Rule: ruleOf(c, res),
 
-		CallerLeft: c.run.tried.sent > 0 && caller.Err() != nil,
+		CallerLeft: callerLeft,
 	}
 	switch {
 	case res.GetReplayed():
@@ -68,8 +68,8 @@ func (c *call) end(caller context.Context, res *response) telemetry.CallEnd {
 	return end
 }
 
-// applied is the name of the profile that the call was held to; empty when it was none.
-func (c *call) applied() string {
+// profileOf is the name of the profile that the call was held to; empty when it was none.
+func profileOf(c *call) string {
 	if c.Nameless != nil || c.Impossible != nil || c.of.Stranger {
 		return ""
 	}
@@ -84,7 +84,7 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	c.log.trace.End(caller, c.end(caller, res))
+	c.log.trace.End(caller, endOf(c, res, c.run.tried.sent > 0 && caller.Err() != nil))
 }
 
 // codeRules are the rules of which the code tells, when nothing was sent. Where a
@@ -103,9 +103,9 @@ var codeRules = map[tool.Code]string{
 // ruled are the codes that several rules refuse with.
 var ruled = []tool.Code{tool.CodeLoopDetected, tool.CodePermissionDenied, tool.CodeBudgetExceeded, tool.CodeInvalidArgs}
 
-// refusedBy is the rule by which a call was refused before anything was sent, for
+// ruleOf is the rule by which a call was refused before anything was sent, for
 // telemetry; empty when it was not.
-func (c *call) refusedBy(res *response) string {
+func ruleOf(c *call, res *response) string {
 	code := tool.Code(res.GetError().GetCode())
 	switch {
 	case c.run.tried.sent > 0 || res.GetReplayed():

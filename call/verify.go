@@ -25,7 +25,7 @@ import (
 const byVerification = "verification"
 
 // look finds out what became of a call of a claim; notBefore as in verify.Case.
-func (e *Executor) look(ctx context.Context, c *call, epoch int64, notBefore time.Time) verify.Finding {
+func (e Records) look(ctx context.Context, c *call, epoch int64, notBefore time.Time) verify.Finding {
 	return e.verifier.Look(ctx, verify.Case{
 		Key: c.Key, Epoch: epoch, About: c.about(), Route: c.route, Snapshot: c.snapshot, NotBefore: notBefore,
 		Client: c.Client,
@@ -59,7 +59,7 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 	if c.route.Verification == nil || ctx.Err() != nil {
 		return end
 	}
-	found := e.look(ctx, c, c.run.claim.Epoch(), time.Time{})
+	found := e.Records().look(ctx, c, c.run.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
 		return ending{answer: unsettled{call: c}.happened(found, settler{}), state: dedupe.Done}
@@ -81,12 +81,12 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 		return false, 0
 	}
 	record := unknown.Record
-	found := e.look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
+	found := e.Records().look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
 	if found.Verdict != verify.Done && found.Verdict != verify.NotRun {
 		return false, found.Wait
 	}
 	// Superseded or not: somebody knows more than we did.
-	_, err := e.settleFound(ctx, unsettled{c, record}, found, settler{})
+	_, err := e.Records().settleFound(ctx, unsettled{c, record}, found, settler{})
 	c.log.cause = err
 	return err == nil, 0
 }
@@ -101,7 +101,7 @@ type unsettled struct {
 // settleFound records what a look has found of a call, by an operator or, when
 // there is none, by the verification itself. False when the record is no longer
 // the one that was looked at.
-func (e *Executor) settleFound(ctx context.Context, u unsettled, found verify.Finding, by settler) (bool, error) {
+func (e Records) settleFound(ctx context.Context, u unsettled, found verify.Finding, by settler) (bool, error) {
 	if found.Verdict == verify.NotRun {
 		return e.settleAs(ctx, u, dedupe.NotRun, u.absent(by))
 	}
@@ -153,7 +153,7 @@ func (u unsettled) resolution(reason string, state dedupe.State, by settler) *si
 
 // settleAs settles the record of an unknown call, as it was looked at, and writes
 // down who did. False when it is no longer that one.
-func (e *Executor) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
+func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
 	if last, err := result.Recorded(u.record); err == nil {
@@ -176,7 +176,7 @@ func (e *Executor) settleAs(ctx context.Context, u unsettled, as dedupe.State, a
 // tellResolved tells operators of a resolution; lost is why the store did not say
 // that it has it. It may have it all the same, and the record forgets who made
 // it when the call is claimed again.
-func (e *Executor) tellResolved(ctx context.Context, key dedupe.Key, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
+func (e Records) tellResolved(ctx context.Context, key dedupe.Key, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
 	kind := "operator"
 	if made.GetVerifiedWith() != "" {
 		kind = byVerification

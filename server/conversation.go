@@ -22,7 +22,7 @@ type Conversations struct {
 
 // StartPrompt begins a prompt.
 func (s *Conversations) StartPrompt(ctx context.Context, req *sidecallv1.StartPromptRequest) (*sidecallv1.StartPromptResponse, error) {
-	budget, err := s.Executor.StartPrompt(ctx, s.prompt(ctx, req))
+	budget, err := s.Executor.Prompts().StartPrompt(ctx, s.prompt(ctx, req))
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -31,7 +31,7 @@ func (s *Conversations) StartPrompt(ctx context.Context, req *sidecallv1.StartPr
 
 // EndPrompt ends a prompt.
 func (s *Conversations) EndPrompt(ctx context.Context, req *sidecallv1.EndPromptRequest) (*sidecallv1.EndPromptResponse, error) {
-	budget, err := s.Executor.EndPrompt(ctx, s.prompt(ctx, req), req.GetExitReason())
+	budget, err := s.Executor.Prompts().EndPrompt(ctx, s.prompt(ctx, req), req.GetExitReason())
 	if err != nil {
 		return nil, statusOf(err)
 	}

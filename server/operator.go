@@ -22,7 +22,7 @@ func (o *Operator) ResolveExecution(ctx context.Context, req *sidecallv1.Resolve
 	if err != nil {
 		return nil, err
 	}
-	execution, err := o.Executor.Resolve(ctx, key, userOf(ctx), req)
+	execution, err := o.Executor.Records().Resolve(ctx, key, userOf(ctx), req)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -36,6 +36,6 @@ func (o *Operator) VerifyExecution(ctx context.Context, req *sidecallv1.VerifyEx
 	if err != nil {
 		return nil, err
 	}
-	res, err := o.Executor.Verify(ctx, key, userOf(ctx), req)
+	res, err := o.Executor.Records().Verify(ctx, key, userOf(ctx), req)
 	return res, statusOf(err)
 }

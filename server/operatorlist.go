@@ -129,7 +129,7 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return pageKeyOf(c.Key).compare(l.at.After) <= 0 })
 	}
 	for i := range calls {
-		described := l.executor.Unknown(calls[i])
+		described := l.executor.Records().Unknown(calls[i])
 		size := proto.Size(described)
 		if l.room == 0 || len(l.found) > 0 && size > l.bytes {
 			return false, nil

@@ -114,7 +114,7 @@ func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked
 		Key:  dedupe.Key{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
 		Tool: asked.Tool, Arguments: asked.Arguments, Offered: s.Offered,
 	}
-	state, res, err := s.Executor.Pending(ctx, made, age)
+	state, res, err := s.Executor.Records().Pending(ctx, made, age)
 	if err != nil {
 		return nil, made.Key, err
 	}

@@ -140,7 +140,7 @@ func (s *Service) GetExecution(ctx context.Context, req *sidecallv1.GetExecution
 	if err != nil {
 		return nil, err
 	}
-	execution, err := s.Executor.Execution(ctx, key)
+	execution, err := s.Executor.Records().Execution(ctx, key)
 	return execution, statusOf(err)
 }
 

@@ -36,7 +36,7 @@ func (s *Conversations) AppendMessages(ctx context.Context, req *sidecallv1.Appe
 	version, err := s.Book.Append(ctx, conversation.Append{
 		Key: conversationKey(ctx, req), Expected: req.GetExpectedVersion(), Provider: provider.Format(req.GetProvider()),
 		Turn: req.GetTurnId(), Messages: req.GetMessagesJson(), ID: req.GetAppendId(), Prompt: req.GetPromptId(),
-		Fence: s.Executor.Fence(tenant(ctx), req.GetConversationId()),
+		Fence: s.Executor.Records().Fence(tenant(ctx), req.GetConversationId()),
 	})
 	if err != nil {
 		return nil, s.transcriptStatus(ctx, err)
