@@ -4,8 +4,10 @@ import "regexp"
 
 // The files of effect identity.
 const (
-	effectKeys = "dedupe/effect.go"
-	callEffect = "call/effect.go"
+	effectKeys    = "dedupe/effect.go"
+	callEffect    = "call/effect.go"
+	callEarlier   = "call/earlier.go"
+	callArguments = "call/arguments.go"
 )
 
 // had are the cases of the conformance suite about effects.
@@ -51,9 +53,9 @@ func effects() []Mutant {
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, ", EffectKey: c.effect}\n	var record", "}\n	var record", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),
-		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.earlierMayHaveRun() {", "if !end.harmless {", failedEffect),
-		one("call: a tool's own word is a proof", callEffect, "return c.effect() == tool.NonIdempotent || c.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),
-		one("call: an error is told as done", callEffect, `code != "" && code != tool.CodeInvalidOutput`, `false && code != "" && code != tool.CodeInvalidOutput`, failedEffect),
-		one("call: the order of arguments makes another effect", callEffect, "schema.Fingerprint(c.route.Tool.Name, canonical)", "schema.Fingerprint(c.route.Tool.Name, append(canonical[:0:0], c.Arguments...))", newID),
+		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {", "if !end.harmless {", failedEffect),
+		one("call: a tool's own word is a proof", callEffect, "return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),
+		one("call: an error is told as done", callEarlier, `code != "" && code != tool.CodeInvalidOutput`, `false && code != "" && code != tool.CodeInvalidOutput`, failedEffect),
+		one("call: the order of arguments makes another effect", callArguments, "Print:  schema.Fingerprint(c.route.Tool.Name, canonical)", "Print:  schema.Fingerprint(c.route.Tool.Name, append(canonical[:0:0], c.Arguments...))", newID),
 	}
 }

@@ -4,6 +4,7 @@ package mutants
 const (
 	callKnown    = "call/known.go"
 	callExecute  = "call/execute.go"
+	callRecorded = "call/recorded.go"
 	dedupeKnown  = "dedupe/known.go"
 	connTrip     = "backend/conn/trip.go"
 	layout       = "dedupe/layout.go"
@@ -39,16 +40,10 @@ const sealCompared = "binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)]
 // records: what has happened is told, and nothing is taken for a proof that is none.
 func records() []Mutant {
 	return []Mutant{
-		short(one("call: a call is refused without a look at its record", callKnown, "	if c.ValidateOnly {", "	if c.ValidateOnly || c.route != nil || c.route == nil {", knownID)),
-		one("call: a tool that cannot be found is refused without a look", callExecute,
-			"c.resolve(ctx); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.resolve(ctx); refused != nil {\n\t\treturn refused", knownID),
-		one("call: who finds no room is refused without a look", callExecute, "return e.unlessKnown(ctx, c, c.noRoom)", "return c.overloaded()", knownID),
-		one("call: invalid arguments are refused without a look", callExecute,
-			"c.validate(ctx); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.validate(ctx); refused != nil {\n\t\treturn refused", knownID),
-		one("call: a repetition in a batch is refused without a look", callExecute,
-			"c.repeats(); refused != nil {\n\t\treturn e.unlessKnown(ctx, c, always(refused))", "c.repeats(); refused != nil {\n\t\treturn refused", knownID),
-		one("call: what is known is told to whoever uses the id", callKnown, "!c.isOf(record) {\n\t\treturn c.answer(", "false {\n\t\treturn c.answer(", knownID),
-		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
+		short(one("call: a call is refused without a look at its record", callExecute,
+			"e.unlessKnown(ctx, c, refusal)", "refusal(dedupe.Absent)", knownID)),
+		one("call: what is known is told to whoever uses the id", callRecorded, "!r.isOf() {\n\t\tr.Verdict", "false {\n\t\tr.Verdict", knownID),
+		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && c.stay.seats.wait(e.Waiting) {", "== dedupe.Claimed && false {", knownID),
 		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if err == nil && known.Record.State == Claimed && d.fence.succeeds(", "if false && d.fence.succeeds(", knownInRedis),
 
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),

@@ -4,7 +4,7 @@ package mutants
 const (
 	referenceFile   = "call/reference.go"
 	dereferenceFile = "call/dereference.go"
-	taintFile       = "call/taint.go"
+	taintFile       = "internal/rules/taint/taint.go"
 	resultKept      = "call/result/kept.go"
 	pickFile        = "output/pick.go"
 )
@@ -17,17 +17,17 @@ func references() []Mutant {
 		one("references: another conversation's output is read", resultKept, "if !output.IsOf(ref, of) {", "if false {", test(pkg, "TestAReferenceToAnOutputOfOthers")),
 		short(one("references: a violation tells the value", referenceFile, "	for i := range violations {\n		r.hide", "	for i := range violations[:0] {\n		r.hide", test(pkg, "TestNoErrorTellsWhatAReferenceBrings"))),
 		one("references: a violation names members of the output", referenceFile, "v.Field = schema.Field(r.sent, path[:n]...)", "_ = n", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
-		one("references: corrected arguments tell the value", "call/suggest.go", "if c.refs != nil {", "if false {", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
+		one("references: corrected arguments tell the value", "call/arguments.go", "if c.args.refs == nil { // else", "if true { // else", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
 		one("references: a failure tells the value", "call/run.go", "if explain.Ours(failure) {", "if false {", test(pkg, "TestAFailureTellsOfTheReference")),
-		one("references: what was tried before tells the value", "call/recovery.go", "args := c.route.Schema.Redacted(c.written())", "args := c.route.Schema.Redacted(c.args)", test(pkg, "TestAFailureTellsOfTheReference")),
-		short(one("references: a call is what its references bring", "call/execute.go", "	if c.refs != nil {\n		c.print", "	if false {\n		c.print", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
-		one("references: a record of the value is one of the reference", "call/known.go", "return c.refs == nil && c.args", "return c.args", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput")),
-		one("references: a look asks with what is lost", "call/verify.go", "c.refs.lost() && c.route.Verification.Program.ReadsArgs() ||", "", test(pkg, "TestNoLookAsksWithAReference")),
-		one("references: nothing is tainted", dereferenceFile, "	c.bring()\n", "", test(pkg, "TestAReferenceTaints")),
-		one("references: a sensitive tool takes what is tainted", taintFile, "!c.taint.brings && ", "", test(pkg, "TestAReferenceTaints")),
-		one("references: a replay taints nothing", taintFile, "refers(c.Arguments) && c.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
+		one("references: what was tried before tells the value", "call/rules.go", "Written: c.args.written(),", "Written: c.args.values,", test(pkg, "TestAFailureTellsOfTheReference")),
+		short(one("references: a call is what its references bring", "call/arguments.go", "	if c.args.refs != nil {\n		c.args.print", "	if false {\n		c.args.print", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
+		one("references: a record of the value is one of the reference", "call/recorded.go", "return r.args.refs == nil && r.args", "return r.args", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput")),
+		one("references: a look asks with what is lost", "call/verify.go", "c.args.refs.lost() && c.route.Verification.Program.ReadsArgs() ||", "", test(pkg, "TestNoLookAsksWithAReference")),
+		one("references: nothing is tainted", taintFile, "return now.Borrowed && ", "return false && ", test(pkg, "TestAReferenceTaints")),
+		one("references: a sensitive tool takes what is tainted", taintFile, "heard.Unknown, r.borrows(now), r.taintedBy", "heard.Unknown, r.taintedBy", test(pkg, "TestAReferenceTaints")),
+		one("references: a replay taints nothing", taintFile, "r.call.Refers && r.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
 		one("references: any number of them", referenceFile, "len(f.all) > maxReferences", "false", test(pkg, "TestReferencesThatAreRefused")),
-		one("references: any number of bytes", dereferenceFile, "r.call.refs.bytes > maxReferred {", "false {", test(pkg, "TestReferencesThatAreRefused")),
+		one("references: any number of bytes", dereferenceFile, "r.call.args.refs.bytes > maxReferred {", "false {", test(pkg, "TestReferencesThatAreRefused")),
 		one("references: any number of values", dereferenceFile, "if r.values += n; err != nil || r.values > schema.MaxValues {", "_ = n\n\tif err != nil {", test(pkg, "TestReferencesThatAreRefused")),
 		one("references: the end of a text is not looked at", pickFile, "; errors.Is(err, io.EOF) {", "; err == nil || errors.Is(err, io.EOF) {", test("./output", "TestAPathLeadsNowhere")),
 	}
