@@ -12,12 +12,12 @@ import (
 
 // arguments are what a call is called with, as far as that is known.
 type arguments struct {
-	refs      *references      // what they refer to; nil for nothing
-	values    map[string]any   // checked, numbers as json.Number; nil while they cannot be read
-	canonical []byte           // in canonical form (RFC 8785)
-	print     [32]byte         // the fingerprint of the tool with them
-	notes     []string         // what was changed in them
-	effect    dedupe.EffectKey // what the call does, apart from its id
+	refs        *references      // what they refer to; nil for nothing
+	values      map[string]any   // checked, numbers as json.Number; nil while they cannot be read
+	canonical   []byte           // in canonical form (RFC 8785)
+	fingerprint [32]byte         // of the tool with them
+	notes       []string         // what was changed in them
+	effect      dedupe.EffectKey // what the call does, apart from its id
 }
 
 // written are the arguments as the model knows them.
@@ -53,9 +53,9 @@ func (c *call) validate(ctx context.Context) *answer {
 	if err != nil {
 		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
-	c.args.canonical, c.args.print = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
+	c.args.canonical, c.args.fingerprint = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
 	if c.args.refs != nil {
-		c.args.print = c.args.refs.fingerprint(c.route.Tool.Name)
+		c.args.fingerprint = c.args.refs.fingerprint(c.route.Tool.Name)
 	}
 	return c.identify()
 }

@@ -75,7 +75,7 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Route: c.route, Snapshot: snapshot,
 		TokensUsed: req.TokensUsed, Refers: refers(req.Arguments),
 	}
-	found := false
+	var found bool
 	if c.of.Profile, found = snapshot.Profiles.Find(req.Profile, req.Offered...); !found {
 		// It is refused whatever it is, and a loop of such calls would have no end.
 		c.of.Stranger = true

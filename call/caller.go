@@ -1,8 +1,8 @@
 package call
 
 import (
-	"github.com/sidecall/sidecall/dedupe"
 	"context"
+	"github.com/sidecall/sidecall/dedupe"
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"

@@ -20,7 +20,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
-		Fingerprint: c.args.print,
+		Fingerprint: c.args.fingerprint,
 		EffectKey:   c.args.effect,
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,

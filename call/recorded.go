@@ -1,7 +1,6 @@
 package call
 
 import (
-	"time"
 	"context"
 	"fmt"
 	"github.com/sidecall/sidecall/call/explain"
@@ -9,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/schema"
 	"github.com/sidecall/sidecall/tool"
+	"time"
 )
 
 // recorded is a call with what is recorded of it, or of another that has its effect: it is

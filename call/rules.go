@@ -30,8 +30,8 @@ type held struct {
 func (e *Executor) hold(c *call) {
 	c.of.Start = c.start
 	c.held.call, c.held.rules = c, c.held.room[:0]
-	for _, make := range e.makers {
-		if r := make(&c.of); r != nil {
+	for _, maker := range e.makers {
+		if r := maker(&c.of); r != nil {
 			c.held.rules = append(c.held.rules, r)
 		}
 	}
@@ -41,7 +41,7 @@ func (e *Executor) hold(c *call) {
 func (h *held) now(a *answer) *rules.Now {
 	c := h.call
 	now := &rules.Now{
-		Args: c.args.values, Written: c.args.written(), Print: c.args.print, Checked: c.args.canonical != nil,
+		Args: c.args.values, Written: c.args.written(), Print: c.args.fingerprint, Checked: c.args.canonical != nil,
 		Borrowed: c.args.refs != nil && c.args.refs.resolved != nil, Allowed: c.args.effect.Allow, Claimed: c.run.claim != nil,
 		Sent: c.run.tried.sent, Failure: c.run.tried.reading.Failure, Faultless: c.Impossible != nil,
 		Answer: a, At: time.Now(),

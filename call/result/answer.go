@@ -245,14 +245,14 @@ func (a *Answer) show(res *Response) *output.Shaped {
 			OutputRef: shaped.Ref, Strategy: shaped.Strategy,
 		}
 	}
-	notices := a.Items.notices(nil)
+	res.Notices = a.Items.notices(nil)
 	if len(a.Show.Remarks) > 0 {
-		notices = append(notices, a.Show.Remarks[0])
+		res.Notices = append(res.Notices, a.Show.Remarks[0])
 	}
 	if a.Nudge != "" {
-		notices = append(notices, a.Nudge)
+		res.Notices = append(res.Notices, a.Nudge)
 	}
-	res.Notices = append(notices, a.Notices...)
+	res.Notices = append(res.Notices, a.Notices...)
 	if shaped.Ref == "" {
 		return nil
 	}

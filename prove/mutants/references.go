@@ -20,7 +20,7 @@ func references() []Mutant {
 		one("references: corrected arguments tell the value", "call/arguments.go", "if c.args.refs == nil { // else", "if true { // else", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
 		one("references: a failure tells the value", "call/run.go", "if explain.Ours(failure) {", "if false {", test(pkg, "TestAFailureTellsOfTheReference")),
 		one("references: what was tried before tells the value", "call/rules.go", "Written: c.args.written(),", "Written: c.args.values,", test(pkg, "TestAFailureTellsOfTheReference")),
-		short(one("references: a call is what its references bring", "call/arguments.go", "	if c.args.refs != nil {\n		c.args.print", "	if false {\n		c.args.print", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
+		short(one("references: a call is what its references bring", "call/arguments.go", "	if c.args.refs != nil {\n		c.args.fingerprint", "	if false {\n		c.args.fingerprint", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
 		one("references: a record of the value is one of the reference", "call/recorded.go", "return r.args.refs == nil && r.args", "return r.args", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput")),
 		one("references: a look asks with what is lost", "call/verify.go", "c.args.refs.lost() && c.route.Verification.Program.ReadsArgs() ||", "", test(pkg, "TestNoLookAsksWithAReference")),
 		one("references: nothing is tainted", taintFile, "return now.Borrowed && ", "return false && ", test(pkg, "TestAReferenceTaints")),

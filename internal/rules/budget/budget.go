@@ -70,9 +70,9 @@ func (r *rule) Hear(_ *rules.Now, heard *rules.Heard) *rules.Refusal {
 		return nil
 	case dedupe.TokensShrank:
 		return &rules.Refusal{Error: shrank(r.call.TokensUsed, r.tally.Reported), Name: names[heard.Exceeded]}
-	default:
-		return &rules.Refusal{Error: exceeded(heard.Exceeded, r.limits, r.tally), Name: names[heard.Exceeded]}
+	case dedupe.CallsCeiling, dedupe.TokensCeiling, dedupe.AgeCeiling:
 	}
+	return &rules.Refusal{Error: exceeded(heard.Exceeded, r.limits, r.tally), Name: names[heard.Exceeded]}
 }
 
 // End implements rules.Rule. An error says all it will, and what else a model is told of
