@@ -22,9 +22,9 @@ var errDown = errors.New("connection refused")
 // before they arrive (down), or after (deaf), and can be slow.
 type wire struct {
 	dedupe.Store
-	admits, settles, renews, restores, notes atomic.Int32
-	down, deaf                               atomic.Bool
-	latency                                  atomic.Int64 // time.Duration
+	admits, settles, renews, notes atomic.Int32
+	down, deaf                     atomic.Bool
+	latency                        atomic.Int64 // time.Duration
 }
 
 func (w *wire) pass(ctx context.Context, n *atomic.Int32) error {
@@ -67,19 +67,11 @@ func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	return noted, w.answer(err)
 }
 
-func (w *wire) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+func (w *wire) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
 	if err := w.pass(ctx, &w.renews); err != nil {
-		return false, err
-	}
-	ok, err := w.Store.Renew(ctx, key, owner, epoch, lease)
-	return ok, w.answer(err)
-}
-
-func (w *wire) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
-	if err := w.pass(ctx, &w.restores); err != nil {
 		return dedupe.Record{}, false, err
 	}
-	record, restored, err := w.Store.Restore(ctx, back)
+	record, restored, err := w.Store.Renew(ctx, renewal)
 	return record, restored, w.answer(err)
 }
 

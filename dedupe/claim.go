@@ -20,8 +20,8 @@ type Claim struct {
 	effect EffectKey
 	flight *flight
 	sent   time.Time // when the request for it was
-	// forgotten: the store had forgotten the claim, and was told of it again. It is the timer's own.
-	forgotten bool
+	// restored: the store had forgotten the claim, and knows it again. It is the timer's own.
+	restored bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once stopped
@@ -86,13 +86,20 @@ func (c *Claim) renew() {
 	}
 	ctx, cancel := context.WithTimeout(d.life.background, lease/3)
 	defer cancel()
-	var ok bool
+	renewal := Renewal{Key: c.key, Claim: Origin{c.record, c.effect}, Lease: lease, Retention: d.options.Retention}
+	var record Record
+	var restored bool
 	err := survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
-		ok, err = d.fence.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
+		record, restored, err = d.fence.Renew(ctx, renewal)
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
+	if restored {
+		c.restored = true
+		d.courier.tellRestored(c.key, record)
+	}
+	ours := record.Owner == c.record.Owner && record.Epoch == c.record.Epoch
 	d.courier.heard(err)
 	switch {
 	case IsCorrupt(err):
@@ -102,10 +109,14 @@ func (c *Claim) renew() {
 	case err != nil:
 		// Not heard is not refused: try again, sooner than usual.
 		c.rest(c.lately(), lease/10)
-	case !ok:
-		c.refused(ctx)
-	default:
+	case ours && record.State == Claimed:
 		c.rest(sent, lease/3)
+	case ours && record.State == Unknown && c.restored:
+		// Nothing may be started any more. Those who wait here are answered by the end of
+		// the call, and a store that forgets it once more is told again.
+		c.rest(time.Time{}, lease/3)
+	default:
+		c.abandon()
 	}
 }
 
@@ -138,35 +149,6 @@ func (c *Claim) lately() time.Time {
 func (c *Claim) abandon() {
 	c.rest(time.Time{}, 0)
 	c.dedupe.flights.lose(c.key, c.flight)
-}
-
-// refused deals with a renewal that the store has refused: nothing may be started
-// any more. When somebody else has decided the call, it is theirs. A store that
-// has forgotten it would give it to a duplicate: it is told that the call runs.
-func (c *Claim) refused(ctx context.Context) {
-	d, sent := c.dedupe, time.Now()
-	pause := d.options.Lease / 3 // ctx ends before it is over
-	c.rest(time.Time{}, pause)
-	back := Restoration{Key: c.key, Claim: c.record, Lease: d.options.Lease, Retention: d.options.Retention, EffectKey: c.effect}
-	var record Record
-	var restored bool
-	err := survive(func() (err error) {
-		record, restored, err = d.fence.Restore(ctx, back)
-		return err
-	})
-	switch {
-	case err != nil:
-	case restored:
-		c.forgotten = true
-		d.courier.tellRestored(c.key, record)
-		if record.State == Claimed {
-			c.rest(sent, pause)
-		}
-	case c.forgotten && record.State == Unknown && record.Owner == c.record.Owner && record.Epoch == c.record.Epoch:
-		// As it was restored. Those who wait here are answered by its end.
-	default:
-		c.abandon()
-	}
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result,

@@ -189,19 +189,11 @@ func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdic
 }
 
 // Renew implements Store.
-func (f *fence) Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	if err := f.check(); err != nil {
-		return false, err
-	}
-	return f.Store.Renew(ctx, key, owner, epoch, lease)
-}
-
-// Restore implements Store.
-func (f *fence) Restore(ctx context.Context, back Restoration) (record Record, restored bool, err error) {
+func (f *fence) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	if err := f.check(); err != nil {
 		return Record{}, false, err
 	}
-	return f.Store.Restore(ctx, back)
+	return f.Store.Renew(ctx, renewal)
 }
 
 // Ping implements Store: without a tenure it can serve nothing with an effect.

@@ -1,17 +1,41 @@
 package dedupe
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"time"
 )
 
-// Origin is the claim that a settlement ends, as it was made, for a store that has forgotten it.
+// Origin is a claim as it was made, for a store that has forgotten it: after a failover, say,
+// or when its clock has jumped past the retention.
 type Origin struct {
 	Record Record
-	// EffectKey is that of the call's request: what the call has done does not depend
-	// on who has been allowed to do it meanwhile.
+	// EffectKey is that of the call's request. The call holds the effect again, whoever has
+	// been allowed to have it meanwhile.
 	EffectKey EffectKey
 }
+
+// validate reports a claim that no store can have made.
+func (o *Origin) validate(key Key, lease, retention time.Duration) error {
+	asked := Request{
+		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
+		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey,
+	}
+	return cmp.Or(between("the epoch of a claim", o.Record.Epoch, 1, math.MaxInt64), asked.Validate())
+}
+
+// Renewal asks for more time for a claim. See Record.Renew.
+type Renewal struct {
+	Key   Key
+	Claim Origin
+	// Lease is how long the claim holds from now, Retention how long its record is remembered
+	// if it is restored.
+	Lease, Retention time.Duration
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.Retention) }
 
 // SettleLate applies a settlement as Settle does, and one that carries its claim also to
 // a record that is no longer the claim's. A store that has forgotten a call would let it
@@ -72,6 +96,5 @@ func (s *Settlement) validateClaim() error {
 	if s.State == Unknown && c.Record.Effect.Repeatable() {
 		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
 	}
-	back := Restoration{Key: s.Key, Claim: c.Record, Lease: s.Retention, Retention: s.Retention, EffectKey: c.EffectKey}
-	return back.Validate()
+	return c.validate(s.Key, s.Retention, s.Retention)
 }

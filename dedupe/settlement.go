@@ -119,27 +119,3 @@ func (o *Output) validate() error {
 		between("bytes of an output", len(o.Data), 0, MaxOutputBytes),
 		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
 }
-
-// Restoration is the word of an owner whose call is running that the store has
-// forgotten its claim: after a failover, say, or when the store's clock has
-// jumped past the retention. See Record.Restore.
-type Restoration struct {
-	Key Key
-	// Claim is the record as it was claimed.
-	Claim Record
-	// Lease is how long a claim holds that is restored as one, Retention how long the
-	// record is remembered from now on.
-	Lease, Retention time.Duration
-	// EffectKey is that of the call's request: it holds the effect again, whoever
-	// has been allowed to have it meanwhile.
-	EffectKey EffectKey
-}
-
-// Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r *Restoration) Validate() error {
-	asked := Request{
-		Key: r.Key, Tool: r.Claim.Tool, Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention,
-		Draw: Draw{Counter: r.Claim.Counter}, EffectKey: r.EffectKey,
-	}
-	return cmp.Or(between("the epoch of a claim", r.Claim.Epoch, 1, math.MaxInt64), asked.Validate())
-}

@@ -186,38 +186,33 @@ func (r Record) unsentBefore() bool {
 	return r.Attempts == 0 && (r.Epoch == 1 || !r.Effect.Repeatable())
 }
 
-// Renew extends the lease of a claim to lease from now. It asks for owner and
-// epoch alone: as long as no observer has moved the record, even a lease that
-// has run out can be taken up again.
-func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.Time) (next Record, ok bool) {
-	if r.State != Claimed || r.Owner != owner || r.Epoch != epoch {
+// Renew applies a renewal to a record at an instant of the store's clock. As long as no
+// observer has moved the record, even a lease that has run out is taken up again.
+//
+//	record                  effect           →
+//	CLAIMED, of the claim   any              lease from now
+//	absent                  may repeat       CLAIMED, same owner and epoch, lease from now
+//	absent                  non_idempotent   UNKNOWN, same owner and epoch
+//	everything else         any              as it is
+//
+// Nobody can know whether another has run a forgotten call meanwhile and was forgotten too.
+// So the owner of what must not be repeated starts nothing any more, but it can still say
+// what became of the call.
+func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed bool) {
+	claim := &renewal.Claim.Record
+	switch {
+	case r.State == Claimed && r.Owner == claim.Owner && r.Epoch == claim.Epoch:
+		next = r
+	case r.State == Absent:
+		next = *claim
+		next.State, next.FinishedAt, next.Attempts, next.Result = Claimed, time.Time{}, 0, nil
+		if !next.Effect.Repeatable() {
+			return next.lost(now), true
+		}
+	default:
 		return r, false
 	}
-	r.LeaseUntil = now.Add(lease)
-	return r, true
-}
-
-// Restore applies a restoration to a record at an instant of the store's clock; restored says
-// that it was absent. It overwrites nothing: whoever has claimed the call meanwhile has it.
-//
-//	record   effect           →
-//	absent   may repeat       CLAIMED, same owner and epoch, lease from now
-//	absent   non_idempotent   UNKNOWN, same owner and epoch
-//	there    whatever         as it is
-//
-// Nobody can know whether another has run the call meanwhile and was forgotten
-// too. So the owner of what must not be repeated starts nothing any more, but it
-// can still say what became of the call.
-func (r Record) Restore(back Restoration, now time.Time) (next Record, restored bool) {
-	if r.State != Absent {
-		return r, false
-	}
-	next = back.Claim
-	next.State, next.LeaseUntil, next.FinishedAt = Claimed, now.Add(back.Lease), time.Time{}
-	next.Attempts, next.Result = 0, nil
-	if !next.Effect.Repeatable() {
-		next = next.lost(now)
-	}
+	next.LeaseUntil = now.Add(renewal.Lease)
 	return next, true
 }
 

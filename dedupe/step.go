@@ -249,38 +249,26 @@ func (s *step) free(name Sheet) {
 // renewing is the step of a renewal.
 type renewing struct {
 	step
-	owner string
-	epoch int64
-	lease time.Duration
-	next  Record
+	renewal  Renewal
+	next     Record
+	restored bool
 }
 
 // Apply implements Step.
 func (r *renewing) Apply(rows Rows) error {
-	old := r.begin(rows, 0)
-	r.keep = old.Retention
-	if r.next, r.binds = old.Renew(r.owner, r.epoch, r.lease, r.now); r.binds {
-		r.set(&r.next)
-	}
-	return r.err
-}
-
-// restoring is the step of a restoration.
-type restoring struct {
-	step
-	back   Restoration
-	record Record
-}
-
-// Apply implements Step.
-func (r *restoring) Apply(rows Rows) error {
-	old := r.begin(rows, r.back.Retention)
-	if r.record, r.binds = old.Restore(r.back, r.now); !r.binds || r.err != nil {
+	old := r.begin(rows, r.renewal.Retention)
+	r.next, r.binds = old.Renew(&r.renewal, r.now)
+	r.restored = r.binds && old.State == Absent
+	switch {
+	case r.restored:
+		r.move(&old.Record, &r.next)
+		r.hold(&r.renewal.Claim.EffectKey)
+	case r.binds:
+		r.keep = old.Retention
+	default:
 		return r.err
 	}
-	r.move(&old.Record, &r.record)
-	r.set(&r.record)
-	r.hold(&r.back.EffectKey)
+	r.set(&r.next)
 	return r.err
 }
 

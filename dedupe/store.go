@@ -30,12 +30,9 @@ type Page struct {
 type Store interface {
 	Admit(ctx context.Context, req Request) (Admission, error)
 	Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
-	// Renew extends the lease of a claim to lease from now, and what it is remembered by the
-	// retention from now. False when the claim is no longer this owner's.
-	Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error)
-	// Restore writes the record of a running call back if the store has none; see
-	// Record.Restore. It returns the record as it is then.
-	Restore(ctx context.Context, r Restoration) (record Record, restored bool, err error)
+	// Renew extends the lease of a claim, which it restores when the store has forgotten it:
+	// see Record.Renew. It returns the record as it is then.
+	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
 	// Lookup returns the record; State is Absent when there is none. A claim
 	// whose lease has run out is reported as what an observer would make of it.
 	Lookup(ctx context.Context, key Key) (Record, error)

@@ -73,7 +73,9 @@ func actions() []action {
 					all = append(all, settledBy(owner, epoch, state))
 				}
 			}
-			all = append(all, renewedBy(owner, epoch))
+			if epoch > 0 {
+				all = append(all, renewedBy(owner, epoch))
+			}
 		}
 	}
 	for _, epoch := range []int64{1, 2} {
@@ -177,10 +179,14 @@ func settles(name string, build func(id string) dedupe.Settlement) action {
 func renewedBy(owner string, epoch int64) action {
 	return action{
 		name: fmt.Sprintf("renewed by %s at epoch %d", owner, epoch),
-		do:   func(s *suite, id string, _ tool.Effect) any { return s.renew(id, owner, epoch, long) },
-		model: func(r dedupe.Record, _ string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, ok := r.Renew(owner, epoch, long, now)
-			return next, ok
+		do: func(s *suite, id string, effect tool.Effect) any {
+			_, restored := s.restore(renews(id, owner, epoch, effect))
+			return restored
+		},
+		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
+			renewal := renews(id, owner, epoch, effect)
+			next, _ := r.Renew(&renewal, now)
+			return next, r.State == dedupe.Absent
 		},
 	}
 }
