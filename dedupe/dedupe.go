@@ -10,7 +10,7 @@
 //	absent, NOT_RUN ──answered in its conversation──▶ CLOSED (final)
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
-// The table is code in one place, Record.Admit, Settle, SettleLate, Renew, Restore and Observed:
+// The table is code in one place, Record.Admit, Settle, Renew and Observed:
 // pure functions. So is what a request or a settlement does to all that it touches: a
 // Step over Rows, which Machine makes. A store is an Engine: it keeps rows, and does steps
 // one after the other, each whole or not at all. One conformance suite, storetest, holds

@@ -8,6 +8,36 @@ import (
 	"time"
 )
 
+// Origin is a claim as it was made, for a store that has forgotten it: after a failover, say,
+// or when its clock has jumped past the retention.
+type Origin struct {
+	Record Record
+	// EffectKey is that of the call's request. The call holds the effect again, whoever has
+	// been allowed to have it meanwhile.
+	EffectKey EffectKey
+}
+
+// validate reports a claim that no store can have made.
+func (o *Origin) validate(key Key, lease, retention time.Duration) error {
+	asked := Request{
+		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
+		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey,
+	}
+	return cmp.Or(between("the epoch of a claim", o.Record.Epoch, 1, math.MaxInt64), asked.Validate())
+}
+
+// Renewal asks for more time for a claim. See Record.Renew.
+type Renewal struct {
+	Key   Key
+	Claim Origin
+	// Lease is how long the claim holds from now, Retention how long its record is remembered
+	// if it is restored.
+	Lease, Retention time.Duration
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.Retention) }
+
 // Settlement ends a claim.
 type Settlement struct {
 	Key   Key
@@ -25,8 +55,7 @@ type Settlement struct {
 	// of an Unknown call: an operator, or a configured check. Owner and Epoch
 	// are those of the record that was looked at, State is Done or NotRun.
 	Resolves bool
-	// Claim, when not nil, is what is settled, for a store that has forgotten it: see
-	// Record.SettleLate.
+	// Claim, when not nil, is what is settled, for a store that has forgotten it.
 	Claim *Origin
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
@@ -118,4 +147,19 @@ func (o *Output) validate() error {
 		between("bytes of the reference of an output", len(o.Ref), 1, MaxNameBytes),
 		between("bytes of an output", len(o.Data), 0, MaxOutputBytes),
 		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
+}
+
+// validateClaim reports a claim that no store can have made of this settlement.
+func (s *Settlement) validateClaim() error {
+	c := s.Claim
+	if c == nil {
+		return nil
+	}
+	if c.Record.Owner != s.Owner || c.Record.Epoch != s.Epoch {
+		return fmt.Errorf("%w: the settlement of another's claim", ErrInvalid)
+	}
+	if s.State == Unknown && c.Record.Effect.Repeatable() {
+		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
+	}
+	return c.validate(s.Key, s.Retention, s.Retention)
 }

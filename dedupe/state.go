@@ -116,25 +116,45 @@ func (r Record) lost(now time.Time) Record {
 	return r
 }
 
-// Settle applies a settlement to a record at an instant of the store's clock.
-// changed is false for a settlement that the record holds already.
+// Settle applies a settlement to a record at an instant of the store's clock. changed is false
+// for a settlement that the record holds already.
 //
-//	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
-//	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
-//	UNKNOWN → DONE             the (late) owner of this epoch
-//	UNKNOWN → NOT_RUN          the owner of this epoch, who has not heard of its claim
-//	                           (epoch 0) and therefore sent nothing, when nothing can
-//	                           have been sent before it: in the first epoch, and in
-//	                           any of a non_idempotent call
-//	NOT_RUN → DONE             the late owner of this epoch, when somebody has
-//	                           resolved its call wrongly: it knows that it ran
-//	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
-//	                           CLAIMED with the lease out, non_idempotent, is
-//	                           UNKNOWN to it
-//	the state it has already   the same owner and epoch; DONE only with the same result;
-//	                           an UNKNOWN without a result takes the owner's
-//	everything else            Superseded
+//	CLAIMED → DONE, NOT_RUN       the owner of this epoch, lease out or not
+//	CLAIMED → UNKNOWN             the owner of this epoch, non_idempotent only
+//	UNKNOWN, NOT_RUN → DONE       the late owner of this epoch, who knows that it ran
+//	UNKNOWN → NOT_RUN             the owner of this epoch, who has not heard of its claim
+//	                              (epoch 0), when nothing can have been sent before: in the
+//	                              first epoch, and in any of a non_idempotent call
+//	UNKNOWN → DONE, NOT_RUN       a resolution by the owner and epoch it has seen; CLAIMED with
+//	                              the lease out, non_idempotent, is UNKNOWN to it
+//	the state it has already      the same owner and epoch; DONE only with the same result;
+//	                              an UNKNOWN without a result takes the owner's
+//
+// Beyond that, one that carries its claim. A store that has forgotten a call would let it run a
+// second time; so would one that knows it from somebody who has not run it. NOT_RUN is as
+// observed.
+//
+//	absent → NOT_RUN              stays absent: it may run again, as before
+//	absent → DONE, UNKNOWN        same owner and epoch
+//	NOT_RUN, of another → DONE    epoch+1: who knows that it ran knows better than all others
+//	NOT_RUN, of another, of an    epoch+1; at a later epoch it may have been resolved since
+//	epoch not after the claim's
+//	→ UNKNOWN
+//	UNKNOWN → NOT_RUN             the claim's: somebody saw the lease run out and could not know;
+//	                              not as a tool that must not repeat when the claim's may
+//	of its owner, a later epoch   as above: it was written so before
+//
+// Everything else is Superseded. SettledAnew says that the store had forgotten the call: claims
+// that came later count on from one that it still knows.
 func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	next, verdict, changed = r.settle(s, now)
+	if verdict == Superseded && s.Claim != nil {
+		return r.settleLate(s, now)
+	}
+	return next, verdict, changed
+}
+
+func (r Record) settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
 	if r.State == Absent || !r.ownedBy(s) {
 		return r, Superseded, false
 	}
@@ -184,6 +204,31 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 // nothing had been sent until then.
 func (r Record) unsentBefore() bool {
 	return r.Attempts == 0 && (r.Epoch == 1 || !r.Effect.Repeatable())
+}
+
+// settleLate applies a settlement with its claim to a record that is no longer the claim's.
+func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	seen, forgotten := r.Observed(now), r.Epoch <= s.Epoch
+	switch claim := &s.Claim.Record; {
+	case seen.State == Absent && s.State == NotRun:
+		return r, Settled, false
+	case seen.State != Absent && seen.Owner == s.Owner:
+		s.Resolves = s.State == NotRun && seen.Epoch == s.Epoch && seen.Effect == claim.Effect
+		s.Epoch = seen.Epoch
+		return r.settle(s, now)
+	case seen.State == Absent,
+		seen.State == NotRun && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
+			(s.State == Done || s.State == Unknown && forgotten):
+		next = *claim
+		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
+		next.Attempts, next.Result = s.Attempts, s.Result
+		if forgotten {
+			return next, SettledAnew, true
+		}
+		return next, Settled, true
+	default:
+		return r, Superseded, false
+	}
 }
 
 // Renew applies a renewal to a record at an instant of the store's clock. As long as no

@@ -202,7 +202,7 @@ func (s *settling) Apply(rows Rows) error {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
 	var changed bool
-	s.next, s.verdict, changed = old.SettleLate(*end, s.now)
+	s.next, s.verdict, changed = old.Settle(*end, s.now)
 	s.binds = s.verdict != Superseded
 	if !s.binds || s.err != nil {
 		return s.err

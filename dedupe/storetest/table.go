@@ -106,7 +106,7 @@ func settledLate(owner string, epoch int64, state dedupe.State) action {
 		name: fmt.Sprintf("settled late %v by %s at epoch %d", state, owner, epoch),
 		do:   func(s *suite, id string, effect tool.Effect) any { return s.settle(build(id, effect)) },
 		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, verdict, _ := r.SettleLate(build(id, effect), now)
+			next, verdict, _ := r.Settle(build(id, effect), now)
 			return next, verdict
 		},
 	}

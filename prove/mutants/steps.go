@@ -4,7 +4,7 @@ package mutants
 const (
 	stepFile   = "dedupe/step.go"
 	sheetNames = "dedupe/rows.go"
-	lateFile   = "dedupe/forgotten.go"
+
 	queueFile  = "dedupe/queue.go"
 	journaling = "dedupe/journal/journal.go"
 )
@@ -43,12 +43,12 @@ func steps() []Mutant {
 		one("step.go: a claim brings no logs", stepFile, "		a.logs(a.req.Logs, &told.Logs)\n", "", memoryTallies),
 		one("step.go: a log takes an entry twice", stepFile, "range entries {", "range append(entries[:len(entries):len(entries)], entries...) {", memoryTallies),
 		one("step.go: a call that is known is noted as refused", stepFile, "if n.seen.Record.Refused() {", "if true {", memoryTallies),
-		short(one("forgotten.go: a call that the store has forgotten stays forgotten", lateFile, "case seen.State == Absent,\n", "case false,\n", itsClaim)),
-		one("forgotten.go: who did not run it knows better than who did", lateFile, "(s.State == Done ||", "(s.State == Absent ||", itsClaim),
-		one("forgotten.go: who does not know overrules a resolution", lateFile, "s.State == Unknown && forgotten)", "s.State == Unknown)", itsClaim),
-		one("forgotten.go: what may be repeated has not run", lateFile, " && seen.Effect == claim.Effect", "", declaredAnew),
+		short(one("state.go: a call that the store has forgotten stays forgotten", stateMachine, "case seen.State == Absent,\n", "case false,\n", itsClaim)),
+		one("state.go: who did not run it knows better than who did", stateMachine, "(s.State == Done || s.State == Unknown && forgotten)", "(s.State == Absent || s.State == Unknown && forgotten)", itsClaim),
+		one("state.go: who does not know overrules a resolution", stateMachine, "s.State == Unknown && forgotten)", "s.State == Unknown)", itsClaim),
+		one("state.go: what may be repeated has not run", stateMachine, " && seen.Effect == claim.Effect", "", declaredAnew),
 		one("step.go: a call that ran after all has no effect", stepFile, "old.State == NotRun || ", "", memoryConformance),
-		one("forgotten.go: an answer that was not heard is superseded", lateFile, "		s.Epoch = seen.Epoch\n", "", itsClaim),
+		one("state.go: an answer that was not heard is superseded", stateMachine, "		s.Epoch = seen.Epoch\n", "", itsClaim),
 		short(one("journal: an entry is not synced", journaling, "err = f.Sync()", "_ = f.Sync", keptEntries)),
 		one("journal: the name of an entry is not synced", journaling, "return j.disk.Sync()", "return nil", keptEntries),
 		one("queue.go: what is refused stands in the way", queueFile, "			q.gaveUp = rest[n-1].Number\n", "", refused),
