@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Key identifies a call. Tenant is the verified identity of the caller; the
-// other three come from the request and may be empty, but for ID.
+// Key identifies a call. Tenant is the verified identity of the caller. All but ID may be empty.
 type Key struct {
 	Tenant       string
 	Conversation string
@@ -16,8 +15,7 @@ type Key struct {
 	ID           string
 }
 
-// Bounds that every store keeps, so that none of them can be made to hold or
-// send something absurd.
+// Bounds that every store keeps.
 const (
 	// MaxKeyBytes bounds the four components of a Key together.
 	MaxKeyBytes = 4 << 10

@@ -36,7 +36,7 @@ type Record struct {
 	State State
 	// Epoch counts claims; the first is 1.
 	Epoch int64
-	// Owner is the token of the claim, unique per claim attempt of a process.
+	// Owner is the token of the claim.
 	Owner       string
 	Tool        string
 	Effect      tool.Effect
@@ -45,11 +45,10 @@ type Record struct {
 	FinishedAt  time.Time // zero while Claimed
 	LeaseUntil  time.Time // store's clock; zero once settled
 	Attempts    int
-	// Counter names the tally in which the claim of this epoch counts; empty for none. It
-	// stands here so that whoever finds out that the call did not run can give it back.
+	// Counter names the tally in which the claim of this epoch counts, so that whoever finds
+	// out that the call did not run can give it back; empty for none.
 	Counter string
-	// Result is the response as it was settled, opaque here; nil when an
-	// observer, not the owner, moved the record.
+	// Result is the response as it was settled; nil when an observer moved the record.
 	Result []byte
 	// Lost: what Observed says of a claim whose lease is out. It is never stored.
 	Lost bool
@@ -61,8 +60,7 @@ func (r Record) MayHaveRun() bool {
 	return r.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1 || r.Lost)
 }
 
-// Fate is what is known of a call. Whoever tells of one asks Record.Fate, so that all
-// say the same.
+// Fate is what is known of a call, in the same words for all who tell of one.
 type Fate uint8
 
 const (

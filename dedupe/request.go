@@ -13,20 +13,18 @@ type Request struct {
 	Tool        string
 	Effect      tool.Effect
 	Fingerprint [32]byte
-	// Owner is unique per call of this process. The same Owner asking again
-	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
-	// has settled that, it is told InFlight at the most, and never Won again.
+	// Owner is unique per call of this process. The same Owner asking again gets its own claim
+	// back: a lost reply neither loses nor doubles it. Once it has settled, it never wins again.
 	Owner string
 	// Lease is how long the claim holds without renewal, at least 1 ms; Retention how long
 	// the record is remembered after its last change, at least Lease.
 	Lease, Retention time.Duration
 	// Draw counts the claim in a tally of its conversation, within ceilings.
 	Draw Draw
-	// Logs name the logs of its conversation that are to be returned with a claim; at most
-	// MaxLogs.
+	// Logs name the logs of its conversation that are returned with a claim; at most MaxLogs.
 	Logs []string
-	// EffectKey is what the call does: it is not claimed while another call may have
-	// done it, or does it now. See Contend.
+	// EffectKey is what the call does: it is not claimed while another call may have done it,
+	// or does it now.
 	EffectKey EffectKey
 }
 
@@ -44,12 +42,11 @@ const (
 	OutcomeUnknown
 	// Mismatch: the id was used with another tool or other arguments; the record is unchanged.
 	Mismatch
-	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
-	// way; nothing was claimed and nothing counted.
+	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the way. As with
+	// those after it, nothing was claimed and nothing counted.
 	Exceeded
-	// DuplicateEffect: the request would be Won, but another call, which is Done, has
-	// had its effect. EffectInFlight: another is having it; EffectUnknown: another may
-	// have had it. Nothing was claimed and nothing counted.
+	// DuplicateEffect: the request would be Won, but another call, which is Done, has had its
+	// effect. EffectInFlight: another is having it; EffectUnknown: another may have had it.
 	DuplicateEffect
 	EffectInFlight
 	EffectUnknown
@@ -66,12 +63,12 @@ func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
 // String names it as a metric does.
 func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 
-// Admission is the outcome of Admit. Record is the record after the request; it is
-// empty when Exceeded, and of the call that is Earlier when an effect stands in the
-// way: as the store has it, which may be a claim whose lease is out.
+// Admission is the outcome of Admit.
 type Admission struct {
 	Verdict Verdict
-	Record  Record
+	// Record is that after the request; empty when Exceeded. When an effect stands in the way
+	// it is Earlier's as the store has it, which may be a claim whose lease is out.
+	Record Record
 	// Earlier is the call whose effect stands in the way; else empty.
 	Earlier Key
 	// Journaled: the record waits in this process's journal. No store says so.

@@ -222,8 +222,12 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 // poll asks now and then, and soon after the store has a hint on a call, whether the wait
 // for its end is over; false when that is not seen until an instant, or until ctx ends.
 func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
-	hints, unwatch := d.watch(key)
-	defer unwatch()
+	var hints <-chan struct{}
+	if watcher, ok := d.fence.Store.(Watcher); ok {
+		var unwatch func()
+		hints, unwatch = watcher.Watch(key)
+		defer unwatch()
+	}
 	if hints != nil && ask() { // what happened before it was watched has given none
 		return true, nil
 	}
