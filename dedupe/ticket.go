@@ -110,7 +110,7 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 	d := t.dedupe
 	for {
 		switch {
-		case d.life.isClosed():
+		case d.life.open.Err() != nil:
 			return Admission{}, true, ErrClosed
 		case t.flight == nil:
 			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
