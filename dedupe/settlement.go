@@ -42,31 +42,29 @@ func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.R
 type Settlement struct {
 	Key   Key
 	Owner string
-	// Epoch is the claim's. 0 means whatever epoch the owner holds, and is for
-	// one case only: an owner that never learned whether its Admit was heard,
-	// has sent nothing, and gives a possible claim back as NotRun.
+	// Epoch is the claim's. 0 is whatever epoch the owner holds, for one that never learned
+	// whether its Admit was heard, has sent nothing, and gives a possible claim back as NotRun.
 	Epoch int64
 	// State is Done, NotRun or Unknown.
 	State     State
 	Attempts  int
 	Result    []byte
 	Retention time.Duration
-	// Resolves says that somebody other than the owner has found out what became
-	// of an Unknown call: an operator, or a configured check. Owner and Epoch
-	// are those of the record that was looked at, State is Done or NotRun.
+	// Resolves says that somebody other than the owner has found out what became of an Unknown
+	// call. Owner and Epoch are those of the record that was looked at.
 	Resolves bool
 	// Claim, when not nil, is what is settled, for a store that has forgotten it.
 	Claim *Origin
 	// Output, when not nil, is kept for ReadOutput in the same round trip.
 	Output *Output
 	// Tokens of its output are added to the tally in which its claim counts, unless that is
-	// forgotten: what it will cost the loop, as far as can be told from here.
+	// forgotten.
 	Tokens int64
-	// Appends are entries for logs of the call's conversation. Like Tokens they take
-	// effect once, with the settlement; at most MaxLogs.
+	// Appends are entries for logs of the call's conversation. Like Tokens they take effect
+	// once, with the settlement; at most MaxLogs.
 	Appends []Append
-	// Frees is the effect that the call held and, as is proven now, has not had:
-	// another call may have it from now on. Its window and Allow say nothing.
+	// Frees is the effect that the call held and, as is proven now, has not had. Its window and
+	// Allow say nothing.
 	Frees EffectKey
 }
 
@@ -91,14 +89,12 @@ const (
 	// Superseded: the claim is no longer this owner's, or the record is in a state that this
 	// settlement may not leave. Nothing was changed, and the settlement's Output was not kept.
 	Superseded
-	// Journaled is the verdict of Claim.Settle alone, no store gives it: the store could not be
-	// reached in time, the settlement is durable in the journal, and the store gets it from
-	// there. Without a journal it may wait in memory, see Options.LateBytes.
+	// Journaled is the verdict of Claim.Settle alone: the store could not be reached in time, and
+	// gets the settlement from the journal, or from memory (Options.LateBytes).
 	Journaled
 )
 
-// LogValue shows which call a settlement is of and how it ended; what it says
-// stays out of the log.
+// LogValue shows which call a settlement is of and how it ended; its words stay out of the log.
 func (s Settlement) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("tenant", s.Key.Tenant), slog.String("conversation", s.Key.Conversation),
@@ -131,7 +127,6 @@ func (s Settlement) alone() Settlement {
 	return s
 }
 
-// validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
 	return cmp.Or(
 		s.Key.holds(len(s.Appends) > 0),

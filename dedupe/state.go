@@ -7,9 +7,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Admit applies a request to a record at an instant of the store's clock. It
-// returns the record after it, the answer, and whether the record changed and
-// must be stored before anybody hears the answer.
+// Admit applies a request to a record at an instant of the store's clock. It returns the record
+// after it, the answer, and whether the record changed.
 //
 //	record                                  request          →
 //	absent                                  anyone           Won, CLAIMED, epoch 1
@@ -50,43 +49,34 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 	panic(impossible(r.State))
 }
 
-// impossible says that a store has let a record through that DecodeStored would
-// have refused. No answer would be true of it.
+// impossible says that a store has let a record through of which no answer would be true.
 func impossible(s State) string { return "a record cannot be " + s.String() }
 
-// contest answers a request for a call that is claimed.
 func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 	switch {
 	case r.Owner == req.Owner:
-		// It asks again because it did not hear the answer; it has started
-		// nothing yet, so its lease may start over even when it has run out.
+		// It did not hear the answer, and has started nothing yet.
 		r.LeaseUntil = now.Add(req.Lease)
 		return r, Won, true
 	case now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner):
 		return r, InFlight, false
 	case !r.Effect.Repeatable() || !req.Effect.Repeatable():
-		// The tool may have been declared anew since: the stricter of what it
-		// was when it ran and what it is now decides.
+		// The tool may have been declared anew since: the stricter one decides.
 		return r.lost(now), OutcomeUnknown, true
 	default:
 		return r.claim(req, now), Won, true
 	}
 }
 
-// again answers a request for a call that has not run.
 func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 	if r.Owner == req.Owner {
-		// Whoever has settled its claim does not ask for it again: this is an
-		// earlier copy of its request, late on its way. Nobody hears the answer,
-		// so nobody would hold the claim.
+		// An earlier copy of the request, late on its way: nobody would hold the claim.
 		return r, InFlight, false
 	}
 	if r.Fate(req.Effect) == MayHaveRun {
-		// The tool was declared anew since. That of a call that could be repeated says only
-		// that it may run again: it was sent, or an earlier epoch of it may have been. As a
-		// call of what the tool is now, nobody knows; whoever then resolves it as NotRun lets
-		// it run. It counts as sent, so that the owner of its last epoch cannot say of all of
-		// them that nothing was.
+		// The tool was declared anew since. NOT_RUN of a call that could be repeated says only
+		// that it may run again: as what the tool is now, nobody knows. It counts as sent, so
+		// that the owner of its last epoch cannot say that nothing was in any of them.
 		r = r.lost(now)
 		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
 		return r, OutcomeUnknown, true
@@ -94,7 +84,6 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 	return r.claim(req, now), Won, true
 }
 
-// claim returns the record as claimed by req.
 func (r Record) claim(req Request, now time.Time) Record {
 	return Record{
 		State:       Claimed,
@@ -109,8 +98,8 @@ func (r Record) claim(req Request, now time.Time) Record {
 	}
 }
 
-// lost returns a claimed record as Unknown. Owner and epoch stay, so that a
-// late owner can still say what became of the call.
+// lost returns a claimed record as Unknown. Owner and epoch stay, so that a late owner can still
+// say what became of the call.
 func (r Record) lost(now time.Time) Record {
 	r.State, r.FinishedAt, r.LeaseUntil = Unknown, now, time.Time{}
 	return r
@@ -173,8 +162,8 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	return r, Settled, true
 }
 
-// lacksWords reports that an observer made the record Unknown before its owner
-// did, whose settlement says what to answer.
+// lacksWords reports that an observer made the record Unknown before its owner did, whose
+// settlement says what to answer.
 func (r Record) lacksWords(s Settlement) bool {
 	return s.State == Unknown && len(r.Result) == 0 && len(s.Result) > 0
 }
@@ -200,8 +189,7 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	panic(impossible(r.State))
 }
 
-// unsentBefore reports that whoever claimed the call last could claim it only because
-// nothing had been sent until then.
+// unsentBefore reports that the call could be claimed last only because nothing had been sent.
 func (r Record) unsentBefore() bool {
 	return r.Attempts == 0 && (r.Epoch == 1 || !r.Effect.Repeatable())
 }
@@ -261,9 +249,9 @@ func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed boo
 	return next, true
 }
 
-// Observed returns the record as somebody who only looks should be told of it:
-// a claim whose lease has run out is Unknown, or NotRun when its effect may
-// repeat, for the next request would get it.
+// Observed returns the record as somebody who only looks should be told of it: a claim whose
+// lease has run out is Unknown, or NotRun when its effect may repeat, for the next request would
+// get it.
 func (r Record) Observed(now time.Time) Record {
 	if r.State != Claimed || now.Before(r.LeaseUntil) {
 		return r

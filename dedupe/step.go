@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// step is what all steps have in common, and what each does with rows: once one cannot be
-// read or written nothing more is written, and what is read counts for nothing.
+// step is what all steps have in common. Once a row cannot be read or written nothing more is
+// written, and what is read counts for nothing.
 type step struct {
 	key   Key
 	bytes int
@@ -18,8 +18,7 @@ type step struct {
 	now  time.Time
 	keep time.Duration // how long what is written is remembered
 	err  error
-	// tallies are those that the step has read, of which places has room for all: of its
-	// draw, and of a claim before it.
+	// tallies are those that the step has read, in places: of its draw, and of a claim before it.
 	tallies []counted
 	places  [2]counted
 }
@@ -29,13 +28,11 @@ func (s *step) Binds() bool { return s.binds }
 func (s *step) Bytes() int  { return s.bytes }
 func (s *step) Room() Room  { return s.room }
 
-// begin reads the record that the step is about.
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
 	return read(s, rows.Call, s.key)
 }
 
-// read is the answer to a question, if all before it had one.
 func read[A, T any](s *step, ask func(A) (T, error), about A) (answer T) {
 	if s.err == nil {
 		answer, s.err = ask(about)
@@ -75,7 +72,6 @@ func (s *step) logs(names []string, into *Logs) {
 	}
 }
 
-// holders are the calls that hold an effect.
 func (s *step) holders(name Sheet) []Key {
 	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
@@ -90,7 +86,6 @@ type counted struct {
 // noTally is the tally of no counter, which nobody changes.
 var noTally counted
 
-// tally returns the tally of a counter.
 func (s *step) tally(counter string) *counted {
 	if counter == "" {
 		return &noTally
@@ -116,15 +111,13 @@ func (s *step) move(old, next *Record) {
 	}
 }
 
-// admitting is the step of a request.
 type admitting struct {
 	step
 	req       Request
 	admission Admission
 }
 
-// Apply implements Step: what the state machine, the effect of the request and the
-// ceilings of its prompt say of it.
+// Apply implements Step.
 func (a *admitting) Apply(rows Rows) error {
 	old := a.begin(rows, a.req.Retention)
 	holds, changed := a.decide(&old)
@@ -152,8 +145,9 @@ func (a *admitting) Apply(rows Rows) error {
 	return a.err
 }
 
-// decide answers the request, and says who holds its effect from then on, when that
-// changes, and whether the record does.
+// decide answers the request: by the state machine, the effect of the request and the ceilings
+// of its prompt. It says who holds the effect from then on, when that changes, and whether the
+// record does.
 func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 	req := &a.req
 	next, verdict, changed := old.Admit(*req, a.now)
@@ -179,7 +173,6 @@ func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 	return holds, changed
 }
 
-// contenders are the calls that hold the effect of the request, with their records.
 func (a *admitting) contenders() []Holder {
 	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
 	held := make([]Holder, len(keys))
@@ -189,7 +182,6 @@ func (a *admitting) contenders() []Holder {
 	return held
 }
 
-// settling is the step of a settlement.
 type settling struct {
 	step
 	settlement Settlement
@@ -246,7 +238,6 @@ func (s *step) free(name Sheet) {
 	}
 }
 
-// renewing is the step of a renewal.
 type renewing struct {
 	step
 	renewal  Renewal
@@ -292,8 +283,7 @@ func (n *noting) Apply(rows Rows) error {
 	return n.err
 }
 
-// appendBytes is roughly how much is written to append entries: all of a log, where an
-// engine keeps it in one piece.
+// appendBytes is roughly how much is written to append entries, where a log is one piece.
 func appendBytes(appends []Append) (n int) {
 	for _, a := range appends {
 		n += min(a.Keep*len(a.Entry), math.MaxUint16) + MaxLogBytes
