@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and
-	// looked at by who waits for its end, while it lasts.
+	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and looked at by
+	// who waits for its end, while it lasts.
 	renewalsPerTenure, looksPerTenure = 5, 20
-	// alive is how many renewals show that a tenure's holder lives. One may have
-	// been under way when it died.
+	// alive is how many renewals show that a holder lives: one was perhaps under way when it died.
 	alive = 2
 )
 
@@ -73,8 +72,8 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 	f.heard(nil)
 }
 
-// occupied deals with another's tenure: after one's own it is the end. Before, it
-// is watched until its holder is known to be gone, or alive.
+// occupied deals with another's tenure: after one's own it is the end. Before, it is watched until
+// its holder is known to be gone, or alive.
 func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	who := decodeWho(other.Who)
 	if f.bid.Number != 0 {
@@ -94,7 +93,6 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	switch {
 	case f.looks > looksPerTenure, f.options.Gone != nil && f.options.Gone(who):
 		// By looks, and not by time: a process that stood still has seen nothing.
-		// A renewal that was under way may still come before the bid that says so.
 		f.bid.Gone = other
 		return 0
 	case other.Renewals-f.first.Renewals >= alive:
@@ -112,8 +110,8 @@ func (f *fence) end(other Who) (rest time.Duration) {
 	return untilWoken
 }
 
-// resign gives the tenure up, so that the next incarnation need not wait. What is
-// claimed is that one's to decide from now on, so nothing may be left that sends.
+// resign gives the tenure up, so that the next incarnation need not wait. What is claimed is that
+// one's to decide from now on, so nothing may be left that sends.
 func (f *fence) resign(ctx context.Context) {
 	f.learn(func() { f.until = time.Time{} })
 	if _, ousted := errors.AsType[*RivalError](f.why); ousted || f.bid.Number == 0 {

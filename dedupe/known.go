@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Note is about a call that is refused before anything was claimed: one look at
-// its record, and at once what the loop around it has to remember of it.
+// Note is about a call that is refused before anything was claimed: one look at its record, and at
+// once what the loop around it has to remember of it.
 type Note struct {
 	Key Key
 	// Appends are made when the call is Absent or NotRun: the refusal then stands.
@@ -45,9 +45,9 @@ type Known struct {
 	Tally Tally
 }
 
-// known says what is known of a call, by all who may know: the journal, which may know
-// better than the store, and is there when that is away; the store; and this process,
-// which knows that its predecessor is gone, so that the lease of its claim is out.
+// known says what is known of a call, by all who may know: the journal, which may know better than
+// the store; the store; and this process, which knows that its predecessor is gone, so that the
+// lease of its claim is out.
 func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) (known Known, err error) {
 	if record, waits := d.courier.record(key); waits {
 		return Known{Record: record, Journaled: true}, nil
@@ -77,10 +77,9 @@ func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journ
 	return seen, known.Journaled, err
 }
 
-// Known returns what is known of a call whose request is going to be refused: a refusal must
-// not deny what has happened. It takes one round trip and never waits: of a call that is
-// running it says Claimed, and Await waits for its end. Nothing is changed but the logs of the
-// note, when the refusal stands. An error means that nothing can be said.
+// Known returns what is known of a call whose request is going to be refused: a refusal must not
+// deny what has happened. It takes one round trip and never waits. Nothing is changed but the logs
+// of the note, when the refusal stands.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	return d.known(ctx, n.Key, func() (Known, error) {
 		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
@@ -93,7 +92,7 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
-// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known has told.
+// Options.MaxWait ends: then it is still Claimed.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
 	var failure error
 	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {

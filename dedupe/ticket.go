@@ -10,55 +10,45 @@ import (
 	"github.com/sidecall/sidecall/failpoint"
 )
 
-// How often a claim held by another process is asked after. Polling is the
-// truth; it starts quickly because most calls are short, and slows down because
-// the ones that are not can be very long.
+// How often a claim held by another process is asked after.
 const (
 	pollFirst = 50 * time.Millisecond
 	pollMax   = time.Second
 )
 
-// Ticket is the place of a request in the line of those who, in this process,
-// want the same call. It belongs to one goroutine.
+// Ticket is the place of a request in the line of those who, in this process, want the same
+// call. It belongs to one goroutine.
 type Ticket struct {
 	dedupe  *Dedupe
 	request Request // as it was asked last; from the start, its Key
 
-	// flight is what the place is in; nil once it was answered or given up. first
-	// is the flight of a request that leads from the start, as most do.
-	flight *flight
-	first  flight
+	flight *flight // nil once the request was answered or given up
+	first  flight  // of a request that leads from the start, as most do
 	leads  bool
 	// under is what the store has said of what is under way, since the request leads:
 	// InFlight or EffectInFlight.
-	under Admission
-	// changed is closed when there may be news for one who follows.
-	changed <-chan struct{}
+	under   Admission
+	changed <-chan struct{} // closed when there may be news for one who follows
 }
 
-// Join puts a request in the line of those who, in this process, want the same call. It asks
-// nothing of the store and never blocks. The first in line leads; what becomes of its call is
-// what the others get. Whatever comes of it, the caller must Leave.
+// Join puts a request in line. It asks nothing of the store and never blocks. The first in line
+// leads; what becomes of its call is what the others get. The caller must Leave.
 func (d *Dedupe) Join(key Key) *Ticket {
 	t := &Ticket{dedupe: d, request: Request{Key: key}}
 	t.flight, t.leads = d.flights.join(key, &t.first)
 	return t
 }
 
-// Leads reports that nobody else here is admitting or running the call: this request deals
-// with the store.
+// Leads reports that nobody else here is admitting or running the call.
 func (t *Ticket) Leads() bool { return t.leads }
 
 // Admit asks for the right to run the call, and never waits for another one's: one round trip
-// when it leads; when it follows, what is known here (Mismatch, how the call has ended, or
-// InFlight). Key, Owner, Lease and Retention of req are filled in here. With verdict Won, and
-// only then, there is a claim, and the caller must settle it, whatever happens.
+// when it leads; when it follows, what is known here. Key, Owner, Lease and Retention of req are
+// filled in here. With verdict Won, and only then, there is a claim, which the caller must settle.
 //
-// A follower whose flight has ended meanwhile without an answer for it leads from then on, and
-// asks. After an answer that does not wait it may be called again (of an unknown outcome that
-// has been settled since, say): it then joins anew. Another call that has the effect of this
-// one is always asked after in the store. An error means that nobody knows whether the call is
-// claimed; the caller must not run it.
+// A follower whose flight has ended without an answer for it leads from then on, and asks. After
+// an answer that does not wait it may be called again: it then joins anew. An error means that
+// nobody knows whether the call is claimed; the caller must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
 	t.request = req
@@ -68,10 +58,9 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 	return t.ask(ctx)
 }
 
-// Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of
-// the call: here without touching the store, elsewhere by asking it now and then,
-// until ctx or Options.MaxWait ends: the answer then is the same. It may win the
-// claim, when the one before has ended.
+// Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of the call: here
+// without touching the store, elsewhere by asking it now and then, until ctx or Options.MaxWait
+// ends: the answer then is the same. It may win the claim, when the one before has ended.
 func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 	until := time.Now().Add(t.dedupe.options.MaxWait)
 	for !t.leads || t.flight == nil {
@@ -89,8 +78,7 @@ func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
 	return t.poll(ctx, until)
 }
 
-// Leave gives the place up. Whoever leads without a claim lets the next in line
-// lead. A second time it does nothing.
+// Leave gives the place up. A second time it does nothing.
 func (t *Ticket) Leave() {
 	if t.leads && t.flight != nil { // also when the store panicked
 		t.land(Admission{}, nil)
@@ -98,14 +86,13 @@ func (t *Ticket) Leave() {
 	t.flight = nil
 }
 
-// land ends the flight that the request leads.
 func (t *Ticket) land(answer Admission, err error) {
 	t.dedupe.flights.land(t.request.Key, t.flight, answer, err)
 	t.flight = nil
 }
 
-// known tells what is known here of the call. False means that the request
-// leads, from now on perhaps, and has to ask the store.
+// known tells what is known here of the call. False means that the request leads, from now on
+// perhaps, and has to ask the store.
 func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
 	d := t.dedupe
 	for {
@@ -132,8 +119,8 @@ func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err e
 	}
 }
 
-// ask asks the store on behalf of everybody here who wants this call. A claim that an error or
-// a panic keeps from being heard is given back: nothing was sent under it.
+// ask asks the store on behalf of everybody here who wants this call. A claim that an error or a
+// panic keeps from being heard is given back.
 func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	d, failure := t.dedupe, errPanic
 	unconfirmed := d.fence.await(ctx)
@@ -161,7 +148,6 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	return t.heard(ctx, answer, sent)
 }
 
-// heard deals with an answer of the store.
 func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (Admission, *Claim, error) {
 	switch answer.Verdict {
 	case Won:
@@ -184,9 +170,8 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 	return answer, nil, nil
 }
 
-// failed deals with an error of the store, which those who follow hear too. When
-// it is this request's own time that is up, it is no answer to them, and what was
-// known before still holds.
+// failed deals with an error of the store, which those who follow hear too. When it is this
+// request's own time that is up, it is no answer to them, and what was known before still holds.
 func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, error) {
 	switch {
 	case ctx.Err() == nil:
@@ -199,8 +184,7 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 	return Admission{}, nil, err
 }
 
-// poll asks the store, which has said that another process runs the call, or that
-// another call has its effect, until it says something else.
+// poll asks the store, which has said what is under way, until it says something else.
 func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
 	awaited := t.request.Key
 	if t.under.Verdict == EffectInFlight {
@@ -219,8 +203,8 @@ func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, 
 	return answer, claim, failure
 }
 
-// poll asks now and then, and soon after the store has a hint on a call, whether the wait
-// for its end is over; false when that is not seen until an instant, or until ctx ends.
+// poll asks now and then, and soon after the store has a hint on a call, whether the wait for its
+// end is over; false when that is not seen until an instant, or until ctx ends.
 func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
 	var hints <-chan struct{}
 	if watcher, ok := d.fence.Store.(Watcher); ok {
@@ -232,8 +216,7 @@ func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() 
 		return true, nil
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		// Between half and the whole of a pause, so that the processes waiting for one
-		// call do not all ask at once.
+		// At random, so that the processes waiting for one call do not all ask at once.
 		rest := min(pause/2+rand.N(pause/2), time.Until(until))
 		if err := d.life.wait(ctx, rest, hints); err != nil || !time.Now().Before(until) {
 			return false, closedOnly(err)
@@ -244,8 +227,7 @@ func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() 
 	}
 }
 
-// closedOnly drops the end of a caller's context, which to a waiting duplicate
-// is no error: the answer then is InFlight.
+// closedOnly drops the end of a caller's context, which to a waiting duplicate is no error.
 func closedOnly(err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err
