@@ -94,8 +94,10 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
 // Options.MaxWait ends: then it is still Claimed.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
+	within, cancel := context.WithTimeout(ctx, d.options.MaxWait)
+	defer cancel()
 	var failure error
-	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {
+	err := d.poll(within, key, func() bool {
 		now, err := d.Known(ctx, Note{Key: key})
 		if err != nil && ctx.Err() != nil {
 			return true // it was running, until there was no time left

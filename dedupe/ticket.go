@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,21 +62,31 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 // Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of the call: here
 // without touching the store, elsewhere by asking it now and then, until ctx or Options.MaxWait
 // ends: the answer then is the same. It may win the claim, when the one before has ended.
-func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
-	until := time.Now().Add(t.dedupe.options.MaxWait)
+func (t *Ticket) Wait(ctx context.Context) (answer Admission, claim *Claim, err error) {
+	within, cancel := context.WithTimeout(ctx, t.dedupe.options.MaxWait)
+	defer cancel()
 	for !t.leads || t.flight == nil {
-		answer, claim, err := t.Admit(ctx, t.request)
+		answer, claim, err = t.Admit(ctx, t.request)
 		if err != nil || !answer.Verdict.Waits() {
 			return answer, claim, err
 		}
 		if t.leads {
 			break
 		}
-		if err := t.dedupe.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
+		if err := t.dedupe.life.wait(within, untilWoken, t.changed); err != nil {
 			return answer, nil, closedOnly(err)
 		}
 	}
-	return t.poll(ctx, until)
+	awaited := t.request.Key
+	if t.under.Verdict == EffectInFlight {
+		awaited = t.under.Earlier
+	}
+	answer = t.under
+	closed := t.dedupe.poll(within, awaited, func() bool {
+		answer, claim, err = t.ask(ctx)
+		return err != nil || !answer.Verdict.Waits()
+	})
+	return answer, claim, cmp.Or(err, closed)
 }
 
 // Leave gives the place up. A second time it does nothing.
@@ -184,45 +195,25 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 	return Admission{}, nil, err
 }
 
-// poll asks the store, which has said what is under way, until it says something else.
-func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
-	awaited := t.request.Key
-	if t.under.Verdict == EffectInFlight {
-		awaited = t.under.Earlier
-	}
-	var answer Admission
-	var claim *Claim
-	var failure error
-	ended, err := t.dedupe.poll(ctx, awaited, until, func() bool {
-		answer, claim, failure = t.ask(ctx)
-		return failure != nil || !answer.Verdict.Waits()
-	})
-	if !ended {
-		return t.under, nil, err
-	}
-	return answer, claim, failure
-}
-
 // poll asks now and then, and soon after the store has a hint on a call, whether the wait for its
-// end is over; false when that is not seen until an instant, or until ctx ends.
-func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
+// end is over, until ctx ends.
+func (d *Dedupe) poll(ctx context.Context, key Key, over func() bool) error {
 	var hints <-chan struct{}
 	if watcher, ok := d.fence.Store.(Watcher); ok {
 		var unwatch func()
 		hints, unwatch = watcher.Watch(key)
 		defer unwatch()
-	}
-	if hints != nil && ask() { // what happened before it was watched has given none
-		return true, nil
+		if over() { // what happened before it was watched has given no hint
+			return nil
+		}
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
 		// At random, so that the processes waiting for one call do not all ask at once.
-		rest := min(pause/2+rand.N(pause/2), time.Until(until))
-		if err := d.life.wait(ctx, rest, hints); err != nil || !time.Now().Before(until) {
-			return false, closedOnly(err)
+		if err := d.life.wait(ctx, pause/2+rand.N(pause/2), hints); err != nil {
+			return closedOnly(err)
 		}
-		if ask() {
-			return true, nil
+		if over() {
+			return nil
 		}
 	}
 }
