@@ -29,12 +29,6 @@ type EffectKey struct {
 // them are decided.
 const MaxHolders = 8
 
-// Holder is a call that holds an effect.
-type Holder struct {
-	Key    Key
-	Record Record
-}
-
 func (k *EffectKey) none() bool { return *k == EffectKey{} }
 
 // Keep is how long the holders of an effect are remembered after a claim: its call ends within
@@ -65,8 +59,8 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	everything else                                     may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
-func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission, holds []Key) {
-	var worst Holder
+func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission, holds []Key) {
+	var worst Listed
 	verdict := Verdict(0)
 	holds = []Key{req.Key}
 	for _, h := range holders {

@@ -48,28 +48,21 @@ func (c *courier) giveBack(req Request, err error) {
 
 // untilGivenBack tries to give a claim back until it was, or its lease has surely ended.
 func (c *courier) untilGivenBack(s Settlement) {
-	turns, until := c.unheard.first, time.Time{} // until is zero while the store does not answer
-	pause, down := settleMax, time.Duration(0)
+	turns, pause := c.unheard.first, downFirst/2
+	var until time.Time // when its lease has ended; zero while the store does not answer
 	for {
 		over, err := c.tryGiveBack(turns, s)
-		if over {
+		switch {
+		case over:
 			return
+		case err != nil: // its lease begins when the request is read, not before the store answers
+			turns, until, pause = c.unheard.down, time.Time{}, min(2*pause, settleMax)
+		case until.IsZero():
+			turns, until, pause = c.unheard.first, time.Now().Add(c.lease), settleMax
+		default:
+			pause *= 2
 		}
-		rest := pause
-		if err == nil {
-			if until.IsZero() {
-				until = time.Now().Add(c.lease)
-			}
-			if turns, down, pause = c.unheard.first, 0, 2*pause; time.Until(until) <= rest {
-				return
-			}
-		} else {
-			// Its lease begins when the request is read, not before the store answers.
-			turns, until, pause = c.unheard.down, time.Time{}, settleMax
-			down = min(max(2*down, downFirst), settleMax)
-			rest = down
-		}
-		if c.life.wait(c.life.background, rest, nil) != nil {
+		if !until.IsZero() && time.Until(until) <= pause || c.life.wait(c.life.background, pause, nil) != nil {
 			return
 		}
 	}

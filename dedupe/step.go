@@ -173,11 +173,11 @@ func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 	return holds, changed
 }
 
-func (a *admitting) contenders() []Holder {
+func (a *admitting) contenders() []Listed {
 	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
-	held := make([]Holder, len(keys))
+	held := make([]Listed, len(keys))
 	for i, key := range keys {
-		held[i] = Holder{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
+		held[i] = Listed{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
 	}
 	return held
 }

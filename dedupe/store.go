@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Listed is a call of a listing.
+// Listed is a call with its record, of a listing say.
 type Listed struct {
 	Key    Key
 	Record Record
