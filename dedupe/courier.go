@@ -133,17 +133,25 @@ func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 		return 0, storeError
 	}
 	c.down.Store(true)
-	kept := make(chan error, 1)
-	go func() { kept <- c.write(log, late) }() // ends with the disk's part
-	select {
-	case err := <-kept:
-		if err != nil {
-			return 0, errors.Join(storeError, err)
-		}
-		return Journaled, nil
-	case <-time.After(putTimeout):
+	err := inTime(func() error { return c.write(log, late) })
+	if errors.Is(err, errSlowDisk) {
 		log.Error("the journal's disk is slow: the caller is told that its result is not recorded, which it may be all the same")
-		return 0, errors.Join(storeError, errSlowDisk)
+	}
+	if err != nil {
+		return 0, errors.Join(storeError, err)
+	}
+	return Journaled, nil
+}
+
+// inTime waits for a disk, which can hang: what it does ends by itself.
+func inTime(disk func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- disk() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(putTimeout):
+		return errSlowDisk
 	}
 }
 

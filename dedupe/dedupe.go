@@ -57,7 +57,7 @@ func New(store Store, options Options) *Dedupe {
 // newOwner returns a token that no other call of any process has.
 func (d *Dedupe) newOwner() string {
 	var digits [13]byte
-	return d.fence.owner() + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
+	return d.fence.known.Load().head + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
 }
 
 // Alone waits until this process is the only one of its instance, until the store does not

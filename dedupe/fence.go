@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,15 +42,7 @@ type fence struct {
 	heard   func(error) // told of each answer of the store
 	ousted  chan error  // gets a RivalError
 
-	mu    sync.Mutex
-	head  string    // how the owners of this incarnation begin; empty until it has a number
-	until time.Time // how long the tenure surely lasts
-	// since is when the store lost what it knew of the tenure: until it was written again
-	// somebody else may have had it, and have decided what was claimed before.
-	since   time.Time
-	why     error         // the store did not confirm the tenure; a *RivalError stays
-	decided bool          // the start need not wait any more
-	news    chan struct{} // closed at the next change of these
+	known atomic.Pointer[standing]
 
 	// The rest is the goroutine's own.
 	bid Bid
@@ -61,58 +53,67 @@ type fence struct {
 	lapsed      bool
 }
 
+// standing is what a process knows of its tenure.
+type standing struct {
+	head  string    // how the owners of this incarnation begin; empty until it has a number
+	until time.Time // how long the tenure surely lasts
+	// since is when the store lost what it knew of the tenure: until it was written again
+	// somebody else may have had it, and have decided what was claimed before.
+	since   time.Time
+	why     error         // the store did not confirm the tenure; a *RivalError stays
+	decided bool          // the start need not wait any more
+	over    chan struct{} // closed when it is known otherwise
+}
+
 func newFence(store Store, o Options, l *life) *fence {
-	f := &fence{Store: store, options: o, life: l, news: make(chan struct{}), decided: true}
+	f := &fence{Store: store, options: o, life: l}
 	if tenures, ok := store.(Tenures); ok && o.Instance != "" {
-		f.tenures, f.decided, f.ousted = tenures, false, make(chan error, 1)
+		f.tenures, f.ousted = tenures, make(chan error, 1)
 		f.bid = Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)}
 	}
+	f.known.Store(&standing{decided: f.tenures == nil, over: make(chan struct{})})
 	return f
 }
 
-func (f *fence) learn(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
-	close(f.news)
-	f.news = make(chan struct{})
+// learn changes what is known, and tells who waits for it.
+func (f *fence) learn(change func(*standing)) {
+	before := f.known.Load()
+	next := *before
+	next.over = make(chan struct{})
+	change(&next)
+	f.known.Store(&next)
+	close(before.over)
 }
 
-func (f *fence) wait(ctx context.Context, enough func() bool) error {
-	for {
-		f.mu.Lock()
-		news, known := f.news, enough()
-		f.mu.Unlock()
-		if known {
-			return nil
-		}
-		if err := f.life.wait(ctx, untilWoken, news); err != nil {
-			return err
-		}
+func (f *fence) wait(ctx context.Context, enough func(*standing) bool) (err error) {
+	known := f.known.Load()
+	for ; err == nil && !enough(known); known = f.known.Load() {
+		err = f.life.wait(ctx, untilWoken, known.over)
 	}
+	return err
 }
 
-// holds reports, under the lock, that nobody else can be this instance now.
-func (f *fence) holds() bool { return f.tenures == nil || ahead(f.until, time.Now()) }
+// holds reports that nobody else can be this instance now.
+func (f *fence) holds(known *standing) bool {
+	return f.tenures == nil || ahead(known.until, time.Now())
+}
 
 // check says why nothing may be done; nil while the tenure holds.
 func (f *fence) check() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	known := f.known.Load()
 	switch {
-	case f.holds():
+	case f.holds(known):
 		return nil
-	case f.why != nil:
-		return fmt.Errorf("%w: %w", ErrUnconfirmed, f.why)
+	case known.why != nil:
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, known.why)
 	}
 	return ErrUnconfirmed
 }
 
 // covers reports that nobody else can be this instance, nor was since a claim was confirmed.
 func (f *fence) covers(claimed time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.holds() && claimed.After(f.since)
+	known := f.known.Load()
+	return f.holds(known) && claimed.After(known.since)
 }
 
 // await is check for who is about to begin something, and would be refused only because this
@@ -124,29 +125,18 @@ func (f *fence) await(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure)
 	defer cancel()
-	_ = f.wait(ctx, func() bool { return f.why != nil || f.holds() }) // check says more
+	_ = f.wait(ctx, func(known *standing) bool { return known.why != nil || f.holds(known) }) // check says more
 	return f.check()
-}
-
-// owner is how the owners of this incarnation begin; empty while it has none.
-func (f *fence) owner() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.head
 }
 
 // succeeds reports that an owner is of an earlier incarnation, which is gone.
 func (f *fence) succeeds(owner string) bool {
-	return succeeds(f.owner(), owner) && f.check() == nil
+	return succeeds(f.known.Load().head, owner) && f.check() == nil
 }
 
 func (f *fence) alone(ctx context.Context) error {
-	var why error
-	err := f.wait(ctx, func() bool {
-		why = f.why
-		return f.decided
-	})
-	if rival, ok := errors.AsType[*RivalError](why); ok {
+	err := f.wait(ctx, func(known *standing) bool { return known.decided })
+	if rival, ok := errors.AsType[*RivalError](f.known.Load().why); ok {
 		return rival
 	}
 	return err

@@ -37,8 +37,8 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 
 // unanswered: the start does not wait for a store that is away.
 func (f *fence) unanswered(err error) {
-	f.learn(func() {
-		f.why, f.decided = errors.New(err.Error()), true // its text alone: it is not about the call that is told
+	f.learn(func(known *standing) {
+		known.why, known.decided = errors.New(err.Error()), true // its text alone: it is not about the call that is told
 	})
 	if f.bid.Number != 0 && !f.lapsed && f.check() != nil {
 		f.lapsed = true
@@ -62,12 +62,12 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 		log.Info("the store confirms this instance again")
 	}
 	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.renewals = after.Number, Tenure{}, false, false, after.Renewals
-	f.learn(func() {
+	f.learn(func(known *standing) {
 		if forgotten {
-			f.since = sent
+			known.since = sent
 		}
-		f.head = ownerOf(f.options.Instance, after.Number)
-		f.until, f.why, f.decided = sent.Add(surely(f.options.Tenure)), nil, true
+		known.head = ownerOf(f.options.Instance, after.Number)
+		known.until, known.why, known.decided = sent.Add(surely(f.options.Tenure)), nil, true
 	})
 	f.heard(nil)
 }
@@ -82,7 +82,7 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	if other.Token != f.first.Token {
 		f.first = other
 		why := errors.New("it waits for the end of another process of this instance, or a sign that it lives: " + who.String())
-		f.learn(func() { f.why = why })
+		f.learn(func(known *standing) { known.why = why })
 		f.options.Log.Info(why.Error(), "instance", f.options.Instance)
 	}
 	if other.Token != f.last.Token || other.Renewals != f.last.Renewals {
@@ -105,7 +105,7 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 // end: another process is this instance.
 func (f *fence) end(other Who) (rest time.Duration) {
 	rival := &RivalError{Instance: f.options.Instance, Other: other}
-	f.learn(func() { f.until, f.why, f.decided = time.Time{}, rival, true })
+	f.learn(func(known *standing) { known.until, known.why, known.decided = time.Time{}, rival, true })
 	f.ousted <- rival
 	return untilWoken
 }
@@ -113,8 +113,8 @@ func (f *fence) end(other Who) (rest time.Duration) {
 // resign gives the tenure up, so that the next incarnation need not wait. What is claimed is that
 // one's to decide from now on, so nothing may be left that sends.
 func (f *fence) resign(ctx context.Context) {
-	f.learn(func() { f.until = time.Time{} })
-	if _, ousted := errors.AsType[*RivalError](f.why); ousted || f.bid.Number == 0 {
+	f.learn(func(known *standing) { known.until = time.Time{} })
+	if _, ousted := errors.AsType[*RivalError](f.known.Load().why); ousted || f.bid.Number == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure/renewalsPerTenure)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
 const (
@@ -219,15 +218,12 @@ func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	there := make(chan struct{})
-	go func() { // ends with the disk's part
+	err := inTime(func() error {
 		q.puts.Wait()
-		close(there)
-	}()
-	select {
-	case <-there:
-		return q.journal.Close()
-	case <-time.After(putTimeout):
-		return fmt.Errorf("settlements may be lost: %w", errSlowDisk)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settlements may be lost: %w", err)
 	}
+	return q.journal.Close()
 }
