@@ -44,9 +44,8 @@ func (e *Executor) Fence(tenant, conversationID string) conversation.Fence {
 // fence decides one call; nil for one that is not to be closed.
 func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
 	seen, err := e.Book.Store.See(ctx, key)
-	journaled := false
 	if err == nil {
-		seen, journaled, err = e.Dedupe.Told(ctx, key, seen)
+		seen, err = e.Dedupe.Told(ctx, key, seen)
 	}
 	if err != nil && !dedupe.IsCorrupt(err) {
 		return nil, notLookedUp(ctx, err)
@@ -59,7 +58,7 @@ func (e *Executor) fence(ctx context.Context, snapshot *catalog.Snapshot, key de
 	case record.State == dedupe.Claimed:
 		e.awaitEnd(ctx, key, record)
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
-	case record.State == dedupe.NotRun && journaled:
+	case record.State == dedupe.NotRun && seen.Journaled:
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
 	case !c.mayBeSaid(answer.Text, record) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}

@@ -8,17 +8,10 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Seen is the record of a call as it was looked at, for who changes it if it is still that one.
-type Seen struct {
-	Record Record    // as Store.Lookup returns it
-	Now    time.Time // the store's
-	stored Stored    // what the store holds
-}
-
 // Closing is a call that is answered by its conversation, so that it never runs.
 type Closing struct {
 	Key       Key
-	Seen      Seen   // what is replaced, if the store still holds it
+	Seen      Known  // what is replaced, if the store still holds it
 	Tool      string // the name that the model called
 	Result    []byte // what whoever sends the call later is answered
 	Retention time.Duration

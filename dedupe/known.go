@@ -37,12 +37,14 @@ func (n *Note) Validate() error {
 type Known struct {
 	// Record is Absent when nothing is known.
 	Record Record
+	Now    time.Time // the store's, when it was asked
 	// Journaled: the record waits in this process's journal, and nothing is to be decided.
 	// No store says so.
 	Journaled bool
 	// Logs and Tally are those that the note asks for; not of a journaled call.
-	Logs  Logs
-	Tally Tally
+	Logs   Logs
+	Tally  Tally
+	stored Stored // what the store holds
 }
 
 // known says what is known of a call, by all who may know: the journal, which may know better than
@@ -70,11 +72,9 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	return known.Record, err
 }
 
-// Told is a record that was seen in the store, as this process tells it.
-func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	known, err := d.known(ctx, key, func() (Known, error) { return Known{Record: seen.Record}, nil })
-	seen.Record = known.Record
-	return seen, known.Journaled, err
+// Told is what was seen in the store, as this process tells it.
+func (d *Dedupe) Told(ctx context.Context, key Key, seen Known) (Known, error) {
+	return d.known(ctx, key, func() (Known, error) { return seen, nil })
 }
 
 // Known returns what is known of a call whose request is going to be refused: a refusal must not

@@ -60,12 +60,12 @@ func (m Machine) Lookup(ctx context.Context, key Key) (Record, error) {
 }
 
 // See returns the record of a call, for who changes it if it is still that one.
-func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
+func (m Machine) See(ctx context.Context, key Key) (Known, error) {
 	s := &noting{step: step{key: key}}
 	if err := m.Look(ctx, s); err != nil {
-		return Seen{}, err
+		return Known{}, err
 	}
-	return s.seen, nil
+	return s.known, nil
 }
 
 // Note implements Store.

@@ -268,15 +268,13 @@ type noting struct {
 	step
 	note  Note
 	known Known
-	seen  Seen
 }
 
 // Apply implements Step.
 func (n *noting) Apply(rows Rows) error {
 	old := n.begin(rows, n.note.Retention)
-	n.seen = Seen{Record: old.Observed(n.now), Now: n.now.UTC(), stored: old}
-	n.known = Known{Record: n.seen.Record, Tally: n.tally(n.note.Counter).Tally}
-	if n.seen.Record.Refused() {
+	n.known = Known{Record: old.Observed(n.now), Now: n.now.UTC(), Tally: n.tally(n.note.Counter).Tally, stored: old}
+	if n.known.Record.Refused() {
 		n.append(n.note.Appends)
 	}
 	n.logs(n.note.Logs, &n.known.Logs)

@@ -121,7 +121,7 @@ func answered() action {
 			return seen.Record.Refused() && s.answer(closing(id, seen))
 		},
 		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
-			c := closing(id, dedupe.Seen{Record: r.Observed(now), Now: now})
+			c := closing(id, dedupe.Known{Record: r.Observed(now), Now: now})
 			next, err := c.Close()
 			if err != nil {
 				return r, false
