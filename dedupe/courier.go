@@ -223,20 +223,13 @@ func (c *courier) tellRestored(key Key, record Record) {
 
 // LateState counts the settlements that did not reach their store in time, or that it refused.
 type LateState struct {
-	// Waiting is how many wait in the journal now.
-	Waiting int
-	// Replayed is how many the store has taken from the journal since, Superseded how many it
-	// did not take, from there or at the end of the call, because somebody else had decided it.
-	Replayed, Superseded int64
-	// Forgotten is how many times, also at renewals, the store knew nothing any more of a call
-	// that it was told of: it had lost its claim, and may have lost others.
-	Forgotten int64
-	// Lost is how many neither the store nor the journal has: their calls stay unknown.
-	Lost int64
-	// Damaged is how many entries of the journal were found that cannot be read.
-	Damaged int64
-	// InMemory: what waits is lost with the process, for there is no journal.
-	InMemory bool
+	Waiting    int   // in the journal now
+	Replayed   int64 // the store has taken them from the journal since
+	Superseded int64 // it did not take them, for somebody else had decided the call
+	Forgotten  int64 // it had lost the claim, as was seen here or at a renewal
+	Lost       int64 // neither it nor the journal has them: their calls stay unknown
+	Damaged    int64 // entries of the journal that cannot be read
+	InMemory   bool  // what waits is lost with the process, for there is no journal
 }
 
 func (c *courier) state() LateState {

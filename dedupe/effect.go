@@ -14,12 +14,9 @@ import (
 // become of them is asked of their records, at the step that asks for the right to run. So a
 // resolution, a lease that runs out, a restart or a late owner need tell nobody.
 type EffectKey struct {
-	// Print is the hash of the tool and of the arguments that make the effect.
-	Print [32]byte
-	// WholeTenant: it is the same in all conversations of the tenant, else in one.
-	WholeTenant bool
-	// Window is how long after its end the effect may not be had again; at most the retention.
-	Window time.Duration
+	Print       [32]byte      // the hash of the tool and of the arguments that make the effect
+	WholeTenant bool          // it is the same in all conversations of the tenant, else in one
+	Window      time.Duration // for which it may not be had again; at most the retention
 	// Allow says that somebody has decided to have it once more. Such a call holds the effect
 	// from then on, beside those before it.
 	Allow bool

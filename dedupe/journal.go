@@ -32,8 +32,7 @@ type Journal interface {
 type Waiting struct {
 	Number uint64
 	Key    Key
-	// Bytes are those of Late.Bytes.
-	Bytes int64
+	Bytes  int64 // of Late.Bytes
 }
 
 // Late is a settlement that waits in a journal. It has its claim.

@@ -17,14 +17,10 @@ type Key struct {
 
 // Bounds that every store keeps.
 const (
-	// MaxKeyBytes bounds the four components of a Key together.
-	MaxKeyBytes = 4 << 10
-	// MaxNameBytes bounds an owner token and a tool name, each.
-	MaxNameBytes = 1 << 10
-	// MaxResultBytes bounds Settlement.Result.
-	MaxResultBytes = 32 << 20
-	// MaxOutputBytes bounds Output.Data.
-	MaxOutputBytes = 64 << 20
+	MaxKeyBytes    = 4 << 10  // of the four components of a Key together
+	MaxNameBytes   = 1 << 10  // of an owner token and a tool name, each
+	MaxResultBytes = 32 << 20 // of Settlement.Result
+	MaxOutputBytes = 64 << 20 // of Output.Data
 )
 
 // longest is how long something may last, so that its end can be told.

@@ -11,12 +11,10 @@ import (
 type Note struct {
 	Key Key
 	// Appends are made when the call is Absent or NotRun: the refusal then stands.
-	Appends []Append
-	// Logs name the logs to return, Counter the tally; empty for none.
-	Logs    []string
-	Counter string
-	// Retention is how long the logs are remembered after it.
-	Retention time.Duration
+	Appends   []Append
+	Logs      []string      // to return
+	Counter   string        // of the tally to return; empty for none
+	Retention time.Duration // of the logs
 }
 
 // Refused reports whether the refusal of a call stands that has this record.
@@ -35,16 +33,12 @@ func (n *Note) Validate() error {
 
 // Known is what is known of a call that is not to be claimed.
 type Known struct {
-	// Record is Absent when nothing is known.
-	Record Record
-	Now    time.Time // the store's, when it was asked
-	// Journaled: the record waits in this process's journal, and nothing is to be decided.
-	// No store says so.
-	Journaled bool
-	// Logs and Tally are those that the note asks for; not of a journaled call.
-	Logs   Logs
-	Tally  Tally
-	stored Stored // what the store holds
+	Record    Record    // Absent when nothing is known
+	Now       time.Time // the store's, when it was asked
+	Journaled bool      // the record waits in this process's journal; no store says so
+	Logs      Logs      // that the note asks for, not of a journaled call; likewise Tally
+	Tally     Tally
+	stored    Stored // what the store holds
 }
 
 // known says what is known of a call, by all who may know: the journal, which may know better than

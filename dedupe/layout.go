@@ -21,19 +21,15 @@ import (
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
-	// StoredBytes is how long a stored record is without its texts.
-	StoredBytes = layoutFixed + 3*2
-	// MarkAt is where the mark of a record stands.
-	MarkAt = 3
+	StoredBytes = layoutFixed + 3*2 // of a stored record without its texts
+	MarkAt      = 3                 // where the mark of a record stands
 )
 
 // Stored is a record as a store keeps it; its Result is kept apart.
 type Stored struct {
 	Record
-	// Mark is the store's own.
-	Mark bool
-	// Retention is how long the record is remembered after its last change.
-	Retention time.Duration
+	Mark      bool          // the store's own
+	Retention time.Duration // after the last change
 }
 
 // AppendTo appends the record in its layout, without its result.

@@ -38,27 +38,22 @@ type Rows interface {
 
 // Kinds of sheets.
 const (
-	// TallySheet is a tally, under the name of its counter.
-	TallySheet = 't'
-	// EffectSheet are the holders of an effect, under its print.
-	EffectSheet = 'e'
+	TallySheet  = 't' // a tally, under the name of its counter
+	EffectSheet = 'e' // the holders of an effect, under its print
 )
 
 // Sheet names what a conversation, or a tenant, has beside its records.
 type Sheet struct {
-	Tenant string
-	// Conversation is empty for what is the whole tenant's.
-	Conversation string
+	Tenant       string
+	Conversation string // empty for what is the whole tenant's
 	Kind         byte
 	Name         string
 }
 
-// tallySheet is the sheet of a counter.
 func tallySheet(key Key, counter string) Sheet {
 	return Sheet{key.Tenant, key.Conversation, TallySheet, counter}
 }
 
-// effectSheet is the sheet of who holds an effect.
 func effectSheet(key Key, e *EffectKey) Sheet {
 	name := Sheet{key.Tenant, key.Conversation, EffectSheet, string(e.Print[:])}
 	if e.WholeTenant {
@@ -88,12 +83,9 @@ type Step interface {
 type Room int
 
 const (
-	// Frees: it ends what has its room already, or writes nothing.
-	Frees Room = iota
-	// Begins: it takes room for something new.
-	Begins
-	// Keeps: it keeps an output.
-	Keeps
+	Frees  Room = iota // it ends what has its room already, or writes nothing
+	Begins             // it takes room for something new
+	Keeps              // it keeps an output
 )
 
 // Engine keeps rows. Steps of the same rows come one after the other, and are durable when Do

@@ -44,24 +44,19 @@ type Settlement struct {
 	Owner string
 	// Epoch is the claim's. 0 is whatever epoch the owner holds, for one that never learned
 	// whether its Admit was heard, has sent nothing, and gives a possible claim back as NotRun.
-	Epoch int64
-	// State is Done, NotRun or Unknown.
-	State     State
+	Epoch     int64
+	State     State // Done, NotRun or Unknown
 	Attempts  int
 	Result    []byte
 	Retention time.Duration
 	// Resolves says that somebody other than the owner has found out what became of an Unknown
 	// call. Owner and Epoch are those of the record that was looked at.
 	Resolves bool
-	// Claim, when not nil, is what is settled, for a store that has forgotten it.
-	Claim *Origin
-	// Output, when not nil, is kept for ReadOutput in the same round trip.
-	Output *Output
+	Claim    *Origin // when not nil, what is settled
+	Output   *Output // when not nil, kept in the same round trip
 	// Tokens of its output are added to the tally in which its claim counts, unless that is
-	// forgotten.
-	Tokens int64
-	// Appends are entries for logs of the call's conversation. Like Tokens they take effect
-	// once, with the settlement; at most MaxLogs.
+	// forgotten. Like Appends, at most MaxLogs, they take effect once.
+	Tokens  int64
 	Appends []Append
 	// Frees is the effect that the call held and, as is proven now, has not had. Its window and
 	// Allow say nothing.
@@ -70,11 +65,9 @@ type Settlement struct {
 
 // Output is a full tool output that was cut for the model.
 type Output struct {
-	// Ref is unguessable and unique.
-	Ref  string
-	Data []byte
-	// Complete is false when Data itself stops at the keep limit.
-	Complete bool
+	Ref      string // unguessable and unique
+	Data     []byte
+	Complete bool // false when Data itself stops at the keep limit
 	TTL      time.Duration
 }
 
@@ -82,10 +75,8 @@ type Output struct {
 type SettleVerdict uint8
 
 const (
-	// Settled: the record holds this settlement, now or already.
-	Settled SettleVerdict = iota + 1
-	// SettledAnew is Settled, of a call that the store had forgotten.
-	SettledAnew
+	Settled     SettleVerdict = iota + 1 // the record holds this settlement, now or already
+	SettledAnew                          // the same, of a call that the store had forgotten
 	// Superseded: the claim is no longer this owner's, or the record is in a state that this
 	// settlement may not leave. Nothing was changed, and the settlement's Output was not kept.
 	Superseded

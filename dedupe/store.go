@@ -16,10 +16,8 @@ type Listed struct {
 
 // Page is a part of a listing.
 type Page struct {
-	// Calls are those found; a page may be empty and yet not the last one.
-	Calls []Listed
-	// Next is where the listing goes on; empty after the last page.
-	Next string
+	Calls []Listed // may be empty before the last page
+	Next  string   // where the listing goes on; empty after the last page
 }
 
 // Store keeps records and kept outputs. Every method is one round trip, is safe for concurrent

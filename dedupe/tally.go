@@ -22,8 +22,7 @@ type Tally struct {
 	// Reported is the most tokens that the loop has said it has spent, Estimated those of the
 	// outputs since then.
 	Reported, Estimated int64
-	// StartedAt is when the first one was, by the store's clock; zero when none ever was.
-	StartedAt time.Time
+	StartedAt           time.Time // when the first one was; zero when none ever was
 }
 
 // Tokens is what the prompt has spent as far as is known.
@@ -43,14 +42,11 @@ type Draw struct {
 type Ceiling uint8
 
 const (
-	// NoCeiling: nothing does.
-	NoCeiling Ceiling = iota
-	// CallsCeiling, TokensCeiling and AgeCeiling: Draw.MaxCalls, MaxTokens and MaxAge.
-	CallsCeiling
-	TokensCeiling
-	AgeCeiling
-	// TokensShrank: Draw.Tokens is less than what was said before.
-	TokensShrank
+	NoCeiling     Ceiling = iota
+	CallsCeiling          // Draw.MaxCalls
+	TokensCeiling         // Draw.MaxTokens
+	AgeCeiling            // Draw.MaxAge
+	TokensShrank          // Draw.Tokens is less than what was said before
 )
 
 var ceilingNames = []string{ //nolint:gosec // tokens of a language model, no credentials
