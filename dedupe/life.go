@@ -41,10 +41,10 @@ func (l *life) start(task func()) bool {
 // which then has no time left; false when it was ended before.
 func (l *life) end(ctx context.Context) (ended bool, err error) {
 	l.mu.Lock()
-	before := l.open.Err()
+	before := l.open.Err() != nil
 	l.shut()
 	l.mu.Unlock()
-	if before != nil {
+	if before {
 		return false, nil
 	}
 	stop := context.AfterFunc(ctx, l.cancel)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -24,6 +25,7 @@ type queue struct {
 	journal Journal
 	max     int64         // bytes
 	turns   chan struct{} // has one of each put under way
+	gaveUp  atomic.Uint64 // the last entry of the group that ended the last replay; 0: none did
 	wake    chan struct{} // the replay has a reason to look now
 	puts    sync.WaitGroup
 	reading sync.Mutex // held while an entry is read or removed; taken before mu
@@ -33,7 +35,6 @@ type queue struct {
 	bytes  int64 // of those that wait or are put
 	waits  map[uint64]Waiting
 	newest map[Key]Waiting // of those that wait
-	gaveUp uint64          // the last entry of the group that ended the last replay; 0: none did
 }
 
 func newQueue(journal Journal, max int64) *queue {
@@ -182,9 +183,7 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 			left = <-stay
 		}
 		if stayed == n { // it would hardly be better with the others
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.gaveUp = rest[n-1].Number
+			q.gaveUp.Store(rest[n-1].Number)
 			break
 		}
 		rest = rest[n:]
@@ -196,8 +195,7 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 func (q *queue) inOrder() []Waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	from := q.gaveUp + 1
-	q.gaveUp = 0
+	from := q.gaveUp.Swap(0) + 1
 	return slices.SortedFunc(maps.Values(q.waits), func(a, b Waiting) int {
 		return cmp.Compare(a.Number-from, b.Number-from) // those before it are very large
 	})

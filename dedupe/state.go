@@ -123,15 +123,15 @@ func (r Record) lost(now time.Time) Record {
 // second time; so would one that knows it from somebody who has not run it. NOT_RUN is as
 // observed.
 //
-//	absent → NOT_RUN              stays absent: it may run again, as before
-//	absent → DONE, UNKNOWN        same owner and epoch
-//	NOT_RUN, of another → DONE    epoch+1: who knows that it ran knows better than all others
-//	NOT_RUN, of another, of an    epoch+1; at a later epoch it may have been resolved since
-//	epoch not after the claim's
-//	→ UNKNOWN
-//	UNKNOWN → NOT_RUN             the claim's: somebody saw the lease run out and could not know;
-//	                              not as a tool that must not repeat when the claim's may
-//	of its owner, a later epoch   as above: it was written so before
+//	record                        settlement      →
+//	absent                        NOT_RUN         as it is: it may run again, as before
+//	absent                        DONE, UNKNOWN   that, same owner and epoch
+//	NOT_RUN, of another           DONE            DONE, epoch+1: who knows that it ran knows better
+//	NOT_RUN, of another, of an    UNKNOWN         UNKNOWN, epoch+1; at a later epoch it may have
+//	epoch not after the claim's                   been resolved since
+//	UNKNOWN, of the claim         NOT_RUN         NOT_RUN: somebody saw the lease run out; not when
+//	                                              its tool may no longer repeat, as it could then
+//	of its owner, a later epoch   any             as above: it was written so before
 //
 // Everything else is Superseded. SettledAnew says that the store had forgotten the call: claims
 // that came later count on from one that it still knows.

@@ -53,10 +53,30 @@ func (t *Ticket) Leads() bool { return t.leads }
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
 	t.request = req
-	if answer, known, err := t.known(ctx); known {
-		return answer, nil, err
+	for d := t.dedupe; ; {
+		switch {
+		case d.life.open.Err() != nil:
+			return Admission{}, nil, ErrClosed
+		case t.flight == nil:
+			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
+			t.under = Admission{}
+			continue
+		case t.leads:
+			if answer, waits := d.courier.pending(ctx, t.request); waits {
+				t.land(answer, nil)
+				return answer, nil, nil
+			}
+			return t.ask(ctx)
+		}
+		answer, changed, err := d.flights.look(t.flight, &t.request)
+		if t.changed = changed; changed != nil {
+			return answer, nil, nil
+		}
+		t.flight = nil
+		if answer.Verdict != 0 || err != nil {
+			return answer, nil, err
+		}
 	}
-	return t.ask(ctx)
 }
 
 // Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of the call: here
@@ -100,34 +120,6 @@ func (t *Ticket) Leave() {
 func (t *Ticket) land(answer Admission, err error) {
 	t.dedupe.flights.land(t.request.Key, t.flight, answer, err)
 	t.flight = nil
-}
-
-// known tells what is known here of the call. False means that the request leads, from now on
-// perhaps, and has to ask the store.
-func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
-	d := t.dedupe
-	for {
-		switch {
-		case d.life.open.Err() != nil:
-			return Admission{}, true, ErrClosed
-		case t.flight == nil:
-			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
-			t.under = Admission{}
-			continue
-		case t.leads:
-			if answer, known = d.courier.pending(ctx, t.request); known {
-				t.land(answer, nil)
-			}
-			return answer, known, nil
-		}
-		if answer, t.changed, err = d.flights.look(t.flight, &t.request); t.changed != nil {
-			return answer, true, nil
-		}
-		t.flight = nil
-		if answer.Verdict != 0 || err != nil {
-			return answer, true, err
-		}
-	}
 }
 
 // ask asks the store on behalf of everybody here who wants this call. A claim that an error or a

@@ -51,6 +51,6 @@ func steps() []Mutant {
 		one("state.go: an answer that was not heard is superseded", stateMachine, "		s.Epoch = seen.Epoch\n", "", itsClaim),
 		short(one("journal: an entry is not synced", journaling, "err = f.Sync()", "_ = f.Sync", keptEntries)),
 		one("journal: the name of an entry is not synced", journaling, "return j.disk.Sync()", "return nil", keptEntries),
-		one("queue.go: what is refused stands in the way", queueFile, "			q.gaveUp = rest[n-1].Number\n", "", refused),
+		one("queue.go: what is refused stands in the way", queueFile, "			q.gaveUp.Store(rest[n-1].Number)\n", "", refused),
 	}
 }
