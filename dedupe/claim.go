@@ -47,8 +47,8 @@ func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *f
 }
 
 // Held reports whether the claim is surely still this process's: less than the lease has
-// passed, by its own clocks, since the request for it was sent, and nobody has succeeded it.
-// Whoever is about to start an effect asks this first.
+// passed, by its own clocks, since the request for it was sent, and nobody has succeeded it. It
+// is asked before an effect is started.
 func (c *Claim) Held() bool {
 	confirmed := c.lately()
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
@@ -91,7 +91,9 @@ func (c *Claim) renew() {
 	})
 	if restored {
 		c.restored = true
-		d.courier.tellRestored(c.key, record)
+		d.courier.count.forgotten.Add(1)
+		d.courier.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
+			"call", Settlement{Key: c.key, State: record.State, Epoch: record.Epoch})
 	}
 	ours := record.Owner == c.record.Owner && record.Epoch == c.record.Epoch
 	d.courier.heard(err)

@@ -39,7 +39,8 @@ type courier struct {
 	// give up sooner and decides nothing else.
 	down atomic.Bool
 
-	late *queue
+	late  *queue
+	pause time.Duration // before the next replay; the round's own
 	// volatile: what waits is lost with the process; with a max of 0 nothing may.
 	volatile bool
 
@@ -49,11 +50,11 @@ type courier struct {
 
 func newCourier(store Store, o Options, l *life) *courier {
 	c := &courier{
-		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes),
+		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes), pause: replayFirst,
 		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
 	_, c.volatile = o.Journal.(*inMemory)
-	c.life.rounds(c.replays())
+	c.life.rounds(c.round)
 	return c
 }
 
@@ -212,13 +213,6 @@ func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict
 	case Settled, Journaled:
 	}
 	return verdict
-}
-
-// tellRestored counts and logs that the store had lost the claim of a call that is running here.
-func (c *courier) tellRestored(key Key, record Record) {
-	c.count.forgotten.Add(1)
-	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
-		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
 }
 
 // LateState counts the settlements that did not reach their store in time, or that it refused.

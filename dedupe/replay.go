@@ -16,34 +16,31 @@ const (
 	replayTimeout = 2 * time.Second
 )
 
-// replays returns the round that brings what waits in the journal to the store.
-func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
-	pause := replayFirst
-	return func() (time.Duration, <-chan struct{}) {
-		if c.late.waiting() == 0 {
-			pause = replayFirst
-			return untilWoken, c.late.wake
-		}
-		ended, err := c.replay(c.life.background)
-		switch {
-		case err == nil:
-			return 0, nil
-		case ended > 0:
-			pause = replayFirst
-		default:
-			c.down.Store(true)
-			if pause == replayFirst { // once for each outage
-				c.log.Warn("settlements that wait cannot be brought to the store now", "waiting", c.late.waiting(), "error", err)
-			}
-		}
-		if c.life.wait(c.life.background, replayFirst, nil) != nil {
-			return untilWoken, nil
-		}
-		// At random, so that sidecars do not all ask a store that comes back at once.
-		rest := pause/2 + rand.N(pause/2)
-		pause = min(2*pause, replayMax-replayFirst)
-		return rest, c.late.wake
+// round brings what waits in the journal to the store.
+func (c *courier) round() (rest time.Duration, wake <-chan struct{}) {
+	if c.late.waiting() == 0 {
+		c.pause = replayFirst
+		return untilWoken, c.late.wake
 	}
+	ended, err := c.replay(c.life.background)
+	switch {
+	case err == nil:
+		return 0, nil
+	case ended > 0:
+		c.pause = replayFirst
+	default:
+		c.down.Store(true)
+		if c.pause == replayFirst { // once for each outage
+			c.log.Warn("settlements that wait cannot be brought to the store now", "waiting", c.late.waiting(), "error", err)
+		}
+	}
+	if c.life.wait(c.life.background, replayFirst, nil) != nil {
+		return untilWoken, nil
+	}
+	// At random, so that sidecars do not all ask a store that comes back at once.
+	rest = c.pause/2 + rand.N(c.pause/2)
+	c.pause = min(2*c.pause, replayMax-replayFirst)
+	return rest, c.late.wake
 }
 
 // replay brings what waits to the store, once.

@@ -129,15 +129,11 @@ func (d *Draw) validate() error {
 		return nil
 	}
 	return cmp.Or(
-		validateCounter(d.Counter),
+		between("bytes of the name of a counter", len(d.Counter), 1, MaxCounterBytes),
 		between("tokens that are used", d.Tokens, 0, MaxTokens),
 		between("a ceiling of calls", d.MaxCalls, 0, math.MaxInt64),
 		between("a ceiling of tokens", d.MaxTokens, 0, math.MaxInt64),
 		between("a ceiling of time", d.MaxAge, 0, longest))
-}
-
-func validateCounter(name string) error {
-	return between("bytes of the name of a counter", len(name), 1, MaxCounterBytes)
 }
 
 // encode returns a tally as it stands on its sheet: one line of its calls, its tokens reported
