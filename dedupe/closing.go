@@ -56,7 +56,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 			return false, err
 		}
 		current, err := rows.Call(c.Key)
-		if err != nil || !bytes.Equal(current.raw(), c.Seen.stored.raw()) {
+		if err != nil || !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {
 			return false, err
 		}
 	}
@@ -66,11 +66,4 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 		}
 	}
 	return true, nil
-}
-
-func (s *Stored) raw() []byte {
-	if s.State == Absent {
-		return nil
-	}
-	return s.AppendSealed(nil)
 }

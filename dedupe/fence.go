@@ -46,10 +46,9 @@ type fence struct {
 
 	// The rest is the goroutine's own.
 	bid Bid
-	// first and last are another's tenure as it was first and last seen to change.
+	// first is another's tenure as it was first seen, last a tenure as it last was.
 	first, last Tenure
-	looks       int   // since then, looksPerTenure of them in a tenure's time
-	renewals    int64 // of this tenure, as the store has said last
+	looks       int // since another's has changed, looksPerTenure of them in a tenure's time
 	lapsed      bool
 }
 

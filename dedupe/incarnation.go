@@ -48,7 +48,7 @@ func (f *fence) unanswered(err error) {
 
 // confirm notes that the tenure is this process's, from before it was asked for.
 func (f *fence) confirm(sent time.Time, before, after Tenure) {
-	forgotten := f.bid.Number != 0 && after.Renewals <= f.renewals // it counts them anew
+	forgotten := f.bid.Number != 0 && after.Renewals <= f.last.Renewals // it counts them anew
 	log := f.options.Log.With("instance", f.options.Instance, "incarnation", after.Number)
 	switch {
 	case f.bid.Number == 0:
@@ -61,7 +61,7 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 	case f.lapsed:
 		log.Info("the store confirms this instance again")
 	}
-	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.renewals = after.Number, Tenure{}, false, false, after.Renewals
+	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.last = after.Number, Tenure{}, false, false, after
 	f.learn(func(known *standing) {
 		if forgotten {
 			known.since = sent

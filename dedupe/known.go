@@ -86,9 +86,9 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
-// Options.MaxWait ends: then it is still Claimed.
+// maxWait is over: then it is still Claimed.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
-	within, cancel := context.WithTimeout(ctx, d.options.MaxWait)
+	within, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	var failure error
 	err := d.poll(within, key, func() bool {

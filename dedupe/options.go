@@ -27,9 +27,6 @@ type Options struct {
 	Gone func(Who) bool
 	// Tenure is how long this process is the instance without a renewal. Default 5 s.
 	Tenure time.Duration
-	// MaxWait bounds one Ticket.Wait whose context has no (or a very late)
-	// deadline. Default 10 min.
-	MaxWait time.Duration
 	// Journal keeps the settlements that the store does not take in time; nil: memory does, and
 	// the store gets them if it comes back while this process lives. Close closes it.
 	Journal Journal
@@ -45,7 +42,6 @@ func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
 	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
 	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
-	o.MaxWait = cmp.Or(max(o.MaxWait, 0), 10*time.Minute)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Journal == nil:

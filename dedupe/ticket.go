@@ -15,6 +15,8 @@ import (
 const (
 	pollFirst = 50 * time.Millisecond
 	pollMax   = time.Second
+	// maxWait bounds the wait of a caller that has no deadline, or a very late one.
+	maxWait = 10 * time.Minute
 )
 
 // Ticket is the place of a request in the line of those who, in this process, want the same
@@ -80,10 +82,10 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 }
 
 // Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of the call: here
-// without touching the store, elsewhere by asking it now and then, until ctx or Options.MaxWait
-// ends: the answer then is the same. It may win the claim, when the one before has ended.
+// without touching the store, elsewhere by asking it now and then, until ctx or maxWait
+// is over: the answer then is the same. It may win the claim, when the one before has ended.
 func (t *Ticket) Wait(ctx context.Context) (answer Admission, claim *Claim, err error) {
-	within, cancel := context.WithTimeout(ctx, t.dedupe.options.MaxWait)
+	within, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for !t.leads || t.flight == nil {
 		answer, claim, err = t.Admit(ctx, t.request)
