@@ -86,31 +86,31 @@ func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission,
 // hinders says what the record of a call that holds an effect means for a request of another; 0
 // when it may run.
 func (r Record) hinders(req *Request, now time.Time) Verdict {
-	within := func(end time.Time) bool { return now.Before(end.Add(req.EffectKey.Window)) }
+	verdict, end := EffectUnknown, r.FinishedAt
 	switch r.State {
+	case Absent:
+		return 0
 	case Done:
-		if within(r.FinishedAt) {
-			return DuplicateEffect
-		}
+		verdict = DuplicateEffect
 	case Unknown:
-		if within(r.FinishedAt) {
-			return EffectUnknown
-		}
 	case NotRun, Closed:
 		// Under another id it would be no repetition: the upstream knows it by another key.
-		if r.MayHaveRun() && !r.harmless(req) && within(r.FinishedAt) {
-			return EffectUnknown
+		if !r.MayHaveRun() || r.harmless(req) {
+			return 0
 		}
 	case Claimed:
 		if now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner) {
 			return EffectInFlight
 		}
-		if !r.harmless(req) && within(r.LeaseUntil) {
-			return EffectUnknown
+		if r.harmless(req) {
+			return 0
 		}
-	case Absent:
+		end = r.LeaseUntil
 	}
-	return 0
+	if !now.Before(end.Add(req.EffectKey.Window)) {
+		return 0
+	}
+	return verdict
 }
 
 // harmless reports that to have the effect once more changes nothing, whatever the id.

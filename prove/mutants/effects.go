@@ -23,14 +23,14 @@ var (
 // effects: an effect is had once, whatever the ids.
 func effects() []Mutant {
 	return []Mutant{
-		short(one("effect.go: what is done counts for nothing", effectKeys, "		if within(r.FinishedAt) {\n			return DuplicateEffect", "		if false && within(r.FinishedAt) {\n			return DuplicateEffect", memoryEffects)),
-		one("effect.go: what nobody knows counts for nothing", effectKeys, "	case Unknown:\n		if within(r.FinishedAt) {", "	case Unknown:\n		if false && within(r.FinishedAt) {", memoryEffects),
-		one("effect.go: a keyed call that may have run counts for nothing", effectKeys, "if r.MayHaveRun() && !r", "if false && !r", memoryEffects),
-		one("effect.go: a call that was never sent counts", effectKeys, "r.MayHaveRun() && !r", "r.Effect.Repeatable() && !r", memoryEffects),
+		short(one("effect.go: what is done counts for nothing", effectKeys, "		verdict = DuplicateEffect", "		return 0", memoryEffects)),
+		one("effect.go: what nobody knows counts for nothing", effectKeys, "	case Unknown:\n", "	case Unknown:\n		return 0\n", memoryEffects),
+		one("effect.go: a keyed call that may have run counts for nothing", effectKeys, "if !r.MayHaveRun() || r", "if true || r", memoryEffects),
+		one("effect.go: a call that was never sent counts", effectKeys, "!r.MayHaveRun() || r", "!r.Effect.Repeatable() || r", memoryEffects),
 		one("effect.go: a running call counts for nothing", effectKeys, "return EffectInFlight", "return 0", memoryEffects),
-		one("effect.go: a claim whose lease is out counts for nothing", effectKeys, "if !r.harmless(req) && within(r.LeaseUntil) {", "if false && within(r.LeaseUntil) {", memoryEffects),
+		one("effect.go: a claim whose lease is out counts for nothing", effectKeys, "		if r.harmless(req) {", "		if true {", memoryEffects),
 		one("effect.go: an incarnation that is gone is waited for", effectKeys, " && !succeeds(req.Owner, r.Owner) {\n			return EffectInFlight", " {\n			return EffectInFlight", memoryEffects),
-		one("effect.go: the window has no end", effectKeys, "return now.Before(end.Add(req.EffectKey.Window))", "_ = end\n\t\treturn true", memoryEffects),
+		one("effect.go: the window has no end", effectKeys, "if !now.Before(end.Add(req.EffectKey.Window)) {", "if end.IsZero() {", memoryEffects),
 		one("effect.go: holders are forgotten before the window is over", effectKeys, "return retention + k.Window", "return retention", memoryEffects),
 		one("effect.go: who is allowed holds it alone", effectKeys, "		holds = append(holds, worst.Key)\n", "", memoryEffects),
 		one("effect.go: any number is allowed", effectKeys, "|| len(holds) > MaxHolders", "", memoryEffects),
