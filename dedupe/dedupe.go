@@ -142,8 +142,8 @@ func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 // in the background, and closes the store. A claim settled later gets ErrClosed.
 func (d *Dedupe) Close(ctx context.Context) error {
 	d.courier.last(ctx)
-	ended, err := d.life.end(ctx)
-	if !ended {
+	err := d.life.end(ctx)
+	if errors.Is(err, ErrClosed) {
 		return nil
 	}
 	if d.flights.idle() {

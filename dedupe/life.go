@@ -37,15 +37,15 @@ func (l *life) start(task func()) bool {
 	return true
 }
 
-// end begins the end, and waits until ctx ends for what runs in the background,
-// which then has no time left; false when it was ended before.
-func (l *life) end(ctx context.Context) (ended bool, err error) {
+// end begins the end, and waits until ctx ends for what runs in the background, which then has
+// no time left. ErrClosed says that it was ended before.
+func (l *life) end(ctx context.Context) (err error) {
 	l.mu.Lock()
-	before := l.open.Err() != nil
+	before := l.open.Err()
 	l.shut()
 	l.mu.Unlock()
-	if before {
-		return false, nil
+	if before != nil {
+		return ErrClosed
 	}
 	stop := context.AfterFunc(ctx, l.cancel)
 	l.tasks.Wait()
@@ -53,7 +53,7 @@ func (l *life) end(ctx context.Context) (ended bool, err error) {
 		err = ctx.Err()
 	}
 	l.cancel()
-	return true, err
+	return err
 }
 
 // rounds makes round after round in the background. Each says how long to rest
