@@ -472,10 +472,6 @@ func (brokenStore) Settle(context.Context, dedupe.Settlement) (dedupe.SettleVerd
 	return 0, errDown
 }
 
-func (brokenStore) Renew(context.Context, dedupe.Key, string, int64, time.Duration) (bool, error) {
-	return false, errDown
-}
-
 func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
@@ -488,7 +484,7 @@ func (brokenStore) Output(context.Context, string, string) (dedupe.Output, error
 	return dedupe.Output{}, errDown
 }
 
-func (brokenStore) Restore(context.Context, dedupe.Restoration) (dedupe.Record, bool, error) {
+func (brokenStore) Renew(context.Context, dedupe.Renewal) (dedupe.Record, bool, error) {
 	return dedupe.Record{}, false, errDown
 }
 

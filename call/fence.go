@@ -42,9 +42,8 @@ func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 // fence decides one call; nil for one that is not to be closed.
 func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
 	seen, err := e.Book.Store.See(ctx, key)
-	journaled := false
 	if err == nil {
-		seen, journaled, err = e.Dedupe.Told(ctx, key, seen)
+		seen, err = e.Dedupe.Told(ctx, key, seen)
 	}
 	if err != nil && !dedupe.IsCorrupt(err) {
 		return nil, notLookedUp(ctx, err)
@@ -58,7 +57,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedu
 	case record.State == dedupe.Claimed:
 		e.awaitEnd(ctx, key, record)
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which was running"} // so it is not its result
-	case record.State == dedupe.NotRun && journaled:
+	case record.State == dedupe.NotRun && seen.Journaled:
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
 	case !r.mayBeSaid(answer.Text) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}

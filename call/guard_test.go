@@ -107,8 +107,8 @@ func (f mistaken) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, er
 }
 
 // Renew implements dedupe.Store: the claim is lost.
-func (f mistaken) Renew(context.Context, dedupe.Key, string, int64, time.Duration) (bool, error) {
-	return false, nil
+func (f mistaken) Renew(context.Context, dedupe.Renewal) (dedupe.Record, bool, error) {
+	return dedupe.Record{}, false, nil
 }
 
 // After an outage longer than its lease a call is unknown to the store, and

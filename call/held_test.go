@@ -21,8 +21,8 @@ import (
 // unrenewed is a store that cannot be reached when a claim is to be renewed.
 type unrenewed struct{ dedupe.Store }
 
-func (unrenewed) Renew(context.Context, dedupe.Key, string, int64, time.Duration) (bool, error) {
-	return false, errors.New("connection refused")
+func (unrenewed) Renew(context.Context, dedupe.Renewal) (dedupe.Record, bool, error) {
+	return dedupe.Record{}, false, errors.New("connection refused")
 }
 
 // TestNothingIsSentUnderAClaimThatRanOut: another may have been told by then

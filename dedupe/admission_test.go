@@ -22,9 +22,9 @@ var errDown = errors.New("connection refused")
 // before they arrive (down), or after (deaf), and can be slow.
 type wire struct {
 	dedupe.Store
-	admits, settles, renews, restores, notes atomic.Int32
-	down, deaf                               atomic.Bool
-	latency                                  atomic.Int64 // time.Duration
+	admits, settles, renews, notes atomic.Int32
+	down, deaf                     atomic.Bool
+	latency                        atomic.Int64 // time.Duration
 }
 
 func (w *wire) pass(ctx context.Context, n *atomic.Int32) error {
@@ -67,19 +67,11 @@ func (w *wire) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	return noted, w.answer(err)
 }
 
-func (w *wire) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+func (w *wire) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
 	if err := w.pass(ctx, &w.renews); err != nil {
-		return false, err
-	}
-	ok, err := w.Store.Renew(ctx, key, owner, epoch, lease)
-	return ok, w.answer(err)
-}
-
-func (w *wire) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
-	if err := w.pass(ctx, &w.restores); err != nil {
 		return dedupe.Record{}, false, err
 	}
-	record, restored, err := w.Store.Restore(ctx, back)
+	record, restored, err := w.Store.Renew(ctx, renewal)
 	return record, restored, w.answer(err)
 }
 
@@ -351,12 +343,12 @@ func TestUnknownOfARepeatableCallIsNotRun(t *testing.T) {
 func TestWaitingEndsAfterMaxWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := dedupe.New(memory.New(memory.Options{}), dedupe.Options{MaxWait: time.Minute})
+		d := dedupe.New(memory.New(memory.Options{}), dedupe.Options{})
 		claim := win(t, d, refund(tool.NonIdempotent))
 		before := time.Now()
 		expect(context.Background(), t, d, refund(tool.NonIdempotent), dedupe.InFlight)
-		if waited := time.Since(before); waited != time.Minute {
-			t.Errorf("waited %v, want MaxWait", waited)
+		if waited := time.Since(before); waited != 10*time.Minute {
+			t.Errorf("waited %v, want 10 minutes", waited)
 		}
 		settle(t, claim, dedupe.Done, "ok")
 		if err := d.Close(context.Background()); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/sidecall/sidecall/failpoint"
 )
 
-// Claim is the right to run one call. It renews its lease by itself for as long
-// as the call may last; whoever got it from Admit must Settle it.
+// Claim is the right to run one call. It renews its lease by itself for as long as the call
+// may last; whoever got it from Admit must Settle it.
 type Claim struct {
 	dedupe *Dedupe
 	key    Key
@@ -20,39 +20,35 @@ type Claim struct {
 	effect EffectKey
 	flight *flight
 	sent   time.Time // when the request for it was
-	// forgotten: the store had forgotten the claim, and was told of it again. It is the timer's own.
-	forgotten bool
+	// restored: the store had forgotten the claim, and knows it again. It is the timer's own.
+	restored bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once stopped
-	// confirmed is when the request was sent by which the store has given the lease last;
-	// zero when it is known to be lost. So the lease surely ends here before it does there.
+	// confirmed is when the request was sent by which the store has given the lease last, so
+	// that it ends here before it does there; zero when it is known to be lost.
 	confirmed time.Time
-	// giveUp is when renewal ends: a call that never settles must not hold its claim for ever.
-	giveUp time.Time
+	giveUp    time.Time // when renewal ends
 }
 
 // newClaim returns the claim that a request sent at an instant has won.
 func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *flight, sent time.Time) *Claim {
 	c := &Claim{dedupe: d, key: req.Key, record: *record, effect: req.EffectKey, flight: f, sent: sent, confirmed: sent}
-	// The call's deadline ends it, however late that is: each renewal keeps the
-	// record for the whole retention. Settling may take a little longer.
 	end, ok := ctx.Deadline()
 	if !ok {
 		end = sent.Add(d.options.Retention)
 	}
-	c.giveUp = end.Add(d.options.Lease)
+	c.giveUp = end.Add(d.options.Lease) // settling may take a little longer
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A timer, not a goroutine: most calls end before it ever fires.
-	c.timer = time.AfterFunc(d.options.Lease/3, c.renew)
+	c.timer = time.AfterFunc(d.options.Lease/3, func() { d.life.start(c.renew) })
 	return c
 }
 
-// Held reports whether the claim is surely still this process's: less than the
-// lease has passed, by its own clocks, since the request for it was sent.
-// Whoever is about to start an effect asks this first; a process that was
-// stopped past its lease, or that another has succeeded, learns it here.
+// Held reports whether the claim is surely still this process's: less than the lease has
+// passed, by its own clocks, since the request for it was sent, and nobody has succeeded it. It
+// is asked before an effect is started.
 func (c *Claim) Held() bool {
 	confirmed := c.lately()
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
@@ -61,9 +57,8 @@ func (c *Claim) Held() bool {
 // Epoch counts the claims of this call; 1 for the first.
 func (c *Claim) Epoch() int64 { return c.record.Epoch }
 
-// KeepUntil says that the call may last until an instant, whoever waits for it;
-// without it that is the deadline of the context that the claim was asked for
-// with. It is renewed for a lease longer, in which it settles, and not for ever.
+// KeepUntil says that the call may last until an instant; without it that is the deadline of
+// the context that the claim was asked for with.
 func (c *Claim) KeepUntil(end time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,41 +71,52 @@ func (c *Claim) renew() {
 	c.mu.Lock()
 	stopped, over := c.timer == nil, !sent.Before(c.giveUp)
 	c.mu.Unlock()
-	if stopped || !d.life.begin() {
+	switch {
+	case stopped:
 		return
-	}
-	defer d.life.tasks.Done()
-	if over { // the call has had all its time, and does not end
+	case over: // a call that never settles must not hold its claim for ever
 		c.abandon()
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.life.background, lease/3)
 	defer cancel()
-	var ok bool
+	renewal := Renewal{Key: c.key, Claim: Origin{c.record, c.effect}, Lease: lease, Retention: d.options.Retention}
+	var record Record
+	var restored bool
 	err := survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
-		ok, err = d.fence.Renew(ctx, c.key, c.record.Owner, c.record.Epoch, lease)
+		record, restored, err = d.fence.Renew(ctx, renewal)
 		failpoint.Hit(failpoint.RenewalDurable)
 		return err
 	})
+	if restored {
+		c.restored = true
+		d.courier.count.forgotten.Add(1)
+		d.courier.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
+			"call", Settlement{Key: c.key, State: record.State, Epoch: record.Epoch})
+	}
+	ours := record.Owner == c.record.Owner && record.Epoch == c.record.Epoch
 	d.courier.heard(err)
 	switch {
 	case IsCorrupt(err):
-		// Nobody renews that, and nobody else gets it. Those who wait here are
-		// answered by the end of the call.
+		// Nobody else gets it. Those who wait here are answered by the end of the call.
 		c.rest(time.Time{}, 0)
 	case err != nil:
-		// Not heard is not refused: try again, sooner than usual.
+		// Not heard is not refused.
 		c.rest(c.lately(), lease/10)
-	case !ok:
-		c.refused(ctx)
-	default:
+	case ours && record.State == Claimed:
 		c.rest(sent, lease/3)
+	case ours && record.State == Unknown && c.restored:
+		// Nothing may be started any more. Those who wait here are answered by the end of
+		// the call, and a store that forgets it once more is told again.
+		c.rest(time.Time{}, lease/3)
+	default:
+		c.abandon()
 	}
 }
 
-// rest notes when the store was asked which has confirmed the lease, the zero time when
-// that is lost, and for how long it is not asked again; 0: for good.
+// rest notes when the lease was confirmed, the zero time when it is lost, and for how long the
+// store is not asked again; 0: for good.
 func (c *Claim) rest(confirmed time.Time, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,62 +132,30 @@ func (c *Claim) rest(confirmed time.Time, pause time.Duration) {
 	c.confirmed = confirmed
 }
 
-// lately is when the store was asked which has confirmed the lease last.
 func (c *Claim) lately() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.confirmed
 }
 
-// abandon ends a claim that is no longer ours: nothing may be started under it, and duplicates
-// have to ask the store. The call stays known as at work until it is settled.
+// abandon ends a claim that is no longer ours: duplicates have to ask the store. The call stays
+// known as at work until it is settled.
 func (c *Claim) abandon() {
 	c.rest(time.Time{}, 0)
 	c.dedupe.flights.lose(c.key, c.flight)
 }
 
-// refused deals with a renewal that the store has refused: nothing may be started
-// any more. When somebody else has decided the call, it is theirs. A store that
-// has forgotten it would give it to a duplicate: it is told that the call runs.
-func (c *Claim) refused(ctx context.Context) {
-	d, sent := c.dedupe, time.Now()
-	pause := d.options.Lease / 3 // ctx ends before it is over
-	c.rest(time.Time{}, pause)
-	back := Restoration{Key: c.key, Claim: c.record, Lease: d.options.Lease, Retention: d.options.Retention, EffectKey: c.effect}
-	var record Record
-	var restored bool
-	err := survive(func() (err error) {
-		record, restored, err = d.fence.Restore(ctx, back)
-		return err
-	})
-	switch {
-	case err != nil:
-	case restored:
-		c.forgotten = true
-		d.courier.tellRestored(c.key, record)
-		if record.State == Claimed {
-			c.rest(sent, pause)
-		}
-	case c.forgotten && record.State == Unknown && record.Owner == c.record.Owner && record.Epoch == c.record.Epoch:
-		// As it was restored. Those who wait here are answered by its end.
-	default:
-		c.abandon()
-	}
-}
-
-// Settle ends the claim with what became of the call: State, Attempts, Result,
-// Output, Tokens, Appends and Frees of the settlement; the rest is filled in here. An Unknown
-// call whose effect may repeat is recorded as NotRun: it may simply run again.
+// Settle ends the claim with what became of the call: State, Attempts, Result, Output, Tokens,
+// Appends and Frees of the settlement; the rest is filled in here. An Unknown call whose effect
+// may repeat is recorded as NotRun: it may simply run again.
 //
-// A store that cannot be reached is asked again until ctx ends, one lease at the most:
-// repeating a settlement is harmless. With a journal it is asked for 2 s at the most, for
-// 250 ms when it is known to be down; then the settlement goes to the journal, which is not
-// bounded by ctx but takes 3 s at the most, and the verdict is Journaled; likewise when it
-// waits in memory, for which no store is given up sooner. A store that has forgotten the
-// call is told again; Superseded means that somebody else has decided it. Whatever comes of
-// it, the claim is no longer renewed afterwards, and duplicates that waited here go on. An
-// error means that the settlement may or may not be recorded, but ErrUnkept that it is not,
-// and that the claim is held as before.
+// A store that cannot be reached is asked again until ctx ends, one lease at the most, and with
+// a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
+// goes to the journal, or memory, which takes 3 s at the most whatever ctx says, and the
+// verdict is Journaled. Superseded means that somebody else has decided the call. Whatever
+// comes of it, the claim is no longer renewed, and duplicates that waited here go on. An error
+// means that the settlement may or may not be recorded; ErrUnkept that it is not, and that the
+// claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	courier := c.dedupe.courier
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
@@ -197,8 +171,8 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 			c.dedupe.flights.land(c.key, c.flight, ended, nil)
 		}
 	}()
+	// What became of the call matters more than what else there is to keep.
 	if err := s.Output.validate(); err != nil {
-		// What became of the call matters more than the part of it that was cut.
 		courier.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
 		s.Output = nil
 	}

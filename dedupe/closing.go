@@ -8,41 +8,25 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Seen is the record of a call as it was looked at, for who changes it if it is still that one.
-type Seen struct {
-	// Record is as Store.Lookup returns it.
-	Record Record
-	// Now is the store's time.
-	Now time.Time
-
-	stored Stored // what the store holds
-}
-
 // Closing is a call that is answered by its conversation, so that it never runs.
 type Closing struct {
-	Key Key
-	// Seen is the record that is replaced. A store that holds another by then replaces nothing.
-	Seen Seen
-	// Tool is the name that the model called.
-	Tool string
-	// Result is what whoever sends the call later is answered.
-	Result []byte
-	// Retention is how long that is remembered.
+	Key       Key
+	Seen      Known  // what is replaced, if the store still holds it
+	Tool      string // the name that the model called
+	Result    []byte // what whoever sends the call later is answered
 	Retention time.Duration
 }
 
 // closer owns the records of calls that were closed before anybody claimed them.
 const closer = "conversation"
 
-// Close returns the record as the closing leaves it. The error wraps ErrInvalid: no store
-// can take it.
+// Close returns the record as the closing leaves it. The error wraps ErrInvalid.
 //
 //	ABSENT    CLOSED, epoch 1
 //	NOT_RUN   CLOSED, same owner, epoch and attempts: what may have run still may
 //	other     never: its conversation cannot decide it any more
 //
-// NOT_RUN is a claim too whose lease is out and whose effect may repeat: a late owner
-// settles nothing after it.
+// NOT_RUN is as observed. A late owner settles nothing after it.
 func (c *Closing) Close() (Record, error) {
 	next := c.Seen.Record
 	if err := c.Key.validate(); err != nil {
@@ -72,7 +56,7 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 			return false, err
 		}
 		current, err := rows.Call(c.Key)
-		if err != nil || !bytes.Equal(current.raw(), c.Seen.stored.raw()) {
+		if err != nil || !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {
 			return false, err
 		}
 	}
@@ -82,12 +66,4 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 		}
 	}
 	return true, nil
-}
-
-// raw is a record as it is compared.
-func (s *Stored) raw() []byte {
-	if s.State == Absent {
-		return nil
-	}
-	return s.AppendSealed(nil)
 }

@@ -44,11 +44,11 @@ func (c corrupting) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Set
 	return c.Store.Settle(ctx, s)
 }
 
-func (c corrupting) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	if err := c.bad(key); err != nil {
-		return false, err
+func (c corrupting) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
+	if err := c.bad(renewal.Key); err != nil {
+		return dedupe.Record{}, false, err
 	}
-	return c.Store.Renew(ctx, key, owner, epoch, lease)
+	return c.Store.Renew(ctx, renewal)
 }
 
 func (c corrupting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {

@@ -9,12 +9,10 @@ import (
 )
 
 const (
-	// patience is how long a settlement asks a store before it goes to the
-	// journal. The caller waits for it; most hiccups of a store are shorter,
-	// and most failovers longer than a caller can wait anyway.
+	// patience is how long a settlement asks a store before it goes to the journal. Most hiccups
+	// of a store are shorter, and most failovers longer than a caller can wait anyway.
 	patience = 2 * time.Second
-	// patienceDown is the same while the store is known to be down: time for
-	// one try, in case it has just come back.
+	// patienceDown is the same while the store is known to be down: time for one try.
 	patienceDown = 250 * time.Millisecond
 	// How long to wait between two tries to settle.
 	settleFirst = 20 * time.Millisecond
@@ -23,27 +21,26 @@ const (
 	putTimeout = 3 * time.Second
 )
 
-// courier brings those settlements to the store that reach it later than they
-// should:
+// courier brings those settlements to the store that reach it later than they should:
 //
 //	Claim.Settle ── not taken in time ──▶ journal ──▶ replay ───┐
 //	                                                            ├──▶ store
 //	Ticket.Admit ── answer not heard ───▶ memory ───▶ giveBack ─┘
 //
-// What tells what became of a call is in the journal, where it survives the
-// process, if there is one that does. What only gives a claim back, under which
-// nothing was sent, is in memory: the end of its lease does the same, later.
+// What tells what became of a call survives the process in the journal. What only gives a claim
+// back is in memory: the end of its lease does the same, later.
 type courier struct {
 	store Store
 	lease time.Duration
 	life  *life
 	log   *slog.Logger
 
-	// down says that the store did not answer when it was last asked. It makes
-	// settlements give up sooner and decides nothing else.
+	// down says that the store did not answer when it was last asked. It makes settlements
+	// give up sooner and decides nothing else.
 	down atomic.Bool
 
-	late *queue
+	late  *queue
+	pause time.Duration // before the next replay; the round's own
 	// volatile: what waits is lost with the process; with a max of 0 nothing may.
 	volatile bool
 
@@ -51,18 +48,17 @@ type courier struct {
 	count   struct{ replayed, forgotten, superseded, lost, corrupt atomic.Int64 }
 }
 
-// newCourier returns a courier at work, which the end of the life ends.
 func newCourier(store Store, o Options, l *life) *courier {
 	c := &courier{
-		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes),
+		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes), pause: replayFirst,
 		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
 	_, c.volatile = o.Journal.(*inMemory)
-	c.life.rounds(c.replays())
+	c.life.rounds(c.round)
 	return c
 }
 
-// nudge gives whoever rests a reason to look, which may have one already.
+// nudge gives the replay a reason to look.
 func nudge(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -70,8 +66,7 @@ func nudge(wake chan<- struct{}) {
 	}
 }
 
-// last brings what would be lost with the process to the store, if it takes it
-// now.
+// last brings what would be lost with the process to the store, if it takes it now.
 func (c *courier) last(ctx context.Context) {
 	if c.volatile {
 		_, _ = c.replay(ctx) // what is left is told by close
@@ -91,8 +86,8 @@ func (c *courier) close() error {
 	return err
 }
 
-// heard notes that the store has answered a request, unless err says that it
-// has not. A record that it cannot read is an answer, and is told an operator.
+// heard notes that the store has answered a request, unless err says that it has not. A record
+// that it cannot read is an answer, and is told an operator.
 func (c *courier) heard(err error) {
 	if IsCorrupt(err) {
 		c.count.corrupt.Add(1)
@@ -126,8 +121,8 @@ func final(err error) bool {
 // hopeless reports that no store will ever take a request.
 func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(err) }
 
-// keep writes a settlement that the store did not take to the journal. It has
-// its own time: what was settled has happened.
+// keep writes a settlement that the store did not take to the journal. It has its own time:
+// what was settled has happened.
 func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 	log := c.log.With("call", late.Settlement, "store_error", storeError)
 	switch {
@@ -139,22 +134,30 @@ func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 		return 0, storeError
 	}
 	c.down.Store(true)
-	kept := make(chan error, 1)
-	go func() { kept <- c.write(log, late) }() // ends with the disk's part
-	select {
-	case err := <-kept:
-		if err != nil {
-			return 0, errors.Join(storeError, err)
-		}
-		return Journaled, nil
-	case <-time.After(putTimeout):
+	err := inTime(func() error { return c.write(log, late) })
+	if errors.Is(err, errSlowDisk) {
 		log.Error("the journal's disk is slow: the caller is told that its result is not recorded, which it may be all the same")
-		return 0, errors.Join(storeError, errSlowDisk)
+	}
+	if err != nil {
+		return 0, errors.Join(storeError, err)
+	}
+	return Journaled, nil
+}
+
+// inTime waits for a disk, which can hang: what it does ends by itself.
+func inTime(disk func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- disk() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(putTimeout):
+		return errSlowDisk
 	}
 }
 
-// write writes a late settlement to the journal, and tells what came of it when that is
-// known, whether or not anybody waits for it still.
+// write writes a late settlement to the journal, and tells what came of it, whether or not
+// anybody waits for it still.
 func (c *courier) write(log *slog.Logger, late Late) error {
 	err := c.late.put(late)
 	if output := late.Settlement.Output; err != nil && output != nil {
@@ -186,8 +189,8 @@ func (c *courier) lose(log *slog.Logger, journalError error) {
 	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
 }
 
-// tell counts and logs what the store has made of the settlement of a claim, if it is
-// not what was to be expected. It returns Settled or Superseded.
+// tell counts and logs what the store has made of the settlement of a claim, if it is not what
+// was to be expected. It returns Settled or Superseded.
 func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
 	switch verdict {
 	case SettledAnew:
@@ -212,34 +215,15 @@ func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict
 	return verdict
 }
 
-// tellRestored counts and logs that the store had lost the claim of a call that
-// is running here.
-func (c *courier) tellRestored(key Key, record Record) {
-	c.count.forgotten.Add(1)
-	c.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
-		"call", Settlement{Key: key, State: record.State, Epoch: record.Epoch})
-}
-
-// LateState counts the settlements that did not reach their store in time, or
-// that it refused.
+// LateState counts the settlements that did not reach their store in time, or that it refused.
 type LateState struct {
-	// Waiting is how many wait in the journal now.
-	Waiting int
-	// Replayed is how many the store has taken from the journal since,
-	// Superseded how many it did not take, from there or at the end of the call,
-	// because somebody else had decided the call.
-	Replayed, Superseded int64
-	// Forgotten is how many times, at a renewal, at the end of the call or from the
-	// journal, the store knew nothing any more of a call that it was told of: it
-	// had lost its claim, and may have lost others.
-	Forgotten int64
-	// Lost is how many neither the store nor the journal has, as far as this
-	// process knows: their calls stay unknown.
-	Lost int64
-	// Damaged is how many entries of the journal were found that cannot be read.
-	Damaged int64
-	// InMemory: what waits is lost with the process, for there is no journal.
-	InMemory bool
+	Waiting    int   // in the journal now
+	Replayed   int64 // the store has taken them from the journal since
+	Superseded int64 // it did not take them, for somebody else had decided the call
+	Forgotten  int64 // it had lost the claim, as was seen here or at a renewal
+	Lost       int64 // neither it nor the journal has them: their calls stay unknown
+	Damaged    int64 // entries of the journal that cannot be read
+	InMemory   bool  // what waits is lost with the process, for there is no journal
 }
 
 func (c *courier) state() LateState {

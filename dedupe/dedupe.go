@@ -10,19 +10,17 @@
 //	absent, NOT_RUN ──answered in its conversation──▶ CLOSED (final)
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
-// The table is code in one place, Record.Admit, Settle, SettleLate, Renew, Restore and Observed:
-// pure functions. So is what a request or a settlement does to all that it touches: a
-// Step over Rows, which Machine makes. A store is an Engine: it keeps rows, and does steps
-// one after the other, each whole or not at all. One conformance suite, storetest, holds
-// all of them to the same table.
+// The table is code in one place, Record.Admit, Settle, Renew and Observed: pure functions. So
+// is what a request does to all that it touches: a Step over Rows, which Machine makes. A store
+// is an Engine: it does steps one after the other, each whole or not at all. One conformance
+// suite, storetest, holds all of them to the same table.
 //
-// One admission (Store.Admit) and one settlement (Store.Settle) carry all the
-// store work of a call, each in one round trip. What other rooms need of the
-// store at those two moments travels inside the same two requests.
+// A call costs two requests to the store, Admit and Settle, each one round trip. What other
+// rooms need of the store at those moments travels inside them.
 //
 // Dedupe is the layer above a Store that a server uses. It adds what only a process can know:
-// which calls are in flight right here (a duplicate joins them without a round trip), how long
-// a claim is surely still ours by our own clocks, and who has to renew it.
+// which calls are in flight right here (a duplicate joins them without a round trip), and how
+// long a claim is surely still ours by our own clocks.
 package dedupe
 
 import (
@@ -59,29 +57,20 @@ func New(store Store, options Options) *Dedupe {
 // newOwner returns a token that no other call of any process has.
 func (d *Dedupe) newOwner() string {
 	var digits [13]byte
-	return d.fence.owner() + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
+	return d.fence.known.Load().head + d.options.Incarnation + string(strconv.AppendUint(digits[:0], d.owners.Add(1), 36))
 }
 
-// watch asks the store for hints on a call of another process; nil when it has none to give.
-func (d *Dedupe) watch(key Key) (hints <-chan struct{}, stop func()) {
-	if watcher, ok := d.fence.Store.(Watcher); ok {
-		return watcher.Watch(key)
-	}
-	return nil, func() {}
-}
-
-// Alone waits until this process is the only one of its instance, until the store
-// does not answer (then it is found out later), or until ctx ends. The error is a
-// *RivalError when another process lives under its name.
+// Alone waits until this process is the only one of its instance, until the store does not
+// answer, or until ctx ends. The error is a *RivalError when another lives under its name.
 func (d *Dedupe) Alone(ctx context.Context) error { return d.fence.alone(ctx) }
 
-// Ousted gets a *RivalError when another process is this instance: this one does
-// nothing more and is to end. It is nil where there are no instances.
+// Ousted gets a *RivalError when another process is this instance: this one is to end. It is
+// nil where there are no instances.
 func (d *Dedupe) Ousted() <-chan error { return d.fence.ousted }
 
-// MayBeForgotten reports whether the record of a call of an age may have outlived its
-// retention: that there is none then says nothing. Ages are by the store's clock; it errs
-// on the careful side, as a store that fails over goes on with another one.
+// MayBeForgotten reports whether the record of a call of an age, by the store's clock, may
+// have outlived its retention. It errs on the careful side: a store that fails over goes on
+// with another clock.
 func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 	return age > d.options.Retention-d.options.Retention/10
 }
@@ -90,21 +79,19 @@ func (d *Dedupe) MayBeForgotten(age time.Duration) bool {
 func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
 // AtWork reports whether this process is admitting or running a call right now, also one
-// whose claim it has lost. It does not touch the store.
+// whose claim it has lost.
 func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
 
-// Tally returns what a counter of a conversation stands at; the zero Tally when nothing
-// counts in it.
+// Tally returns what a counter of a conversation stands at.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
-	// A note that takes nothing down; what it tells of a call is left alone.
 	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
 	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
 	d.courier.heard(err)
 	return noted.Tally, err
 }
 
-// ListUnknown lists the calls of which nobody knows whether they ran; see Store.ListUnknown.
-// What cannot be read, and has no name of a call, is only told in the log.
+// ListUnknown is Store.ListUnknown. What cannot be read, and has no name of a call, is only
+// told in the log.
 func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 	page, err := d.fence.ListUnknown(ctx, from)
 	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
@@ -116,9 +103,8 @@ func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 	return page, err
 }
 
-// Resolve settles an Unknown call on behalf of somebody other than its owner.
-// call is the record as it was looked at. Superseded means that it is no longer
-// what it was then, or not Unknown: nothing was changed.
+// Resolve settles an Unknown call on behalf of somebody other than its owner, who has looked
+// at it. Superseded means that it is no longer what it was then.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
 	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
@@ -126,7 +112,7 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 	})
 }
 
-// Output returns a kept output of a tenant; see Store.Output.
+// Output is Store.Output.
 func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
 	return d.fence.Output(ctx, tenant, ref)
 }
@@ -138,8 +124,7 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 	return err
 }
 
-// Now returns the time of the store, for who compares it with the instants of
-// a record; this process's where the store has no clock of its own.
+// Now returns the time of the store, by which the instants of a record go.
 func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
 	if clock, ok := d.fence.Store.(Clock); ok {
 		return clock.Now(ctx)
@@ -153,13 +138,12 @@ func (d *Dedupe) Late() LateState { return d.courier.state() }
 // Corrupt is how often a record was met since the start of this process that is Corrupt.
 func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
 
-// Close refuses new calls, sends waiting duplicates away, waits until ctx ends
-// for what runs in the background, and closes the store. The server calls it
-// when no claim is left: a claim settled later gets ErrClosed.
+// Close refuses new calls, sends waiting duplicates away, waits until ctx ends for what runs
+// in the background, and closes the store. A claim settled later gets ErrClosed.
 func (d *Dedupe) Close(ctx context.Context) error {
 	d.courier.last(ctx)
-	ended, err := d.life.end(ctx)
-	if !ended {
+	err := d.life.end(ctx)
+	if errors.Is(err, ErrClosed) {
 		return nil
 	}
 	if d.flights.idle() {

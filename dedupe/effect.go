@@ -7,41 +7,29 @@ import (
 	"time"
 )
 
-// EffectKey is the identity of what a call does, apart from the id that it does it
-// under: the same payment ordered under a new id has another Key, and the same
-// EffectKey. The zero value is that of a call without one.
+// EffectKey is the identity of what a call does: the same payment ordered under a new id has
+// another Key, and the same EffectKey. The zero value is that of a call without one.
 //
-// A store keeps for each the calls that hold it, the newest first, by their keys alone. What
-// has become of them is asked of their records, at the step that asks for the right to run. So
-// a resolution, a lease that runs out, a restart or a late owner need tell nobody.
+// A store keeps for each the calls that hold it, the newest first, by their keys alone. What has
+// become of them is asked of their records, at the step that asks for the right to run. So a
+// resolution, a lease that runs out, a restart or a late owner need tell nobody.
 type EffectKey struct {
-	// Print is the hash of the tool and of the arguments that make the effect.
-	Print [32]byte
-	// WholeTenant: it is the same in all conversations of the tenant, else in one.
-	WholeTenant bool
-	// Window is how long after its end the effect may not be had again; at most the retention.
-	Window time.Duration
-	// Allow says that somebody has decided to have it once more. Such a call holds
-	// the effect from then on, beside those before it.
+	Print       [32]byte      // the hash of the tool and of the arguments that make the effect
+	WholeTenant bool          // it is the same in all conversations of the tenant, else in one
+	Window      time.Duration // for which it may not be had again; at most the retention
+	// Allow says that somebody has decided to have it once more. Such a call holds the effect
+	// from then on, beside those before it.
 	Allow bool
 }
 
-// MaxHolders bounds the calls that hold an effect: those that were allowed beside
-// others of which it is not known what they did. Another one is not allowed before
-// some of them are decided.
+// MaxHolders bounds the calls that hold an effect. Another one is not allowed before some of
+// them are decided.
 const MaxHolders = 8
 
-// Holder is a call that holds an effect, with its record as the store has it.
-type Holder struct {
-	Key    Key
-	Record Record
-}
-
-// none reports the zero value: there is no window without a length.
 func (k *EffectKey) none() bool { return *k == EffectKey{} }
 
-// Keep is how long the holders of an effect are remembered after a claim: its call
-// ends within the retention, and its window begins then.
+// Keep is how long the holders of an effect are remembered after a claim: its call ends within
+// the retention, and its window begins then.
 func (k *EffectKey) Keep(retention time.Duration) time.Duration { return retention + k.Window }
 
 func (k *EffectKey) validate(key Key, retention time.Duration) error {
@@ -51,15 +39,13 @@ func (k *EffectKey) validate(key Key, retention time.Duration) error {
 	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), key.holds(!k.WholeTenant))
 }
 
-// Contends reports whether a request has to be compared with the holders of its
-// effect: when its record would make it Won, and the claim is not its own already.
+// Contends reports whether a request has to be compared with the holders of its effect.
 func (r Record) Contends(req *Request, verdict Verdict) bool {
 	return verdict == Won && !req.EffectKey.none() && !(r.State == Claimed && r.Owner == req.Owner)
 }
 
-// Contend compares a request that would be Won with the holders of its effect, the
-// newest first, its own call among them or not. It returns the refusal, or nil and
-// who holds the effect once the request has its claim.
+// Contend compares a request that would be Won with the holders of its effect, the newest
+// first. It returns the refusal, or nil and who holds the effect once the request has its claim.
 //
 //	holder                                              another call of the effect →
 //	DONE, within the window                             DuplicateEffect
@@ -70,8 +56,8 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	everything else                                     may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
-func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission, holds []Key) {
-	var worst Holder
+func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission, holds []Key) {
+	var worst Listed
 	verdict := Verdict(0)
 	holds = []Key{req.Key}
 	for _, h := range holders {
@@ -97,46 +83,42 @@ func Contend(req *Request, holders []Holder, now time.Time) (refusal *Admission,
 	return nil, holds
 }
 
-// hinders says what the record of a call that holds an effect means for a request
-// of another call with the same one; 0 when it may run.
+// hinders says what the record of a call that holds an effect means for a request of another; 0
+// when it may run.
 func (r Record) hinders(req *Request, now time.Time) Verdict {
-	within := func(end time.Time) bool { return now.Before(end.Add(req.EffectKey.Window)) }
+	verdict, end := EffectUnknown, r.FinishedAt
 	switch r.State {
+	case Absent:
+		return 0
 	case Done:
-		if within(r.FinishedAt) {
-			return DuplicateEffect
-		}
+		verdict = DuplicateEffect
 	case Unknown:
-		if within(r.FinishedAt) {
-			return EffectUnknown
-		}
 	case NotRun, Closed:
-		// Of what could be repeated under its own id this says only that it may run
-		// again. Under another id it would not be a repetition: the key that the
-		// upstream knows it by is another.
-		if r.MayHaveRun() && !r.harmless(req) && within(r.FinishedAt) {
-			return EffectUnknown
+		// Under another id it would be no repetition: the upstream knows it by another key.
+		if !r.MayHaveRun() || r.harmless(req) {
+			return 0
 		}
 	case Claimed:
 		if now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner) {
 			return EffectInFlight
 		}
-		if !r.harmless(req) && within(r.LeaseUntil) {
-			return EffectUnknown
+		if r.harmless(req) {
+			return 0
 		}
-	case Absent:
+		end = r.LeaseUntil
 	}
-	return 0
+	if !now.Before(end.Add(req.EffectKey.Window)) {
+		return 0
+	}
+	return verdict
 }
 
-// harmless reports that to have the effect once more changes nothing, whatever the
-// id: by what the tool was when it ran, and by what it is now.
+// harmless reports that to have the effect once more changes nothing, whatever the id.
 func (r Record) harmless(req *Request) bool {
 	return r.Effect.Harmless() && req.Effect.Harmless()
 }
 
-// Held returns who holds an effect once the call of key does too, whatever the
-// others have done: a claim that the store had forgotten, and has again.
+// Held returns who holds an effect once the call of key does too, whatever the others have done.
 func Held(holders []Key, key Key) []Key {
 	if slices.Contains(holders, key) {
 		return holders
@@ -150,8 +132,7 @@ func Freed(holders []Key, key Key) []Key {
 	return slices.DeleteFunc(slices.Clone(holders), func(k Key) bool { return k == key })
 }
 
-// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each
-// key, each with its length in 2 bytes before it.
+// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each key.
 func encodeHolders(keys []Key) string {
 	var body []byte
 	for _, k := range keys {

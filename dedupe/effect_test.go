@@ -69,22 +69,22 @@ func TestAnEffectOfAToolDeclaredAnew(t *testing.T) {
 func TestWhichEarlierCallIsTold(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1e12)
-	held := func(id string, state State, ended time.Duration) Holder {
-		return Holder{Key{ID: id}, Record{State: state, FinishedAt: now.Add(ended), LeaseUntil: now.Add(time.Minute), Owner: "x"}}
+	held := func(id string, state State, ended time.Duration) Listed {
+		return Listed{Key: Key{ID: id}, Record: Record{State: state, FinishedAt: now.Add(ended), LeaseUntil: now.Add(time.Minute), Owner: "x"}}
 	}
 	req := pays("new")
-	refusal, _ := Contend(&req, []Holder{
+	refusal, _ := Contend(&req, []Listed{
 		held("unknown", Unknown, 0), held("at work", Claimed, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), {Key: Key{ID: "gone"}},
 	}, now)
 	if refusal == nil || refusal.Verdict != DuplicateEffect || refusal.Earlier.ID != "done last" {
 		t.Errorf("got %+v, want what was done last", refusal)
 	}
-	refusal, _ = Contend(&req, []Holder{held("unknown", Unknown, 0), held("at work", Claimed, 0), held("also", Claimed, 0)}, now)
+	refusal, _ = Contend(&req, []Listed{held("unknown", Unknown, 0), held("at work", Claimed, 0), held("also", Claimed, 0)}, now)
 	if refusal == nil || refusal.Verdict != EffectInFlight || refusal.Earlier.ID != "at work" {
 		t.Errorf("got %+v, want the newest that is at work", refusal)
 	}
 	req.EffectKey.Allow = true
-	_, holds := Contend(&req, []Holder{held("unknown", Unknown, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), held("not run", NotRun, 0), {Key: req.Key}}, now)
+	_, holds := Contend(&req, []Listed{held("unknown", Unknown, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), held("not run", NotRun, 0), {Key: req.Key}}, now)
 	if got := fmt.Sprint(holds); got != fmt.Sprint([]Key{req.Key, {ID: "unknown"}, {ID: "done last"}}) {
 		t.Errorf("held by %v", got)
 	}

@@ -5,168 +5,144 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// defaultTenure is how long a tenure lasts without a renewal. It is how long a
-// start waits of which nobody can say whether its predecessor is gone, and how
-// long a process does without its store before it claims and sends nothing more.
+// defaultTenure is how long a start waits of which nobody can say whether its predecessor is gone,
+// and how long a process does without its store before it claims and sends nothing more.
 const defaultTenure = 5 * time.Second
 
-// ErrUnconfirmed is why nothing is claimed, renewed, settled or sent by a process
-// that cannot be sure to be the only one of its instance: it has not taken over
-// yet, its store does not confirm it, or another process has succeeded it.
+// ErrUnconfirmed is why nothing is claimed, renewed, settled or sent by a process that cannot be
+// sure to be the only one of its instance.
 var ErrUnconfirmed = errors.New("the store has not confirmed that this process is the only one of its instance")
 
-// surely is how much can be counted on of what the store has given for a while, a lease
-// or a tenure, from before it was asked: its clock may tick slightly faster than ours, and
-// counts whole milliseconds.
+// surely is how much can be counted on of a lease or a tenure, from before it was asked for: the
+// store's clock may tick slightly faster than ours, and counts whole milliseconds.
 func surely(given time.Duration) time.Duration {
 	return given - max(given/100, 2*time.Millisecond)
 }
 
-// ahead reports that an instant is not reached, by both clocks: the monotonic one does not
-// count the time that a machine sleeps, the wall clock may be set.
+// ahead reports that an instant is not reached, by both clocks: the monotonic one does not count
+// the time that a machine sleeps, the wall clock may be set.
 func ahead(until, now time.Time) bool {
 	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }
 
-// fence is the store of a process that may have a successor. It is asked to change
-// something only while its process is surely the only one of its instance; it can always
-// be looked into. Claims are asked for past it, by Ticket.ask, which awaits it. It renews the
-// tenure of the process, and counts it from before the renewal was sent, so that it ends here
-// before the store lets anybody else have it.
+// fence is the store of a process that may have a successor. It is asked to change something only
+// while its process is surely the only one of its instance; it can always be looked into. Claims
+// are asked for past it, by Ticket.ask, which awaits it. The tenure counts from before its renewal
+// was sent, so that it ends here before the store lets anybody else have it.
 type fence struct {
 	Store
 
-	tenures Tenures // nil where there are no instances: nobody succeeds this process then
+	tenures Tenures // nil where there are no instances
 	options Options
 	life    *life
 	heard   func(error) // told of each answer of the store
 	ousted  chan error  // gets a RivalError
 
-	mu sync.Mutex
-	// head is how the owners of this incarnation begin; empty until it has a number.
-	head string
-	// until is how long the tenure surely lasts.
-	until time.Time
-	// since is when the store lost what it knew of the tenure: until it was written
-	// again somebody else may have had it, and have decided what was claimed before.
-	since time.Time
-	// why the store did not confirm the tenure when it was last asked. A *RivalError stays.
-	why error
-	// decided: the start need not wait any more.
-	decided bool
-	news    chan struct{} // closed at the next change of these
+	known atomic.Pointer[standing]
 
 	// The rest is the goroutine's own.
 	bid Bid
-	// first and last are another's tenure as it was first and last seen to change.
+	// first is another's tenure as it was first seen, last a tenure as it last was.
 	first, last Tenure
-	looks       int   // since then, looksPerTenure of them in a tenure's time
-	renewals    int64 // of this tenure, as the store has said last
+	looks       int // since another's has changed, looksPerTenure of them in a tenure's time
 	lapsed      bool
 }
 
+// standing is what a process knows of its tenure.
+type standing struct {
+	head  string    // how the owners of this incarnation begin; empty until it has a number
+	until time.Time // how long the tenure surely lasts
+	// since is when the store lost what it knew of the tenure: until it was written again
+	// somebody else may have had it, and have decided what was claimed before.
+	since   time.Time
+	why     error         // the store did not confirm the tenure; a *RivalError stays
+	decided bool          // the start need not wait any more
+	over    chan struct{} // closed when it is known otherwise
+}
+
 func newFence(store Store, o Options, l *life) *fence {
-	f := &fence{Store: store, options: o, life: l, news: make(chan struct{}), decided: true}
+	f := &fence{Store: store, options: o, life: l}
 	if tenures, ok := store.(Tenures); ok && o.Instance != "" {
-		f.tenures, f.decided, f.ousted = tenures, false, make(chan error, 1)
+		f.tenures, f.ousted = tenures, make(chan error, 1)
 		f.bid = Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)}
 	}
+	f.known.Store(&standing{decided: f.tenures == nil, over: make(chan struct{})})
 	return f
 }
 
 // learn changes what is known, and tells who waits for it.
-func (f *fence) learn(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
-	close(f.news)
-	f.news = make(chan struct{})
+func (f *fence) learn(change func(*standing)) {
+	before := f.known.Load()
+	next := *before
+	next.over = make(chan struct{})
+	change(&next)
+	f.known.Store(&next)
+	close(before.over)
 }
 
-// wait waits until enough is known.
-func (f *fence) wait(ctx context.Context, enough func() bool) error {
-	for {
-		f.mu.Lock()
-		news, known := f.news, enough()
-		f.mu.Unlock()
-		if known {
-			return nil
-		}
-		if err := f.life.wait(ctx, untilWoken, news); err != nil {
-			return err
-		}
+func (f *fence) wait(ctx context.Context, enough func(*standing) bool) (err error) {
+	known := f.known.Load()
+	for ; err == nil && !enough(known); known = f.known.Load() {
+		err = f.life.wait(ctx, untilWoken, known.over)
 	}
+	return err
 }
 
-// holds reports, under the lock, that nobody else can be this instance now.
-func (f *fence) holds() bool { return f.tenures == nil || ahead(f.until, time.Now()) }
+// holds reports that nobody else can be this instance now.
+func (f *fence) holds(known *standing) bool {
+	return f.tenures == nil || ahead(known.until, time.Now())
+}
 
 // check says why nothing may be done; nil while the tenure holds.
 func (f *fence) check() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	known := f.known.Load()
 	switch {
-	case f.holds():
+	case f.holds(known):
 		return nil
-	case f.why != nil:
-		return fmt.Errorf("%w: %w", ErrUnconfirmed, f.why)
+	case known.why != nil:
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, known.why)
 	}
 	return ErrUnconfirmed
 }
 
-// covers reports that nobody else can be this instance, nor was since a claim was last
-// confirmed.
+// covers reports that nobody else can be this instance, nor was since a claim was confirmed.
 func (f *fence) covers(claimed time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.holds() && claimed.After(f.since)
+	known := f.known.Load()
+	return f.holds(known) && claimed.After(known.since)
 }
 
-// await is check for who is about to begin something, and would be refused only because
-// this process stood still for a while: it is soon known whether another has succeeded it.
-// A store that was asked and did not confirm it is not waited for.
+// await is check for who is about to begin something, and would be refused only because this
+// process stood still for a while: it is soon known whether another has succeeded it. A store that
+// was asked and did not confirm it is not waited for.
 func (f *fence) await(ctx context.Context) error {
 	if f.check() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure)
 	defer cancel()
-	_ = f.wait(ctx, func() bool { return f.why != nil || f.holds() }) // check says more
+	_ = f.wait(ctx, func(known *standing) bool { return known.why != nil || f.holds(known) }) // check says more
 	return f.check()
-}
-
-// owner is how the owners of this incarnation begin; empty while it has none.
-func (f *fence) owner() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.head
 }
 
 // succeeds reports that an owner is of an earlier incarnation, which is gone.
 func (f *fence) succeeds(owner string) bool {
-	return succeeds(f.owner(), owner) && f.check() == nil
+	return succeeds(f.known.Load().head, owner) && f.check() == nil
 }
 
-// alone waits until it is known whether this process is the only one of its
-// instance, or that the store cannot say so now.
 func (f *fence) alone(ctx context.Context) error {
-	var why error
-	err := f.wait(ctx, func() bool {
-		why = f.why
-		return f.decided
-	})
-	if rival, ok := errors.AsType[*RivalError](why); ok {
+	err := f.wait(ctx, func(known *standing) bool { return known.decided })
+	if rival, ok := errors.AsType[*RivalError](f.known.Load().why); ok {
 		return rival
 	}
 	return err
 }
 
-// Recall answers a request from the record alone, and with the error because where
-// something would be claimed, or changed.
+// Recall answers a request from the record alone, and with the error because where something would
+// be claimed, or changed.
 func Recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
 	record, err := store.Lookup(ctx, req.Key)
 	if err != nil {
@@ -179,8 +155,8 @@ func Recall(ctx context.Context, store Store, req Request, because error) (Admis
 	return answer, nil
 }
 
-// Settle implements Store. To give a claim back that nobody heard of takes no tenure:
-// that nothing was sent under it is true whoever is this instance now.
+// Settle implements Store. To give a claim back that nobody heard of takes no tenure: that nothing
+// was sent under it is true whoever is this instance now.
 func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
 	if err := f.check(); err != nil && settlement.Epoch != 0 {
 		return 0, err
@@ -189,19 +165,11 @@ func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdic
 }
 
 // Renew implements Store.
-func (f *fence) Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	if err := f.check(); err != nil {
-		return false, err
-	}
-	return f.Store.Renew(ctx, key, owner, epoch, lease)
-}
-
-// Restore implements Store.
-func (f *fence) Restore(ctx context.Context, back Restoration) (record Record, restored bool, err error) {
+func (f *fence) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	if err := f.check(); err != nil {
 		return Record{}, false, err
 	}
-	return f.Store.Restore(ctx, back)
+	return f.Store.Renew(ctx, renewal)
 }
 
 // Ping implements Store: without a tenure it can serve nothing with an effect.

@@ -6,36 +6,31 @@ import (
 	"sync"
 )
 
-// flights is the table of the calls that this process is about to ask the store
-// for, running, or waiting for. At most one request per key, the leader, deals with the
-// store; the others follow it, so that a crowd of duplicates costs one round trip and never
-// stampedes: when a flight ends without an answer for them, exactly one becomes the next
-// leader. The lock is never held during I/O.
+// flights is the table of the calls that this process is about to ask the store for, running, or
+// waiting for. At most one request per key, the leader, deals with the store; the others follow
+// it. When a flight ends without an answer for them, exactly one becomes the next leader. The
+// lock is never held during I/O.
 type flights struct {
 	mu    sync.Mutex
 	byKey map[Key]*flight
-	// lost are those whose claims are lost, and whose calls are still at work. New
-	// requests do not follow them: they ask the store.
+	// lost are those whose claims are lost, and whose calls are still at work. New requests do
+	// not follow them.
 	lost map[*flight]Key
 }
 
-// flight is one call, from its first request's Join to the landing. It is guarded by
-// flights.mu.
+// flight is one call, from its first request's Join to the landing. It is guarded by flights.mu.
 type flight struct {
-	// record is what the store has said last of the call, or how it has ended; Absent when
-	// that is no answer to anybody.
+	// record is what the store has said last of the call, or how it has ended; Absent when that
+	// is no answer to anybody.
 	record    Record
 	journaled bool
 	err       error
 	landed    bool
-
-	// changed is closed at the next change; made by the first follower, so
-	// that a call without duplicates pays nothing for it.
-	changed chan struct{}
+	changed   chan struct{} // closed at the next change; made by the first follower
 }
 
-// join returns the flight of a key, which is fresh when there was none: whoever
-// joined then leads it, and must land it.
+// join returns the flight of a key, which is fresh when there was none: whoever joined then leads
+// it, and must land it.
 func (t *flights) join(key Key, fresh *flight) (f *flight, leads bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +41,6 @@ func (t *flights) join(key Key, fresh *flight) (f *flight, leads bool) {
 	return fresh, true
 }
 
-// say notes what the store has said of a call that is under way.
 func (t *flights) say(f *flight, record *Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +48,8 @@ func (t *flights) say(f *flight, record *Record) {
 	f.wake()
 }
 
-// land ends a flight with what those who follow may know: an answer, an error, or
-// nothing. A second landing only ends the work of a lost one.
+// land ends a flight with what those who follow may know: an answer, an error, or nothing. A
+// second landing only ends the work of a lost one.
 func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +57,7 @@ func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 	t.end(key, f, answer, err)
 }
 
-// lose ends a flight whose claim is lost, and remembers that the call is at work
-// until it is landed.
+// lose ends a flight whose claim is lost; its call is at work until it is landed.
 func (t *flights) lose(key Key, f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,22 +85,20 @@ func (f *flight) wake() {
 	}
 }
 
-// atWork reports whether there is a flight of a key, or was one whose call is still at work.
 func (t *flights) atWork(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byKey[key] != nil || slices.Contains(slices.Collect(maps.Values(t.lost)), key)
 }
 
-// idle reports that no call is at work.
 func (t *flights) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byKey) == 0 && len(t.lost) == 0
 }
 
-// look tells a follower what the flight means for its own request: an answer or an error;
-// InFlight, until changed is closed; or nothing, so that it has to ask for itself.
+// look tells a follower what the flight means for its own request: an answer or an error; InFlight,
+// until changed is closed; or nothing, so that it has to ask for itself.
 func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +117,8 @@ func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-cha
 	return Admission{Verdict: InFlight, Record: f.record}, f.changed, nil
 }
 
-// recall answers a request from a record alone, whatever the time is; false where
-// something would be claimed, or changed.
+// recall answers a request from a record alone, whatever the time is; false where something would
+// be claimed, or changed.
 func (r Record) recall(req *Request) (answer Admission, known bool) {
 	record, verdict, changed := r.Admit(*req, r.StartedAt)
 	return Admission{Verdict: verdict, Record: record}, !changed

@@ -49,18 +49,18 @@ func TestASettlementWithItsClaim(t *testing.T) {
 		"as it was claimed":                       {is(dedupe.Claimed, "alice", 2), dedupe.Done, dedupe.Settled, dedupe.Done, 2},
 	} {
 		s := dedupe.Settlement{Owner: "alice", Epoch: 2, State: c.state, Attempts: 1, Result: []byte("paid"), Claim: &dedupe.Origin{Record: claim}}
-		next, verdict, _ := c.record.SettleLate(s, now)
+		next, verdict, _ := c.record.Settle(s, now)
 		if verdict != c.verdict || next.State != c.want || next.Epoch != c.epoch {
 			t.Errorf("%s: %v, %v at epoch %d", name, verdict, next.State, next.Epoch)
 			continue
 		}
 		// Said again, because its answer was not heard, it changes nothing.
-		if again, verdict, changed := next.SettleLate(s, now); (verdict == dedupe.Superseded) != (c.verdict == dedupe.Superseded) ||
+		if again, verdict, changed := next.Settle(s, now); (verdict == dedupe.Superseded) != (c.verdict == dedupe.Superseded) ||
 			verdict == dedupe.SettledAnew || changed || again.State != next.State {
 			t.Errorf("%s: said again: %v, changed %t, %v", name, verdict, changed, again.State)
 		}
 		s.Claim = nil
-		if _, plain, _ := c.record.SettleLate(s, now); plain == dedupe.SettledAnew {
+		if _, plain, _ := c.record.Settle(s, now); plain == dedupe.SettledAnew {
 			t.Errorf("%s: without its claim: %v", name, plain)
 		}
 	}
@@ -73,12 +73,12 @@ func TestASettlementOfACallThatIsDeclaredAnew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	claim := dedupe.Record{State: dedupe.Claimed, Owner: "alice", Epoch: 1, Tool: "refund", Effect: tool.Keyed, StartedAt: now}
 	end := dedupe.Settlement{Owner: "alice", Epoch: 1, State: dedupe.NotRun, Attempts: 1, Claim: &dedupe.Origin{Record: claim}}
-	sent, _, _ := claim.SettleLate(end, now)
+	sent, _, _ := claim.Settle(end, now)
 	unknown, verdict, _ := sent.Admit(dedupe.Request{Tool: "refund", Effect: tool.NonIdempotent, Owner: "bob"}, now)
 	if verdict != dedupe.OutcomeUnknown {
 		t.Fatalf("asked for as what must not be repeated: %v", verdict)
 	}
-	if next, verdict, changed := unknown.SettleLate(end, now); verdict != dedupe.Superseded || changed {
+	if next, verdict, changed := unknown.Settle(end, now); verdict != dedupe.Superseded || changed {
 		t.Errorf("%v, %v: %v", verdict, next.State, next.Fate(tool.NonIdempotent))
 	}
 }

@@ -8,28 +8,26 @@ import (
 )
 
 const (
-	// maxUnheard bounds the claims to be given back that are remembered: more than there
-	// are calls in flight. The lease ends the ones beyond it.
+	// maxUnheard bounds the claims to be given back: more than there are calls in flight. The
+	// lease ends the ones beyond it.
 	maxUnheard = 16 << 10
-	// firstTurns is how many are given back at a time: a store may take a second for
-	// each, as one does that waits for replicas it has lost, and a lease has thirty.
-	// downTurns is how many of those are that the store said nothing of when it was
-	// last asked: they hold up no other, whose server may be there.
+	// firstTurns is how many are given back at a time: a store that waits for replicas it has
+	// lost may take a second for each, and a lease has thirty. downTurns is the same for those
+	// of which the store said nothing when it was last asked: they hold up no others, whose
+	// server may be there.
 	firstTurns, downTurns = 64, 32
-	// downFirst is at least between two tries to give the same claim back, while
-	// the store does not answer.
+	// downFirst is the first pause for a claim of which the store says nothing.
 	downFirst = 100 * time.Millisecond
 )
 
-// unheard is how claims are given back that may exist although nobody here holds them:
-// their requests failed without an answer. Nothing was sent under such a claim and
-// nothing will be, so it is given back as NotRun. Left alone it would stand in the way of
-// the next try for a whole lease, and then make a call that never ran Unknown.
+// unheard is how claims are given back that may exist although nobody here holds them: their
+// requests failed without an answer. Nothing was sent under such a claim, so it is given back
+// as NotRun. Left alone it would stand in the way of the next try for a whole lease, and then
+// make a call that never ran Unknown.
 //
-// The request itself may still be on its way, and make its claim after it was
-// given back: what lies in the buffer of a stopped server is read when it goes
-// on, in any order. So a claim that was not found is asked after again, until the
-// store has answered for the length of a lease.
+// The request may still be on its way: what lies in the buffer of a stopped server is read when
+// it goes on, in any order. So a claim that was not found is asked after again, until the store
+// has answered for the length of a lease.
 type unheard struct {
 	claims      atomic.Int64
 	first, down chan struct{} // turns that are taken
@@ -40,55 +38,43 @@ func (c *courier) giveBack(req Request, err error) {
 	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrUnasked) {
 		return // these say that nothing was claimed
 	}
-	if c.unheard.claims.Load() >= maxUnheard || !c.life.begin() {
-		return
-	}
-	c.unheard.claims.Add(1)
-	go func() { // ends when the claim is given back, with its lease, or at Close
-		defer c.life.tasks.Done()
+	if c.unheard.claims.Add(1) > maxUnheard || !c.life.start(func() {
 		defer c.unheard.claims.Add(-1)
 		c.untilGivenBack(Settlement{Key: req.Key, Owner: req.Owner, State: NotRun, Retention: req.Retention})
-	}()
+	}) {
+		c.unheard.claims.Add(-1)
+	}
 }
 
-// untilGivenBack tries to give a claim back until it was, or until its lease has surely
-// ended.
+// untilGivenBack tries to give a claim back until it was, or its lease has surely ended.
 func (c *courier) untilGivenBack(s Settlement) {
-	turns, until := c.unheard.first, time.Time{} // until is zero while the store does not answer
-	pause, down := settleMax, time.Duration(0)
+	turns, pause := c.unheard.first, downFirst/2
+	var until time.Time // when its lease has ended; zero while the store does not answer
 	for {
 		over, err := c.tryGiveBack(turns, s)
-		if over {
+		switch {
+		case over:
 			return
+		case err != nil: // its lease begins when the request is read, not before the store answers
+			turns, until, pause = c.unheard.down, time.Time{}, min(2*pause, settleMax)
+		case until.IsZero():
+			turns, until, pause = c.unheard.first, time.Now().Add(c.lease), settleMax
+		default:
+			pause *= 2
 		}
-		rest := pause
-		if err == nil {
-			if until.IsZero() {
-				until = time.Now().Add(c.lease)
-			}
-			if turns, down, pause = c.unheard.first, 0, 2*pause; time.Until(until) <= rest {
-				return
-			}
-		} else {
-			// Its lease begins when the request is read at last, which is not before
-			// the store answers.
-			turns, until, pause = c.unheard.down, time.Time{}, settleMax
-			down = min(max(2*down, downFirst), settleMax)
-			rest = down
-		}
-		if c.life.wait(c.life.background, rest, nil) != nil {
+		if !until.IsZero() && time.Until(until) <= pause || c.life.wait(c.life.background, pause, nil) != nil {
 			return
 		}
 	}
 }
 
-// tryGiveBack tries to give a claim back when it is its turn. over says that it need not
-// be tried again, the error that the store did not answer.
+// tryGiveBack tries to give a claim back when it is its turn. over says that it need not be
+// tried again, the error that the store did not answer.
 func (c *courier) tryGiveBack(turns chan struct{}, s Settlement) (over bool, err error) {
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
-	case <-c.life.closing:
+	case <-c.life.open.Done():
 		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(c.life.background, settleMax)

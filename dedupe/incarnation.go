@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and
-	// looked at by who waits for its end, while it lasts.
+	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and looked at by
+	// who waits for its end, while it lasts.
 	renewalsPerTenure, looksPerTenure = 5, 20
-	// alive is how many renewals show that a tenure's holder lives. One may have
-	// been under way when it died.
+	// alive is how many renewals show that a holder lives: one was perhaps under way when it died.
 	alive = 2
 )
 
@@ -38,8 +37,8 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 
 // unanswered: the start does not wait for a store that is away.
 func (f *fence) unanswered(err error) {
-	f.learn(func() {
-		f.why, f.decided = errors.New(err.Error()), true // its text alone: it is not about the call that is told
+	f.learn(func(known *standing) {
+		known.why, known.decided = errors.New(err.Error()), true // its text alone: it is not about the call that is told
 	})
 	if f.bid.Number != 0 && !f.lapsed && f.check() != nil {
 		f.lapsed = true
@@ -49,7 +48,7 @@ func (f *fence) unanswered(err error) {
 
 // confirm notes that the tenure is this process's, from before it was asked for.
 func (f *fence) confirm(sent time.Time, before, after Tenure) {
-	forgotten := f.bid.Number != 0 && after.Renewals <= f.renewals // it counts them anew
+	forgotten := f.bid.Number != 0 && after.Renewals <= f.last.Renewals // it counts them anew
 	log := f.options.Log.With("instance", f.options.Instance, "incarnation", after.Number)
 	switch {
 	case f.bid.Number == 0:
@@ -62,19 +61,19 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 	case f.lapsed:
 		log.Info("the store confirms this instance again")
 	}
-	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.renewals = after.Number, Tenure{}, false, false, after.Renewals
-	f.learn(func() {
+	f.bid.Number, f.bid.Gone, f.bid.Looks, f.lapsed, f.last = after.Number, Tenure{}, false, false, after
+	f.learn(func(known *standing) {
 		if forgotten {
-			f.since = sent
+			known.since = sent
 		}
-		f.head = ownerOf(f.options.Instance, after.Number)
-		f.until, f.why, f.decided = sent.Add(surely(f.options.Tenure)), nil, true
+		known.head = ownerOf(f.options.Instance, after.Number)
+		known.until, known.why, known.decided = sent.Add(surely(f.options.Tenure)), nil, true
 	})
 	f.heard(nil)
 }
 
-// occupied deals with another's tenure: after one's own it is the end. Before, it
-// is watched until its holder is known to be gone, or alive.
+// occupied deals with another's tenure: after one's own it is the end. Before, it is watched until
+// its holder is known to be gone, or alive.
 func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	who := decodeWho(other.Who)
 	if f.bid.Number != 0 {
@@ -83,7 +82,7 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	if other.Token != f.first.Token {
 		f.first = other
 		why := errors.New("it waits for the end of another process of this instance, or a sign that it lives: " + who.String())
-		f.learn(func() { f.why = why })
+		f.learn(func(known *standing) { known.why = why })
 		f.options.Log.Info(why.Error(), "instance", f.options.Instance)
 	}
 	if other.Token != f.last.Token || other.Renewals != f.last.Renewals {
@@ -94,7 +93,6 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	switch {
 	case f.looks > looksPerTenure, f.options.Gone != nil && f.options.Gone(who):
 		// By looks, and not by time: a process that stood still has seen nothing.
-		// A renewal that was under way may still come before the bid that says so.
 		f.bid.Gone = other
 		return 0
 	case other.Renewals-f.first.Renewals >= alive:
@@ -107,16 +105,16 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 // end: another process is this instance.
 func (f *fence) end(other Who) (rest time.Duration) {
 	rival := &RivalError{Instance: f.options.Instance, Other: other}
-	f.learn(func() { f.until, f.why, f.decided = time.Time{}, rival, true })
+	f.learn(func(known *standing) { known.until, known.why, known.decided = time.Time{}, rival, true })
 	f.ousted <- rival
 	return untilWoken
 }
 
-// resign gives the tenure up, so that the next incarnation need not wait. What is
-// claimed is that one's to decide from now on, so nothing may be left that sends.
+// resign gives the tenure up, so that the next incarnation need not wait. What is claimed is that
+// one's to decide from now on, so nothing may be left that sends.
 func (f *fence) resign(ctx context.Context) {
-	f.learn(func() { f.until = time.Time{} })
-	if _, ousted := errors.AsType[*RivalError](f.why); ousted || f.bid.Number == 0 {
+	f.learn(func(known *standing) { known.until = time.Time{} })
+	if _, ousted := errors.AsType[*RivalError](f.known.Load().why); ousted || f.bid.Number == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure/renewalsPerTenure)

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// Journal keeps, durably and on this machine, the settlements that their store
-// could not take when they were due: what they tell of has happened, so it must
-// not be lost. All methods are safe for concurrent use, but Get and Remove are called
-// one after the other.
+// Journal keeps, durably and on this machine, the settlements that their store could not take
+// when they were due: what they tell of has happened, and must not be lost. All methods are safe
+// for concurrent use, but Get and Remove are called one after the other.
 type Journal interface {
 	// Waiting returns the entries that were there when it was opened, oldest first.
 	Waiting() []Waiting
-	// Put makes an entry durable before it returns nil, and gives it a number beyond
-	// those before it. ErrInvalid means that no store would ever take it. With every
-	// other error nobody knows whether it was kept.
+	// Put makes an entry durable before it returns nil, and gives it a number beyond those
+	// before it. ErrInvalid means that no store would ever take it. With every other error
+	// nobody knows whether it was kept.
 	Put(late Late) (number uint64, err error)
-	// Get reads an entry. ErrCorrupt means that it can be read no more, and is the
-	// journal's no longer; with every other error it may be read later.
+	// Get reads an entry. ErrCorrupt means that it can be read no more, and is the journal's no
+	// longer; with every other error it may be read later.
 	Get(number uint64) (Late, error)
-	// Remove ends an entry. It may be there once more in the next process:
-	// settling twice is harmless.
+	// Remove ends an entry. It may be there once more in the next process: settling twice is
+	// harmless.
 	Remove(number uint64) error
 	// Damaged is how many entries were found since it was opened that cannot be read.
 	Damaged() int64
@@ -33,17 +32,13 @@ type Journal interface {
 type Waiting struct {
 	Number uint64
 	Key    Key
-	// Bytes are those of Late.Bytes.
-	Bytes int64
+	Bytes  int64 // of Late.Bytes
 }
 
 // Late is a settlement that waits in a journal. It has its claim.
 type Late struct {
-	// Settlement is what the store is to be told.
 	Settlement Settlement
-	// EndedAt is when the call ended, by this machine's clock. It decides
-	// nothing.
-	EndedAt time.Time
+	EndedAt    time.Time // by this machine's clock, which decides nothing
 }
 
 // Record is the record of the call as the store will hold it.
@@ -54,8 +49,7 @@ func (l *Late) Record() Record {
 	return r
 }
 
-// Bytes is what an entry counts for: what it says, and 4 KiB, so that the number of
-// entries is bounded too.
+// Bytes is what an entry counts for: what it says, and 4 KiB, which bounds their number too.
 func (l *Late) Bytes() int64 {
 	n := int64(4<<10 + len(l.Settlement.Result))
 	if l.Settlement.Output != nil {
@@ -64,9 +58,8 @@ func (l *Late) Bytes() int64 {
 	return n
 }
 
-// inMemory is where late settlements wait when there is no journal. They are lost with
-// the process. It is there for a store that comes back while the process lives, as one
-// does whose disk stood still.
+// inMemory is where late settlements wait when there is no journal, for a store that comes back
+// while the process lives.
 type inMemory struct {
 	last atomic.Uint64
 	late sync.Map // by number

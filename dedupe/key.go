@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Key identifies a call. Tenant is the verified identity of the caller; the
-// other three come from the request and may be empty, but for ID.
+// Key identifies a call. Tenant is the verified identity of the caller. All but ID may be empty.
 type Key struct {
 	Tenant       string
 	Conversation string
@@ -16,17 +15,12 @@ type Key struct {
 	ID           string
 }
 
-// Bounds that every store keeps, so that none of them can be made to hold or
-// send something absurd.
+// Bounds that every store keeps.
 const (
-	// MaxKeyBytes bounds the four components of a Key together.
-	MaxKeyBytes = 4 << 10
-	// MaxNameBytes bounds an owner token and a tool name, each.
-	MaxNameBytes = 1 << 10
-	// MaxResultBytes bounds Settlement.Result.
-	MaxResultBytes = 32 << 20
-	// MaxOutputBytes bounds Output.Data.
-	MaxOutputBytes = 64 << 20
+	MaxKeyBytes    = 4 << 10  // of the four components of a Key together
+	MaxNameBytes   = 1 << 10  // of an owner token and a tool name, each
+	MaxResultBytes = 32 << 20 // of Settlement.Result
+	MaxOutputBytes = 64 << 20 // of Output.Data
 )
 
 // longest is how long something may last, so that its end can be told.

@@ -6,17 +6,15 @@ import (
 	"time"
 )
 
-// Note is about a call that is refused before anything was claimed: one look at
-// its record, and at once what the loop around it has to remember of it.
+// Note is about a call that is refused before anything was claimed: one look at its record, and at
+// once what the loop around it has to remember of it.
 type Note struct {
 	Key Key
 	// Appends are made when the call is Absent or NotRun: the refusal then stands.
-	Appends []Append
-	// Logs name the logs to return, Counter the tally; empty for none.
-	Logs    []string
-	Counter string
-	// Retention is how long the logs are remembered after it.
-	Retention time.Duration
+	Appends   []Append
+	Logs      []string      // to return
+	Counter   string        // of the tally to return; empty for none
+	Retention time.Duration // of the logs
 }
 
 // Refused reports whether the refusal of a call stands that has this record.
@@ -35,19 +33,17 @@ func (n *Note) Validate() error {
 
 // Known is what is known of a call that is not to be claimed.
 type Known struct {
-	// Record is Absent when nothing is known.
-	Record Record
-	// Journaled: the record waits in this process's journal, and nothing is to be decided.
-	// No store says so.
-	Journaled bool
-	// Logs and Tally are those that the note asks for; not of a journaled call.
-	Logs  Logs
-	Tally Tally
+	Record    Record    // Absent when nothing is known
+	Now       time.Time // the store's, when it was asked
+	Journaled bool      // the record waits in this process's journal; no store says so
+	Logs      Logs      // that the note asks for, not of a journaled call; likewise Tally
+	Tally     Tally
+	stored    Stored // what the store holds
 }
 
-// known says what is known of a call, by all who may know: the journal, which may know
-// better than the store, and is there when that is away; the store; and this process,
-// which knows that its predecessor is gone, so that the lease of its claim is out.
+// known says what is known of a call, by all who may know: the journal, which may know better than
+// the store; the store; and this process, which knows that its predecessor is gone, so that the
+// lease of its claim is out.
 func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) (known Known, err error) {
 	if record, waits := d.courier.record(key); waits {
 		return Known{Record: record, Journaled: true}, nil
@@ -70,17 +66,14 @@ func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
 	return known.Record, err
 }
 
-// Told is a record that was seen in the store, as this process tells it.
-func (d *Dedupe) Told(ctx context.Context, key Key, seen Seen) (told Seen, journaled bool, err error) {
-	known, err := d.known(ctx, key, func() (Known, error) { return Known{Record: seen.Record}, nil })
-	seen.Record = known.Record
-	return seen, known.Journaled, err
+// Told is what was seen in the store, as this process tells it.
+func (d *Dedupe) Told(ctx context.Context, key Key, seen Known) (Known, error) {
+	return d.known(ctx, key, func() (Known, error) { return seen, nil })
 }
 
-// Known returns what is known of a call whose request is going to be refused: a refusal must
-// not deny what has happened. It takes one round trip and never waits: of a call that is
-// running it says Claimed, and Await waits for its end. Nothing is changed but the logs of the
-// note, when the refusal stands. An error means that nothing can be said.
+// Known returns what is known of a call whose request is going to be refused: a refusal must not
+// deny what has happened. It takes one round trip and never waits. Nothing is changed but the logs
+// of the note, when the refusal stands.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 	return d.known(ctx, n.Key, func() (Known, error) {
 		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
@@ -93,10 +86,12 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
-// Options.MaxWait ends: then it is still Claimed. Logs and Tally are those that Known has told.
+// maxWait is over: then it is still Claimed.
 func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
+	within, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
 	var failure error
-	_, err := d.poll(ctx, key, time.Now().Add(d.options.MaxWait), func() bool {
+	err := d.poll(within, key, func() bool {
 		now, err := d.Known(ctx, Note{Key: key})
 		if err != nil && ctx.Err() != nil {
 			return true // it was running, until there was no time left

@@ -11,34 +11,28 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// The layout of a record, the same in every store: in big-endian, version, state,
-// effect and mark (1 byte each), attempts (4), epoch, started, finished, lease end
-// and retention (8 each; instants and durations in milliseconds), the fingerprint
-// (32); owner, tool and counter, each with its length in 2 bytes before it.
+// The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1
+// byte each), attempts (4), epoch, started, finished, lease end and retention (8 each; instants and
+// durations in milliseconds), the fingerprint (32); owner, tool and counter, each with its length in
+// 2 bytes before it. What comes after that is the store's own: its result, say.
 //
-// What comes after that is the store's own: its result, say. A store that keeps no checksum of
-// its own seals the record. Then comes the seal (4), which is the CRC-32C of all else, with 0
-// for the mark: that is set alone, and decides nothing; and after it the result, up to the end.
+// A store that keeps no checksum of its own seals the record: then come the CRC-32C of all else (4),
+// with 0 for the mark, which is set alone and decides nothing, and the result, up to the end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
-	// StoredBytes is how long a stored record is without its texts.
-	StoredBytes = layoutFixed + 3*2
-	// MarkAt is where the mark of a record stands.
-	MarkAt = 3
+	StoredBytes = layoutFixed + 3*2 // of a stored record without its texts
+	MarkAt      = 3                 // where the mark of a record stands
 )
 
 // Stored is a record as a store keeps it; its Result is kept apart.
 type Stored struct {
 	Record
-	// Mark is the store's own.
-	Mark bool
-	// Retention is how long the record is remembered after its last change.
-	Retention time.Duration
+	Mark      bool          // the store's own
+	Retention time.Duration // after the last change
 }
 
-// AppendTo appends the record in its layout, without its result. What it appends,
-// DecodeStored reads, provided that Verify finds nothing wrong.
+// AppendTo appends the record in its layout, without its result.
 func (s *Stored) AppendTo(b []byte) []byte {
 	b = append(b, LayoutVersion, byte(s.State), byte(s.Effect), 0)
 	if s.Mark {
@@ -109,8 +103,7 @@ func (s *Stored) Verify() error {
 	return nil
 }
 
-// AppendSealed appends the record in its layout, sealed and with its result. What
-// it appends, DecodeSealed reads, provided that Verify finds nothing wrong.
+// AppendSealed appends the record in its layout, sealed and with its result.
 func (s *Stored) AppendSealed(b []byte) []byte {
 	from := len(b)
 	b = s.AppendTo(b)
@@ -141,7 +134,7 @@ func DecodeSealed(b []byte) (s Stored, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal is the checksum of a record in its layout and its result.
+// seal is the checksum of a record and its result.
 func seal(body, result []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, body[:MarkAt])
 	sum = crc32.Update(sum, castagnoli, []byte{0})
@@ -174,8 +167,7 @@ func (r *reader) text() []byte {
 	return r.take(int(binary.BigEndian.Uint16(size)))
 }
 
-// Millis and Instant convert between an instant and the milliseconds since 1970
-// that stand for it in a record; 0 is the zero time.
+// Millis are the milliseconds since 1970 that stand for an instant in a record; 0 is the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

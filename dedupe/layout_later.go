@@ -2,8 +2,7 @@
 
 package dedupe
 
-// These make the build that stands for a later version in a rolling upgrade
-// (prove/upgrade): its layout differs in the number alone, and it reads the one before.
+// These make the build that stands for a later version in a rolling upgrade (prove/upgrade).
 const (
 	LayoutVersion = 2
 	OldestLayout  = 1

@@ -10,76 +10,63 @@ import (
 
 // life is the time from New to Close, and what runs in the background meanwhile.
 type life struct {
-	// background ends when Close has waited long enough; closing when it begins.
-	background context.Context
+	open       context.Context // ends when Close begins
+	shut       context.CancelFunc
+	background context.Context // ends when Close has waited long enough
 	cancel     context.CancelFunc
-	closing    chan struct{}
 
-	mu    sync.Mutex // guards closing together with tasks.Add
+	mu    sync.Mutex // guards the end of open together with tasks
 	tasks sync.WaitGroup
 }
 
 func newLife() *life {
-	l := &life{closing: make(chan struct{})}
+	l := &life{}
+	l.open, l.shut = context.WithCancel(context.Background())
 	l.background, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-func (l *life) isClosed() bool {
-	select {
-	case <-l.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-// begin registers a background task, which must call tasks.Done; false at the end.
-func (l *life) begin() bool {
+// start runs a task in the background; false at the end.
+func (l *life) start(task func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isClosed() {
+	if l.open.Err() != nil {
 		return false
 	}
-	l.tasks.Add(1)
+	l.tasks.Go(task)
 	return true
 }
 
-// end begins the end, and waits until ctx ends for what runs in the background,
-// which then has no time left; false when it was ended before.
-func (l *life) end(ctx context.Context) (ended bool, err error) {
+// end begins the end, and waits until ctx ends for what runs in the background, which then has
+// no time left. ErrClosed says that it was ended before.
+func (l *life) end(ctx context.Context) (err error) {
 	l.mu.Lock()
-	if l.isClosed() {
-		l.mu.Unlock()
-		return false, nil
-	}
-	close(l.closing)
+	before := l.open.Err()
+	l.shut()
 	l.mu.Unlock()
-
-	stop := context.AfterFunc(ctx, l.cancel) // which all tasks heed
+	if before != nil {
+		return ErrClosed
+	}
+	stop := context.AfterFunc(ctx, l.cancel)
 	l.tasks.Wait()
 	if !stop() {
 		err = ctx.Err()
 	}
 	l.cancel()
-	return true, err
+	return err
 }
 
 // rounds makes round after round in the background. Each says how long to rest
 // after it, and what ends the rest sooner.
 func (l *life) rounds(round func() (rest time.Duration, wake <-chan struct{})) {
-	if !l.begin() {
-		return
-	}
-	go func() { // ends at Close
-		defer l.tasks.Done()
+	l.start(func() {
 		for {
 			rest, wake := round()
 			if l.wait(l.background, rest, wake) != nil {
 				return
 			}
 		}
-	}()
+	})
 }
 
 // untilWoken is a wait that has no end of its own.
@@ -101,17 +88,16 @@ func (l *life) wait(ctx context.Context, pause time.Duration, wake <-chan struct
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-l.closing:
+	case <-l.open.Done():
 		return ErrClosed
 	}
 }
 
-// errPanic is a bug that ended a request to the store. As with any error,
-// nobody knows whether the request took effect.
+// errPanic is a bug that ended a request to the store, which may have taken effect.
 var errPanic = errors.New("panic")
 
-// survive makes an error of a panic, for goroutines that have no caller to
-// answer: it would end the process, and every call in it.
+// survive makes an error of a panic, for goroutines that have no caller to answer: it would
+// end the process, and every call in it.
 func survive(request func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,36 +8,29 @@ import (
 
 // Bounds of logs.
 const (
-	// MaxLogs bounds the logs that one request reads, or appends to.
-	MaxLogs = 4
-	// MaxLogBytes bounds the name of a log.
-	MaxLogBytes = 128
-	// MaxLogEntries bounds the entries of a log, MaxEntryBytes each of them.
+	MaxLogs       = 4   // that one request reads, or appends to
+	MaxLogBytes   = 128 // of the name of a log
 	MaxLogEntries = 128
 	MaxEntryBytes = 4 << 10
 )
 
 // Append adds an entry to the end of a log of the call's tenant and conversation.
-// What an entry says is opaque here.
 type Append struct {
-	// Log names it.
-	Log string
-	// Entry has 1 to MaxEntryBytes.
-	Entry []byte
-	// Keep is how many entries the log keeps, this one among them: the latest.
-	Keep int
+	Log   string
+	Entry []byte // 1 to MaxEntryBytes
+	Keep  int    // how many entries the log keeps, this one among them
 }
 
 // Logs are entries of logs, oldest first, in the order in which the logs were named.
 type Logs [][][]byte
 
 // A log is kept as one text: its entries, the oldest first, each with how many of the latest
-// entries count once it is there (1 byte) and its length (2) before it. So whoever appends one
-// need not look at the others; those that count no more are dropped when it suits.
+// count once it is there (1 byte) and its length (2) before it. So whoever appends one need not
+// look at the others.
 const logHead = 1 + 2
 
-// DecodeLog returns the entries of a log that count, which share its memory. The error,
-// which wraps ErrCorrupt, comes with those before the one that cannot be read.
+// DecodeLog returns the entries of a log that count, which share its memory. The error, which
+// wraps ErrCorrupt, comes with those before the one that cannot be read.
 func DecodeLog(log []byte) (entries [][]byte, err error) {
 	keep := 0
 	if len(log) > 0 {
@@ -62,8 +55,8 @@ func (a Append) Framed() []byte {
 	return appendText(b, a.Entry)
 }
 
-// AppendTo returns a log with an entry more, without the ones that it does not keep. One
-// that cannot be what was written begins anew: nothing but advice rests on it.
+// AppendTo returns a log with an entry more, without the ones that it does not keep. A damaged
+// one begins anew: nothing but advice rests on it.
 func (a Append) AppendTo(log []byte) []byte {
 	entries, err := DecodeLog(log)
 	framed := a.Framed()

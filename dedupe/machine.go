@@ -1,9 +1,6 @@
 package dedupe
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Machine is the state machine of calls over an engine: what every Store does, in one
 // place. A store embeds it, and adds what only it can do.
@@ -48,21 +45,12 @@ func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdi
 }
 
 // Renew implements Store.
-func (m Machine) Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	s := &renewing{step: m.step(key, Frees, 0), owner: owner, epoch: epoch, lease: lease}
-	if err := m.Do(ctx, s); err != nil {
-		return false, err
-	}
-	return s.binds, nil
-}
-
-// Restore implements Store.
-func (m Machine) Restore(ctx context.Context, back Restoration) (record Record, restored bool, err error) {
-	s := &restoring{step: m.step(back.Key, Frees, 0), back: back}
-	if err := m.do(ctx, s, s.back.Validate()); err != nil {
+func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
+	s := &renewing{step: m.step(renewal.Key, Frees, 0), renewal: renewal}
+	if err := m.do(ctx, s, s.renewal.Validate()); err != nil {
 		return Record{}, false, err
 	}
-	return s.record, s.binds, nil
+	return s.next, s.restored, nil
 }
 
 // Lookup implements Store.
@@ -72,12 +60,12 @@ func (m Machine) Lookup(ctx context.Context, key Key) (Record, error) {
 }
 
 // See returns the record of a call, for who changes it if it is still that one.
-func (m Machine) See(ctx context.Context, key Key) (Seen, error) {
+func (m Machine) See(ctx context.Context, key Key) (Known, error) {
 	s := &noting{step: step{key: key}}
 	if err := m.Look(ctx, s); err != nil {
-		return Seen{}, err
+		return Known{}, err
 	}
-	return s.seen, nil
+	return s.known, nil
 }
 
 // Note implements Store.

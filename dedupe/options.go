@@ -9,34 +9,29 @@ import (
 
 // Options of a Dedupe; zero values mean the defaults.
 type Options struct {
-	// Lease is how long a claim holds without renewal: how long a call of a
-	// process that died blocks its duplicates. Default 30 s.
+	// Lease is how long a claim holds without renewal. Default 30 s.
 	Lease time.Duration
 	// Retention is how long a record is remembered. Default 24 h; at least Lease.
 	Retention time.Duration
-	// Incarnation names this process in the owner of a record, for whoever
-	// looks at one. A random part that no other process has is always added.
+	// Incarnation names this process in the owner of a record. A random part that no other
+	// process has is always added.
 	Incarnation string
-	// Instance names the sidecar of which this process is an incarnation. Another process of
-	// the same instance, before it, is succeeded: what it claimed is decided without waiting
-	// for its leases, and it claims, sends and settles nothing more. Empty: there is no such
-	// thing; likewise where the store keeps no tenures (Tenures). At most MaxInstanceBytes.
+	// Instance names the sidecar of which this process is an incarnation. A process of the same
+	// instance before it is succeeded: what it claimed is decided without waiting for its leases,
+	// and it claims, sends and settles nothing more. Empty, or with a store that is no Tenures:
+	// there is no such thing. At most MaxInstanceBytes.
 	Instance string
-	// Who tells others of this process, Gone whether one that says this of itself
-	// provably runs no more; nil: nobody knows.
+	// Who tells others of this process, Gone whether one that says this of itself provably
+	// runs no more; nil: nobody knows.
 	Who  Who
 	Gone func(Who) bool
 	// Tenure is how long this process is the instance without a renewal. Default 5 s.
 	Tenure time.Duration
-	// MaxWait bounds one Ticket.Wait whose context has no (or a very late)
-	// deadline. Default 10 min.
-	MaxWait time.Duration
-	// Journal keeps the settlements that the store does not take in time; nil:
-	// they are kept in memory, and the store gets them if it comes back while this
-	// process lives. It is the Dedupe's own from then on: Close closes it.
+	// Journal keeps the settlements that the store does not take in time; nil: memory does, and
+	// the store gets them if it comes back while this process lives. Close closes it.
 	Journal Journal
-	// LateBytes bounds such settlements, each by Late.Bytes. Default 64 MiB with a
-	// Journal; without one, none: they are lost at once.
+	// LateBytes bounds such settlements, each by Late.Bytes. Default 64 MiB with a Journal;
+	// without one, none: they are lost at once.
 	LateBytes int64
 	// Log is told what becomes of them. Default: nobody.
 	Log *slog.Logger
@@ -47,7 +42,6 @@ func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
 	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
 	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
-	o.MaxWait = cmp.Or(max(o.MaxWait, 0), 10*time.Minute)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Journal == nil:

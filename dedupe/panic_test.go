@@ -28,10 +28,10 @@ func (b *buggy) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleV
 	return v, err
 }
 
-func (b *buggy) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	ok, err := b.Store.Renew(ctx, key, owner, epoch, lease)
+func (b *buggy) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
+	record, restored, err := b.Store.Renew(ctx, renewal)
 	trip(&b.renews)
-	return ok, err
+	return record, restored, err
 }
 
 func trip(times *int) {

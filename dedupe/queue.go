@@ -8,24 +8,24 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 const (
-	// What is handed out at a time: so many entries, of so many bytes beyond the first.
-	// It bounds the memory of a replay, and the load on a store that has just come back.
+	// What is handed out at a time: so many entries, of so many bytes beyond the first. It
+	// bounds the memory of a replay, and the load on a store that has just come back.
 	groupLength = 32
 	groupBytes  = 4 << 20
 	// putsAtOnce bounds how many entries the disk is given at a time.
 	putsAtOnce = 16
 )
 
-// queue is the late settlements that wait: which and in what order, over the journal that
-// has what they say.
+// queue is which late settlements wait in a journal, and in what order.
 type queue struct {
 	journal Journal
 	max     int64         // bytes
 	turns   chan struct{} // has one of each put under way
+	gaveUp  atomic.Uint64 // the last entry of the group that ended the last replay; 0: none did
 	wake    chan struct{} // the replay has a reason to look now
 	puts    sync.WaitGroup
 	reading sync.Mutex // held while an entry is read or removed; taken before mu
@@ -35,7 +35,6 @@ type queue struct {
 	bytes  int64 // of those that wait or are put
 	waits  map[uint64]Waiting
 	newest map[Key]Waiting // of those that wait
-	gaveUp uint64          // the last entry of the group that ended the last replay; 0: none did
 }
 
 func newQueue(journal Journal, max int64) *queue {
@@ -47,8 +46,8 @@ func newQueue(journal Journal, max int64) *queue {
 	return q
 }
 
-// put keeps a settlement, and takes as long as the disk does, which no context ends. The
-// error wraps ErrFull, ErrInvalid or ErrClosed, or is one of the disk.
+// put keeps a settlement, and takes as long as the disk does, which no context ends. The error
+// wraps ErrFull, ErrInvalid or ErrClosed, or is one of the disk.
 func (q *queue) put(late Late) (err error) {
 	e := Waiting{Key: late.Settlement.Key, Bytes: late.Bytes()}
 	if err := q.reserve(e.Bytes); err != nil {
@@ -57,14 +56,14 @@ func (q *queue) put(late Late) (err error) {
 	defer q.puts.Done()
 	q.turns <- struct{}{}
 	defer func() { <-q.turns }()
-	if e.Number, err = q.journal.Put(late); err != nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.bytes -= e.Bytes
-		return err
+	if e.Number, err = q.journal.Put(late); err == nil {
+		q.add(e)
+		return nil
 	}
-	q.add(e)
-	return nil
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= e.Bytes
+	return err
 }
 
 // reserve begins a put.
@@ -114,8 +113,7 @@ func (q *queue) waiting() int {
 	return len(q.waits)
 }
 
-// find returns the newest entry of a key; false when none waits, or it cannot be read
-// now, which a replay tells.
+// find returns the newest entry of a key; false when none waits, or it cannot be read now.
 func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
 	e, ok = q.newest[key]
@@ -126,8 +124,8 @@ func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
 	return e, late, ok
 }
 
-// read reads an entry; false when it does not wait any more: one that can never be read
-// ends. With an error it waits and cannot be read now.
+// read reads an entry; false when it does not wait any more, as one that can never be read.
+// With an error it waits and cannot be read now.
 func (q *queue) read(e Waiting) (late Late, ok bool, err error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -144,8 +142,8 @@ func (q *queue) read(e Waiting) (late Late, ok bool, err error) {
 	return late, err == nil, err
 }
 
-// done ends an entry; false when it had ended already. The error says that the next
-// process will replay it once more.
+// done ends an entry; false when it had ended already. The error says that the next process
+// replays it once more.
 func (q *queue) done(e Waiting) (ended bool, err error) {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -156,25 +154,36 @@ func (q *queue) done(e Waiting) (ended bool, err error) {
 }
 
 // replay hands out the entries that wait, oldest first, a group at a time. One for which
-// deliver returns nil has ended; the others stay. It goes on as long as some of a group
-// end, and begins where the one before gave up: a group that the store refuses for its
-// own sake, which may be one large entry, stands in nobody's way. It returns how many
-// have ended, and an error when entries are left.
+// deliver returns nil has ended; the others stay. It goes on as long as some of a group end, and
+// begins where the one before gave up: a group that the store refuses for its own sake, which
+// may be one large entry, stands in nobody's way. It returns how many have ended, and an error
+// when entries are left.
 func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waiting, Late) error) (ended int, left error) {
 	for rest := q.inOrder(); len(rest) > 0; {
 		if err := ctx.Err(); err != nil {
 			return ended, err
 		}
 		n := groupOf(rest)
-		stay := q.handOut(ctx, rest[:n], deliver)
-		ended += n - len(stay)
-		if len(stay) > 0 {
-			left = stay[0]
+		stay := make(chan error, n)
+		var all sync.WaitGroup
+		for _, e := range rest[:n] {
+			all.Go(func() {
+				late, ok, err := q.read(e)
+				if ok {
+					err = deliver(ctx, e, late)
+				}
+				if err != nil {
+					stay <- err
+				}
+			})
 		}
-		if len(stay) == n { // it would hardly be better with the others
-			q.mu.Lock()
-			q.gaveUp = rest[n-1].Number
-			q.mu.Unlock()
+		all.Wait()
+		stayed := len(stay)
+		if ended += n - stayed; stayed > 0 {
+			left = <-stay
+		}
+		if stayed == n { // it would hardly be better with the others
+			q.gaveUp.Store(rest[n-1].Number)
 			break
 		}
 		rest = rest[n:]
@@ -186,8 +195,7 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 func (q *queue) inOrder() []Waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	from := q.gaveUp + 1
-	q.gaveUp = 0
+	from := q.gaveUp.Swap(0) + 1
 	return slices.SortedFunc(maps.Values(q.waits), func(a, b Waiting) int {
 		return cmp.Compare(a.Number-from, b.Number-from) // those before it are very large
 	})
@@ -203,38 +211,17 @@ func groupOf(entries []Waiting) int {
 	return n
 }
 
-// handOut hands out a group at once, and returns why some of it stay.
-func (q *queue) handOut(ctx context.Context, group []Waiting, deliver func(context.Context, Waiting, Late) error) (stay []error) {
-	errs := make([]error, len(group))
-	var all sync.WaitGroup
-	for i, e := range group {
-		all.Go(func() {
-			late, ok, err := q.read(e)
-			if ok {
-				err = deliver(ctx, e, late)
-			}
-			errs[i] = err
-		})
-	}
-	all.Wait()
-	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-}
-
-// close ends the journal, once what is being put is there. A disk that hangs is given up:
-// nobody knows what it has of that.
+// close ends the journal, once what is being put is there. A disk that hangs is given up.
 func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	there := make(chan struct{})
-	go func() { // ends with the disk's part
+	err := inTime(func() error {
 		q.puts.Wait()
-		close(there)
-	}()
-	select {
-	case <-there:
-		return q.journal.Close()
-	case <-time.After(putTimeout):
-		return fmt.Errorf("settlements may be lost: %w", errSlowDisk)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settlements may be lost: %w", err)
 	}
+	return q.journal.Close()
 }

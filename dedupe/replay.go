@@ -8,43 +8,39 @@ import (
 )
 
 const (
-	// How long to wait between two tries to replay. After the first of them a request
-	// that the store has answered ends the wait at once.
+	// How long to wait between two tries to replay. After the first of them a request that the
+	// store has answered ends the wait.
 	replayFirst = 100 * time.Millisecond
 	replayMax   = 5 * time.Second
 	// replayTimeout bounds one entry's way into the store.
 	replayTimeout = 2 * time.Second
 )
 
-// replays returns the round that brings what waits in the journal to the store.
-func (c *courier) replays() func() (rest time.Duration, wake <-chan struct{}) {
-	pause := replayFirst
-	return func() (time.Duration, <-chan struct{}) {
-		if c.late.waiting() == 0 {
-			pause = replayFirst
-			return untilWoken, c.late.wake
-		}
-		ended, err := c.replay(c.life.background)
-		switch {
-		case err == nil:
-			return 0, nil
-		case ended > 0:
-			pause = replayFirst
-		default:
-			c.down.Store(true)
-			if pause == replayFirst { // once for each outage
-				c.log.Warn("settlements that wait cannot be brought to the store now", "waiting", c.late.waiting(), "error", err)
-			}
-		}
-		if c.life.wait(c.life.background, replayFirst, nil) != nil {
-			return untilWoken, nil
-		}
-		// Between half and the whole of the pause, so that sidecars do not all
-		// ask a store that comes back at once.
-		rest := pause/2 + rand.N(pause/2)
-		pause = min(2*pause, replayMax-replayFirst)
-		return rest, c.late.wake
+// round brings what waits in the journal to the store.
+func (c *courier) round() (rest time.Duration, wake <-chan struct{}) {
+	if c.late.waiting() == 0 {
+		c.pause = replayFirst
+		return untilWoken, c.late.wake
 	}
+	ended, err := c.replay(c.life.background)
+	switch {
+	case err == nil:
+		return 0, nil
+	case ended > 0:
+		c.pause = replayFirst
+	default:
+		c.down.Store(true)
+		if c.pause == replayFirst { // once for each outage
+			c.log.Warn("settlements that wait cannot be brought to the store now", "waiting", c.late.waiting(), "error", err)
+		}
+	}
+	if c.life.wait(c.life.background, replayFirst, nil) != nil {
+		return untilWoken, nil
+	}
+	// At random, so that sidecars do not all ask a store that comes back at once.
+	rest = c.pause/2 + rand.N(c.pause/2)
+	c.pause = min(2*c.pause, replayMax-replayFirst)
+	return rest, c.late.wake
 }
 
 // replay brings what waits to the store, once.
@@ -56,7 +52,7 @@ func (c *courier) replay(ctx context.Context) (ended int, left error) {
 
 // deliver brings one entry to the store. An error means that it stays.
 func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
-	if c.life.isClosed() {
+	if c.life.open.Err() != nil {
 		return ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
@@ -90,8 +86,8 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 	return nil
 }
 
-// record returns the record of a call as it waits in the journal; false when it does not,
-// or only says that the call did not run: others may have run it since.
+// record returns the record of a call as it waits in the journal; false when it does not, or
+// only says that the call did not run: others may have run it since.
 func (c *courier) record(key Key) (Record, bool) {
 	_, late, waits := c.late.find(key)
 	if !waits || late.Settlement.State == NotRun {
@@ -100,9 +96,8 @@ func (c *courier) record(key Key) (Record, bool) {
 	return late.Record(), true
 }
 
-// pending answers a request from the journal, when it holds what became of the
-// call: ok is false when the store has to be asked. A store that is not known to
-// be down gets the entry first and decides then; so a DONE record wins.
+// pending answers a request from the journal, when that holds what became of the call; false
+// when the store has to be asked. A store that is not known to be down gets the entry first.
 func (c *courier) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
 	e, late, waits := c.late.find(req.Key)
 	if !waits {

@@ -13,46 +13,33 @@ type Request struct {
 	Tool        string
 	Effect      tool.Effect
 	Fingerprint [32]byte
-	// Owner is unique per call of this process. The same Owner asking again
-	// gets its own claim back: a lost reply neither loses nor doubles it. Once it
-	// has settled that, it is told InFlight at the most, and never Won again.
+	// Owner is unique per call of this process. The same Owner asking again gets its own claim
+	// back: a lost reply neither loses nor doubles it. Once it has settled, it never wins again.
 	Owner string
 	// Lease is how long the claim holds without renewal, at least 1 ms; Retention how long
 	// the record is remembered after its last change, at least Lease.
 	Lease, Retention time.Duration
-	// Draw counts the claim in a tally of its conversation, within ceilings.
-	Draw Draw
-	// Logs name the logs of its conversation that are to be returned with a claim; at most
-	// MaxLogs.
-	Logs []string
-	// EffectKey is what the call does: it is not claimed while another call may have
-	// done it, or does it now. See Contend.
-	EffectKey EffectKey
+	Draw             Draw
+	Logs             []string  // that are returned with a claim; at most MaxLogs
+	EffectKey        EffectKey // what the call does, which no other call may do or have done
 }
 
 // Verdict is the answer to a Request.
 type Verdict uint8
 
 const (
-	// Won: the caller holds the claim and must settle it.
-	Won Verdict = iota + 1
-	// Replay: the call is Done; Record.Result is its result.
-	Replay
-	// InFlight: another owner holds an unexpired claim.
-	InFlight
-	// OutcomeUnknown: the call is Unknown.
-	OutcomeUnknown
-	// Mismatch: the id was used with another tool or other arguments; the record is unchanged.
-	Mismatch
-	// Exceeded: the request would be Won, but a ceiling of its Draw stands in the
-	// way; nothing was claimed and nothing counted.
-	Exceeded
-	// DuplicateEffect: the request would be Won, but another call, which is Done, has
-	// had its effect. EffectInFlight: another is having it; EffectUnknown: another may
-	// have had it. Nothing was claimed and nothing counted.
-	DuplicateEffect
-	EffectInFlight
-	EffectUnknown
+	Won            Verdict = iota + 1 // the caller holds the claim and must settle it
+	Replay                            // the call is Done or Closed, with Record.Result
+	InFlight                          // another owner holds an unexpired claim
+	OutcomeUnknown                    // the call is Unknown
+	Mismatch                          // the id was used with another tool or other arguments
+
+	// These would be Won, but for what stands in the way. Nothing was claimed or counted.
+
+	Exceeded        // a ceiling of the Draw
+	DuplicateEffect // another call, which is Done, has had the effect
+	EffectInFlight  // another is having it
+	EffectUnknown   // another may have had it
 )
 
 var verdictNames = []string{
@@ -66,21 +53,17 @@ func (v Verdict) Waits() bool { return v == InFlight || v == EffectInFlight }
 // String names it as a metric does.
 func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 
-// Admission is the outcome of Admit. Record is the record after the request; it is
-// empty when Exceeded, and of the call that is Earlier when an effect stands in the
-// way: as the store has it, which may be a claim whose lease is out.
+// Admission is the outcome of Admit.
 type Admission struct {
 	Verdict Verdict
-	Record  Record
-	// Earlier is the call whose effect stands in the way; else empty.
-	Earlier Key
-	// Journaled: the record waits in this process's journal. No store says so.
-	Journaled bool
-	// Tally is that of the request's Draw, after the request; Ceiling which one was Exceeded.
-	Tally   Tally
-	Ceiling Ceiling
-	// Logs are what Request.Logs asks for, when Won.
-	Logs Logs
+	// Record is that after the request; empty when Exceeded. When an effect stands in the way
+	// it is Earlier's as the store has it, which may be a claim whose lease is out.
+	Record    Record
+	Earlier   Key     // whose effect stands in the way; else empty
+	Journaled bool    // the record waits in this process's journal; no store says so
+	Tally     Tally   // that of the Draw, after the request
+	Ceiling   Ceiling // which one was Exceeded
+	Logs      Logs    // when Won
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.

@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// Rows are what an engine keeps, as one step reads and changes it: all at one instant of
-// the engine's clock, and all of it or nothing. They are valid while Step.Apply runs.
-//
-// Every rule about them is in this package. An engine only keeps them: in memory, in a
-// file, in Redis.
+// Rows are what an engine keeps, as one step reads and changes it: all at one instant of the
+// engine's clock, and all of it or nothing. They are valid while Step.Apply runs. An engine
+// only keeps them: every rule about them is in this package.
 type Rows interface {
 	// Now is the engine's time, the same for the whole step.
 	Now() time.Time
@@ -27,13 +25,12 @@ type Rows interface {
 	Awaited(key Key)
 	// Sheet returns what stands on a sheet; empty when there is none.
 	Sheet(name Sheet) (string, error)
-	// SetSheet stores a sheet for keep from now; for as long as it would have been kept
-	// anyway when keep is 0.
+	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
 	SetSheet(name Sheet, body string, keep time.Duration) error
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
 	Append(key Key, entry Append, keep time.Duration) error
-	// Logs fills in what stands in logs of the conversation of a call after the step;
-	// an engine may do so when Apply is over.
+	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
+	// only when Apply is over.
 	Logs(key Key, names []string, into *Logs) error
 	// Keep keeps an output.
 	Keep(tenant string, output *Output) error
@@ -41,27 +38,22 @@ type Rows interface {
 
 // Kinds of sheets.
 const (
-	// TallySheet is a tally, under the name of its counter.
-	TallySheet = 't'
-	// EffectSheet are the holders of an effect, under its print.
-	EffectSheet = 'e'
+	TallySheet  = 't' // a tally, under the name of its counter
+	EffectSheet = 'e' // the holders of an effect, under its print
 )
 
 // Sheet names what a conversation, or a tenant, has beside its records.
 type Sheet struct {
-	Tenant string
-	// Conversation is empty for what is the whole tenant's.
-	Conversation string
+	Tenant       string
+	Conversation string // empty for what is the whole tenant's
 	Kind         byte
 	Name         string
 }
 
-// tallySheet is the sheet of a counter.
 func tallySheet(key Key, counter string) Sheet {
 	return Sheet{key.Tenant, key.Conversation, TallySheet, counter}
 }
 
-// effectSheet is the sheet of who holds an effect.
 func effectSheet(key Key, e *EffectKey) Sheet {
 	name := Sheet{key.Tenant, key.Conversation, EffectSheet, string(e.Print[:])}
 	if e.WholeTenant {
@@ -75,12 +67,11 @@ type Step interface {
 	// Call is the call that it is of; whatever else it touches is of the same
 	// conversation, or of the same tenant.
 	Call() Key
-	// Apply reads and changes rows, and keeps the answer in the step. It may run again,
-	// on rows as they are by then: the last run counts.
+	// Apply reads and changes rows, and keeps the answer in the step. It may run again, on rows
+	// as they are by then: the last run counts.
 	Apply(rows Rows) error
-	// Binds reports that the answer of the last Apply may be told only when what it wrote
-	// cannot be lost any more, by a failover say. What changes nothing that anybody
-	// relies on need not wait for that.
+	// Binds reports that the answer of the last Apply may be told only when what it wrote cannot
+	// be lost any more, by a failover say.
 	Binds() bool
 	// Bytes is roughly how much it writes.
 	Bytes() int
@@ -88,22 +79,18 @@ type Step interface {
 	Room() Room
 }
 
-// Room is what a step does to an engine that is full: of several those with the most are
-// refused first.
+// Room is what a step asks of an engine that is full: those with the most are refused first.
 type Room int
 
 const (
-	// Frees: it ends what has its room already, or writes nothing.
-	Frees Room = iota
-	// Begins: it takes room for something new.
-	Begins
-	// Keeps: it keeps an output.
-	Keeps
+	Frees  Room = iota // it ends what has its room already, or writes nothing
+	Begins             // it takes room for something new
+	Keeps              // it keeps an output
 )
 
-// Engine keeps rows. Each step is one after or before every other of the same rows, and
-// durable when Do returns nil. Another error than one of the step's own says that nothing
-// is known about whether it took effect; to do it again is always safe.
+// Engine keeps rows. Steps of the same rows come one after the other, and are durable when Do
+// returns nil. An error that is not the step's own says nothing about whether it took effect;
+// to do it again is always safe.
 type Engine interface {
 	Do(ctx context.Context, step Step) error
 	// Look runs a step that changes nothing.

@@ -8,46 +8,66 @@ import (
 	"time"
 )
 
+// Origin is a claim as it was made, for a store that has forgotten it: after a failover, say,
+// or when its clock has jumped past the retention.
+type Origin struct {
+	Record Record
+	// EffectKey is that of the call's request. The call holds the effect again, whoever has
+	// been allowed to have it meanwhile.
+	EffectKey EffectKey
+}
+
+// validate reports a claim that no store can have made.
+func (o *Origin) validate(key Key, lease, retention time.Duration) error {
+	asked := Request{
+		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
+		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey,
+	}
+	return cmp.Or(between("the epoch of a claim", o.Record.Epoch, 1, math.MaxInt64), asked.Validate())
+}
+
+// Renewal asks for more time for a claim. See Record.Renew.
+type Renewal struct {
+	Key   Key
+	Claim Origin
+	// Lease is how long the claim holds from now, Retention how long its record is remembered
+	// if it is restored.
+	Lease, Retention time.Duration
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.Retention) }
+
 // Settlement ends a claim.
 type Settlement struct {
 	Key   Key
 	Owner string
-	// Epoch is the claim's. 0 means whatever epoch the owner holds, and is for
-	// one case only: an owner that never learned whether its Admit was heard,
-	// has sent nothing, and gives a possible claim back as NotRun.
-	Epoch int64
-	// State is Done, NotRun or Unknown.
-	State     State
+	// Epoch is the claim's. 0 is whatever epoch the owner holds, for one that never learned
+	// whether its Admit was heard, has sent nothing, and gives a possible claim back as NotRun.
+	Epoch     int64
+	State     State // Done, NotRun or Unknown
 	Attempts  int
 	Result    []byte
 	Retention time.Duration
-	// Resolves says that somebody other than the owner has found out what became
-	// of an Unknown call: an operator, or a configured check. Owner and Epoch
-	// are those of the record that was looked at, State is Done or NotRun.
+	// Resolves says that somebody other than the owner has found out what became of an Unknown
+	// call. Owner and Epoch are those of the record that was looked at.
 	Resolves bool
-	// Claim, when not nil, is what is settled, for a store that has forgotten it: see
-	// Record.SettleLate.
-	Claim *Origin
-	// Output, when not nil, is kept for ReadOutput in the same round trip.
-	Output *Output
+	Claim    *Origin // when not nil, what is settled
+	Output   *Output // when not nil, kept in the same round trip
 	// Tokens of its output are added to the tally in which its claim counts, unless that is
-	// forgotten: what it will cost the loop, as far as can be told from here.
-	Tokens int64
-	// Appends are entries for logs of the call's conversation. Like Tokens they take
-	// effect once, with the settlement; at most MaxLogs.
+	// forgotten. Like Appends, at most MaxLogs, they take effect once.
+	Tokens  int64
 	Appends []Append
-	// Frees is the effect that the call held and, as is proven now, has not had:
-	// another call may have it from now on. Its window and Allow say nothing.
+	// Frees is the effect that the call held and, as is proven now, has not had. Its window and
+	// Allow say nothing.
 	Frees EffectKey
 }
 
 // Output is a full tool output that was cut for the model.
 type Output struct {
-	// Ref is unguessable and unique.
-	Ref  string
-	Data []byte
-	// Complete is false when Data itself stops at the keep limit.
-	Complete bool
+	Ref      string // unguessable and unique
+	Data     []byte
+	Complete bool // false when Data itself stops at the keep limit
 	TTL      time.Duration
 }
 
@@ -55,21 +75,17 @@ type Output struct {
 type SettleVerdict uint8
 
 const (
-	// Settled: the record holds this settlement, now or already.
-	Settled SettleVerdict = iota + 1
-	// SettledAnew is Settled, of a call that the store had forgotten.
-	SettledAnew
+	Settled     SettleVerdict = iota + 1 // the record holds this settlement, now or already
+	SettledAnew                          // the same, of a call that the store had forgotten
 	// Superseded: the claim is no longer this owner's, or the record is in a state that this
 	// settlement may not leave. Nothing was changed, and the settlement's Output was not kept.
 	Superseded
-	// Journaled is the verdict of Claim.Settle alone, no store gives it: the store could not be
-	// reached in time, the settlement is durable in the journal, and the store gets it from
-	// there. Without a journal it may wait in memory, see Options.LateBytes.
+	// Journaled is the verdict of Claim.Settle alone: the store could not be reached in time, and
+	// gets the settlement from the journal, or from memory (Options.LateBytes).
 	Journaled
 )
 
-// LogValue shows which call a settlement is of and how it ended; what it says
-// stays out of the log.
+// LogValue shows which call a settlement is of and how it ended; its words stay out of the log.
 func (s Settlement) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("tenant", s.Key.Tenant), slog.String("conversation", s.Key.Conversation),
@@ -102,7 +118,6 @@ func (s Settlement) alone() Settlement {
 	return s
 }
 
-// validateLoop looks at what belongs to a conversation.
 func (s *Settlement) validateLoop() error {
 	return cmp.Or(
 		s.Key.holds(len(s.Appends) > 0),
@@ -120,26 +135,17 @@ func (o *Output) validate() error {
 		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
 }
 
-// Restoration is the word of an owner whose call is running that the store has
-// forgotten its claim: after a failover, say, or when the store's clock has
-// jumped past the retention. See Record.Restore.
-type Restoration struct {
-	Key Key
-	// Claim is the record as it was claimed.
-	Claim Record
-	// Lease is how long a claim holds that is restored as one, Retention how long the
-	// record is remembered from now on.
-	Lease, Retention time.Duration
-	// EffectKey is that of the call's request: it holds the effect again, whoever
-	// has been allowed to have it meanwhile.
-	EffectKey EffectKey
-}
-
-// Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r *Restoration) Validate() error {
-	asked := Request{
-		Key: r.Key, Tool: r.Claim.Tool, Owner: r.Claim.Owner, Lease: r.Lease, Retention: r.Retention,
-		Draw: Draw{Counter: r.Claim.Counter}, EffectKey: r.EffectKey,
+// validateClaim reports a claim that no store can have made of this settlement.
+func (s *Settlement) validateClaim() error {
+	c := s.Claim
+	if c == nil {
+		return nil
 	}
-	return cmp.Or(between("the epoch of a claim", r.Claim.Epoch, 1, math.MaxInt64), asked.Validate())
+	if c.Record.Owner != s.Owner || c.Record.Epoch != s.Epoch {
+		return fmt.Errorf("%w: the settlement of another's claim", ErrInvalid)
+	}
+	if s.State == Unknown && c.Record.Effect.Repeatable() {
+		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
+	}
+	return c.validate(s.Key, s.Retention, s.Retention)
 }

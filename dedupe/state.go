@@ -7,9 +7,8 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// Admit applies a request to a record at an instant of the store's clock. It
-// returns the record after it, the answer, and whether the record changed and
-// must be stored before anybody hears the answer.
+// Admit applies a request to a record at an instant of the store's clock. It returns the record
+// after it, the answer, and whether the record changed.
 //
 //	record                                  request          →
 //	absent                                  anyone           Won, CLAIMED, epoch 1
@@ -50,43 +49,34 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 	panic(impossible(r.State))
 }
 
-// impossible says that a store has let a record through that DecodeStored would
-// have refused. No answer would be true of it.
+// impossible says that a store has let a record through of which no answer would be true.
 func impossible(s State) string { return "a record cannot be " + s.String() }
 
-// contest answers a request for a call that is claimed.
 func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 	switch {
 	case r.Owner == req.Owner:
-		// It asks again because it did not hear the answer; it has started
-		// nothing yet, so its lease may start over even when it has run out.
+		// It did not hear the answer, and has started nothing yet.
 		r.LeaseUntil = now.Add(req.Lease)
 		return r, Won, true
 	case now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner):
 		return r, InFlight, false
 	case !r.Effect.Repeatable() || !req.Effect.Repeatable():
-		// The tool may have been declared anew since: the stricter of what it
-		// was when it ran and what it is now decides.
+		// The tool may have been declared anew since: the stricter one decides.
 		return r.lost(now), OutcomeUnknown, true
 	default:
 		return r.claim(req, now), Won, true
 	}
 }
 
-// again answers a request for a call that has not run.
 func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 	if r.Owner == req.Owner {
-		// Whoever has settled its claim does not ask for it again: this is an
-		// earlier copy of its request, late on its way. Nobody hears the answer,
-		// so nobody would hold the claim.
+		// An earlier copy of the request, late on its way: nobody would hold the claim.
 		return r, InFlight, false
 	}
 	if r.Fate(req.Effect) == MayHaveRun {
-		// The tool was declared anew since. That of a call that could be repeated says only
-		// that it may run again: it was sent, or an earlier epoch of it may have been. As a
-		// call of what the tool is now, nobody knows; whoever then resolves it as NotRun lets
-		// it run. It counts as sent, so that the owner of its last epoch cannot say of all of
-		// them that nothing was.
+		// The tool was declared anew since. NOT_RUN of a call that could be repeated says only
+		// that it may run again: as what the tool is now, nobody knows. It counts as sent, so
+		// that the owner of its last epoch cannot say that nothing was in any of them.
 		r = r.lost(now)
 		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
 		return r, OutcomeUnknown, true
@@ -94,7 +84,6 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 	return r.claim(req, now), Won, true
 }
 
-// claim returns the record as claimed by req.
 func (r Record) claim(req Request, now time.Time) Record {
 	return Record{
 		State:       Claimed,
@@ -109,32 +98,52 @@ func (r Record) claim(req Request, now time.Time) Record {
 	}
 }
 
-// lost returns a claimed record as Unknown. Owner and epoch stay, so that a
-// late owner can still say what became of the call.
+// lost returns a claimed record as Unknown. Owner and epoch stay, so that a late owner can still
+// say what became of the call.
 func (r Record) lost(now time.Time) Record {
 	r.State, r.FinishedAt, r.LeaseUntil = Unknown, now, time.Time{}
 	return r
 }
 
-// Settle applies a settlement to a record at an instant of the store's clock.
-// changed is false for a settlement that the record holds already.
+// Settle applies a settlement to a record at an instant of the store's clock. changed is false
+// for a settlement that the record holds already.
 //
-//	CLAIMED → DONE, NOT_RUN    the owner of this epoch, lease out or not
-//	CLAIMED → UNKNOWN          the owner of this epoch, non_idempotent only
-//	UNKNOWN → DONE             the (late) owner of this epoch
-//	UNKNOWN → NOT_RUN          the owner of this epoch, who has not heard of its claim
-//	                           (epoch 0) and therefore sent nothing, when nothing can
-//	                           have been sent before it: in the first epoch, and in
-//	                           any of a non_idempotent call
-//	NOT_RUN → DONE             the late owner of this epoch, when somebody has
-//	                           resolved its call wrongly: it knows that it ran
-//	UNKNOWN → DONE, NOT_RUN    a resolution under the owner and epoch it has seen;
-//	                           CLAIMED with the lease out, non_idempotent, is
-//	                           UNKNOWN to it
-//	the state it has already   the same owner and epoch; DONE only with the same result;
-//	                           an UNKNOWN without a result takes the owner's
-//	everything else            Superseded
+//	CLAIMED → DONE, NOT_RUN       the owner of this epoch, lease out or not
+//	CLAIMED → UNKNOWN             the owner of this epoch, non_idempotent only
+//	UNKNOWN, NOT_RUN → DONE       the late owner of this epoch, who knows that it ran
+//	UNKNOWN → NOT_RUN             the owner of this epoch, who has not heard of its claim
+//	                              (epoch 0), when nothing can have been sent before: in the
+//	                              first epoch, and in any of a non_idempotent call
+//	UNKNOWN → DONE, NOT_RUN       a resolution by the owner and epoch it has seen; CLAIMED with
+//	                              the lease out, non_idempotent, is UNKNOWN to it
+//	the state it has already      the same owner and epoch; DONE only with the same result;
+//	                              an UNKNOWN without a result takes the owner's
+//
+// Beyond that, one that carries its claim. A store that has forgotten a call would let it run a
+// second time; so would one that knows it from somebody who has not run it. NOT_RUN is as
+// observed.
+//
+//	record                        settlement      →
+//	absent                        NOT_RUN         as it is: it may run again, as before
+//	absent                        DONE, UNKNOWN   that, same owner and epoch
+//	NOT_RUN, of another           DONE            DONE, epoch+1: who knows that it ran knows better
+//	NOT_RUN, of another, of an    UNKNOWN         UNKNOWN, epoch+1; at a later epoch it may have
+//	epoch not after the claim's                   been resolved since
+//	UNKNOWN, of the claim         NOT_RUN         NOT_RUN: somebody saw the lease run out; not when
+//	                                              its tool may no longer repeat, as it could then
+//	of its owner, a later epoch   any             as above: it was written so before
+//
+// Everything else is Superseded. SettledAnew says that the store had forgotten the call: claims
+// that came later count on from one that it still knows.
 func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	next, verdict, changed = r.settle(s, now)
+	if verdict == Superseded && s.Claim != nil {
+		return r.settleLate(s, now)
+	}
+	return next, verdict, changed
+}
+
+func (r Record) settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
 	if r.State == Absent || !r.ownedBy(s) {
 		return r, Superseded, false
 	}
@@ -153,8 +162,8 @@ func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict Settle
 	return r, Settled, true
 }
 
-// lacksWords reports that an observer made the record Unknown before its owner
-// did, whose settlement says what to answer.
+// lacksWords reports that an observer made the record Unknown before its owner did, whose
+// settlement says what to answer.
 func (r Record) lacksWords(s Settlement) bool {
 	return s.State == Unknown && len(r.Result) == 0 && len(s.Result) > 0
 }
@@ -180,50 +189,69 @@ func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	panic(impossible(r.State))
 }
 
-// unsentBefore reports that whoever claimed the call last could claim it only because
-// nothing had been sent until then.
+// unsentBefore reports that the call could be claimed last only because nothing had been sent.
 func (r Record) unsentBefore() bool {
 	return r.Attempts == 0 && (r.Epoch == 1 || !r.Effect.Repeatable())
 }
 
-// Renew extends the lease of a claim to lease from now. It asks for owner and
-// epoch alone: as long as no observer has moved the record, even a lease that
-// has run out can be taken up again.
-func (r Record) Renew(owner string, epoch int64, lease time.Duration, now time.Time) (next Record, ok bool) {
-	if r.State != Claimed || r.Owner != owner || r.Epoch != epoch {
-		return r, false
+// settleLate applies a settlement with its claim to a record that is no longer the claim's.
+func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	seen, forgotten := r.Observed(now), r.Epoch <= s.Epoch
+	switch claim := &s.Claim.Record; {
+	case seen.State == Absent && s.State == NotRun:
+		return r, Settled, false
+	case seen.State != Absent && seen.Owner == s.Owner:
+		s.Resolves = s.State == NotRun && seen.Epoch == s.Epoch && seen.Effect == claim.Effect
+		s.Epoch = seen.Epoch
+		return r.settle(s, now)
+	case seen.State == Absent,
+		seen.State == NotRun && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
+			(s.State == Done || s.State == Unknown && forgotten):
+		next = *claim
+		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
+		next.Attempts, next.Result = s.Attempts, s.Result
+		if forgotten {
+			return next, SettledAnew, true
+		}
+		return next, Settled, true
+	default:
+		return r, Superseded, false
 	}
-	r.LeaseUntil = now.Add(lease)
-	return r, true
 }
 
-// Restore applies a restoration to a record at an instant of the store's clock; restored says
-// that it was absent. It overwrites nothing: whoever has claimed the call meanwhile has it.
+// Renew applies a renewal to a record at an instant of the store's clock. As long as no
+// observer has moved the record, even a lease that has run out is taken up again.
 //
-//	record   effect           →
-//	absent   may repeat       CLAIMED, same owner and epoch, lease from now
-//	absent   non_idempotent   UNKNOWN, same owner and epoch
-//	there    whatever         as it is
+//	record                  effect           →
+//	CLAIMED, of the claim   any              lease from now
+//	absent                  may repeat       CLAIMED, same owner and epoch, lease from now
+//	absent                  non_idempotent   UNKNOWN, same owner and epoch
+//	everything else         any              as it is
 //
-// Nobody can know whether another has run the call meanwhile and was forgotten
-// too. So the owner of what must not be repeated starts nothing any more, but it
-// can still say what became of the call.
-func (r Record) Restore(back Restoration, now time.Time) (next Record, restored bool) {
-	if r.State != Absent {
+// Nobody can know whether another has run a forgotten call meanwhile and was forgotten too.
+// So the owner of what must not be repeated starts nothing any more, but it can still say
+// what became of the call.
+func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed bool) {
+	claim := &renewal.Claim.Record
+	switch {
+	case r.State == Claimed && r.Owner == claim.Owner && r.Epoch == claim.Epoch:
+		next = r
+	case r.State == Absent:
+		next = *claim
+		next.State, next.FinishedAt, next.Attempts, next.Result = Claimed, time.Time{}, 0, nil
+		if !next.Effect.Repeatable() {
+			return next.lost(now), true
+		}
+	default:
 		return r, false
 	}
-	next = back.Claim
-	next.State, next.LeaseUntil, next.FinishedAt = Claimed, now.Add(back.Lease), time.Time{}
-	next.Attempts, next.Result = 0, nil
-	if !next.Effect.Repeatable() {
-		next = next.lost(now)
-	}
+	next.LeaseUntil = now.Add(renewal.Lease)
 	return next, true
 }
 
-// Observed returns the record as somebody who only looks should be told of it:
-// a claim whose lease has run out is Unknown, or NotRun when its effect may
-// repeat, for the next request would get it.
+// Observed returns the record as somebody who only looks should be told of it: a claim whose
+// lease has run out is Unknown, or NotRun when its effect may repeat, for the next request would
+// get it.
 func (r Record) Observed(now time.Time) Record {
 	if r.State != Claimed || now.Before(r.LeaseUntil) {
 		return r

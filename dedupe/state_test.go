@@ -314,14 +314,15 @@ func TestRenew(t *testing.T) {
 		{"another", claimed(tool.NonIdempotent), "bob", 1, false},
 		{"an older epoch", claimed(tool.NonIdempotent), "alice", 0, false},
 		{"a later epoch", claimed(tool.NonIdempotent), "alice", 2, false},
-		{"nothing there", Record{}, "alice", 1, false},
 		{"done", settled(tool.NonIdempotent, Done), "alice", 1, false},
 		{"not run", settled(tool.NonIdempotent, NotRun), "alice", 1, false},
 		{"found expired by an observer", settled(tool.NonIdempotent, Unknown), "alice", 1, false},
 	}
 	for _, c := range cases {
 		for _, now := range []time.Time{live, lapsed} {
-			next, ok := c.record.Renew(c.owner, c.epoch, lease, now)
+			claim := claimed(tool.NonIdempotent)
+			claim.Owner, claim.Epoch = c.owner, c.epoch
+			next, ok := c.record.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, now)
 			if ok != c.want {
 				t.Errorf("%s at %v: renewed %v, want %v", c.name, now, ok, c.want)
 			}
@@ -332,6 +333,23 @@ func TestRenew(t *testing.T) {
 			if diff := cmp.Diff(want, next); diff != "" {
 				t.Errorf("%s at %v: %s", c.name, now, diff)
 			}
+		}
+	}
+}
+
+func TestRenewWhatIsForgotten(t *testing.T) {
+	t.Parallel()
+	for effect, state := range map[tool.Effect]State{tool.NonIdempotent: Unknown, tool.Keyed: Claimed} {
+		claim := claimed(effect)
+		claim.Attempts, claim.Result = 2, []byte("no")
+		next, ok := Record{}.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, lapsed)
+		want := claimed(effect)
+		want.LeaseUntil = lapsed.Add(lease)
+		if want.State = state; state == Unknown {
+			want.FinishedAt, want.LeaseUntil = lapsed, time.Time{}
+		}
+		if diff := cmp.Diff(want, next); !ok || diff != "" {
+			t.Errorf("%v: restored %v: %s", effect, ok, diff)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// step is what all steps have in common, and what each does with rows: once one cannot be
-// read or written nothing more is written, and what is read counts for nothing.
+// step is what all steps have in common. Once a row cannot be read or written nothing more is
+// written, and what is read counts for nothing.
 type step struct {
 	key   Key
 	bytes int
@@ -18,8 +18,7 @@ type step struct {
 	now  time.Time
 	keep time.Duration // how long what is written is remembered
 	err  error
-	// tallies are those that the step has read, of which places has room for all: of its
-	// draw, and of a claim before it.
+	// tallies are those that the step has read, in places: of its draw, and of a claim before it.
 	tallies []counted
 	places  [2]counted
 }
@@ -29,13 +28,11 @@ func (s *step) Binds() bool { return s.binds }
 func (s *step) Bytes() int  { return s.bytes }
 func (s *step) Room() Room  { return s.room }
 
-// begin reads the record that the step is about.
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
 	return read(s, rows.Call, s.key)
 }
 
-// read is the answer to a question, if all before it had one.
 func read[A, T any](s *step, ask func(A) (T, error), about A) (answer T) {
 	if s.err == nil {
 		answer, s.err = ask(about)
@@ -75,7 +72,6 @@ func (s *step) logs(names []string, into *Logs) {
 	}
 }
 
-// holders are the calls that hold an effect.
 func (s *step) holders(name Sheet) []Key {
 	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
@@ -90,7 +86,6 @@ type counted struct {
 // noTally is the tally of no counter, which nobody changes.
 var noTally counted
 
-// tally returns the tally of a counter.
 func (s *step) tally(counter string) *counted {
 	if counter == "" {
 		return &noTally
@@ -116,15 +111,13 @@ func (s *step) move(old, next *Record) {
 	}
 }
 
-// admitting is the step of a request.
 type admitting struct {
 	step
 	req       Request
 	admission Admission
 }
 
-// Apply implements Step: what the state machine, the effect of the request and the
-// ceilings of its prompt say of it.
+// Apply implements Step.
 func (a *admitting) Apply(rows Rows) error {
 	old := a.begin(rows, a.req.Retention)
 	holds, changed := a.decide(&old)
@@ -152,8 +145,9 @@ func (a *admitting) Apply(rows Rows) error {
 	return a.err
 }
 
-// decide answers the request, and says who holds its effect from then on, when that
-// changes, and whether the record does.
+// decide answers the request: by the state machine, the effect of the request and the ceilings
+// of its prompt. It says who holds the effect from then on, when that changes, and whether the
+// record does.
 func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 	req := &a.req
 	next, verdict, changed := old.Admit(*req, a.now)
@@ -179,17 +173,15 @@ func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
 	return holds, changed
 }
 
-// contenders are the calls that hold the effect of the request, with their records.
-func (a *admitting) contenders() []Holder {
+func (a *admitting) contenders() []Listed {
 	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
-	held := make([]Holder, len(keys))
+	held := make([]Listed, len(keys))
 	for i, key := range keys {
-		held[i] = Holder{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
+		held[i] = Listed{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
 	}
 	return held
 }
 
-// settling is the step of a settlement.
 type settling struct {
 	step
 	settlement Settlement
@@ -202,7 +194,7 @@ func (s *settling) Apply(rows Rows) error {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
 	var changed bool
-	s.next, s.verdict, changed = old.SettleLate(*end, s.now)
+	s.next, s.verdict, changed = old.Settle(*end, s.now)
 	s.binds = s.verdict != Superseded
 	if !s.binds || s.err != nil {
 		return s.err
@@ -246,41 +238,28 @@ func (s *step) free(name Sheet) {
 	}
 }
 
-// renewing is the step of a renewal.
 type renewing struct {
 	step
-	owner string
-	epoch int64
-	lease time.Duration
-	next  Record
+	renewal  Renewal
+	next     Record
+	restored bool
 }
 
 // Apply implements Step.
 func (r *renewing) Apply(rows Rows) error {
-	old := r.begin(rows, 0)
-	r.keep = old.Retention
-	if r.next, r.binds = old.Renew(r.owner, r.epoch, r.lease, r.now); r.binds {
-		r.set(&r.next)
-	}
-	return r.err
-}
-
-// restoring is the step of a restoration.
-type restoring struct {
-	step
-	back   Restoration
-	record Record
-}
-
-// Apply implements Step.
-func (r *restoring) Apply(rows Rows) error {
-	old := r.begin(rows, r.back.Retention)
-	if r.record, r.binds = old.Restore(r.back, r.now); !r.binds || r.err != nil {
+	old := r.begin(rows, r.renewal.Retention)
+	r.next, r.binds = old.Renew(&r.renewal, r.now)
+	r.restored = r.binds && old.State == Absent
+	switch {
+	case r.restored:
+		r.move(&old.Record, &r.next)
+		r.hold(&r.renewal.Claim.EffectKey)
+	case r.binds:
+		r.keep = old.Retention
+	default:
 		return r.err
 	}
-	r.move(&old.Record, &r.record)
-	r.set(&r.record)
-	r.hold(&r.back.EffectKey)
+	r.set(&r.next)
 	return r.err
 }
 
@@ -289,23 +268,20 @@ type noting struct {
 	step
 	note  Note
 	known Known
-	seen  Seen
 }
 
 // Apply implements Step.
 func (n *noting) Apply(rows Rows) error {
 	old := n.begin(rows, n.note.Retention)
-	n.seen = Seen{Record: old.Observed(n.now), Now: n.now.UTC(), stored: old}
-	n.known = Known{Record: n.seen.Record, Tally: n.tally(n.note.Counter).Tally}
-	if n.seen.Record.Refused() {
+	n.known = Known{Record: old.Observed(n.now), Now: n.now.UTC(), Tally: n.tally(n.note.Counter).Tally, stored: old}
+	if n.known.Record.Refused() {
 		n.append(n.note.Appends)
 	}
 	n.logs(n.note.Logs, &n.known.Logs)
 	return n.err
 }
 
-// appendBytes is roughly how much is written to append entries: all of a log, where an
-// engine keeps it in one piece.
+// appendBytes is roughly how much is written to append entries, where a log is one piece.
 func appendBytes(appends []Append) (n int) {
 	for _, a := range appends {
 		n += min(a.Keep*len(a.Entry), math.MaxUint16) + MaxLogBytes

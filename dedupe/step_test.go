@@ -95,24 +95,21 @@ func TestWhatAStepWrites(t *testing.T) {
 	another.Key.ID = "another"
 	admit("who finds its effect claimed", another, dedupe.EffectInFlight, "")
 
-	renew := func(what string, want bool, wrote string) {
+	renewal := dedupe.Renewal{
+		Key: req.Key, Lease: time.Hour, Retention: time.Hour,
+		Claim: dedupe.Origin{Record: dedupe.Record{Epoch: 1, Owner: "alice", Counter: "p"}, EffectKey: req.EffectKey},
+	}
+	renew := func(what string, restored bool, wrote string) {
 		t.Helper()
-		if got, err := m.Renew(t.Context(), req.Key, "alice", 1, time.Hour); err != nil || got != want {
+		if _, got, err := m.Renew(t.Context(), renewal); err != nil || got != restored {
 			t.Fatalf("%s: %v, %v", what, got, err)
 		}
 		writes(what, wrote)
 	}
-	renew("a renewal", true, "record")
-	back := dedupe.Restoration{Key: req.Key, Lease: time.Hour, Retention: time.Hour, EffectKey: req.EffectKey, Claim: dedupe.Record{Epoch: 1, Owner: "alice"}}
-	back.Claim.Counter = "p"
-	restore := func(what string, want bool, wrote string) {
-		t.Helper()
-		if _, got, err := m.Restore(t.Context(), back); err != nil || got != want {
-			t.Fatalf("%s: %v, %v", what, got, err)
-		}
-		writes(what, wrote)
-	}
-	restore("a restoration of what is there", false, "")
+	renew("a renewal", false, "record")
+	renewal.Claim.Record.Owner = "bob"
+	renew("a renewal by another", false, "")
+	renewal.Claim.Record.Owner = "alice"
 
 	end := dedupe.Settlement{
 		Key: req.Key, Owner: "alice", Epoch: 1, State: dedupe.Done, Retention: time.Hour,
@@ -139,6 +136,6 @@ func TestWhatAStepWrites(t *testing.T) {
 		t.Error(err)
 	}
 	writes("a note of what is done", "")
-	back.Key.ID = "forgotten"
-	restore("a restoration", true, "effect record tally")
+	renewal.Key.ID = "forgotten"
+	renew("a restoration", true, "effect record tally")
 }

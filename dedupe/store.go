@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Listed is a call of a listing.
+// Listed is a call with its record, of a listing say.
 type Listed struct {
 	Key    Key
 	Record Record
@@ -16,39 +16,30 @@ type Listed struct {
 
 // Page is a part of a listing.
 type Page struct {
-	// Calls are those found; a page may be empty and yet not the last one.
-	Calls []Listed
-	// Next is where the listing goes on; empty after the last page.
-	Next string
+	Calls []Listed // may be empty before the last page
+	Next  string   // where the listing goes on; empty after the last page
 }
 
-// Store keeps records and kept outputs. Every method is one round trip, is
-// safe for concurrent use and honours ctx. Every error means that nothing is
-// known about whether the request took effect; asking again is always safe.
-//
-// Time is the store's: the sidecar's own clock decides nothing.
+// Store keeps records and kept outputs. Every method is one round trip, is safe for concurrent
+// use and honours ctx. Every error means that nothing is known about whether the request took
+// effect; asking again is always safe. Time is the store's: the sidecar's own clock decides
+// nothing.
 type Store interface {
 	Admit(ctx context.Context, req Request) (Admission, error)
 	Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
-	// Renew extends the lease of a claim to lease from now, and what it is remembered by the
-	// retention from now. False when the claim is no longer this owner's.
-	Renew(ctx context.Context, key Key, owner string, epoch int64, lease time.Duration) (bool, error)
-	// Restore writes the record of a running call back if the store has none; see
-	// Record.Restore. It returns the record as it is then.
-	Restore(ctx context.Context, r Restoration) (record Record, restored bool, err error)
-	// Lookup returns the record; State is Absent when there is none. A claim
-	// whose lease has run out is reported as what an observer would make of it.
+	// Renew extends the lease of a claim, which it restores when the store has forgotten it:
+	// see Record.Renew. It returns the record as it is then.
+	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
+	// Lookup returns the record as it is Observed; State is Absent when there is none.
 	Lookup(ctx context.Context, key Key) (Record, error)
-	// Note takes down what a refused call leaves in the logs of its conversation,
-	// unless the call is known, and is then answered from its record. The record it
-	// returns is as Lookup's, the logs are those after it.
+	// Note takes down what a refused call leaves in the logs of its conversation, unless the
+	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
-	// ListUnknown lists the calls that are Unknown, those included that an observer would find
-	// so, in no particular order. from is empty, or the Next of the page before. The work of a
-	// page is bounded, whatever the number of records; a call that becomes Unknown meanwhile
-	// may be missing, and one may stand on several pages. A record that cannot be read is
-	// listed with its error: a listing that leaves out a call would say that there is nothing
-	// to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
+	// ListUnknown lists the calls that are Unknown as they are Observed, in no particular order.
+	// from is empty, or the Next of the page before. The work of a page is bounded; a call that
+	// becomes Unknown meanwhile may be missing, and one may stand on several pages. A record
+	// that cannot be read is listed with its error: to leave it out would say that there is
+	// nothing to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
 	ListUnknown(ctx context.Context, from string) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
@@ -57,11 +48,11 @@ type Store interface {
 	Close() error
 }
 
-// Watcher is a Store that can say when another process has settled a call. What
-// it says is a hint, and may be lost: polling remains the truth.
+// Watcher is a Store that can say when another process has settled a call. What it says is a
+// hint, and may be lost: polling remains the truth.
 type Watcher interface {
 	// Watch returns a channel that gets a value soon after the call was settled, or may have
-	// been. It holds no connection of its own. stop, which must be called, ends it.
+	// been. stop, which must be called, ends it.
 	Watch(key Key) (hints <-chan struct{}, stop func())
 }
 

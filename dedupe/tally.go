@@ -12,51 +12,41 @@ import (
 // MaxCounterBytes bounds the name of a counter.
 const MaxCounterBytes = 128
 
-// MaxTokens bounds what may be reported or estimated at once, and a tally's
-// estimate: what every store counts exactly.
+// MaxTokens bounds what may be reported or estimated at once, and a tally's estimate.
 const MaxTokens = 1 << 50
 
-// Tally is what a prompt has used: the counter that draws name. Each belongs to its tenant and
-// conversation, and is forgotten after the retention of the last request that changed it.
+// Tally is what a prompt has used. It belongs to its tenant and conversation, and is forgotten
+// after the retention of the last request that changed it.
 type Tally struct {
-	// Calls are those that were claimed, less what was given back.
-	Calls int64
-	// Reported is the most tokens that the loop has said it has spent, Estimated those of
-	// the outputs since then, which it could not know of yet.
+	Calls int64 // that were claimed, less what was given back
+	// Reported is the most tokens that the loop has said it has spent, Estimated those of the
+	// outputs since then.
 	Reported, Estimated int64
-	// StartedAt is when the first one was, by the store's clock; zero when none ever was.
-	StartedAt time.Time
+	StartedAt           time.Time // when the first one was; zero when none ever was
 }
 
 // Tokens is what the prompt has spent as far as is known.
 func (t Tally) Tokens() int64 { return t.Reported + t.Estimated }
 
-// Draw counts the claim of a call in a tally, within ceilings; they are checked in the
-// step that claims. 0 is no ceiling.
+// Draw counts the claim of a call in a tally, within ceilings. 0 is no ceiling.
 type Draw struct {
-	// Counter names the tally, of which the admission tells; empty for none.
-	Counter string
-	// Tokens is what the loop says it has spent so far; 0 says nothing.
-	Tokens int64
-	// MaxCalls and MaxTokens are what may be used up. The call that crosses
-	// MaxTokens has run: how much it says is known afterwards.
+	Counter string // names the tally; empty for none
+	Tokens  int64  // what the loop says it has spent so far; 0 says nothing
+	// MaxCalls and MaxTokens are what may be used up. The call that crosses MaxTokens has run:
+	// how much it says is known afterwards.
 	MaxCalls, MaxTokens int64
-	// MaxAge is how long after its start a prompt may make calls.
-	MaxAge time.Duration
+	MaxAge              time.Duration // how long after its start a prompt may make calls
 }
 
 // Ceiling is what stands in the way of a request.
 type Ceiling uint8
 
 const (
-	// NoCeiling: nothing does.
-	NoCeiling Ceiling = iota
-	// CallsCeiling, TokensCeiling and AgeCeiling: Draw.MaxCalls, MaxTokens and MaxAge.
-	CallsCeiling
-	TokensCeiling
-	AgeCeiling
-	// TokensShrank: Draw.Tokens is less than what was said before.
-	TokensShrank
+	NoCeiling     Ceiling = iota
+	CallsCeiling          // Draw.MaxCalls
+	TokensCeiling         // Draw.MaxTokens
+	AgeCeiling            // Draw.MaxAge
+	TokensShrank          // Draw.Tokens is less than what was said before
 )
 
 var ceilingNames = []string{ //nolint:gosec // tokens of a language model, no credentials
@@ -81,9 +71,8 @@ func (t Tally) Spend(tokens int64) Tally {
 	return t
 }
 
-// Moves says, of the transition from r to next, which counter gets a call back, and which
-// counts one: none for both, or each one. A call counts from its claim on, as long as it
-// may have run under it:
+// Moves says, of the transition from r to next, which counter gets a call back, and which counts
+// one. A call counts from its claim on, as long as it may have run under it:
 //
 //	absent, NOT_RUN → CLAIMED      counts: the request's
 //	CLAIMED, UNKNOWN → NOT_RUN     gets back: by its owner, or by a resolution
@@ -107,10 +96,9 @@ func (r Record) Moves(next Record) (back, made string) {
 
 func (r *Record) counts() bool { return r.State == Claimed || r.State == Done || r.State == Unknown }
 
-// Bill applies the draw of a request to its tally, when the state machine makes a new
-// claim of a record, which is still to be counted. exceeded is the answer when a ceiling
-// stands in the way: then nothing may be stored, and the tally, with the tokens that were
-// reported, is only to be told.
+// Bill applies the draw of a request to its tally, when the state machine makes a new claim of a
+// record, which is still to be counted. exceeded is the answer when a ceiling stands in the way:
+// then nothing may be stored.
 func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now time.Time) (after Tally, exceeded *Admission) {
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
@@ -141,19 +129,15 @@ func (d *Draw) validate() error {
 		return nil
 	}
 	return cmp.Or(
-		validateCounter(d.Counter),
+		between("bytes of the name of a counter", len(d.Counter), 1, MaxCounterBytes),
 		between("tokens that are used", d.Tokens, 0, MaxTokens),
 		between("a ceiling of calls", d.MaxCalls, 0, math.MaxInt64),
 		between("a ceiling of tokens", d.MaxTokens, 0, math.MaxInt64),
 		between("a ceiling of time", d.MaxAge, 0, longest))
 }
 
-func validateCounter(name string) error {
-	return between("bytes of the name of a counter", len(name), 1, MaxCounterBytes)
-}
-
-// encode returns a tally as it stands on its sheet: one line, for whoever looks at it, of
-// its calls, its tokens reported and estimated, and its start in milliseconds since 1970.
+// encode returns a tally as it stands on its sheet: one line of its calls, its tokens reported
+// and estimated, and its start in milliseconds since 1970.
 func (t Tally) encode() string {
 	b := make([]byte, 0, 64)
 	for _, n := range [...]int64{t.Calls, t.Reported, t.Estimated, Millis(t.StartedAt)} {
@@ -162,7 +146,6 @@ func (t Tally) encode() string {
 	return string(b[:len(b)-1])
 }
 
-// decodeTally reads a tally; the zero one when there is none.
 func decodeTally(line string) (Tally, error) {
 	if line == "" {
 		return Tally{}, nil

@@ -40,7 +40,7 @@ func TestMoves(t *testing.T) {
 	fragile, repeatable := claimed(tool.NonIdempotent), claimed(tool.Keyed)
 	unknown, notRun := settle(fragile, settles("alice", 1, Unknown)), settle(fragile, settles("alice", 1, NotRun))
 	perhaps := settle(repeatable, settles("alice", 1, NotRun))
-	renewed, _ := fragile.Renew("alice", 1, time.Hour, live)
+	renewed, _ := fragile.Renew(&Renewal{Claim: Origin{Record: fragile}, Lease: time.Hour}, live)
 	for name, c := range map[string]struct {
 		from, to          Record
 		givenBack, charge string

@@ -12,52 +12,41 @@ import (
 )
 
 // Tenure is what a store says of an instance: which incarnation of it is alive.
-// It lasts as long as its holder renews it.
 type Tenure struct {
-	// Number is that of the incarnation, which its claims name: higher than those
-	// of all before it, also when the store has lost what it knew of them.
-	Number int64
-	// Token is the process; no two have the same one.
-	Token string
-	// Renewals counts what its holder has said since it took the tenure.
-	Renewals int64
-	// Until is when it ends unless it is renewed, by the store's clock; zero once
-	// it was given up.
+	// Number is that of the incarnation, which its claims name: higher than those of all before
+	// it, also when the store has lost what it knew of them.
+	Number   int64
+	Token    string // the process; no two have the same one
+	Renewals int64  // since its holder took it
+	// Until is when it ends unless it is renewed, by the store's clock; zero once given up.
 	Until time.Time
-	// Who tells of the process; see Who.
-	Who string
+	Who   string
 }
 
 // Bid asks for a tenure, or for more of it.
 type Bid struct {
 	Instance   string
 	Token, Who string
-	// Number is that of the incarnation that the bidder is; 0: none yet.
-	Number int64
-	// TTL is how long the tenure lasts without a renewal, Keep how long it is
-	// remembered; both at least 1 ms.
+	Number     int64 // of the incarnation that the bidder is; 0: none yet
+	// TTL is how long the tenure lasts without a renewal, Keep how long it is remembered.
 	TTL, Keep time.Duration
-	// Gone, when its Token is not empty, is the tenure of a process that the bidder
-	// knows to be gone, or not to have renewed it for a TTL: it is over, whatever
-	// the store's clock says, unless it has been renewed since.
+	// Gone, when its Token is not empty, is the tenure of a process that the bidder knows to be
+	// gone, or not to have renewed it for a TTL. It is over unless it has been renewed since.
 	Gone Tenure
-	// Looks takes nothing over for its time alone, only what was given up or is Gone:
-	// where everything stood still for a while, a holder that lives renews it now.
-	Looks bool
-	// Resigns gives the tenure up: what its holder claimed may be decided.
-	Resigns bool
+	// Looks takes nothing over for its time alone, only what was given up or is Gone: where
+	// everything stood still for a while, a holder that lives renews it now.
+	Looks   bool
+	Resigns bool // gives the tenure up: what its holder claimed may be decided
 }
 
 // Tenures is a Store that keeps tenures.
 type Tenures interface {
-	// Bid applies a bid, in one round trip, and returns the tenure before it and after
-	// it, which has the bidder's token when it is the bidder's. Asking again is safe, also
-	// when the answer was lost.
+	// Bid applies a bid, in one round trip, and returns the tenure before it and after it.
+	// Asking again is safe, also when the answer was lost.
 	Bid(ctx context.Context, bid Bid) (before, after Tenure, err error)
 }
 
-// Bid applies a bid to a tenure at an instant of the store's clock. The zero
-// tenure is one that the store knows nothing of.
+// Bid applies a bid to a tenure at an instant of the store's clock. The zero tenure is none.
 //
 //	tenure              bidder                       →
 //	none                anyone                       the bidder's; one that has a number keeps it
@@ -66,8 +55,8 @@ type Tenures interface {
 //	another's, over     who has none yet             the bidder's, with a higher number
 //	another's           who has none yet             as it is
 //
-// A tenure is over when it was given up, when its time has passed (to who does not
-// only look), or when the bidder says so of the very tenure that is there (Bid.Gone).
+// A tenure is over when it was given up, when its time has passed (to who does not only look), or
+// when it is Bid.Gone.
 func (t Tenure) Bid(bid Bid, now time.Time) Tenure {
 	next := Tenure{Token: bid.Token, Until: now.Add(bid.TTL), Who: bid.Who}
 	if bid.Resigns {
@@ -102,21 +91,18 @@ func (b *Bid) Validate() error {
 		between("the time that a tenure is remembered", b.Keep, b.TTL, longest))
 }
 
-// An instance is a sidecar as its operator knows it, an incarnation one process of
-// it. Of an instance one incarnation is alive at a time, each with a number that is
-// higher than those before it. The owner of a claim says of which it is:
+// An instance is a sidecar as its operator knows it, an incarnation one process of it. One
+// incarnation is alive at a time. The owner of a claim says of which it is:
 //
 //	@instance@number.whatever tells the calls of the process apart
 //
-// So whoever is asked for a call that an earlier incarnation holds knows that its owner is
-// gone, and does not wait for its lease. An owner that begins with anything else says nothing
-// of itself, as that of a process without an instance; it is nobody's predecessor.
+// So a later incarnation knows that the owner is gone, and does not wait for its lease. An owner
+// that begins with anything else is nobody's predecessor.
 const ownerMark = "@"
 
 // MaxInstanceBytes bounds the name of an instance.
 const MaxInstanceBytes = 200
 
-// ownerOf is how the owners of an incarnation begin.
 func ownerOf(instance string, number int64) string {
 	return ownerMark + ownerEscaper.Replace(instance) + ownerMark + strconv.FormatInt(number, 10) + "."
 }
@@ -124,7 +110,6 @@ func ownerOf(instance string, number int64) string {
 // No two instances have owners that begin alike, whatever is in their names.
 var ownerEscaper = strings.NewReplacer("%", "%25", ownerMark, "%40")
 
-// incarnationOf reads of which incarnation of what instance an owner is.
 func incarnationOf(owner string) (instance string, number int64, ok bool) {
 	rest, marked := strings.CutPrefix(owner, ownerMark)
 	instance, rest, named := strings.Cut(rest, ownerMark)
@@ -133,8 +118,8 @@ func incarnationOf(owner string) (instance string, number int64, ok bool) {
 	return instance, number, marked && named && dotted && err == nil && digits[0] != '+' && digits[0] != '-'
 }
 
-// succeeds reports that an owner is of a later incarnation than another, of the
-// same instance: the other's process is gone, or may do nothing any more.
+// succeeds reports that an owner is of a later incarnation than another, of the same instance: the
+// other's process is gone, or may do nothing any more.
 func succeeds(owner, other string) bool {
 	instance, number, ok := incarnationOf(owner)
 	of, earlier, known := incarnationOf(other)
@@ -143,13 +128,11 @@ func succeeds(owner, other string) bool {
 
 // Who tells of a process, to others that would be the same instance.
 type Who struct {
-	Host string `json:"host"`
-	PID  int    `json:"pid"`
-	// Since is when it started, by its own clock.
-	Since time.Time `json:"since"`
-	// World is what tells processes of one PID apart that are of different
-	// machines, boots or containers; empty where nobody can say. Start tells
-	// those apart that had the PID one after the other.
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"` // when it started, by its own clock
+	// World tells processes of one PID apart that are of different machines, boots or
+	// containers, Start those that had the PID one after the other; empty: nobody can say.
 	World string `json:"world,omitempty"`
 	Start string `json:"start,omitempty"`
 }

@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,87 +11,107 @@ import (
 	"github.com/sidecall/sidecall/failpoint"
 )
 
-// How often a claim held by another process is asked after. Polling is the
-// truth; it starts quickly because most calls are short, and slows down because
-// the ones that are not can be very long.
+// How often a claim held by another process is asked after.
 const (
 	pollFirst = 50 * time.Millisecond
 	pollMax   = time.Second
+	// maxWait bounds the wait of a caller that has no deadline, or a very late one.
+	maxWait = 10 * time.Minute
 )
 
-// Ticket is the place of a request in the line of those who, in this process,
-// want the same call. It belongs to one goroutine.
+// Ticket is the place of a request in the line of those who, in this process, want the same
+// call. It belongs to one goroutine.
 type Ticket struct {
 	dedupe  *Dedupe
 	request Request // as it was asked last; from the start, its Key
 
-	// flight is what the place is in; nil once it was answered or given up. first
-	// is the flight of a request that leads from the start, as most do.
-	flight *flight
-	first  flight
+	flight *flight // nil once the request was answered or given up
+	first  flight  // of a request that leads from the start, as most do
 	leads  bool
 	// under is what the store has said of what is under way, since the request leads:
 	// InFlight or EffectInFlight.
-	under Admission
-	// changed is closed when there may be news for one who follows.
-	changed <-chan struct{}
+	under   Admission
+	changed <-chan struct{} // closed when there may be news for one who follows
 }
 
-// Join puts a request in the line of those who, in this process, want the same call. It asks
-// nothing of the store and never blocks. The first in line leads; what becomes of its call is
-// what the others get. Whatever comes of it, the caller must Leave.
+// Join puts a request in line. It asks nothing of the store and never blocks. The first in line
+// leads; what becomes of its call is what the others get. The caller must Leave.
 func (d *Dedupe) Join(key Key) *Ticket {
 	t := &Ticket{dedupe: d, request: Request{Key: key}}
 	t.flight, t.leads = d.flights.join(key, &t.first)
 	return t
 }
 
-// Leads reports that nobody else here is admitting or running the call: this request deals
-// with the store.
+// Leads reports that nobody else here is admitting or running the call.
 func (t *Ticket) Leads() bool { return t.leads }
 
 // Admit asks for the right to run the call, and never waits for another one's: one round trip
-// when it leads; when it follows, what is known here (Mismatch, how the call has ended, or
-// InFlight). Key, Owner, Lease and Retention of req are filled in here. With verdict Won, and
-// only then, there is a claim, and the caller must settle it, whatever happens.
+// when it leads; when it follows, what is known here. Key, Owner, Lease and Retention of req are
+// filled in here. With verdict Won, and only then, there is a claim, which the caller must settle.
 //
-// A follower whose flight has ended meanwhile without an answer for it leads from then on, and
-// asks. After an answer that does not wait it may be called again (of an unknown outcome that
-// has been settled since, say): it then joins anew. Another call that has the effect of this
-// one is always asked after in the store. An error means that nobody knows whether the call is
-// claimed; the caller must not run it.
+// A follower whose flight has ended without an answer for it leads from then on, and asks. After
+// an answer that does not wait it may be called again: it then joins anew. An error means that
+// nobody knows whether the call is claimed; the caller must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
 	t.request = req
-	if answer, known, err := t.known(ctx); known {
-		return answer, nil, err
+	for d := t.dedupe; ; {
+		switch {
+		case d.life.open.Err() != nil:
+			return Admission{}, nil, ErrClosed
+		case t.flight == nil:
+			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
+			t.under = Admission{}
+			continue
+		case t.leads:
+			if answer, waits := d.courier.pending(ctx, t.request); waits {
+				t.land(answer, nil)
+				return answer, nil, nil
+			}
+			return t.ask(ctx)
+		}
+		answer, changed, err := d.flights.look(t.flight, &t.request)
+		if t.changed = changed; changed != nil {
+			return answer, nil, nil
+		}
+		t.flight = nil
+		if answer.Verdict != 0 || err != nil {
+			return answer, nil, err
+		}
 	}
-	return t.ask(ctx)
 }
 
-// Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of
-// the call: here without touching the store, elsewhere by asking it now and then,
-// until ctx or Options.MaxWait ends: the answer then is the same. It may win the
-// claim, when the one before has ended.
-func (t *Ticket) Wait(ctx context.Context) (Admission, *Claim, error) {
-	until := time.Now().Add(t.dedupe.options.MaxWait)
+// Wait waits, after Admit has said InFlight or EffectInFlight, for what becomes of the call: here
+// without touching the store, elsewhere by asking it now and then, until ctx or maxWait
+// is over: the answer then is the same. It may win the claim, when the one before has ended.
+func (t *Ticket) Wait(ctx context.Context) (answer Admission, claim *Claim, err error) {
+	within, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
 	for !t.leads || t.flight == nil {
-		answer, claim, err := t.Admit(ctx, t.request)
+		answer, claim, err = t.Admit(ctx, t.request)
 		if err != nil || !answer.Verdict.Waits() {
 			return answer, claim, err
 		}
 		if t.leads {
 			break
 		}
-		if err := t.dedupe.life.wait(ctx, time.Until(until), t.changed); err != nil || !time.Now().Before(until) {
+		if err := t.dedupe.life.wait(within, untilWoken, t.changed); err != nil {
 			return answer, nil, closedOnly(err)
 		}
 	}
-	return t.poll(ctx, until)
+	awaited := t.request.Key
+	if t.under.Verdict == EffectInFlight {
+		awaited = t.under.Earlier
+	}
+	answer = t.under
+	closed := t.dedupe.poll(within, awaited, func() bool {
+		answer, claim, err = t.ask(ctx)
+		return err != nil || !answer.Verdict.Waits()
+	})
+	return answer, claim, cmp.Or(err, closed)
 }
 
-// Leave gives the place up. Whoever leads without a claim lets the next in line
-// lead. A second time it does nothing.
+// Leave gives the place up. A second time it does nothing.
 func (t *Ticket) Leave() {
 	if t.leads && t.flight != nil { // also when the store panicked
 		t.land(Admission{}, nil)
@@ -98,42 +119,13 @@ func (t *Ticket) Leave() {
 	t.flight = nil
 }
 
-// land ends the flight that the request leads.
 func (t *Ticket) land(answer Admission, err error) {
 	t.dedupe.flights.land(t.request.Key, t.flight, answer, err)
 	t.flight = nil
 }
 
-// known tells what is known here of the call. False means that the request
-// leads, from now on perhaps, and has to ask the store.
-func (t *Ticket) known(ctx context.Context) (answer Admission, known bool, err error) {
-	d := t.dedupe
-	for {
-		switch {
-		case d.life.isClosed():
-			return Admission{}, true, ErrClosed
-		case t.flight == nil:
-			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
-			t.under = Admission{}
-			continue
-		case t.leads:
-			if answer, known = d.courier.pending(ctx, t.request); known {
-				t.land(answer, nil)
-			}
-			return answer, known, nil
-		}
-		if answer, t.changed, err = d.flights.look(t.flight, &t.request); t.changed != nil {
-			return answer, true, nil
-		}
-		t.flight = nil
-		if answer.Verdict != 0 || err != nil {
-			return answer, true, err
-		}
-	}
-}
-
-// ask asks the store on behalf of everybody here who wants this call. A claim that an error or
-// a panic keeps from being heard is given back: nothing was sent under it.
+// ask asks the store on behalf of everybody here who wants this call. A claim that an error or a
+// panic keeps from being heard is given back.
 func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	d, failure := t.dedupe, errPanic
 	unconfirmed := d.fence.await(ctx)
@@ -161,7 +153,6 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	return t.heard(ctx, answer, sent)
 }
 
-// heard deals with an answer of the store.
 func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (Admission, *Claim, error) {
 	switch answer.Verdict {
 	case Won:
@@ -184,9 +175,8 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 	return answer, nil, nil
 }
 
-// failed deals with an error of the store, which those who follow hear too. When
-// it is this request's own time that is up, it is no answer to them, and what was
-// known before still holds.
+// failed deals with an error of the store, which those who follow hear too. When it is this
+// request's own time that is up, it is no answer to them, and what was known before still holds.
 func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, error) {
 	switch {
 	case ctx.Err() == nil:
@@ -199,49 +189,30 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 	return Admission{}, nil, err
 }
 
-// poll asks the store, which has said that another process runs the call, or that
-// another call has its effect, until it says something else.
-func (t *Ticket) poll(ctx context.Context, until time.Time) (Admission, *Claim, error) {
-	awaited := t.request.Key
-	if t.under.Verdict == EffectInFlight {
-		awaited = t.under.Earlier
-	}
-	var answer Admission
-	var claim *Claim
-	var failure error
-	ended, err := t.dedupe.poll(ctx, awaited, until, func() bool {
-		answer, claim, failure = t.ask(ctx)
-		return failure != nil || !answer.Verdict.Waits()
-	})
-	if !ended {
-		return t.under, nil, err
-	}
-	return answer, claim, failure
-}
-
-// poll asks now and then, and soon after the store has a hint on a call, whether the wait
-// for its end is over; false when that is not seen until an instant, or until ctx ends.
-func (d *Dedupe) poll(ctx context.Context, key Key, until time.Time, ask func() (ended bool)) (ended bool, err error) {
-	hints, unwatch := d.watch(key)
-	defer unwatch()
-	if hints != nil && ask() { // what happened before it was watched has given none
-		return true, nil
+// poll asks now and then, and soon after the store has a hint on a call, whether the wait for its
+// end is over, until ctx ends.
+func (d *Dedupe) poll(ctx context.Context, key Key, over func() bool) error {
+	var hints <-chan struct{}
+	if watcher, ok := d.fence.Store.(Watcher); ok {
+		var unwatch func()
+		hints, unwatch = watcher.Watch(key)
+		defer unwatch()
+		if over() { // what happened before it was watched has given no hint
+			return nil
+		}
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
-		// Between half and the whole of a pause, so that the processes waiting for one
-		// call do not all ask at once.
-		rest := min(pause/2+rand.N(pause/2), time.Until(until))
-		if err := d.life.wait(ctx, rest, hints); err != nil || !time.Now().Before(until) {
-			return false, closedOnly(err)
+		// At random, so that the processes waiting for one call do not all ask at once.
+		if err := d.life.wait(ctx, pause/2+rand.N(pause/2), hints); err != nil {
+			return closedOnly(err)
 		}
-		if ask() {
-			return true, nil
+		if over() {
+			return nil
 		}
 	}
 }
 
-// closedOnly drops the end of a caller's context, which to a waiting duplicate
-// is no error: the answer then is InFlight.
+// closedOnly drops the end of a caller's context, which to a waiting duplicate is no error.
 func closedOnly(err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -167,11 +168,11 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 		req := brief("x", time.Minute)
 		claim(t, s, req)
 		time.Sleep(time.Minute + time.Second) // forgotten, and still in the log
-		record, restored, err := s.Restore(t.Context(), dedupe.Restoration{
-			Key: req.Key, Lease: req.Lease, Retention: time.Hour, Claim: dedupe.Record{
+		record, restored, err := s.Renew(t.Context(), dedupe.Renewal{
+			Key: req.Key, Lease: req.Lease, Retention: time.Hour, Claim: dedupe.Origin{Record: dedupe.Record{
 				State: dedupe.Claimed, Epoch: 1, Owner: req.Owner, Tool: req.Tool, Effect: req.Effect, Fingerprint: req.Fingerprint,
 				StartedAt: time.Now(),
-			},
+			}},
 		})
 		if err != nil || !restored || record.State != dedupe.Unknown {
 			t.Fatal(record.State, restored, err)
@@ -225,7 +226,7 @@ func TestRenewedRecordsStay(t *testing.T) {
 		for i := range 12 {
 			s.fill(t, fmt.Sprint(i, " "), 8*segmentSize, time.Minute)
 			time.Sleep(5 * time.Minute)
-			if ok, err := s.Renew(context.Background(), request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
+			if ok, err := storetest.Renew(context.Background(), s, request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/transcript"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -157,7 +158,7 @@ var firsts = map[string]func(s *Store) func(ctx context.Context, i int) error{
 	"renewals": func(s *Store) func(context.Context, int) error {
 		return func(ctx context.Context, i int) error {
 			req := request(fmt.Sprint("at work ", i), tool.NonIdempotent)
-			_, err := s.Renew(ctx, req.Key, req.Owner, 1, req.Lease)
+			_, err := storetest.Renew(ctx, s, req.Key, req.Owner, 1, req.Lease)
 			return err
 		}
 	},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -24,7 +25,7 @@ func TestNothingIsAnsweredThatIsNotSynced(t *testing.T) {
 		"a settlement": func(s *Store) (any, error) { return s.Settle(t.Context(), settlement("open", "paid")) },
 		"a renewal": func(s *Store) (any, error) {
 			req := request("open", tool.NonIdempotent)
-			return s.Renew(t.Context(), req.Key, req.Owner, 1, req.Lease)
+			return storetest.Renew(t.Context(), s, req.Key, req.Owner, 1, req.Lease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

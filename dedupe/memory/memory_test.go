@@ -51,11 +51,11 @@ func TestRecordsAreSwept(t *testing.T) {
 			admit(t, s, call(i, time.Minute))
 		}
 		// One of them is given more time, and outlives the others.
-		if ok, err := s.Renew(context.Background(), dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+		if ok, err := storetest.Renew(context.Background(), s, dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(30 * time.Second)
-		if ok, err := s.Renew(context.Background(), dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+		if ok, err := storetest.Renew(context.Background(), s, dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(31 * time.Second)

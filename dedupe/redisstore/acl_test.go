@@ -13,6 +13,7 @@ import (
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -139,7 +140,7 @@ func everything(t *testing.T, s *Store, id string) error {
 	if a, err := s.Admit(ctx, other); err != nil || a.Verdict != dedupe.InFlight {
 		return fmt.Errorf("the duplicate: %v, %w", a.Verdict, err)
 	}
-	if _, err := s.Renew(ctx, other.Key, "owner of "+id, 1, time.Minute); err != nil {
+	if _, err := storetest.Renew(ctx, s, other.Key, "owner of "+id, 1, time.Minute); err != nil {
 		return err
 	}
 	end := settlement(id, "")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -116,13 +117,14 @@ func TestALeaseCountsFromWhenItsStepIsDone(t *testing.T) {
 		}
 		stored(what)
 	}
-	if ok, err := s.Renew(t.Context(), req.Key, req.Owner, 1, lease); err != nil || !ok {
+	if ok, err := storetest.Renew(t.Context(), s, req.Key, req.Owner, 1, lease); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	stored("a renewal")
-	back := dedupe.Restoration{Key: req.Key, Lease: lease, Retention: time.Hour, Claim: dedupe.Record{Epoch: 1, Owner: "owner", Effect: tool.Keyed}}
+	claim := dedupe.Origin{Record: dedupe.Record{Epoch: 1, Owner: "owner", Effect: tool.Keyed}}
+	back := dedupe.Renewal{Key: req.Key, Lease: lease, Retention: time.Hour, Claim: claim}
 	back.Key.ID = "forgotten"
-	record, ok, err := s.Restore(t.Context(), back)
+	record, ok, err := s.Renew(t.Context(), back)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

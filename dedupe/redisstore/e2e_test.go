@@ -118,7 +118,7 @@ func TestTheKeyLivesForTheRetention(t *testing.T) {
 		}
 		check("claimed,")
 	}
-	if ok, err := s.Renew(ctx, request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
+	if ok, err := storetest.Renew(ctx, s, request("x", 0).Key, "owner of x", 1, time.Minute); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	check("renewed,")
@@ -478,14 +478,14 @@ func TestATenantsEffectOnACluster(t *testing.T) {
 	req := request("x", tool.NonIdempotent)
 	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour, WholeTenant: true}
 	_, admitted := s.Admit(t.Context(), req)
-	_, _, restored := s.Restore(t.Context(), dedupe.Restoration{
-		Key: req.Key, EffectKey: req.EffectKey, Lease: req.Lease, Retention: req.Retention,
-		Claim: dedupe.Record{State: dedupe.Claimed, Epoch: 1, Owner: "owner", Tool: "refund"},
+	claim := dedupe.Record{State: dedupe.Claimed, Epoch: 1, Owner: "owner", Tool: "refund"}
+	_, _, renewed := s.Renew(t.Context(), dedupe.Renewal{
+		Key: req.Key, Lease: req.Lease, Retention: req.Retention, Claim: dedupe.Origin{Record: claim, EffectKey: req.EffectKey},
 	})
 	end := settlement("x", "paid")
 	end.Frees = req.EffectKey
 	_, settled := s.Settle(t.Context(), end)
-	for what, err := range map[string]error{"Admit": admitted, "Restore": restored, "Settle": settled} {
+	for what, err := range map[string]error{"Admit": admitted, "Renew": renewed, "Settle": settled} {
 		if !errors.Is(err, dedupe.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}

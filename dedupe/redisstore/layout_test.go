@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -49,7 +50,7 @@ func TestRecordsAreStoredInTheLayout(t *testing.T) {
 		other.Owner, other.Draw = "another", dedupe.Draw{}
 		admit(t, s, other, dedupe.InFlight)
 		check("waited for", true)
-		if ok, err := s.Renew(t.Context(), req.Key, req.Owner, 1, time.Millisecond); !ok || err != nil {
+		if ok, err := storetest.Renew(t.Context(), s, req.Key, req.Owner, 1, time.Millisecond); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		check("renewed", true)
@@ -173,13 +174,10 @@ func touch(t *testing.T, s *Store, req dedupe.Request) map[string]error {
 	other.Owner = "another"
 	_, otherErr := s.Admit(t.Context(), other)
 	_, settleErr := s.Settle(t.Context(), settlement("x", "aid"))
-	_, renewErr := s.Renew(t.Context(), req.Key, req.Owner, 1, time.Minute)
+	_, renewErr := storetest.Renew(t.Context(), s, req.Key, req.Owner, 1, time.Minute)
 	_, lookupErr := s.Lookup(t.Context(), req.Key)
-	_, _, restoreErr := s.Restore(t.Context(), dedupe.Restoration{
-		Key: req.Key, Lease: time.Minute, Retention: time.Hour, Claim: dedupe.Record{Epoch: 1, Owner: req.Owner},
-	})
 	return map[string]error{
-		"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr, "Restore": restoreErr,
+		"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr,
 	}
 }
 

@@ -126,12 +126,12 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 	return s.Machine.Settle(ctx, settlement)
 }
 
-// Restore implements dedupe.Store.
-func (s *Store) Restore(ctx context.Context, back dedupe.Restoration) (dedupe.Record, bool, error) {
-	if err := s.sameSlot(&back.EffectKey); err != nil {
+// Renew implements dedupe.Store.
+func (s *Store) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
+	if err := s.sameSlot(&renewal.Claim.EffectKey); err != nil {
 		return dedupe.Record{}, false, err
 	}
-	return s.Machine.Restore(ctx, back)
+	return s.Machine.Renew(ctx, renewal)
 }
 
 // sameSlot refuses what a Cluster cannot do in one step, whatever the record is: the

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/dedupe/storetest"
 	"github.com/sidecall/sidecall/testkit/redisserver"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -45,7 +46,7 @@ func TestARepetitionOnAnotherConnectionWaitsToo(t *testing.T) {
 		if v, err := s.Settle(ctx, unknown); err == nil {
 			t.Errorf("try %d: unknown is %v", try, v)
 		}
-		if ok, err := s.Renew(ctx, request("claimed", 0).Key, "owner of claimed", 1, time.Minute); err == nil {
+		if ok, err := storetest.Renew(ctx, s, request("claimed", 0).Key, "owner of claimed", 1, time.Minute); err == nil {
 			t.Errorf("try %d: renewed %t", try, ok)
 		}
 	}

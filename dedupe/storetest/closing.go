@@ -11,11 +11,11 @@ import (
 
 const answerOfConversation = "nothing was run"
 
-func closing(id string, seen dedupe.Seen) dedupe.Closing {
+func closing(id string, seen dedupe.Known) dedupe.Closing {
 	return dedupe.Closing{Key: key(id), Seen: seen, Tool: "refund", Result: []byte(answerOfConversation), Retention: retention}
 }
 
-func (s *suite) see(k dedupe.Key) dedupe.Seen {
+func (s *suite) see(k dedupe.Key) dedupe.Known {
 	s.Helper()
 	seen, err := s.conversations().See(s.Context(), k)
 	if err != nil {
@@ -112,7 +112,7 @@ func closedMany(s *suite) {
 	const calls = 1024
 	closings, now := make([]dedupe.Closing, calls), s.see(key("any")).Now
 	for i := range closings {
-		closings[i] = closing(fmt.Sprint("one of many, ", i), dedupe.Seen{})
+		closings[i] = closing(fmt.Sprint("one of many, ", i), dedupe.Known{})
 		closings[i].Seen.Now = now
 	}
 	last := closings[calls-1].Key

@@ -31,10 +31,10 @@ func (s inConversation) Settle(ctx context.Context, settles dedupe.Settlement) (
 	return s.Store.Settle(ctx, settles)
 }
 
-// Restore implements dedupe.Store.
-func (s inConversation) Restore(ctx context.Context, r dedupe.Restoration) (dedupe.Record, bool, error) {
+// Renew implements dedupe.Store.
+func (s inConversation) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Record, bool, error) {
 	r.Key = s.moved(r.Key)
-	return s.Store.Restore(ctx, r)
+	return s.Store.Renew(ctx, r)
 }
 
 // Lookup implements dedupe.Store.

@@ -363,9 +363,9 @@ func effectRestored(s *suite) {
 			if id == "keyed" {
 				effect = tool.Keyed
 			}
-			back := restoration(id, "owner of "+id, 1, effect)
-			back.EffectKey = payment
-			if _, restored, err := s.store.Restore(s.Context(), back); err != nil || !restored {
+			back := renews(id, "owner of "+id, 1, effect)
+			back.Claim.EffectKey = payment
+			if _, restored, err := s.store.Renew(s.Context(), back); err != nil || !restored {
 				s.Fatalf("not restored: %v", err)
 			}
 			got := s.admit(pays("b", effect))

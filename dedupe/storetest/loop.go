@@ -164,16 +164,16 @@ func movedBetweenClaims(s *suite) {
 	s.wantVerdict(s.admit(taken), dedupe.OutcomeUnknown)
 	want("in doubt after all", 4)
 
-	back := restoration("restored", "alice", 1, tool.NonIdempotent)
-	back.Claim.Counter = "p-1"
+	back := renews("restored", "alice", 1, tool.NonIdempotent)
+	back.Claim.Record.Counter = "p-1"
 	for range 2 {
-		if _, _, err := s.store.Restore(s.Context(), back); err != nil {
+		if _, _, err := s.store.Renew(s.Context(), back); err != nil {
 			s.Fatal(err)
 		}
 		want("restored", 5)
 	}
 	end := late(settlement("settled", "alice", 1, dedupe.Done), tool.NonIdempotent)
-	end.Claim.Record.Counter = back.Claim.Counter
+	end.Claim.Record.Counter = back.Claim.Record.Counter
 	for range 2 {
 		s.settle(end)
 		want("settled late", 6)

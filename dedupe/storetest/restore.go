@@ -1,34 +1,45 @@
 package storetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// restoration is the word of an owner that it runs a call.
-func restoration(id, owner string, epoch int64, effect tool.Effect) dedupe.Restoration {
-	return dedupe.Restoration{
+// Renew asks a store for more time for a claim of a call that must not be repeated. It
+// reports whether the owner has the claim.
+func Renew(ctx context.Context, store dedupe.Store, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+	record, _, err := store.Renew(ctx, dedupe.Renewal{
+		Key: key, Lease: lease, Retention: lease, Claim: dedupe.Origin{Record: dedupe.Record{Epoch: epoch, Owner: owner}},
+	})
+	return record.State == dedupe.Claimed && record.Owner == owner && record.Epoch == epoch, err
+}
+
+// renews is the word of an owner that it runs a call.
+func renews(id, owner string, epoch int64, effect tool.Effect) dedupe.Renewal {
+	return dedupe.Renewal{
 		Key: key(id), Lease: long, Retention: retention,
-		Claim: dedupe.Record{
+		Claim: dedupe.Origin{Record: dedupe.Record{
 			State: dedupe.Claimed, Epoch: epoch, Owner: owner, Tool: "refund", Effect: effect, Fingerprint: fingerprint,
 			StartedAt: time.UnixMilli(1e12).UTC(), LeaseUntil: time.UnixMilli(1e12 + 1).UTC(), Counter: "prompt",
-		},
+		}},
 	}
 }
 
 // late returns a settlement with the claim that it ends.
 func late(s dedupe.Settlement, effect tool.Effect) dedupe.Settlement {
-	s.Claim = &dedupe.Origin{Record: restoration(s.Key.ID, s.Owner, s.Epoch, effect).Claim}
+	claim := renews(s.Key.ID, s.Owner, s.Epoch, effect).Claim
+	s.Claim = &claim
 	return s
 }
 
-func (s *suite) restore(back dedupe.Restoration) (dedupe.Record, bool) {
+func (s *suite) restore(back dedupe.Renewal) (dedupe.Record, bool) {
 	s.Helper()
-	record, restored, err := s.store.Restore(s.Context(), back)
+	record, restored, err := s.store.Renew(s.Context(), back)
 	if err != nil {
-		s.Fatalf("Restore %q by %s: %v", back.Key.ID, back.Claim.Owner, err)
+		s.Fatalf("Renew %q by %s: %v", back.Key.ID, back.Claim.Record.Owner, err)
 	}
 	return record, restored
 }
@@ -37,9 +48,9 @@ func (s *suite) restore(back dedupe.Restoration) (dedupe.Record, bool) {
 // takes its owner's word on what became of it.
 func restored(s *suite) {
 	for _, effect := range effects {
-		id, back := effect.String(), restoration(effect.String(), "alice", 3, effect)
+		id, back := effect.String(), renews(effect.String(), "alice", 3, effect)
 		got, ok := s.restore(back)
-		want, _ := dedupe.Record{}.Restore(back, time.Now())
+		want, _ := dedupe.Record{}.Renew(&back, time.Now())
 		if diff := sameRecord(want, got); !ok || diff != "" {
 			s.Fatalf("%v: restored %v; the record differs (-want +got):\n%s", effect, ok, diff)
 		}
@@ -62,13 +73,13 @@ func restored(s *suite) {
 		}
 		s.wantVerdict(s.admit(request(id, "bob", effect, long)), dedupe.Replay)
 	}
-	bad := restoration("x", "alice", 0, tool.ReadOnly)
-	if _, _, err := s.store.Restore(s.Context(), bad); !isInvalid(err) {
+	bad := renews("x", "alice", 0, tool.ReadOnly)
+	if _, _, err := s.store.Renew(s.Context(), bad); !isInvalid(err) {
 		s.Errorf("a claim of no epoch: got %v", err)
 	}
 }
 
-// notRestored: whoever has the call has it, and is told of.
+// notRestored: whoever has the call has it, and is told of. Its owner is renewed.
 func notRestored(s *suite) {
 	for _, f := range froms[1:] {
 		for _, effect := range effects {
@@ -81,7 +92,9 @@ func notRestored(s *suite) {
 				want = s.close(id, effect, want, time.Now())
 			}
 			for _, owner := range []string{"alice", "carol"} {
-				got, ok := s.restore(restoration(id, owner, 1, effect))
+				back := renews(id, owner, 1, effect)
+				got, ok := s.restore(back)
+				want, _ = want.Renew(&back, time.Now())
 				if diff := sameRecord(want, got); ok || diff != "" {
 					s.Errorf("%s: by %s: restored %v; the record differs (-want +got):\n%s", id, owner, ok, diff)
 				}

@@ -154,11 +154,8 @@ func endedContext(s *suite) {
 	if _, err := s.store.Settle(ctx, settlement("x", "alice", 1, dedupe.Done)); err == nil {
 		s.Error("Settle went on")
 	}
-	if _, err := s.store.Renew(ctx, key("x"), "alice", 1, long); err == nil {
+	if _, _, err := s.store.Renew(ctx, renews("x", "alice", 1, tool.ReadOnly)); err == nil {
 		s.Error("Renew went on")
-	}
-	if _, _, err := s.store.Restore(ctx, restoration("x", "alice", 1, tool.ReadOnly)); err == nil {
-		s.Error("Restore went on")
 	}
 	if _, err := s.store.Lookup(ctx, key("x")); err == nil {
 		s.Error("Lookup went on")

@@ -64,7 +64,7 @@ func (s *suite) settle(settles dedupe.Settlement) dedupe.SettleVerdict {
 
 func (s *suite) renew(id, owner string, epoch int64, lease time.Duration) bool {
 	s.Helper()
-	ok, err := s.store.Renew(s.Context(), key(id), owner, epoch, lease)
+	ok, err := Renew(s.Context(), s.store, key(id), owner, epoch, lease)
 	if err != nil {
 		s.Fatalf("Renew %q by %s: %v", id, owner, err)
 	}

@@ -73,7 +73,9 @@ func actions() []action {
 					all = append(all, settledBy(owner, epoch, state))
 				}
 			}
-			all = append(all, renewedBy(owner, epoch))
+			if epoch > 0 {
+				all = append(all, renewedBy(owner, epoch))
+			}
 		}
 	}
 	for _, epoch := range []int64{1, 2} {
@@ -104,7 +106,7 @@ func settledLate(owner string, epoch int64, state dedupe.State) action {
 		name: fmt.Sprintf("settled late %v by %s at epoch %d", state, owner, epoch),
 		do:   func(s *suite, id string, effect tool.Effect) any { return s.settle(build(id, effect)) },
 		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, verdict, _ := r.SettleLate(build(id, effect), now)
+			next, verdict, _ := r.Settle(build(id, effect), now)
 			return next, verdict
 		},
 	}
@@ -119,7 +121,7 @@ func answered() action {
 			return seen.Record.Refused() && s.answer(closing(id, seen))
 		},
 		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
-			c := closing(id, dedupe.Seen{Record: r.Observed(now), Now: now})
+			c := closing(id, dedupe.Known{Record: r.Observed(now), Now: now})
 			next, err := c.Close()
 			if err != nil {
 				return r, false
@@ -177,10 +179,14 @@ func settles(name string, build func(id string) dedupe.Settlement) action {
 func renewedBy(owner string, epoch int64) action {
 	return action{
 		name: fmt.Sprintf("renewed by %s at epoch %d", owner, epoch),
-		do:   func(s *suite, id string, _ tool.Effect) any { return s.renew(id, owner, epoch, long) },
-		model: func(r dedupe.Record, _ string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
-			next, ok := r.Renew(owner, epoch, long, now)
-			return next, ok
+		do: func(s *suite, id string, effect tool.Effect) any {
+			_, restored := s.restore(renews(id, owner, epoch, effect))
+			return restored
+		},
+		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
+			renewal := renews(id, owner, epoch, effect)
+			next, _ := r.Renew(&renewal, now)
+			return next, r.State == dedupe.Absent
 		},
 	}
 }

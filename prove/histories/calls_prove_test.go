@@ -56,12 +56,12 @@ func (b *bounded) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admissi
 	return a, err
 }
 
-func (b *bounded) Renew(ctx context.Context, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
-	ok, err := b.Store.Renew(ctx, key, owner, epoch, lease)
-	if err == nil && ok {
-		b.ends.Store(owner, monotonic()+int64(lease))
+func (b *bounded) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
+	record, restored, err := b.Store.Renew(ctx, renewal)
+	if owner := renewal.Claim.Record.Owner; err == nil && record.State == dedupe.Claimed && record.Owner == owner {
+		b.ends.Store(owner, monotonic()+int64(renewal.Lease))
 	}
-	return ok, err
+	return record, restored, err
 }
 
 // makeCalls is a worker's life when it carries out calls.

@@ -193,7 +193,11 @@ func (c *Client) renew(key int, owner string, epoch int64) Operation {
 		owner, epoch = c.anyOwner(), c.anyEpoch()
 	}
 	lease := min(pick(c.random, c.Leases), c.Retention)
-	return Operation{Kind: Renew, Key: key, Owner: owner, Epoch: epoch, Lease: lease}
+	last := c.admit(key)
+	return Operation{
+		Kind: Renew, Key: key, Owner: owner, Epoch: max(epoch, 1), Effect: last.Effect, Content: last.Content,
+		Started: longAgo, Lease: lease, Retention: c.Retention,
+	}
 }
 
 // longAgo is when a claim was made that the store has never heard of.
@@ -208,7 +212,7 @@ func (c *Client) restore(key int) Operation {
 		last.Epoch, last.Record.Started = c.anyEpoch(), longAgo
 	}
 	return Operation{
-		Kind: Restore, Key: key, Owner: last.Owner, Epoch: last.Epoch, Effect: last.Effect, Content: last.Content,
+		Kind: Renew, Key: key, Owner: last.Owner, Epoch: last.Epoch, Effect: last.Effect, Content: last.Content,
 		Started: last.Record.Started, Lease: last.Lease, Retention: last.Retention,
 	}
 }
@@ -305,19 +309,18 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		})
 		o.OK = v == dedupe.Settled
 	case Renew:
-		o.OK, err = store.Renew(ctx, key, o.Owner, o.Epoch, o.Lease)
+		var r dedupe.Record
+		claim := dedupe.Record{
+			State: dedupe.Claimed, Epoch: o.Epoch, Owner: o.Owner, Tool: toolOf(o.Content), Effect: o.Effect,
+			Fingerprint: fingerprintOf(o.Content), StartedAt: time.Unix(0, o.Started).UTC(),
+		}
+		r, o.OK, err = store.Renew(ctx, dedupe.Renewal{
+			Key: key, Lease: o.Lease, Retention: o.Retention, Claim: dedupe.Origin{Record: claim},
+		})
+		o.Record = told(r)
 	case Lookup:
 		var r dedupe.Record
 		r, err = store.Lookup(ctx, key)
-		o.Record = told(r)
-	case Restore:
-		var r dedupe.Record
-		r, o.OK, err = store.Restore(ctx, dedupe.Restoration{
-			Key: key, Lease: o.Lease, Retention: o.Retention, Claim: dedupe.Record{
-				State: dedupe.Claimed, Epoch: o.Epoch, Owner: o.Owner, Tool: toolOf(o.Content), Effect: o.Effect,
-				Fingerprint: fingerprintOf(o.Content), StartedAt: time.Unix(0, o.Started).UTC(),
-			},
-		})
 		o.Record = told(r)
 	case Close:
 		o.OK, err = o.answer(ctx, store, key)
@@ -338,10 +341,15 @@ func (c *Client) learn(op Operation) {
 			c.claim[op.Key], c.holds[op.Key] = op, true
 			c.claim[op.Key].Epoch = op.Record.Epoch
 		}
-	case Lookup, Restore:
+	case Lookup:
 		c.seen[op.Key] = op.Record
-	case Settle, Renew:
-		if op.Owner == c.claim[op.Key].Owner && op.OK == (op.Kind == Settle) {
+	case Renew:
+		c.seen[op.Key] = op.Record
+		if op.Owner == c.claim[op.Key].Owner && !op.renewed() {
+			c.holds[op.Key] = false
+		}
+	case Settle:
+		if op.Owner == c.claim[op.Key].Owner && op.OK {
 			c.holds[op.Key] = false
 		}
 	case Close:
@@ -374,7 +382,6 @@ const (
 	SawResent     = "perhaps sent again"
 	SawReopened   = "reopened"
 	SawRestored   = "restorations"
-	SawThere      = "restorations refused"
 	SawClosed     = "closed calls"
 	SawSucceeded  = "decided under a predecessor's lease"
 )
@@ -383,7 +390,7 @@ const (
 var Needed = []string{
 	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
-	SawRestored, SawThere, SawSucceeded, SawClosed,
+	SawRestored, SawSucceeded, SawClosed,
 }
 
 // Missing returns what of the names was never seen.
@@ -415,15 +422,13 @@ func (c Coverage) Note(op *Operation, p Plan) {
 		if s := op.Record.State; op.Record.Finished != 0 && (s == dedupe.Unknown || s == dedupe.NotRun) && op.Record.Attempts == 0 {
 			c[SawLost]++
 		}
-	case op.Kind == Restore && op.OK:
+	case op.Kind == Renew && op.OK:
 		c[SawRestored]++
-	case op.Kind == Restore:
-		c[SawThere]++
 	case op.Kind == Close:
 		if op.OK {
 			c[SawClosed]++
 		}
-	case op.Kind == Renew && op.OK:
+	case op.renewed():
 		c[SawRenewed]++
 	case op.Kind == Renew:
 		c[SawRefused]++

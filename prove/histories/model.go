@@ -31,12 +31,12 @@
 //	UNKNOWN, or CLAIMED with its lease
 //	out and non_idempotent                  resolve, owner+epoch     DONE, NOT_RUN
 //	the state it has already³               settle by owner+epoch    settled, record unchanged
-//	any other                               settle, resolve, renew   refused, record unchanged
+//	any other                               settle, resolve          refused, record unchanged
 //	any                                     lookup                   the record; a claim with its lease out as
 //	                                                                 UNKNOWN, NOT_RUN if its effect may repeat
-//	absent, forgotten                       restore                  CLAIMED, lease from now; UNKNOWN if
+//	absent, forgotten                       renew                    CLAIMED, lease from now; UNKNOWN if
 //	                                                                 non_idempotent; owner and epoch as said
-//	any other                               restore                  told, record unchanged
+//	any other                               renew                    told, record unchanged
 //	CLAIMED                                 reopen (embedded)        UNKNOWN if non_idempotent, else lease out⁴
 //
 // ¹ by the record or by the request. ² a resolution was wrong, the owner knows

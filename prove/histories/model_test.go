@@ -52,8 +52,15 @@ func (s *script) resolve(owner string, epoch int64, to dedupe.State, ok bool) *s
 	return s.settle(owner, epoch, to, "", ok).last(func(o *Operation) { o.Resolves = true })
 }
 
-func (s *script) renew(owner string, epoch int64, ok bool) *script {
-	return s.add(Operation{Kind: Renew, Owner: owner, Epoch: epoch, Lease: time.Hour, OK: ok})
+// renew is told a record; it restores nothing.
+func (s *script) renew(owner string, epoch int64, r Record) *script {
+	return s.add(Operation{Kind: Renew, Owner: owner, Epoch: epoch, Lease: time.Hour, Retention: day, Record: r})
+}
+
+// renewed is a claim that is renewed at the script's next instant.
+func (s *script) renewed(r Record) Record {
+	r.Lease = ms(max(s.now, 1000)) + int64(time.Hour)
+	return r
 }
 
 func (s *script) lookup(r Record) *script { return s.add(Operation{Kind: Lookup, Record: r}) }
@@ -105,8 +112,10 @@ func TestAllowed(t *testing.T) {
 		"a call that may be repeated": func() *script {
 			s, _ := claimed(repeat, brief5)
 			s.wait(20)
-			s.admit("bob", repeat, time.Hour, dedupe.Won, s.claim("bob", 2, repeat, time.Hour))
-			return s.settle("alice", 1, dedupe.Done, "late", false).renew("alice", 1, false).renew("bob", 2, true)
+			r := s.claim("bob", 2, repeat, time.Hour)
+			s.admit("bob", repeat, time.Hour, dedupe.Won, r)
+			s.settle("alice", 1, dedupe.Done, "late", false).renew("alice", 1, r)
+			return s.renew("bob", 2, s.renewed(r))
 		}(),
 		"a resolution": func() *script {
 			s, _ := claimed(once, brief5)
@@ -200,11 +209,11 @@ func TestRefused(t *testing.T) {
 			return s.settle("alice", 1, dedupe.Done, "late", true)
 		}(),
 		"another settles":                 claim2(func(s *script) { s.settle("bob", 1, dedupe.Done, "", true) }),
-		"another renews":                  claim2(func(s *script) { s.renew("bob", 1, true) }),
+		"another renews":                  claim2(func(s *script) { s.renew("bob", 1, s.renewed(s.ops[0].Record)) }),
 		"another epoch settles":           claim2(func(s *script) { s.settle("alice", 2, dedupe.Done, "", true) }),
 		"a running claim is resolved":     claim2(func(s *script) { s.resolve("alice", 1, dedupe.Done, true) }),
 		"the owner is refused":            claim2(func(s *script) { s.settle("alice", 1, dedupe.Done, "", false) }),
-		"the owner's renewal is refused":  claim2(func(s *script) { s.renew("alice", 1, false) }),
+		"the owner's renewal is refused":  claim2(func(s *script) { s.wait(100).renew("alice", 1, s.ops[0].Record) }),
 		"the owner is told to wait":       claim2(func(s *script) { s.admit("alice", once, time.Hour, dedupe.InFlight, s.claim("alice", 1, once, 0)) }),
 		"a claim is forgotten":            claim2(func(s *script) { s.lookup(Record{}) }),
 		"a claim is forgotten, and taken": claim2(func(s *script) { s.admit("bob", once, day, dedupe.Won, s.claim("bob", 1, once, day)) }),
@@ -285,7 +294,8 @@ func TestOverlap(t *testing.T) {
 func TestManyWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s, r := claimed(repeat, brief5)
-	s.renew("alice", 1, true).last(func(o *Operation) { o.Return, o.Sends = ms(1030), 1 })
+	r.Lease = ms(1025) + int64(time.Hour)
+	s.renew("alice", 1, r).last(func(o *Operation) { o.Return, o.Sends = ms(1030), 1 })
 	r.Lease = ms(1002) + int64(time.Hour)
 	s.lookup(r)
 	for n := range 4 {

@@ -24,13 +24,12 @@ const (
 	Settle
 	Renew
 	Lookup
-	Restore
 	Close // a call that its conversation answers
 	Reopen
 	end // of the history
 )
 
-var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Restore: "restore", Close: "close", Reopen: "reopen", end: "end"}
+var kindNames = [...]string{Admit: "admit", Settle: "settle", Renew: "renew", Lookup: "lookup", Close: "close", Reopen: "reopen", end: "end"}
 
 // Operation is one request to a store and what was heard of it.
 type Operation struct {
@@ -64,8 +63,8 @@ type Operation struct {
 	// for Error.
 	Heard   bool
 	Verdict dedupe.Verdict // of an Admit
-	OK      bool           // of a Settle: Settled; of a Renew: renewed; of a Restore: restored; of a Close: closed
-	Record  Record         // of an Admit, a Lookup or a Restore
+	OK      bool           // of a Settle: Settled; of a Renew: restored; of a Close: closed
+	Record  Record         // of an Admit, a Lookup or a Renew
 	Error   string
 	// Broken is an error that the store must never answer here.
 	Broken bool
@@ -135,9 +134,7 @@ func (o *Operation) String() string {
 		}
 		fmt.Fprintf(&b, "%s %s@%d %v %q", word, o.Owner, o.Epoch, o.To, o.Result)
 	case Renew:
-		fmt.Fprintf(&b, "renew %s@%d lease=%v", o.Owner, o.Epoch, o.Lease)
-	case Restore:
-		fmt.Fprintf(&b, "restore %s@%d %v lease=%v", o.Owner, o.Epoch, o.Effect, o.Lease)
+		fmt.Fprintf(&b, "renew %s@%d %v lease=%v", o.Owner, o.Epoch, o.Effect, o.Lease)
 	case Close:
 		fmt.Fprintf(&b, "close %q", o.Result)
 	case Lookup, Reopen, end:
@@ -150,6 +147,11 @@ func (o *Operation) String() string {
 	return b.String()
 }
 
+// renewed reports that the answer to a Renew is that its owner has the claim.
+func (o *Operation) renewed() bool {
+	return o.Kind == Renew && o.Record.State == dedupe.Claimed && o.Record.Owner == o.Owner && o.Record.Epoch == o.Epoch
+}
+
 func (o *Operation) heard() string {
 	switch {
 	case !o.Heard:
@@ -158,7 +160,7 @@ func (o *Operation) heard() string {
 		return fmt.Sprintf("%v %v", o.Verdict, o.Record)
 	case o.Kind == Lookup:
 		return o.Record.String()
-	case o.Kind == Restore:
+	case o.Kind == Renew:
 		return fmt.Sprintf("%t %v", o.OK, o.Record)
 	case o.Kind == Reopen:
 		return "open"

@@ -27,9 +27,9 @@ func (o outcome) heard(op timed) (state, bool) {
 	next, now, same := o.next, o.now, true
 	switch {
 	case !op.Heard || op.Kind == Reopen:
-	case op.Kind == Settle || op.Kind == Renew || op.Kind == Close:
+	case op.Kind == Settle || op.Kind == Close:
 		same = op.OK == o.ok
-	case op.Kind == Restore && op.OK != o.ok:
+	case op.Kind == Renew && op.OK != o.ok:
 		same = false
 	case op.Verdict != o.verdict:
 		same = false

@@ -18,8 +18,6 @@ func (s state) respond(op *Operation, now span) []outcome {
 		return s.renew(op, now)
 	case Lookup:
 		return s.lookup(now)
-	case Restore:
-		return s.restore(op, now)
 	case Close:
 		return s.close(op, now)
 	case Reopen:
@@ -152,16 +150,12 @@ func (s state) leaves(op *Operation) bool {
 	}
 }
 
+// renew: an owner says that it has the claim, which may be forgotten.
 func (s state) renew(op *Operation, now span) []outcome {
-	if s.kind != dedupe.Claimed || s.owner != op.Owner || s.epoch != op.Epoch {
-		return []outcome{{next: s, now: now}}
-	}
-	return []outcome{{next: s, ok: true, now: now, leases: true, changes: true, retention: s.retention}}
-}
-
-// restore: an owner says that its claim was forgotten.
-func (s state) restore(op *Operation, now span) []outcome {
-	if s.kind != dedupe.Absent {
+	switch {
+	case s.kind == dedupe.Claimed && s.owner == op.Owner && s.epoch == op.Epoch:
+		return []outcome{{next: s, now: now, leases: true, changes: true, retention: s.retention}}
+	case s.kind != dedupe.Absent:
 		return []outcome{{next: s, now: now}}
 	}
 	back := state{
