@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
@@ -34,24 +35,23 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
-	v, text, err := t.conversation(string(key))
+	count, text, err := t.talk(key)
 	if err != nil || bytes.Equal(text, w.Head) {
 		return err == nil, err
 	}
-	if !bytes.Equal(text, w.Was) || int64(v.count) != w.After {
+	if !bytes.Equal(text, w.Was) || int64(count) != w.After {
 		return false, nil
 	}
 	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
 		return false, err
 	}
-	c := change{kind: messageRow, name: string(key), message: v.count}
-	for ; err == nil && c.message < v.count+len(w.Messages); c.message++ {
-		err = t.put(c, messageKey(key, c.message), w.Messages[c.message-v.count])
+	for _, message := range w.Messages {
+		if err := t.set(messageRow, messageKey(key, count), time.Time{}, message); err != nil {
+			return false, err
+		}
+		count++
 	}
-	if err == nil {
-		c.kind, c.expires = conversationRow, dedupe.Millis(t.now.Add(w.TTL))
-		err = t.put(c, key, bigEndian(c.message), w.Head)
-	}
+	err = t.set(conversationRow, key, t.now.Add(w.TTL), bigEndian(count), w.Head)
 	return err == nil, err
 }
 
@@ -66,40 +66,31 @@ func decodeTalk(value []byte) (count int, text []byte, err error) {
 	return int(binary.BigEndian.Uint32(value)), value[4:], nil
 }
 
-// conversation returns a conversation as of now with the text of its head; an empty one
-// where there is none.
-func (t *txn) conversation(name string) (v talk, text []byte, err error) {
-	found := t.index.conversations[name]
-	if t.write != nil && t.conversations[name] != nil {
-		found = t.conversations[name]
+// talk returns how many messages a conversation has, and the text of its head; none where
+// there is none.
+func (t *txn) talk(key []byte) (count int, text []byte, err error) {
+	value, _, err := t.get(conversationRow, key)
+	if err != nil || value == nil {
+		return 0, nil, err
 	}
-	if found == nil || found.expires <= t.ms() {
-		return talk{}, nil, nil
-	}
-	head, err := t.read(found.place)
-	if err == nil && string(head.key) != name {
-		err = t.fail(corrupt("the conversation found under a key is another"))
-	}
-	if err == nil {
-		_, text, err = decodeTalk(head.value)
-	}
-	return *found, text, err
+	return decodeTalk(value)
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	name := string(conversationKey(key))
-	return read(ctx, s, func(t *txn) (conversation.Stored, error) { return t.readConversation(name, from, most) })
+	return read(ctx, s, func(t *txn) (conversation.Stored, error) {
+		return t.readConversation(conversationKey(key), from, most)
+	})
 }
 
-func (t *txn) readConversation(name string, from int64, most int) (conversation.Stored, error) {
-	stored := conversation.Stored{Now: t.now}
-	v, text, err := t.conversation(name)
+func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
+	count, text, err := t.talk(key)
+	stored := conversation.Stored{Head: text, Now: t.now}
 	if err != nil || text == nil {
 		return stored, err
 	}
-	stored.Head = text
-	for at, size := from, 0; most > 0 && at < int64(v.count); at++ {
+	v := t.index.conversations[t.index.digest(conversationRow, key)]
+	for at, size := from, 0; most > 0 && at < int64(count); at++ {
 		message, err := t.read(v.messages[at])
 		if err != nil {
 			return conversation.Stored{}, err
@@ -131,7 +122,7 @@ func (t *txn) listConversations(tenant, after string, most int) (page conversati
 			page.Next = hex.EncodeToString([]byte(names[i-1]))
 			break
 		}
-		_, text, err := t.conversation(name)
+		_, text, err := t.talk([]byte(name))
 		if err != nil {
 			return conversation.Page{}, err
 		}
@@ -150,8 +141,8 @@ func (t *txn) listConversations(tenant, after string, most int) (page conversati
 // names are the conversations with a prefix after one, in order, as many as a page asks for.
 func (t *txn) names(prefix, after string) []string {
 	return lowest(strings.Compare, func(yield func(string) bool) {
-		for name := range t.index.conversations {
-			if strings.HasPrefix(name, prefix) && name > after && !yield(name) {
+		for _, v := range t.index.conversations {
+			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
 				return
 			}
 		}

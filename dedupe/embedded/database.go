@@ -170,7 +170,9 @@ func (d *database) commit(t *txn, least int64) error {
 	defer d.mu.Unlock()
 	f.follow(before)
 	f.moves = t.moves()
-	d.index.apply(t.changes)
+	for i := range t.changes {
+		d.index.change(&t.changes[i])
+	}
 	d.index.until(t.ms(), d.options.MaxOutputBytes)
 	return nil
 }

@@ -16,8 +16,8 @@ type index struct {
 	undecided map[digest]int64
 	number    int64
 	outputs   outputs
-	// conversations by their keys.
-	conversations map[string]*talk
+	// conversations by the digests of their heads.
+	conversations map[digest]talk
 
 	live ledger
 }
@@ -35,14 +35,12 @@ type row struct {
 	expires int64
 }
 
-// talk is a conversation: where its head is, which says when all of it expires, and its
-// messages.
+// talk is a conversation beside its head, with which it expires.
 type talk struct {
-	row
-
+	name     string
 	count    int // of its messages, as the head has it
 	messages []place
-	bytes    int64 // of all that
+	bytes    int64 // of the messages
 }
 
 // digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
@@ -52,7 +50,7 @@ type digest [2]uint64
 func newIndex() *index {
 	return &index{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]int64{}, conversations: map[string]*talk{},
+		undecided: map[digest]int64{}, conversations: map[digest]talk{},
 		outputs: outputs{at: map[digest]int{}}, live: ledger{due: map[int64]int64{}},
 	}
 }
@@ -73,26 +71,48 @@ type change struct {
 	kind byte
 	row
 
-	of      digest // of a row
+	of      digest // of a message: of the head of its conversation
 	open    bool   // the call of a record is undecided
 	name    string // of a conversation
 	message int    // its number; how many there are, of a head
 	gone    bool   // the row has expired, if it is still where it was
 }
 
-// apply makes changes, in the order in which they were made.
-func (x *index) apply(changes []change) {
-	for i := range changes {
-		switch c := &changes[i]; c.kind {
-		case conversationRow, messageRow:
-			x.converse(c)
-		default:
-			x.change(c)
-		}
+// changed is what a row changes when it is put somewhere.
+func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, err error) {
+	c = change{kind: kind, row: row{expires: expires}}
+	switch kind {
+	case recordRow:
+		c.open = undecided(value)
+	case conversationRow:
+		c.name = string(key)
+		c.message, _, err = decodeTalk(value)
+	case messageRow:
+		kind = conversationRow
+		key, c.message, err = decodeMessageKey(key)
 	}
+	c.of = x.digest(kind, key)
+	return c, err
 }
 
+// current is where the row of a change is.
+func (x *index) current(c *change) row {
+	r := x.rows[c.of]
+	if c.kind != messageRow {
+		return r
+	}
+	if said := x.conversations[c.of].messages; c.message < len(said) {
+		return row{said[c.message], r.expires}
+	}
+	return row{}
+}
+
+// change follows a commit. Changes are made in the order in which they came.
 func (x *index) change(c *change) {
+	if c.kind == messageRow {
+		x.say(c)
+		return
+	}
 	before, known := x.rows[c.of]
 	if c.gone && before.place != c.place {
 		return
@@ -102,6 +122,9 @@ func (x *index) change(c *change) {
 	}
 	delete(x.undecided, c.of)
 	x.outputs.remove(c.of)
+	if c.kind == conversationRow {
+		x.converse(c, before.expires)
+	}
 	if c.gone {
 		delete(x.rows, c.of)
 		return
@@ -117,46 +140,43 @@ func (x *index) change(c *change) {
 	}
 }
 
-// converse changes a conversation. Messages come before the head that counts them; those that
-// were moved come after it.
-func (x *index) converse(c *change) {
-	v := x.conversations[c.name]
+// converse changes a conversation with its head, which expired at another time before.
+func (x *index) converse(c *change, before int64) {
+	v := x.conversations[c.of]
+	x.live.add(-v.bytes, before)
 	if c.gone {
-		if v != nil && v.place == c.place {
-			x.live.add(-v.bytes, v.expires)
-			delete(x.conversations, c.name)
-		}
+		delete(x.conversations, c.of)
 		return
 	}
-	if v == nil {
-		v = &talk{}
-		x.conversations[c.name] = v
+	kept := min(c.message, len(v.messages))
+	for _, m := range v.messages[kept:] { // of one that had its name before
+		v.bytes -= int64(m.size)
 	}
-	x.live.add(-v.bytes, v.expires)
-	if more := c.message + 1 - len(v.messages); c.kind == messageRow && more > 0 {
-		v.messages = append(v.messages, make([]place, more)...)
+	x.conversations[c.of] = talk{c.name, c.message, v.messages[:kept], v.bytes}
+	x.live.add(v.bytes, c.expires)
+}
+
+// say changes a message. Messages come before the head that counts them; those that were
+// moved come after it. One that is gone goes with its head.
+func (x *index) say(c *change) {
+	if c.gone {
+		return
 	}
-	if c.kind == messageRow {
-		v.bytes += int64(c.size) - int64(v.messages[c.message].size)
-		v.messages[c.message] = c.place
-	} else {
-		v.bytes += int64(c.size) - int64(v.size)
-		v.row, v.count = c.row, c.message
-		for _, m := range v.messages[min(v.count, len(v.messages)):] { // of one that had its name before
-			v.bytes -= int64(m.size)
-		}
-		v.messages = v.messages[:min(v.count, len(v.messages))]
-	}
-	x.live.add(v.bytes, v.expires)
+	v := x.conversations[c.of]
+	v.messages = append(v.messages, make([]place, max(0, c.message+1-len(v.messages)))...)
+	more := int64(c.size) - int64(v.messages[c.message].size)
+	v.messages[c.message] = c.place
+	v.bytes += more
+	x.live.add(more, x.rows[c.of].expires)
+	x.conversations[c.of] = v
 }
 
 // loaded reports what is missing when all of the log has been read. What has expired leaves
 // the log a piece at a time: of that there may be a head, or messages, alone.
 func (x *index) loaded(now int64) error {
-	for name, v := range x.conversations {
-		if v.expires <= now {
-			x.live.add(-v.bytes, v.expires)
-			delete(x.conversations, name)
+	for of, v := range x.conversations {
+		if head := x.rows[of]; head.expires <= now {
+			x.change(&change{kind: conversationRow, row: head, of: of, gone: true})
 			continue
 		}
 		if v.count != len(v.messages) || slices.Contains(v.messages, place{}) {

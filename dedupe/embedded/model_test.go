@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -308,9 +307,9 @@ func (m *modelled) live() (n int64) {
 	for _, r := range m.index.rows {
 		add(int64(r.size), r.expires)
 	}
-	for _, v := range m.index.conversations {
-		for _, p := range append(slices.Clone(v.messages), v.place) {
-			add(int64(p.size), v.expires)
+	for of, v := range m.index.conversations {
+		for _, p := range v.messages {
+			add(int64(p.size), m.index.rows[of].expires)
 		}
 	}
 	return n
@@ -347,7 +346,7 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 		case "call ":
 			ms = m.index.rows[m.index.digest(recordRow, encodeKey(request(name, 0).Key))].expires
 		default:
-			ms = m.index.conversations[string(conversationKey(transcriptKey(name)))].expires
+			ms = m.index.rows[m.index.digest(conversationRow, conversationKey(transcriptKey(name)))].expires
 		}
 	})
 	return ms

@@ -99,23 +99,14 @@ func (d *database) load() error {
 }
 
 // read notes a frame of the log.
-func (x *index) read(f frame) (err error) {
-	c := change{kind: f.kind, row: row{f.place, f.expires}}
-	switch f.kind {
-	case messageRow:
-		c.name, c.message, err = decodeMessageKey(f.key)
-	case conversationRow:
-		c.name = string(f.key)
-		c.message, _, err = decodeTalk(f.value)
-	case recordRow:
+func (x *index) read(f frame) error {
+	c, err := x.changed(f.kind, f.expires, f.key, f.value)
+	if f.kind == recordRow {
 		_, err = decodeRecord(f.value)
-		c.open = undecided(f.value)
-		fallthrough
-	default:
-		c.of = x.digest(f.kind, f.key)
 	}
 	if err == nil {
-		x.apply([]change{c})
+		c.place = f.place
+		x.change(&c)
 	}
 	return err
 }

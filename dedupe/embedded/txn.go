@@ -22,11 +22,10 @@ type txn struct {
 
 // write is what a transaction changes.
 type write struct {
-	frames        []byte // for the end of the log
-	changes       []change
-	rows          map[digest]row
-	conversations map[string]*talk
-	tail          int64 // of the log from then on
+	frames  []byte // for the end of the log
+	changes []change
+	rows    map[digest]row // as they are then
+	tail    int64          // of the log from then on
 }
 
 // errLook is the error of a change where somebody only looks.
@@ -37,10 +36,9 @@ var errLook = errors.New("nothing is to be changed")
 func (d *database) begin() *txn {
 	w := &d.scratch
 	if w.rows == nil || cap(w.frames) > mostCleaned || cap(w.changes) > groupLength {
-		*w = write{rows: map[digest]row{}, conversations: map[string]*talk{}}
+		*w = write{rows: map[digest]row{}}
 	}
 	clear(w.rows)
-	clear(w.conversations)
 	w.frames, w.changes, w.tail = w.frames[:0], w.changes[:0], d.file.tail
 	return &txn{database: d, now: d.clock.now(), write: w}
 }
@@ -59,49 +57,36 @@ func (t *txn) rollback(to mark) {
 	}
 	t.frames, t.changes = t.frames[:to.frames], t.changes[:to.changes]
 	clear(t.rows)
-	clear(t.conversations)
 	for i := range t.changes {
 		t.note(&t.changes[i])
 	}
 }
 
-// note makes a change known to what comes after it in the transaction.
+// note makes a change known to what comes after it in the transaction. Of the messages of a
+// conversation the head says how many there are.
 func (t *txn) note(c *change) {
-	switch c.kind {
-	case conversationRow, messageRow:
-		v := t.conversations[c.name]
-		if v == nil {
-			v = &talk{}
-			if before := t.index.conversations[c.name]; before != nil && before.expires > t.ms() {
-				*v = *before
-				v.messages = slices.Clip(v.messages)
-			}
-			t.conversations[c.name] = v
-		}
-		if c.kind == messageRow {
-			v.messages = append(v.messages, c.place)
-		} else {
-			v.row, v.count = c.row, c.message
-		}
-	default:
+	if c.kind != messageRow {
 		t.rows[c.of] = c.row
 	}
 }
 
-// put adds a frame, which is what counts of its row from then on. c says of which one; its
-// place is filled in here.
-func (t *txn) put(c change, key []byte, value ...[]byte) error {
-	err := t.add(c, key, value...)
+// set puts a row: what counts of it from then on. A message expires with its head.
+func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
+	if t.write == nil {
+		return errLook
+	}
+	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
+	if err == nil {
+		err = t.add(c, key, value...)
+	}
 	if err == nil {
 		t.note(&t.changes[len(t.changes)-1])
 	}
 	return err
 }
 
+// add adds a frame. Its place is filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
-	if t.write == nil {
-		return errLook
-	}
 	size := frameBytes + len(key)
 	for _, part := range value {
 		size += len(part)
@@ -113,13 +98,6 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
 	t.changes = append(t.changes, c)
 	return nil
-}
-
-// set puts a row.
-func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	c := change{kind: kind, of: t.index.digest(kind, key), row: row{expires: dedupe.Millis(expires)}}
-	c.open = kind == recordRow && undecided(value[0])
-	return t.put(c, key, value...)
 }
 
 // get returns the value of a row; nil where there is none, or its time is over.
@@ -195,37 +173,20 @@ func (t *txn) clean(look, room int) error {
 
 // move takes a frame to the end of the log, if it is live.
 func (t *txn) move(f frame, room int) error {
-	c := change{kind: f.kind, row: row{expires: f.expires}}
-	live, last := false, false // last: it is the one of its row
-	switch f.kind {
-	case messageRow:
-		name, number, err := decodeMessageKey(f.key)
-		if err != nil {
-			return err
-		}
-		v := t.index.conversations[name]
-		live = v != nil && v.expires > t.ms() && number < len(v.messages) && v.messages[number] == f.place
-		c.name, c.message = name, number
-	case conversationRow:
-		name := string(f.key)
-		v := t.index.conversations[name]
-		last = v != nil && v.place == f.place && t.conversations[name] == nil
-		if c.name = name; last {
-			c.message = v.count
-		}
-	default:
-		c.of = t.index.digest(f.kind, f.key)
-		_, newer := t.rows[c.of]
-		last = !newer && t.index.rows[c.of].place == f.place
-		c.open = f.kind == recordRow && undecided(f.value)
+	c, err := t.index.changed(f.kind, f.expires, f.key, f.value)
+	if err != nil {
+		return err
 	}
-	if last && (f.expires <= t.ms() || f.kind == outputRow && int(f.size) > room) {
+	current := t.index.current(&c)
+	_, newer := t.rows[c.of]
+	switch {
+	case current.place != f.place, newer && f.kind != messageRow:
+		return nil
+	case current.expires <= t.ms(), f.kind == outputRow && int(f.size) > room:
 		c.gone, c.place = true, f.place
 		t.changes = append(t.changes, c)
 		return nil
-	}
-	if live || last {
+	default:
 		return t.add(c, f.key, f.value)
 	}
-	return nil
 }
