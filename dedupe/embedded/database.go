@@ -2,12 +2,12 @@ package embedded
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -46,49 +46,34 @@ type database struct {
 	mu    sync.RWMutex
 	file  *file
 	index *index
-	// closed: the file is let go of.
-	closed bool
 
-	// failure is set, once and for good, when the file can no longer be
-	// trusted to hold what is written to it.
-	failure atomic.Pointer[error]
-	// over is closed when nobody has to wait for the committer any more: the store
-	// has failed, or the committer has ended.
-	over     chan struct{}
-	overOnce sync.Once
+	// life ends, with the cause, when nobody has to wait for the committer any more: the
+	// store has failed, or the committer has ended.
+	life   context.Context
+	end    context.CancelCauseFunc
+	failed sync.Once
 }
 
-// fail makes the store refuse everything from now on. What the disk or the
+// fail makes the store refuse everything from now on, once and for good. What the disk or the
 // kernel did with data that it failed to write is unknown, and a second try
 // that seems to succeed proves nothing about the first. Nobody waits any longer
 // for the committer, which may be stuck.
 func (d *database) fail(cause error) error {
-	var err error = &dedupe.FailedError{File: d.file.path, Cause: cause}
-	if d.failure.CompareAndSwap(nil, &err) {
+	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
+	d.failed.Do(func() {
 		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
 			"path", d.file.path, "error", cause)
-		d.end()
-	}
+		d.end(err)
+	})
 	return err
-}
-
-// end sends away whoever waits for the committer.
-func (d *database) end() { d.overOnce.Do(func() { close(d.over) }) }
-
-// ended is why nobody has to wait for the committer any more.
-func (d *database) ended() error {
-	if failure := d.failure.Load(); failure != nil {
-		return *failure
-	}
-	return dedupe.ErrClosed
 }
 
 // view runs f on the last state, all of which is on the disk.
 func (d *database) view(f func(*txn) error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if d.closed || d.failure.Load() != nil {
-		return d.ended()
+	if err := context.Cause(d.life); err != nil {
+		return err
 	}
 	return guarded(f, &txn{database: d, now: d.clock.now()})
 }
@@ -268,10 +253,9 @@ func (d *database) reclaim() (progress bool, err error) {
 	return false, err
 }
 
-// release lets go of the file.
+// release lets go of the file, when nobody reads it any more.
 func (d *database) release() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = true
 	return d.file.Close()
 }

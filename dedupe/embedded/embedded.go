@@ -39,10 +39,11 @@ import (
 type Store struct {
 	dedupe.Machine
 	database
-	committer *committer
 
-	closeOnce sync.Once
-	closeErr  error
+	queue     chan *operation
+	quit      chan struct{} // closed when Close begins
+	exited    chan struct{} // closed when the committer has ended
+	closeOnce func() error
 }
 
 var (
@@ -69,8 +70,16 @@ func Open(path string, options Options) (*Store, error) {
 	if err := ensure(path, options.Log); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
 	}
-	s := &Store{database: database{options: options, index: newIndex(), over: make(chan struct{})}}
+	s := &Store{
+		database: database{options: options, index: newIndex()},
+		queue:    make(chan *operation, queueLength), quit: make(chan struct{}), exited: make(chan struct{}),
+	}
 	s.Engine = s
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.closeOnce = sync.OnceValue(func() error {
+		s.stop()
+		return s.release()
+	})
 	var err error
 	if s.file, err = openFile(path, options.LockWait, options.MaxFileBytes); err != nil {
 		return nil, explain(path, err)
@@ -81,7 +90,7 @@ func Open(path string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
-	s.committer = newCommitter(&s.database)
+	go s.commits() // ends in stop
 	return s, nil
 }
 
@@ -135,34 +144,26 @@ func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 
 // Close implements dedupe.Store: what waits is still committed, then the file
 // is let go.
-func (s *Store) Close() error {
-	s.closeOnce.Do(func() {
-		s.committer.stop()
-		s.closeErr = s.release()
-	})
-	return s.closeErr
-}
+func (s *Store) Close() error { return s.closeOnce() }
 
 // usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.committer.closing() {
+	if s.closing() {
 		return dedupe.ErrClosed
 	}
-	if failure := s.failure.Load(); failure != nil {
-		return *failure
-	}
-	return nil
+	return context.Cause(s.life)
 }
 
-// do hands an operation to the committer.
-func (s *Store) do(ctx context.Context, op *operation) error {
-	if err := s.usable(ctx); err != nil {
-		return err
+func (s *Store) closing() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
 	}
-	return s.committer.do(ctx, op)
 }
 
 // look looks at the last state, all of which is on the disk.

@@ -362,7 +362,7 @@ func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 		_, err := s.Admit(ctx, request("x", tool.NonIdempotent))
 		answered <- err
 	}()
-	for len(s.committer.queue) == 0 {
+	for len(s.queue) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()

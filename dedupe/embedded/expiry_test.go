@@ -360,7 +360,7 @@ func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
 			group = append(group, settling(t, end))
 		}
 		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
-		s.committer.commit(group)
+		s.serve(group)
 		if outputs, _ := keptOutputs(s); outputs != calls {
 			t.Errorf("%d outputs are left, want the %d new ones", outputs, calls)
 		}

@@ -18,18 +18,12 @@ type operation struct {
 	bytes int
 	room  dedupe.Room
 
-	phase atomic.Int32
+	// taken is set by the committer, or by the caller who withdraws the operation, whoever
+	// comes first.
+	taken atomic.Bool
 	done  chan struct{} // closed when err and what apply has found are final
 	err   error
 }
-
-// The phases of an operation. Whoever moves it out of queued, decides: the
-// committer takes it, or its caller withdraws it.
-const (
-	queued = iota
-	taken
-	withdrawn
-)
 
 func newOperation(room dedupe.Room, bytes int, apply func(t *txn) error) *operation {
 	return &operation{apply: apply, bytes: bytes, room: room, done: make(chan struct{})}
@@ -40,13 +34,5 @@ func stepping(step dedupe.Step) *operation {
 	return newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) })
 }
 
-// take claims the operation for the committer; false when it was withdrawn.
-func (o *operation) take() bool { return o.phase.CompareAndSwap(queued, taken) }
-
-// withdraw takes the operation back; false when it is too late.
-func (o *operation) withdraw() bool { return o.phase.CompareAndSwap(queued, withdrawn) }
-
-func (o *operation) finish(err error) {
-	o.err = err
-	close(o.done)
-}
+// take reports that nobody else has taken the operation.
+func (o *operation) take() bool { return !o.taken.Swap(true) }

@@ -258,7 +258,7 @@ func TestWhatAKilledProcessHasWrittenIsSynced(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	finished(t, s, "before", "ok")
-	again := &database{options: s.options, index: newIndex(), over: make(chan struct{})}
+	again := &database{options: s.options, index: newIndex()}
 	path := filepath.Join(t.TempDir(), "copy.db")
 	if err := os.WriteFile(path, s.read(t), 0o600); err != nil {
 		t.Fatal(err)
