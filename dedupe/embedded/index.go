@@ -1,7 +1,7 @@
 package embedded
 
 import (
-	"container/heap"
+	"cmp"
 	"hash/maphash"
 	"slices"
 )
@@ -11,10 +11,8 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
-	// undecided are the records of calls that are claimed or unknown, numbered in the order
-	// in which they became it.
-	undecided map[digest]int64
-	number    int64
+	// undecided are the records of calls that are claimed or unknown.
+	undecided map[digest]struct{}
 	outputs   outputs
 	// conversations by the digests of their heads.
 	conversations map[digest]talk
@@ -50,8 +48,7 @@ type digest [2]uint64
 func newIndex() *index {
 	return &index{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]int64{}, conversations: map[digest]talk{},
-		outputs: outputs{at: map[digest]int{}}, live: ledger{due: map[int64]int64{}},
+		undecided: map[digest]struct{}{}, conversations: map[digest]talk{}, live: ledger{due: map[int64]int64{}},
 	}
 }
 
@@ -120,8 +117,10 @@ func (x *index) change(c *change) {
 	if known {
 		x.live.add(-int64(before.size), before.expires)
 	}
+	if known && c.kind == outputRow {
+		x.outputs.remove(found{c.of, before})
+	}
 	delete(x.undecided, c.of)
-	x.outputs.remove(c.of)
 	if c.kind == conversationRow {
 		x.converse(c, before.expires)
 	}
@@ -132,11 +131,10 @@ func (x *index) change(c *change) {
 	x.rows[c.of] = c.row
 	x.live.add(int64(c.size), c.expires)
 	if c.open {
-		x.number++
-		x.undecided[c.of] = x.number
+		x.undecided[c.of] = struct{}{}
 	}
 	if c.kind == outputRow {
-		heap.Push(&x.outputs, output{c.of, c.row})
+		x.outputs.add(found{c.of, c.row})
 	}
 }
 
@@ -186,44 +184,40 @@ func (x *index) loaded(now int64) error {
 	return nil
 }
 
-// outputs are those that are kept: the first is the one that expires first.
+// outputs are those that are kept, in the order in which they expire.
 type outputs struct {
-	heap  []output
-	at    map[digest]int
+	first []found
 	bytes int64
 }
 
-type output struct {
+// found is a row of the index.
+type found struct {
 	of digest
 	row
 }
 
-func (o *outputs) Len() int           { return len(o.heap) }
-func (o *outputs) Less(i, j int) bool { return o.heap[i].expires < o.heap[j].expires }
-func (o *outputs) Swap(i, j int) {
-	o.heap[i], o.heap[j] = o.heap[j], o.heap[i]
-	o.at[o.heap[i].of], o.at[o.heap[j].of] = i, j
+// at is where an output is, or would be.
+func (o *outputs) at(f found) int {
+	i, _ := slices.BinarySearchFunc(o.first, f, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b))
+	})
+	return i
 }
 
-func (o *outputs) Push(x any) {
-	one := x.(output)
-	o.at[one.of] = len(o.heap)
-	o.heap = append(o.heap, one)
-	o.bytes += int64(one.size)
+func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
+
+func (o *outputs) add(f found) {
+	o.first = slices.Insert(o.first, o.at(f), f)
+	o.bytes += int64(f.size)
 }
 
-func (o *outputs) Pop() any {
-	last := o.heap[len(o.heap)-1]
-	o.heap = o.heap[:len(o.heap)-1]
-	delete(o.at, last.of)
-	o.bytes -= int64(last.size)
-	return last
-}
-
-func (o *outputs) remove(of digest) {
-	if at, known := o.at[of]; known {
-		heap.Remove(o, at)
+func (o *outputs) remove(f found) {
+	if i := o.at(f); i == 0 {
+		o.first = o.first[1:]
+	} else {
+		o.first = slices.Delete(o.first, i, i+1)
 	}
+	o.bytes -= int64(f.size)
 }
 
 // until says what time it is. Outputs whose time is over are dropped, and those that expire
@@ -231,8 +225,8 @@ func (o *outputs) remove(of digest) {
 // at the next Open.
 func (x *index) until(now, bound int64) {
 	x.live.until(now)
-	for o := &x.outputs; len(o.heap) > 0 && (o.bytes > bound || o.heap[0].expires <= now); {
-		x.change(&change{kind: outputRow, row: o.heap[0].row, of: o.heap[0].of, gone: true})
+	for o := &x.outputs; len(o.first) > 0 && (o.bytes > bound || o.first[0].expires <= now); {
+		x.change(&change{kind: outputRow, row: o.first[0].row, of: o.first[0].of, gone: true})
 	}
 }
 
