@@ -131,23 +131,25 @@ func (d *database) commit(t *txn, least int64) error {
 	if err := f.asLeft(); err != nil {
 		return d.fail(err)
 	}
-	if err := f.room(f.needs(len(t.frames)), least); err != nil {
-		return d.unlessFull(err)
-	}
-	failpoint.Hit(failpoint.CommitUnwritten)
 	before := f.head
 	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
 	next.sum = int64(checksum(next.durable, t.frames))
-	err := f.writeLog(t.frames)
+	err := f.room(f.needs(len(t.frames)), least)
+	if err == nil {
+		failpoint.Hit(failpoint.CommitUnwritten)
+		err = f.writeLog(t.frames)
+	}
 	if err == nil {
 		err = f.writeHead(next)
 	}
-	if err != nil {
-		return d.unlessFull(err)
+	if errors.Is(err, dedupe.ErrFull) {
+		return err
 	}
-	failpoint.Hit(failpoint.CommitUnsynced)
-	err = f.sync()
-	failpoint.Hit(failpoint.CommitSynced)
+	if err == nil {
+		failpoint.Hit(failpoint.CommitUnsynced)
+		err = f.sync()
+		failpoint.Hit(failpoint.CommitSynced)
+	}
 	if err != nil {
 		return d.fail(err)
 	}
@@ -160,13 +162,6 @@ func (d *database) commit(t *txn, least int64) error {
 	}
 	d.index.until(t.ms(), d.options.MaxOutputBytes)
 	return nil
-}
-
-func (d *database) unlessFull(err error) error {
-	if errors.Is(err, dedupe.ErrFull) {
-		return err
-	}
-	return d.fail(err)
 }
 
 // slack is how much of the log need not be live, however little is.

@@ -22,13 +22,12 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -55,12 +54,8 @@ var (
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
-	if options.LockWait <= 0 {
-		options.LockWait = 2 * time.Second
-	}
-	if options.MaxOutputBytes <= 0 {
-		options.MaxOutputBytes = 256 << 20
-	}
+	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
+	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
 	if options.MaxFileBytes > 0 {
 		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
 	}
@@ -68,7 +63,7 @@ func Open(path string, options Options) (*Store, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := ensure(path, options.Log); err != nil {
-		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
+		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
 	s := &Store{
 		database: database{options: options, index: newIndex()},
@@ -92,15 +87,6 @@ func Open(path string, options Options) (*Store, error) {
 	}
 	go s.commits() // ends in stop
 	return s, nil
-}
-
-// explainAbsent says what is missing for a store to come into being.
-func explainAbsent(path string, err error) error {
-	dir := filepath.Dir(path)
-	if _, absent := os.Stat(dir); errors.Is(absent, fs.ErrNotExist) {
-		return errors.New("its directory does not exist: create it, or choose another path")
-	}
-	return err
 }
 
 // explain makes one clear sentence of why a store does not open, and what to do.

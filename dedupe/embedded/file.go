@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -144,7 +145,7 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, info: info, parts: map[int64]int64{}, write: opened.WriteAt}
+	f := &file{File: opened, path: path, info: info, write: opened.WriteAt}
 	f.sync = func() error { return syncData(opened) }
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
@@ -161,8 +162,8 @@ func tryFile(path string) (*file, error) {
 	return f, nil
 }
 
-// readHeads reads the heads, and which parts of the log the segments carry. The other one is
-// in force if the commit of the newest is not whole.
+// readHeads reads the heads, and the segments as the newest has them. The other one is in
+// force if the commit of the newest is not whole.
 func (f *file) readHeads() (other head, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -182,45 +183,32 @@ func (f *file) readHeads() (other head, err error) {
 	}
 	f.head, other = heads[f.slot], heads[1-f.slot]
 	f.segments = (info.Size() - segmentsAt) / segmentSize
-	return other, f.readSegments(min(f.tail, other.tail))
+	return other, f.readSegments()
 }
 
-// readSegments finds the segments of the log from a place on; the others are free. A part
-// that was begun twice, because the first commit of it was not whole, is where it was begun
-// last.
-func (f *file) readSegments(tail int64) error {
+// readSegments finds the segments of the log; the others are free. A part that was begun
+// twice, because the first commit of it was not whole, is where it was begun last. The free
+// ones are in order: should the next commit come to no end, and the one after it begin the
+// same parts under the same number, then it begins each where the former did, or before that.
+func (f *file) readSegments() error {
+	f.parts, f.free = map[int64]int64{}, nil
 	begun := map[int64]int64{}
 	for segment := range f.segments {
 		part, commit, err := f.readSegment(segment)
 		if err != nil {
 			return err
 		}
-		ours := part >= tail/partSize && part*partSize < f.end && commit <= f.commit
-		if before, twice := f.parts[part]; ours && twice {
-			if ours = commit > begun[part]; ours {
-				f.free = append(f.free, before)
-			}
-		}
-		if ours {
+		if part >= f.tail/partSize && part*partSize < f.end && commit <= f.commit && commit > begun[part] {
 			f.parts[part], begun[part] = segment, commit
-		} else {
+		}
+	}
+	taken := slices.Sorted(maps.Values(f.parts))
+	for segment := range f.segments {
+		if _, found := slices.BinarySearch(taken, segment); !found {
 			f.free = append(f.free, segment)
 		}
 	}
 	return nil
-}
-
-// trim frees the segments that are not of the log between the heads' places. The free ones are
-// in order: should the next commit come to no end, and the one after it begin the same parts
-// under the same number, then it begins each where the former did, or before that.
-func (f *file) trim() {
-	for part, segment := range f.parts {
-		if part < f.tail/partSize || part*partSize >= f.end {
-			f.free = append(f.free, segment)
-			delete(f.parts, part)
-		}
-	}
-	slices.Sort(f.free)
 }
 
 // readSegment reads which part of the log a segment carries, -1 for none, and which commit
@@ -246,22 +234,29 @@ func (f *file) offset(at int64) (offset, rest int64, err error) {
 	return segmentsAt + segment*segmentSize + segmentHead + at%partSize, partSize - at%partSize, nil
 }
 
-// readLog reads the log from a place on.
-func (f *file) readLog(b []byte, at int64) error {
-	for len(b) > 0 {
-		offset, rest, err := f.offset(at)
+// logReader reads the log by its places.
+type logReader struct{ *file }
+
+func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
+	for read < len(b) {
+		offset, rest, err := l.offset(at + int64(read))
 		if err != nil {
-			return err
+			return read, err
 		}
-		n := min(rest, int64(len(b)))
-		if _, err := f.ReadAt(b[:n], offset); errors.Is(err, io.EOF) {
-			return corrupt("the file is cut short")
+		n, err := l.file.ReadAt(b[read:min(int64(len(b)), int64(read)+rest)], offset)
+		read += n
+		if errors.Is(err, io.EOF) {
+			return read, corrupt("the file is cut short")
 		} else if err != nil {
-			return err
+			return read, err
 		}
-		b, at = b[n:], at+n
 	}
-	return nil
+	return read, nil
+}
+
+// log is a part of the log.
+func (f *file) log(from, to int64) *io.SectionReader {
+	return io.NewSectionReader(logReader{f}, from, to-from)
 }
 
 // size is how long the file is at least.
@@ -315,10 +310,10 @@ func (f *file) grow(by int64) error {
 	if err := f.inPlace(); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
-	if n, err := f.write(make([]byte, by*segmentSize), size); err != nil {
+	if n, err := f.put(make([]byte, by*segmentSize), size); err != nil {
 		by = int64(n) / segmentSize
 		cut := f.Truncate(size + by*segmentSize)
-		if err = f.noRoom(err); by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
+		if by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
 			return errors.Join(err, cut)
 		}
 	}
@@ -329,14 +324,15 @@ func (f *file) grow(by int64) error {
 	return nil
 }
 
-// noRoom says of an error of writing that the disk is full, if that is what it says.
-func (f *file) noRoom(err error) error {
+// put writes, and says so when the disk is full.
+func (f *file) put(b []byte, at int64) (n int, err error) {
+	n, err = f.write(b, at)
 	for _, full := range [...]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) {
-			return fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, f.path, err)
+			return n, fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, f.path, err)
 		}
 	}
-	return err
+	return n, err
 }
 
 // writeLog writes to the end of the log, which takes the first of the free segments. Nothing
@@ -353,8 +349,8 @@ func (f *file) writeLog(b []byte) error {
 			head = binary.BigEndian.AppendUint64(head, uint64(f.commit+1))
 			piece = append(binary.BigEndian.AppendUint32(head, checksum(segment, head)), piece...)
 		}
-		if _, err := f.write(piece, segmentsAt+segment*segmentSize+offset); err != nil {
-			return f.noRoom(err)
+		if _, err := f.put(piece, segmentsAt+segment*segmentSize+offset); err != nil {
+			return err
 		}
 		b, at = b[n:], at+n
 	}
@@ -365,8 +361,8 @@ func (f *file) writeLog(b []byte) error {
 func (f *file) writeHead(next head) error {
 	slot := 1 - f.slot
 	b := next.encode()
-	if _, err := f.write(b, int64(slot)*pageSize); err != nil {
-		return f.noRoom(err)
+	if _, err := f.put(b, int64(slot)*pageSize); err != nil {
+		return err
 	}
 	copy(f.heads[slot][:], b)
 	f.head, f.slot = next, slot

@@ -59,14 +59,7 @@ func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
 			page.Next = strconv.FormatInt(r.at, 10)
 			break
 		}
-		if r.expires <= t.ms() {
-			continue
-		}
-		f, err := t.read(r.place)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		stored, err := decodeRecord(f.value)
+		encoded, stored, err := t.record(r.of)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
@@ -74,7 +67,7 @@ func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
 		if record.State != dedupe.Unknown {
 			continue
 		}
-		key, err := decodeKey(f.key)
+		key, err := decodeKey(encoded)
 		if err != nil {
 			return dedupe.Page{}, err
 		}

@@ -23,7 +23,9 @@ func ensure(path string, log *slog.Logger) (err error) {
 	}
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*")
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("its directory does not exist: create it, or choose another path")
+	} else if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
@@ -56,11 +58,6 @@ func syncDir(dir string) error {
 // load reads the whole log, checks it, and makes the index. Nothing is changed.
 func (d *database) load() error {
 	f := d.file
-	if info, err := f.Stat(); err != nil {
-		return err
-	} else if info.Size() == 0 {
-		return corrupt("the file is empty")
-	}
 	other, err := f.readHeads()
 	if err != nil {
 		return err
@@ -78,8 +75,10 @@ func (d *database) load() error {
 		other.commit = f.commit
 		f.head, f.slot = other, 1-f.slot
 		f.durable = f.end
+		if err := f.readSegments(); err != nil {
+			return err
+		}
 	}
-	f.trim()
 	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
 	d.index.live.until(dedupe.Millis(d.clock.now()))
 	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) {
@@ -121,11 +120,11 @@ func (d *database) resume() error {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", d.file.path, "ahead", ahead.Round(time.Second))
 	}
-	unknown, free := 0, 0
 	for batch := range slices.Chunk(slices.Collect(maps.Keys(d.index.undecided)), resumeBatch) {
-		decide := newOperation(dedupe.Frees, 0, func(t *txn) error {
-			unknown, free = 0, 0
-			return t.decide(batch, &unknown, &free)
+		unknown, free := 0, 0
+		decide := newOperation(dedupe.Frees, 0, func(t *txn) (err error) {
+			unknown, free, err = t.decide(batch)
+			return err
 		})
 		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
@@ -145,19 +144,11 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []digest, unknown, free *int) error {
+func (t *txn) decide(batch []digest) (unknown, free int, err error) {
 	for _, of := range batch {
-		r := t.index.rows[of]
-		if r.expires <= t.ms() {
-			continue // forgotten
-		}
-		f, err := t.read(r.place)
+		key, stored, err := t.record(of)
 		if err != nil {
-			return err
-		}
-		stored, err := decodeRecord(f.value)
-		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		if stored.State != dedupe.Claimed {
 			continue
@@ -165,13 +156,13 @@ func (t *txn) decide(batch []digest, unknown, free *int) error {
 		stored.LeaseUntil = t.now
 		if observed := stored.Observed(t.now); observed.State == dedupe.Unknown {
 			stored.Record = observed
-			*unknown++
+			unknown++
 		} else {
-			*free++
+			free++
 		}
-		if err := t.setRecord(f.key, &stored.Record, stored.Retention); err != nil {
-			return err
+		if err := t.setRecord(key, &stored.Record, stored.Retention); err != nil {
+			return 0, 0, err
 		}
 	}
-	return nil
+	return unknown, free, nil
 }

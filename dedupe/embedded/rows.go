@@ -22,6 +22,19 @@ func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	return decodeRecord(value)
 }
 
+// record reads one that is in the index, and its key; Absent when its time is over.
+func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
+	r := t.index.rows[of]
+	if r.expires <= t.ms() {
+		return nil, dedupe.Stored{}, nil
+	}
+	f, err := t.read(r.place)
+	if err == nil {
+		stored, err = decodeRecord(f.value)
+	}
+	return f.key, stored, err
+}
+
 // decodeRecord reads a record with its result, which shares memory with the value.
 func decodeRecord(value []byte) (dedupe.Stored, error) {
 	stored, result, err := dedupe.DecodeStored(value)
