@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -16,14 +17,37 @@ const (
 	// queueLength bounds the requests that wait; a caller beyond it waits for
 	// its turn to wait, until its context ends.
 	queueLength = 4096
-	// groupLength and groupBytes bound one transaction.
+	// groupLength, and groupBytes of what they write, bound the operations of one transaction.
 	groupLength = 1024
+	groupBytes  = 16 << 20
 	// tidyEvery is how often a store looks at its file, and for what has expired.
 	tidyEvery = time.Second
+	// stuckAfter is how long the committer of a store that has failed has to end.
+	stuckAfter = time.Second
 )
 
-// stuckAfter is how long the committer of a store that has failed has to end.
-const stuckAfter = time.Second
+// operation is one request on its way through the committer. Its caller waits for done.
+type operation struct {
+	// apply does its work in a transaction. It may run again, in another
+	// transaction, when the first one came to nothing.
+	apply func(t *txn) error
+	// bytes is roughly how much it writes, and room what it does to a file that is full.
+	bytes int
+	room  dedupe.Room
+
+	// taken is set by the committer, or by the caller who withdraws the operation, whoever
+	// comes first.
+	taken atomic.Bool
+	done  chan struct{} // closed when err and what apply has found are final
+	err   error
+}
+
+func newOperation(room dedupe.Room, bytes int, apply func(t *txn) error) *operation {
+	return &operation{apply: apply, bytes: bytes, room: room, done: make(chan struct{})}
+}
+
+// take reports that nobody else has taken the operation.
+func (o *operation) take() bool { return !o.taken.Swap(true) }
 
 // stop commits what waits and ends the committer. That of a store that has failed
 // may be stuck at the disk for ever: it is left there.

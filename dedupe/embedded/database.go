@@ -40,7 +40,7 @@ type database struct {
 
 	// writing is held by who may change something, in scratch.
 	writing sync.Mutex
-	scratch write
+	scratch txn
 	// mu is held for writing while a commit takes effect, for reading while somebody looks.
 	// Only the committer changes what it guards.
 	mu    sync.RWMutex
@@ -118,7 +118,7 @@ func (d *database) transact(ops []*operation) error {
 			return err
 		}
 	}
-	return d.commit(t, max(least, 1)+t.moves())
+	return d.commit(t, max(least, 1)+partsOf(t.largest))
 }
 
 // commit makes a transaction durable, and then known. Only an error that wraps dedupe.ErrFull
@@ -156,7 +156,7 @@ func (d *database) commit(t *txn, least int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.follow(before)
-	f.moves = t.moves()
+	f.largest = t.largest
 	for i := range t.changes {
 		d.index.change(&t.changes[i])
 	}

@@ -112,7 +112,7 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 			return err
 		}
 	}
-	return s.do(ctx, stepping(step))
+	return s.do(ctx, newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) }))
 }
 
 // Look implements dedupe.Engine.

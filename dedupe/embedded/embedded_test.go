@@ -99,7 +99,7 @@ func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 type catcher struct{ op *operation }
 
 func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
-	c.op = stepping(step)
+	c.op = newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) })
 	return nil
 }
 

@@ -99,10 +99,10 @@ type file struct {
 	path string
 	info os.FileInfo
 	most int64 // segments; 0: no bound
-	// moves is how many segments it takes to move the largest row that there was since Open.
-	moves int64
-	write func(b []byte, at int64) (int, error)
-	sync  func() error
+	// largest is the size of the largest row that there was since Open, outputs apart.
+	largest int64
+	write   func(b []byte, at int64) (int, error)
+	sync    func() error
 
 	head           // in force
 	slot     int   // where it stands
@@ -280,7 +280,7 @@ const leastReserve, mostReserve = 2, 16
 // why it cannot, if fewer than least would be left of that.
 func (f *file) room(need, least int64) error {
 	var why error
-	for want := need + max(least, f.reserve()+f.moves); int64(len(f.free)) < want && why == nil; {
+	for want := need + max(least, f.reserve()+partsOf(f.largest)); int64(len(f.free)) < want && why == nil; {
 		why = f.grow(max(want-int64(len(f.free)), min(f.segments/16, mostGrowth)))
 	}
 	if errors.Is(why, dedupe.ErrFull) && int64(len(f.free)) >= need+least {

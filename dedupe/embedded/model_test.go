@@ -218,7 +218,7 @@ func (m *modelled) put(name, body string, size int, keep time.Duration, err erro
 	if !errors.Is(err, dedupe.ErrFull) {
 		m.t.Errorf("%s: %v", name, err)
 	}
-	if room := modelBound - 2*m.index.live.bytes - 2*m.file.moves*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(2*size) {
+	if room := modelBound - 2*m.index.live.bytes - 2*partsOf(m.file.largest)*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(2*size) {
 		m.t.Errorf("%s of %d bytes: %v, and %d bytes are live", name, size, err, m.index.live.bytes)
 	}
 }

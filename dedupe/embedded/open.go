@@ -82,7 +82,9 @@ func (d *database) load() error {
 	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
 	d.index.live.until(dedupe.Millis(d.clock.now()))
 	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) {
-		f.moves = max(f.moves, moves(read.kind, read.size))
+		if read.kind != outputRow {
+			f.largest = max(f.largest, int64(read.size))
+		}
 		return true, d.index.read(read)
 	}); err != nil {
 		return err

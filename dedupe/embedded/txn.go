@@ -15,17 +15,12 @@ import (
 type txn struct {
 	*database
 
-	now time.Time
-	// write is the part of one that may change something.
-	*write
-}
-
-// write is what a transaction changes.
-type write struct {
+	now     time.Time
 	frames  []byte // for the end of the log
 	changes []change
-	rows    map[digest]row // as they are then
+	rows    map[digest]row // as they are then; nil where somebody only looks
 	tail    int64          // of the log from then on
+	largest int64          // row that has to be moved, of those that there were since Open
 }
 
 // errLook is the error of a change where somebody only looks.
@@ -34,32 +29,40 @@ var errLook = errors.New("nothing is to be changed")
 // begin begins a transaction that may change something. There is one at a time, the
 // committer's: it has the memory of the one before, if that was not large.
 func (d *database) begin() *txn {
-	w := &d.scratch
-	if w.rows == nil || cap(w.frames) > mostCleaned || cap(w.changes) > groupLength {
-		*w = write{rows: map[digest]row{}}
+	t := &d.scratch
+	if t.rows == nil || cap(t.frames) > mostCleaned || cap(t.changes) > groupLength {
+		*t = txn{database: d, rows: map[digest]row{}}
 	}
-	clear(w.rows)
-	w.frames, w.changes, w.tail = w.frames[:0], w.changes[:0], d.file.tail
-	return &txn{database: d, now: d.clock.now(), write: w}
+	clear(t.rows)
+	t.frames, t.changes = t.frames[:0], t.changes[:0]
+	t.now, t.tail, t.largest = d.clock.now(), d.file.tail, d.file.largest
+	return t
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
 // mark is how much a transaction has changed.
-type mark struct{ frames, changes int }
+type mark struct {
+	frames, changes int
+	largest         int64
+}
 
-func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes)} }
+func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes), t.largest} }
 
 // rollback forgets what was changed since a mark.
 func (t *txn) rollback(to mark) {
 	if t.mark() == to {
 		return
 	}
-	t.frames, t.changes = t.frames[:to.frames], t.changes[:to.changes]
+	t.cut(to)
 	clear(t.rows)
 	for i := range t.changes {
 		t.note(&t.changes[i])
 	}
+}
+
+func (t *txn) cut(to mark) {
+	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 }
 
 // note makes a change known to what comes after it in the transaction. Of the messages of a
@@ -72,7 +75,7 @@ func (t *txn) note(c *change) {
 
 // set puts a row: what counts of it from then on. A message expires with its head.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	if t.write == nil {
+	if t.rows == nil {
 		return errLook
 	}
 	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
@@ -94,6 +97,9 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if size > mostFrame {
 		return fmt.Errorf("%w: a row of %d bytes", dedupe.ErrInvalid, size)
 	}
+	if c.kind != outputRow { // which gives way instead
+		t.largest = max(t.largest, int64(size))
+	}
 	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
 	t.changes = append(t.changes, c)
@@ -103,10 +109,7 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 // get returns the value of a row; nil where there is none, or its time is over.
 func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
 	of := t.index.digest(kind, key)
-	r, known := row{}, false
-	if t.write != nil {
-		r, known = t.rows[of]
-	}
+	r, known := t.rows[of]
 	if !known {
 		r, known = t.index.rows[of]
 	}
@@ -123,7 +126,7 @@ func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err e
 // read reads a frame of the log, or one of this transaction. What is not as it was written is
 // the end of the store: nobody knows what else is not.
 func (t *txn) read(p place) (frame, error) {
-	if t.write != nil && p.at >= t.file.end {
+	if p.at >= t.file.end {
 		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
 	}
 	f, err := t.file.readFrame(p)
@@ -131,23 +134,6 @@ func (t *txn) read(p place) (frame, error) {
 		return frame{}, t.fail(err)
 	}
 	return f, nil
-}
-
-// moves is how many segments it takes to move the largest row, of these too.
-func (t *txn) moves() int64 {
-	most := t.file.moves
-	for i := range t.changes {
-		most = max(most, moves(t.changes[i].kind, t.changes[i].size))
-	}
-	return most
-}
-
-// moves is how many segments it takes to move a row. An output gives way instead.
-func moves(kind byte, size uint32) int64 {
-	if kind == outputRow {
-		return 0
-	}
-	return partsOf(int64(size))
 }
 
 // clean moves what is live of the oldest frames to the end of the log, so that it begins
@@ -158,7 +144,7 @@ func (t *txn) clean(look, room int) error {
 		before := t.mark()
 		err := t.move(f, room-len(t.frames))
 		if err != nil || look <= 0 || len(t.frames) > room {
-			t.frames, t.changes = t.frames[:before.frames], t.changes[:before.changes]
+			t.cut(before)
 			return false, err
 		}
 		look -= int(f.size)
