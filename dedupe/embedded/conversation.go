@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
@@ -45,13 +44,14 @@ func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool
 	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
 		return false, err
 	}
+	expires := t.now.Add(w.TTL)
 	for _, message := range w.Messages {
-		if err := t.set(messageRow, messageKey(key, count), time.Time{}, message); err != nil {
+		if err := t.set(messageRow, messageKey(key, count), expires, message); err != nil {
 			return false, err
 		}
 		count++
 	}
-	err = t.set(conversationRow, key, t.now.Add(w.TTL), bigEndian(count), w.Head)
+	err = t.set(conversationRow, key, expires, bigEndian(count), w.Head)
 	return err == nil, err
 }
 
@@ -89,16 +89,18 @@ func (t *txn) readConversation(key []byte, from int64, most int) (conversation.S
 	if err != nil || text == nil {
 		return stored, err
 	}
-	v := t.index.conversations[t.index.digest(conversationRow, key)]
 	for at, size := from, 0; most > 0 && at < int64(count); at++ {
-		message, err := t.read(v.messages[at])
+		message, _, err := t.get(messageRow, messageKey(key, int(at)))
+		if err == nil && message == nil {
+			err = t.fail(corrupt("a message of a conversation is missing"))
+		}
 		if err != nil {
 			return conversation.Stored{}, err
 		}
-		if size += len(message.value); size > most && at > from {
+		if size += len(message); size > most && at > from {
 			break
 		}
-		stored.Messages = append(stored.Messages, message.value)
+		stored.Messages = append(stored.Messages, message)
 	}
 	return stored, nil
 }

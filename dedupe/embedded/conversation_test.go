@@ -93,14 +93,14 @@ func TestAnExpiredConversationBeginsAnew(t *testing.T) {
 // file is not what it was, and the next start refuses it.
 func TestADamagedConversationIsNotServed(t *testing.T) {
 	t.Parallel()
-	for name, damaged := range map[string]func(x *index, of digest) place{
-		"a message": func(x *index, of digest) place { return x.conversations[of].messages[1] },
-		"its head":  func(x *index, of digest) place { return x.rows[of].place },
+	for name, damaged := range map[string]func(x *index, key []byte) row{
+		"a message": func(x *index, key []byte) row { return x.rows[x.digest(messageRow, messageKey(key, 1))] },
+		"its head":  func(x *index, key []byte) row { return x.rows[x.digest(conversationRow, key)] },
 	} {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		transcribed(t, s, "c", spoken(4), time.Hour)
 		transcribed(t, s, "other", spoken(2), time.Hour)
-		s.damage(t, damaged(s.index, s.index.digest(conversationRow, conversationKey(transcriptKey("c")))))
+		s.damage(t, damaged(s.index, conversationKey(transcriptKey("c"))).place)
 		if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 1, 1<<20); !errors.Is(err, dedupe.ErrCorrupt) {
 			t.Errorf("%s: it is told %d messages, %v", name, len(got.Messages), err)
 		}

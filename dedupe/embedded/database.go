@@ -160,7 +160,7 @@ func (d *database) commit(t *txn, least int64) error {
 	for i := range t.changes {
 		d.index.change(&t.changes[i])
 	}
-	d.index.until(t.ms(), d.options.MaxOutputBytes)
+	d.index.pass(t.ms(), d.options.MaxOutputBytes)
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (d *database) tidy(busy func() bool) (err error) {
 		return d.fail(err)
 	}
 	d.mu.Lock()
-	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	d.mu.Unlock()
 	for end := d.file.end; d.wasteful() && d.file.tail < end && !busy(); {
 		if progress, err := d.reclaim(); err != nil || !progress {

@@ -33,12 +33,10 @@ type row struct {
 	expires int64
 }
 
-// talk is a conversation beside its head, with which it expires.
+// talk is a conversation: its name, and how many messages it has.
 type talk struct {
 	name     string
-	count    int // of its messages, as the head has it
-	messages []place
-	bytes    int64 // of the messages
+	messages int
 }
 
 // digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
@@ -63,53 +61,32 @@ func (x *index) digest(kind byte, key []byte) (d digest) {
 	return d
 }
 
-// change is what a commit does to the index.
+// change is what a commit does to a row of the index.
 type change struct {
 	kind byte
 	row
 
-	of      digest // of a message: of the head of its conversation
-	open    bool   // the call of a record is undecided
-	name    string // of a conversation
-	message int    // its number; how many there are, of a head
-	gone    bool   // the row has expired, if it is still where it was
+	of   digest
+	open bool // the call of a record is undecided
+	talk      // of the head of a conversation
+	gone bool // the row has expired, if it is still where it was
 }
 
 // changed is what a row changes when it is put somewhere.
 func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, err error) {
-	c = change{kind: kind, row: row{expires: expires}}
+	c = change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
 	switch kind {
 	case recordRow:
 		c.open = undecided(value)
 	case conversationRow:
 		c.name = string(key)
-		c.message, _, err = decodeTalk(value)
-	case messageRow:
-		kind = conversationRow
-		key, c.message, err = decodeMessageKey(key)
+		c.messages, _, err = decodeTalk(value)
 	}
-	c.of = x.digest(kind, key)
 	return c, err
-}
-
-// current is where the row of a change is.
-func (x *index) current(c *change) row {
-	r := x.rows[c.of]
-	if c.kind != messageRow {
-		return r
-	}
-	if said := x.conversations[c.of].messages; c.message < len(said) {
-		return row{said[c.message], r.expires}
-	}
-	return row{}
 }
 
 // change follows a commit. Changes are made in the order in which they came.
 func (x *index) change(c *change) {
-	if c.kind == messageRow {
-		x.say(c)
-		return
-	}
 	before, known := x.rows[c.of]
 	if c.gone && before.place != c.place {
 		return
@@ -117,68 +94,53 @@ func (x *index) change(c *change) {
 	if known {
 		x.live.add(-int64(before.size), before.expires)
 	}
-	if known && c.kind == outputRow {
-		x.outputs.remove(found{c.of, before})
-	}
-	delete(x.undecided, c.of)
-	if c.kind == conversationRow {
-		x.converse(c, before.expires)
-	}
-	if c.gone {
+	if !c.gone {
+		x.live.add(int64(c.size), c.expires)
+		x.rows[c.of] = c.row
+	} else {
 		delete(x.rows, c.of)
-		return
 	}
-	x.rows[c.of] = c.row
-	x.live.add(int64(c.size), c.expires)
-	if c.open {
-		x.undecided[c.of] = struct{}{}
-	}
-	if c.kind == outputRow {
-		x.outputs.add(found{c.of, c.row})
-	}
-}
-
-// converse changes a conversation with its head, which expired at another time before.
-func (x *index) converse(c *change, before int64) {
-	v := x.conversations[c.of]
-	x.live.add(-v.bytes, before)
-	if c.gone {
-		delete(x.conversations, c.of)
-		return
-	}
-	kept := min(c.message, len(v.messages))
-	for _, m := range v.messages[kept:] { // of one that had its name before
-		v.bytes -= int64(m.size)
-	}
-	x.conversations[c.of] = talk{c.name, c.message, v.messages[:kept], v.bytes}
-	x.live.add(v.bytes, c.expires)
-}
-
-// say changes a message. Messages come before the head that counts them; those that were
-// moved come after it. One that is gone goes with its head.
-func (x *index) say(c *change) {
-	if c.gone {
-		return
-	}
-	v := x.conversations[c.of]
-	v.messages = append(v.messages, make([]place, max(0, c.message+1-len(v.messages)))...)
-	more := int64(c.size) - int64(v.messages[c.message].size)
-	v.messages[c.message] = c.place
-	v.bytes += more
-	x.live.add(more, x.rows[c.of].expires)
-	x.conversations[c.of] = v
-}
-
-// loaded reports what is missing when all of the log has been read. What has expired leaves
-// the log a piece at a time: of that there may be a head, or messages, alone.
-func (x *index) loaded(now int64) error {
-	for of, v := range x.conversations {
-		if head := x.rows[of]; head.expires <= now {
-			x.change(&change{kind: conversationRow, row: head, of: of, gone: true})
-			continue
+	switch c.kind {
+	case recordRow:
+		if delete(x.undecided, c.of); c.open && !c.gone {
+			x.undecided[c.of] = struct{}{}
 		}
-		if v.count != len(v.messages) || slices.Contains(v.messages, place{}) {
-			return corrupt("a message of a conversation is missing")
+	case conversationRow:
+		if delete(x.conversations, c.of); !c.gone {
+			x.conversations[c.of] = c.talk
+		}
+	case outputRow:
+		if known {
+			x.outputs.remove(found{c.of, before})
+		}
+		if !c.gone {
+			x.outputs.add(found{c.of, c.row})
+		}
+	}
+}
+
+// until is when a message expires: with the head of its conversation, which may have been
+// put since, or be of another by now that has not as many.
+func (x *index) until(message []byte) (expires int64, err error) {
+	head, number, err := decodeMessageKey(message)
+	of := x.digest(conversationRow, head)
+	if number < x.conversations[of].messages {
+		expires = x.rows[of].expires
+	}
+	return expires, err
+}
+
+// whole reports what is missing when all of the log has been read. What has expired leaves
+// the log a piece at a time: of that there may be a head, or messages, alone.
+func (x *index) whole(now int64) error {
+	for of, v := range x.conversations {
+		for number := range v.messages {
+			if x.rows[of].expires <= now {
+				break
+			}
+			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(v.name), number))]; !there {
+				return corrupt("a message of a conversation is missing")
+			}
 		}
 	}
 	return nil
@@ -220,10 +182,10 @@ func (o *outputs) remove(f found) {
 	o.bytes -= int64(f.size)
 }
 
-// until says what time it is. Outputs whose time is over are dropped, and those that expire
+// pass says what time it is. Outputs whose time is over are dropped, and those that expire
 // first until all are within a bound. The log may still have the latter: they may come back
 // at the next Open.
-func (x *index) until(now, bound int64) {
+func (x *index) pass(now, bound int64) {
 	x.live.until(now)
 	for o := &x.outputs; len(o.first) > 0 && (o.bytes > bound || o.first[0].expires <= now); {
 		x.change(&change{kind: outputRow, row: o.first[0].row, of: o.first[0].of, gone: true})

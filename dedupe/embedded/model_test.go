@@ -307,11 +307,6 @@ func (m *modelled) live() (n int64) {
 	for _, r := range m.index.rows {
 		add(int64(r.size), r.expires)
 	}
-	for of, v := range m.index.conversations {
-		for _, p := range v.messages {
-			add(int64(p.size), m.index.rows[of].expires)
-		}
-	}
 	return n
 }
 

@@ -90,8 +90,8 @@ func (d *database) load() error {
 		return err
 	}
 	now := dedupe.Millis(d.clock.now())
-	d.index.until(now, d.options.MaxOutputBytes)
-	if err := d.index.loaded(now); err != nil {
+	d.index.pass(now, d.options.MaxOutputBytes)
+	if err := d.index.whole(now); err != nil {
 		return err
 	}
 	// What a process has written that was killed may not be on the disk. It is before anybody

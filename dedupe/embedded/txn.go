@@ -65,15 +65,10 @@ func (t *txn) cut(to mark) {
 	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 }
 
-// note makes a change known to what comes after it in the transaction. Of the messages of a
-// conversation the head says how many there are.
-func (t *txn) note(c *change) {
-	if c.kind != messageRow {
-		t.rows[c.of] = c.row
-	}
-}
+// note makes a change known to what comes after it in the transaction.
+func (t *txn) note(c *change) { t.rows[c.of] = c.row }
 
-// set puts a row: what counts of it from then on. A message expires with its head.
+// set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
 	if t.rows == nil {
 		return errLook
@@ -106,14 +101,15 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	return nil
 }
 
-// get returns the value of a row; nil where there is none, or its time is over.
+// get returns the value of a row; nil where there is none, or its time is over. That of a
+// message is over when that of its head is, which whoever asks has read.
 func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
 	of := t.index.digest(kind, key)
 	r, known := t.rows[of]
 	if !known {
 		r, known = t.index.rows[of]
 	}
-	if !known || r.expires <= t.ms() {
+	if !known || r.expires <= t.ms() && kind != messageRow {
 		return nil, time.Time{}, nil
 	}
 	f, err := t.read(r.place)
@@ -160,19 +156,19 @@ func (t *txn) clean(look, room int) error {
 // move takes a frame to the end of the log, if it is live.
 func (t *txn) move(f frame, room int) error {
 	c, err := t.index.changed(f.kind, f.expires, f.key, f.value)
+	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
+		return err
+	}
+	if f.kind == messageRow {
+		c.expires, err = t.index.until(f.key)
+	}
 	if err != nil {
 		return err
 	}
-	current := t.index.current(&c)
-	_, newer := t.rows[c.of]
-	switch {
-	case current.place != f.place, newer && f.kind != messageRow:
-		return nil
-	case current.expires <= t.ms(), f.kind == outputRow && int(f.size) > room:
+	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
 		c.gone, c.place = true, f.place
 		t.changes = append(t.changes, c)
 		return nil
-	default:
-		return t.add(c, f.key, f.value)
 	}
+	return t.add(c, f.key, f.value)
 }
