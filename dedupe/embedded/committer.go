@@ -169,10 +169,31 @@ func (s *Store) idle() {
 	if s.life.Err() != nil {
 		return
 	}
-	if err := s.tidy(s.busy); err != nil && s.life.Err() == nil {
+	if err := s.tidy(); err != nil && s.life.Err() == nil {
 		s.options.Log.Warn("expired records could not be removed", "path", s.file.path, "error", err)
 	}
 }
 
-// busy reports that somebody waits.
-func (s *Store) busy() bool { return len(s.queue) > 0 || s.closing() }
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and says in the file that all of the log is on the disk: until then, or the next
+// commit, damage at its end cannot be told from a commit that came to no end.
+func (s *Store) tidy() (err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.dies(&err)
+	if err := s.file.asLeft(); err != nil {
+		return s.fail(err)
+	}
+	s.mu.Lock()
+	s.index.pass(dedupe.Millis(s.clock.now()), s.options.MaxOutputBytes)
+	s.mu.Unlock()
+	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && !s.closing(); {
+		if progress, err := s.reclaim(); err != nil || !progress {
+			return err
+		}
+	}
+	if s.file.durable == s.file.end {
+		return nil
+	}
+	return s.commit(s.begin(), 0)
+}

@@ -118,7 +118,13 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 // let go of, are passed over, and count, so that the work of a page is bounded.
 func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
 	prefix := string(appendComponents(nil, tenant))
-	names := t.names(prefix, after)
+	names := lowest(strings.Compare, func(yield func(string) bool) {
+		for _, v := range t.index.conversations {
+			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
+				return
+			}
+		}
+	})
 	for i, name := range names {
 		if len(page.Found) == most || i == listBatch {
 			page.Next = hex.EncodeToString([]byte(names[i-1]))
@@ -138,15 +144,4 @@ func (t *txn) listConversations(tenant, after string, most int) (page conversati
 		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(text)})
 	}
 	return page, nil
-}
-
-// names are the conversations with a prefix after one, in order, as many as a page asks for.
-func (t *txn) names(prefix, after string) []string {
-	return lowest(strings.Compare, func(yield func(string) bool) {
-		for _, v := range t.index.conversations {
-			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
-				return
-			}
-		}
-	})
 }

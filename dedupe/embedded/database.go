@@ -68,16 +68,6 @@ func (d *database) fail(cause error) error {
 	return err
 }
 
-// view runs f on the last state, all of which is on the disk.
-func (d *database) view(f func(*txn) error) error {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if err := context.Cause(d.life); err != nil {
-		return err
-	}
-	return guarded(f, &txn{database: d, now: d.clock.now()})
-}
-
 var errPanic = errors.New("panic in the store")
 
 // guarded makes an error of a panic, which is a bug: it costs the request that has met it.
@@ -196,30 +186,6 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 			}
 		}
 	}
-}
-
-// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
-// waits, and says in the file that all of the log is on the disk: until then, or the next
-// commit, damage at its end cannot be told from a commit that came to no end.
-func (d *database) tidy(busy func() bool) (err error) {
-	d.writing.Lock()
-	defer d.writing.Unlock()
-	defer d.dies(&err)
-	if err := d.file.asLeft(); err != nil {
-		return d.fail(err)
-	}
-	d.mu.Lock()
-	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
-	d.mu.Unlock()
-	for end := d.file.end; d.wasteful() && d.file.tail < end && !busy(); {
-		if progress, err := d.reclaim(); err != nil || !progress {
-			return err
-		}
-	}
-	if d.file.durable == d.file.end {
-		return nil
-	}
-	return d.commit(d.begin(), 0)
 }
 
 // mostCleaned bounds the bytes of a transaction that only cleans.

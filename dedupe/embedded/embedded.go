@@ -154,10 +154,12 @@ func (s *Store) closing() bool {
 
 // look looks at the last state, all of which is on the disk.
 func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return s.view(f)
+	return guarded(f, &txn{database: &s.database, now: s.clock.now()})
 }
 
 // read returns what is found in the last state.

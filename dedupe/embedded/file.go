@@ -98,7 +98,7 @@ type file struct {
 
 	path string
 	info os.FileInfo
-	most int64 // segments; 0: no bound
+	most int64 // segments
 	// largest is the size of the largest row that there was since Open, outputs apart.
 	largest int64
 	write   func(b []byte, at int64) (int, error)
@@ -117,14 +117,12 @@ type file struct {
 // let go of it.
 func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
-		if f, err = tryFile(path); err == nil {
-			if bound > 0 {
-				f.most = max(1, (bound-segmentsAt)/segmentSize)
-			}
-			return f, nil
+		f, err = tryFile(path)
+		if err == nil && bound > 0 {
+			f.most = max(1, (bound-segmentsAt)/segmentSize)
 		}
 		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
-			return nil, err
+			return f, err
 		}
 	}
 }
@@ -145,7 +143,7 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, info: info, write: opened.WriteAt}
+	f := &file{File: opened, path: path, info: info, most: math.MaxInt32, write: opened.WriteAt}
 	f.sync = func() error { return syncData(opened) }
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
@@ -291,19 +289,13 @@ func (f *file) room(need, least int64) error {
 
 // growable is how many segments there would be for the log, did the file grow as far as it may.
 func (f *file) growable() int64 {
-	if f.most == 0 {
-		return math.MaxInt32
-	}
 	return int64(len(f.free)) + max(f.most-f.segments, 0)
 }
 
 // grow makes the file longer by some segments of zeros, so that a commit writes to what is
 // there already; by fewer when the disk has room for those.
 func (f *file) grow(by int64) error {
-	if f.most > 0 {
-		by = min(by, f.most-f.segments)
-	}
-	if by <= 0 {
+	if by = min(by, f.most-f.segments); by <= 0 {
 		return fmt.Errorf("%w: %s may not grow beyond %d bytes (store.embedded.max_bytes)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize)
 	}
 	size := f.size()

@@ -51,12 +51,10 @@ func decodeKey(b []byte) (k dedupe.Key, err error) {
 	return k, nil
 }
 
-// sheetKey is the key of a sheet.
 func sheetKey(name dedupe.Sheet) []byte {
 	return appendComponents(nil, name.Tenant, name.Conversation, name.Name)
 }
 
-// outputKey is the key of an output.
 func outputKey(tenant, ref string) []byte { return appendComponents(nil, tenant, ref) }
 
 // conversationKey is the key of a conversation's head.

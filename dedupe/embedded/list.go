@@ -41,20 +41,15 @@ func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {
 	return low[:min(len(low), listBatch+1)]
 }
 
-// open returns the undecided records from a place of the log on, in order, as many as a page
-// asks for.
-func (t *txn) open(from int64) []found {
-	return lowest(byPlace, func(yield func(found) bool) {
+func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
+	undecided := lowest(byPlace, func(yield func(found) bool) {
 		for of := range t.index.undecided {
 			if r := t.index.rows[of]; r.at >= from && !yield(found{of, r}) {
 				return
 			}
 		}
 	})
-}
-
-func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
-	for i, r := range t.open(from) {
+	for i, r := range undecided {
 		if i == listBatch {
 			page.Next = strconv.FormatInt(r.at, 10)
 			break

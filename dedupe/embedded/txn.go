@@ -57,7 +57,7 @@ func (t *txn) rollback(to mark) {
 	t.cut(to)
 	clear(t.rows)
 	for i := range t.changes {
-		t.note(&t.changes[i])
+		t.rows[t.changes[i].of] = t.changes[i].row
 	}
 }
 
@@ -65,25 +65,19 @@ func (t *txn) cut(to mark) {
 	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 }
 
-// note makes a change known to what comes after it in the transaction.
-func (t *txn) note(c *change) { t.rows[c.of] = c.row }
-
 // set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
 	if t.rows == nil {
 		return errLook
 	}
 	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
-	if err == nil {
-		err = t.add(c, key, value...)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		t.note(&t.changes[len(t.changes)-1])
-	}
-	return err
+	return t.add(c, key, value...)
 }
 
-// add adds a frame. Its place is filled in here.
+// add adds the frame of a change, at a place that is filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	size := frameBytes + len(key)
 	for _, part := range value {
@@ -98,6 +92,7 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
 	t.changes = append(t.changes, c)
+	t.rows[c.of] = c.row
 	return nil
 }
 
