@@ -117,7 +117,7 @@ func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err e
 // read reads a frame of the log, or one of this transaction. What is not as it was written is
 // the end of the store: nobody knows what else is not.
 func (t *txn) read(p place) (frame, error) {
-	if p.at >= t.file.end {
+	if t.rows != nil && p.at >= t.file.end {
 		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
 	}
 	f, err := t.file.readFrame(p)
