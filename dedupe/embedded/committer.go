@@ -52,7 +52,7 @@ func (o *operation) take() bool { return !o.taken.Swap(true) }
 // stop commits what waits and ends the committer. That of a store that has failed
 // may be stuck at the disk for ever: it is left there.
 func (s *Store) stop() {
-	close(s.quit)
+	s.shut(dedupe.ErrClosed)
 	<-s.life.Done()
 	select {
 	case <-s.exited:
@@ -71,10 +71,8 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 	case s.queue <- op:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.quit:
-		return dedupe.ErrClosed
-	case <-s.life.Done():
-		return context.Cause(s.life)
+	case <-s.open.Done():
+		return context.Cause(s.open)
 	}
 	select {
 	case <-op.done:
@@ -106,7 +104,7 @@ func (s *Store) commits() {
 			s.serve(s.gather(op))
 		case <-ticker.C:
 			s.idle()
-		case <-s.quit:
+		case <-s.open.Done():
 			for len(s.queue) > 0 {
 				s.serve(s.gather(<-s.queue))
 			}
@@ -187,7 +185,7 @@ func (s *Store) tidy() (err error) {
 	s.mu.Lock()
 	s.index.pass(dedupe.Millis(s.clock.now()), s.options.MaxOutputBytes)
 	s.mu.Unlock()
-	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && !s.closing(); {
+	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; {
 		if progress, err := s.reclaim(); err != nil || !progress {
 			return err
 		}

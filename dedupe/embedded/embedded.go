@@ -39,8 +39,10 @@ type Store struct {
 	dedupe.Machine
 	database
 
-	queue     chan *operation
-	quit      chan struct{} // closed when Close begins
+	queue chan *operation
+	// open ends, with the cause, when Close begins, or with the life of the database.
+	open      context.Context
+	shut      context.CancelCauseFunc
 	exited    chan struct{} // closed when the committer has ended
 	closeOnce func() error
 }
@@ -67,10 +69,11 @@ func Open(path string, options Options) (*Store, error) {
 	}
 	s := &Store{
 		database: database{options: options, index: newIndex()},
-		queue:    make(chan *operation, queueLength), quit: make(chan struct{}), exited: make(chan struct{}),
+		queue:    make(chan *operation, queueLength), exited: make(chan struct{}),
 	}
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())
+	s.open, s.shut = context.WithCancelCause(s.life)
 	s.closeOnce = sync.OnceValue(func() error {
 		s.stop()
 		return s.release()
@@ -134,22 +137,7 @@ func (s *Store) Close() error { return s.closeOnce() }
 
 // usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.closing() {
-		return dedupe.ErrClosed
-	}
-	return context.Cause(s.life)
-}
-
-func (s *Store) closing() bool {
-	select {
-	case <-s.quit:
-		return true
-	default:
-		return false
-	}
+	return cmp.Or(ctx.Err(), context.Cause(s.open))
 }
 
 // look looks at the last state, all of which is on the disk.
