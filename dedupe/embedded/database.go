@@ -124,7 +124,7 @@ func (d *database) commit(t *txn, least int64) error {
 	before := f.head
 	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
 	next.sum = int64(checksum(next.durable, t.frames))
-	err := f.room(f.needs(len(t.frames)), least)
+	err := f.room(partsOf(next.end)-partsOf(before.end), least)
 	if err == nil {
 		failpoint.Hit(failpoint.CommitUnwritten)
 		err = f.writeLog(t.frames)
@@ -200,7 +200,8 @@ func (d *database) reclaim() (progress bool, err error) {
 	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/leastDead {
 		return false, nil
 	}
-	for _, room := range [...]int64{d.file.growable(), int64(len(d.file.free))} {
+	free := int64(len(d.file.free))
+	for _, room := range [...]int64{free + max(d.file.most-d.file.segments, 0), free} {
 		t := d.begin()
 		before := d.file.head
 		rest := partsOf(before.end)*partSize - before.end // of the last one

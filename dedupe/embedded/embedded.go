@@ -108,14 +108,15 @@ func explain(path string, err error) error {
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
+	apply := func(t *txn) error { return step.Apply(t) }
 	if step.Room() == dedupe.Begins {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
-		if err := s.Look(ctx, step); !errors.Is(err, errLook) {
+		if err := s.look(ctx, apply); !errors.Is(err, errLook) {
 			return err
 		}
 	}
-	return s.do(ctx, newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) }))
+	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
 }
 
 // Look implements dedupe.Engine.

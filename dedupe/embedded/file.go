@@ -260,11 +260,6 @@ func (f *file) log(from, to int64) *io.SectionReader {
 // size is how long the file is at least.
 func (f *file) size() int64 { return segmentsAt + f.segments*segmentSize }
 
-// needs is how many segments more the log needs to grow by so many bytes.
-func (f *file) needs(n int) int64 {
-	return partsOf(f.end+int64(n)) - partsOf(f.end)
-}
-
 // partsOf is how many parts a log has that is so long.
 func partsOf(n int64) int64 { return (n + partSize - 1) / partSize }
 
@@ -285,11 +280,6 @@ func (f *file) room(need, least int64) error {
 		return nil
 	}
 	return why
-}
-
-// growable is how many segments there would be for the log, did the file grow as far as it may.
-func (f *file) growable() int64 {
-	return int64(len(f.free)) + max(f.most-f.segments, 0)
 }
 
 // grow makes the file longer by some segments of zeros, so that a commit writes to what is
