@@ -66,6 +66,31 @@ func TestExpiredConversationsLeaveTheFile(t *testing.T) {
 	})
 }
 
+// A message is there for as long as the head of its conversation, whenever it was written, and
+// whether or not the log was gone through since.
+func TestAMessageIsThereForAsLongAsItsHead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		transcribed(t, s, "c", spoken(1), time.Hour)
+		time.Sleep(50 * time.Minute)
+		more := conversation.Write{
+			Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("gone on with"), After: 2, Messages: spoken(2), TTL: time.Hour,
+		}
+		if written, err := s.WriteConversation(t.Context(), more); err != nil || !written {
+			t.Fatal(written, err)
+		}
+		time.Sleep(50 * time.Minute)
+		for range 2 {
+			got, err := s.ReadConversation(t.Context(), more.Key, 0, 1<<20)
+			if err != nil || !slices.EqualFunc(got.Messages, slices.Concat(spoken(1), spoken(2)), bytes.Equal) {
+				t.Errorf("it is %+v, %v", got, err)
+			}
+			s = reopen(t, s)
+		}
+	})
+}
+
 // A conversation that has expired and is not swept yet begins anew, and what is to
 // expire is its new self.
 func TestAnExpiredConversationBeginsAnew(t *testing.T) {

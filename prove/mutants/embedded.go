@@ -16,6 +16,8 @@ func embedded() []Mutant {
 		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
 		one("embedded: what is live is not moved", transaction, "	return t.add(c, f.key, f.value)\n", "	return nil\n", in("TestWhatIsLiveIsMoved")),
 		one("embedded: messages are not moved", "dedupe/embedded/index.go", "if number < x.conversations[of].messages {", "if number < 0 {", in("TestWhatIsLiveIsMoved")),
+		one("embedded: messages are not kept for as long as their head", transaction, "if f.kind == messageRow {", "if f.kind == 0 {", in("TestExpiredConversationsLeaveTheFile")),
+		one("embedded: messages are over before their head", transaction, "r.expires <= t.ms() && kind != messageRow {", "r.expires <= t.ms() {", in("TestAMessageIsThereForAsLongAsItsHead")),
 		one("embedded: what was changed is moved over it", transaction, "newer || t.index.rows[c.of].place != f.place {", "newer && f.size == 0 || t.index.rows[c.of].place != f.place {", in("TestARowIsChangedAsItIsMoved")),
 		one("embedded: what has expired stays in the index", transaction, "		c.gone, c.place = true, f.place\n		t.changes = append(t.changes, c)\n", "", in("TestExpiredRecordsLeaveTheFile")),
 		one("embedded: half a commit is corrupt", reopen, "if other.end != f.durable {", "if other.end >= 0 {", in("TestALossOfPowerLeavesAWholeCommitOrNone")),
