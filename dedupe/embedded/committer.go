@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -16,121 +17,109 @@ const (
 	// queueLength bounds the requests that wait; a caller beyond it waits for
 	// its turn to wait, until its context ends.
 	queueLength = 4096
-	// groupLength and groupBytes bound one transaction.
+	// groupLength, and groupBytes of what they write, bound the operations of one transaction.
 	groupLength = 1024
+	groupBytes  = 16 << 20
 	// tidyEvery is how often a store looks at its file, and for what has expired.
 	tidyEvery = time.Second
+	// stuckAfter is how long the committer of a store that has failed has to end.
+	stuckAfter = time.Second
 )
 
-// committer is the one goroutine that writes.
-type committer struct {
-	db     *database
-	queue  chan *operation
-	quit   chan struct{} // closed when Close begins
-	exited chan struct{} // closed when the committer has ended
+// operation is one request on its way through the committer. Its caller waits for done.
+type operation struct {
+	// apply does its work in a transaction. It may run again, in another
+	// transaction, when the first one came to nothing.
+	apply func(t *txn) error
+	// bytes is roughly how much it writes, and room what it does to a file that is full.
+	bytes int
+	room  dedupe.Room
+
+	// taken is set by the committer, or by the caller who withdraws the operation, whoever
+	// comes first.
+	taken atomic.Bool
+	done  chan struct{} // closed when err and what apply has found are final
+	err   error
 }
 
-func newCommitter(d *database) *committer {
-	c := &committer{
-		db:     d,
-		queue:  make(chan *operation, queueLength),
-		quit:   make(chan struct{}),
-		exited: make(chan struct{}),
-	}
-	go c.run() // ends in stop
-	return c
+func newOperation(room dedupe.Room, bytes int, apply func(t *txn) error) *operation {
+	return &operation{apply: apply, bytes: bytes, room: room, done: make(chan struct{})}
 }
 
-func (c *committer) closing() bool {
-	select {
-	case <-c.quit:
-		return true
-	default:
-		return false
-	}
-}
-
-// stuckAfter is how long the committer of a store that has failed has to end.
-const stuckAfter = time.Second
+// take reports that nobody else has taken the operation.
+func (o *operation) take() bool { return !o.taken.Swap(true) }
 
 // stop commits what waits and ends the committer. That of a store that has failed
 // may be stuck at the disk for ever: it is left there.
-func (c *committer) stop() {
-	close(c.quit)
-	<-c.db.over
-	timer := time.NewTimer(stuckAfter)
-	defer timer.Stop()
+func (s *Store) stop() {
+	s.shut(dedupe.ErrClosed)
+	<-s.life.Done()
 	select {
-	case <-c.exited:
-	case <-timer.C:
+	case <-s.exited:
+	case <-time.After(stuckAfter):
 	}
 }
 
 // do hands an operation to the committer and waits until it is on the disk. An
 // error of the context may mean either; an operation withdrawn in time has had
-// no effect.
-func (c *committer) do(ctx context.Context, op *operation) error {
-	if err := c.enqueue(ctx, op); err != nil {
+// no effect. When the queue is full, the caller waits for its turn.
+func (s *Store) do(ctx context.Context, op *operation) error {
+	if err := s.usable(ctx); err != nil {
 		return err
+	}
+	select {
+	case s.queue <- op:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.open.Done():
+		return context.Cause(s.open)
 	}
 	select {
 	case <-op.done:
 		return op.err
 	case <-ctx.Done():
-		if op.withdraw() {
+		if op.take() {
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
-	case <-c.db.over:
+	case <-s.life.Done():
 		select {
 		case <-op.done: // in the last group
 			return op.err
 		default:
-			op.withdraw()
-			return c.db.ended()
+			return context.Cause(s.life)
 		}
 	}
 }
 
-// enqueue hands an operation over; when the queue is full, it waits for its turn.
-func (c *committer) enqueue(ctx context.Context, op *operation) error {
-	select {
-	case c.queue <- op:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.quit:
-		return dedupe.ErrClosed
-	case <-c.db.over:
-		return c.db.ended()
-	}
-}
-
-func (c *committer) run() {
-	defer close(c.exited)
-	defer c.db.end()
+// commits is the committer, the one goroutine that writes.
+func (s *Store) commits() {
+	defer close(s.exited)
+	defer s.end(dedupe.ErrClosed)
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case op := <-c.queue:
-			c.commit(c.gather(op))
+		case op := <-s.queue:
+			s.serve(s.gather(op))
 		case <-ticker.C:
-			c.tidy()
-		case <-c.quit:
-			c.drain()
-			c.tidy()
+			s.idle()
+		case <-s.open.Done():
+			for len(s.queue) > 0 {
+				s.serve(s.gather(<-s.queue))
+			}
+			s.idle()
 			return
 		}
 	}
 }
 
 // gather collects the group that begins with an operation: whatever waits.
-func (c *committer) gather(first *operation) []*operation {
+func (s *Store) gather(first *operation) []*operation {
 	group, bytes := []*operation{first}, first.bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {
 		select {
-		case op := <-c.queue:
+		case op := <-s.queue:
 			group, bytes, yields = append(group, op), bytes+op.bytes, 0
 		default:
 			// The callers that the last group has just set free are about to
@@ -143,66 +132,66 @@ func (c *committer) gather(first *operation) []*operation {
 	return group
 }
 
-// drain commits what is left in the queue.
-func (c *committer) drain() {
-	for {
-		select {
-		case op := <-c.queue:
-			c.commit(c.gather(op))
-		default:
-			return
+// serve applies a group and answers all of it.
+func (s *Store) serve(group []*operation) {
+	group = slices.DeleteFunc(group, func(op *operation) bool { return !op.take() })
+	for len(group) > 0 {
+		err := context.Cause(s.life)
+		if err == nil {
+			err = s.transactReclaiming(group)
 		}
-	}
-}
-
-// commit applies a group and answers all of it.
-func (c *committer) commit(group []*operation) {
-	live := slices.DeleteFunc(group, func(op *operation) bool { return !op.take() })
-	for len(live) > 0 {
-		if failure := c.db.failure.Load(); failure != nil {
-			answer(live, *failure)
-			return
-		}
-		err := c.db.transactReclaiming(live)
-		live = fitting(live, err)
+		group = fitting(group, err)
 	}
 }
 
 // fitting answers a group; of one for which there is no room only the greediest. It
 // returns the others, for which there may be.
 func fitting(group []*operation, err error) (others []*operation) {
-	if !errors.Is(err, dedupe.ErrFull) {
-		answer(group, err)
-		return nil
+	most := dedupe.Frees
+	if errors.Is(err, dedupe.ErrFull) {
+		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.room, b.room) }).room
 	}
-	most := slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.room, b.room) }).room
-	var refused []*operation
 	for _, op := range group {
-		if op.room == most {
-			refused = append(refused, op)
-		} else {
+		if op.room < most {
 			others = append(others, op)
+			continue
 		}
+		op.err = cmp.Or(op.err, err)
+		close(op.done)
 	}
-	answer(refused, err)
 	return others
 }
 
-func answer(group []*operation, err error) {
-	for _, op := range group {
-		op.finish(cmp.Or(op.err, err))
-	}
-}
-
-// tidy keeps the store in order. One that has failed is left as it is.
-func (c *committer) tidy() {
-	if c.db.failure.Load() != nil {
+// idle keeps the store in order. One that has failed is left as it is.
+func (s *Store) idle() {
+	if s.life.Err() != nil {
 		return
 	}
-	if err := c.db.tidy(c.busy); err != nil && c.db.failure.Load() == nil {
-		c.db.options.Log.Warn("expired records could not be removed", "path", c.db.file.path, "error", err)
+	if err := s.tidy(); err != nil && s.life.Err() == nil {
+		s.options.Log.Warn("expired records could not be removed", "path", s.file.path, "error", err)
 	}
 }
 
-// busy reports that somebody waits.
-func (c *committer) busy() bool { return len(c.queue) > 0 || c.closing() }
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and says in the file that all of the log is on the disk: until then, or the next
+// commit, damage at its end cannot be told from a commit that came to no end.
+func (s *Store) tidy() (err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.dies(&err)
+	if err := s.file.asLeft(); err != nil {
+		return s.fail(err)
+	}
+	s.mu.Lock()
+	s.index.pass(dedupe.Millis(s.clock.now()), s.options.MaxOutputBytes)
+	s.mu.Unlock()
+	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; {
+		if progress, err := s.reclaim(); err != nil || !progress {
+			return err
+		}
+	}
+	if s.file.durable == s.file.end {
+		return nil
+	}
+	return s.commit(s.begin(), 0)
+}

@@ -34,24 +34,24 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
-	v, text, err := t.conversation(string(key))
+	count, text, err := t.talk(key)
 	if err != nil || bytes.Equal(text, w.Head) {
 		return err == nil, err
 	}
-	if !bytes.Equal(text, w.Was) || int64(v.count) != w.After {
+	if !bytes.Equal(text, w.Was) || int64(count) != w.After {
 		return false, nil
 	}
 	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
 		return false, err
 	}
-	c := change{kind: messageRow, name: string(key), message: v.count}
-	for ; err == nil && c.message < v.count+len(w.Messages); c.message++ {
-		err = t.put(c, messageKey(key, c.message), w.Messages[c.message-v.count])
+	expires := t.now.Add(w.TTL)
+	for _, message := range w.Messages {
+		if err := t.set(messageRow, messageKey(key, count), expires, message); err != nil {
+			return false, err
+		}
+		count++
 	}
-	if err == nil {
-		c.kind, c.expires = conversationRow, dedupe.Millis(t.now.Add(w.TTL))
-		err = t.put(c, key, bigEndian(c.message), w.Head)
-	}
+	err = t.set(conversationRow, key, expires, bigEndian(count), w.Head)
 	return err == nil, err
 }
 
@@ -66,48 +66,41 @@ func decodeTalk(value []byte) (count int, text []byte, err error) {
 	return int(binary.BigEndian.Uint32(value)), value[4:], nil
 }
 
-// conversation returns a conversation as of now with the text of its head; an empty one
-// where there is none.
-func (t *txn) conversation(name string) (v talk, text []byte, err error) {
-	found := t.index.conversations[name]
-	if t.write != nil && t.conversations[name] != nil {
-		found = t.conversations[name]
+// talk returns how many messages a conversation has, and the text of its head; none where
+// there is none.
+func (t *txn) talk(key []byte) (count int, text []byte, err error) {
+	value, _, err := t.get(conversationRow, key)
+	if err != nil || value == nil {
+		return 0, nil, err
 	}
-	if found == nil || found.expires <= t.ms() {
-		return talk{}, nil, nil
-	}
-	head, err := t.read(found.place)
-	if err == nil && string(head.key) != name {
-		err = t.fail(corrupt("the conversation found under a key is another"))
-	}
-	if err == nil {
-		_, text, err = decodeTalk(head.value)
-	}
-	return *found, text, err
+	return decodeTalk(value)
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	name := string(conversationKey(key))
-	return read(ctx, s, func(t *txn) (conversation.Stored, error) { return t.readConversation(name, from, most) })
+	return read(ctx, s, func(t *txn) (conversation.Stored, error) {
+		return t.readConversation(conversationKey(key), from, most)
+	})
 }
 
-func (t *txn) readConversation(name string, from int64, most int) (conversation.Stored, error) {
-	stored := conversation.Stored{Now: t.now}
-	v, text, err := t.conversation(name)
+func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
+	count, text, err := t.talk(key)
+	stored := conversation.Stored{Head: text, Now: t.now}
 	if err != nil || text == nil {
 		return stored, err
 	}
-	stored.Head = text
-	for at, size := from, 0; most > 0 && at < int64(v.count); at++ {
-		message, err := t.read(v.messages[at])
+	for at, size := from, 0; most > 0 && at < int64(count); at++ {
+		message, _, err := t.get(messageRow, messageKey(key, int(at)))
+		if err == nil && message == nil {
+			err = t.fail(corrupt("a message of a conversation is missing"))
+		}
 		if err != nil {
 			return conversation.Stored{}, err
 		}
-		if size += len(message.value); size > most && at > from {
+		if size += len(message); size > most && at > from {
 			break
 		}
-		stored.Messages = append(stored.Messages, message.value)
+		stored.Messages = append(stored.Messages, message)
 	}
 	return stored, nil
 }
@@ -125,13 +118,19 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 // let go of, are passed over, and count, so that the work of a page is bounded.
 func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
 	prefix := string(appendComponents(nil, tenant))
-	names := t.names(prefix, after)
+	names := lowest(strings.Compare, func(yield func(string) bool) {
+		for _, v := range t.index.conversations {
+			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
+				return
+			}
+		}
+	})
 	for i, name := range names {
 		if len(page.Found) == most || i == listBatch {
 			page.Next = hex.EncodeToString([]byte(names[i-1]))
 			break
 		}
-		_, text, err := t.conversation(name)
+		_, text, err := t.talk([]byte(name))
 		if err != nil {
 			return conversation.Page{}, err
 		}
@@ -145,15 +144,4 @@ func (t *txn) listConversations(tenant, after string, most int) (page conversati
 		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(text)})
 	}
 	return page, nil
-}
-
-// names are the conversations with a prefix after one, in order, as many as a page asks for.
-func (t *txn) names(prefix, after string) []string {
-	return lowest(strings.Compare, func(yield func(string) bool) {
-		for name := range t.index.conversations {
-			if strings.HasPrefix(name, prefix) && name > after && !yield(name) {
-				return
-			}
-		}
-	})
 }

@@ -66,6 +66,31 @@ func TestExpiredConversationsLeaveTheFile(t *testing.T) {
 	})
 }
 
+// A message is there for as long as the head of its conversation, whenever it was written, and
+// whether or not the log was gone through since.
+func TestAMessageIsThereForAsLongAsItsHead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		transcribed(t, s, "c", spoken(1), time.Hour)
+		time.Sleep(50 * time.Minute)
+		more := conversation.Write{
+			Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("gone on with"), After: 2, Messages: spoken(2), TTL: time.Hour,
+		}
+		if written, err := s.WriteConversation(t.Context(), more); err != nil || !written {
+			t.Fatal(written, err)
+		}
+		time.Sleep(50 * time.Minute)
+		for range 2 {
+			got, err := s.ReadConversation(t.Context(), more.Key, 0, 1<<20)
+			if err != nil || !slices.EqualFunc(got.Messages, slices.Concat(spoken(1), spoken(2)), bytes.Equal) {
+				t.Errorf("it is %+v, %v", got, err)
+			}
+			s = reopen(t, s)
+		}
+	})
+}
+
 // A conversation that has expired and is not swept yet begins anew, and what is to
 // expire is its new self.
 func TestAnExpiredConversationBeginsAnew(t *testing.T) {
@@ -93,14 +118,14 @@ func TestAnExpiredConversationBeginsAnew(t *testing.T) {
 // file is not what it was, and the next start refuses it.
 func TestADamagedConversationIsNotServed(t *testing.T) {
 	t.Parallel()
-	for name, damaged := range map[string]func(v *talk) place{
-		"a message": func(v *talk) place { return v.messages[1] },
-		"its head":  func(v *talk) place { return v.place },
+	for name, damaged := range map[string]func(x *index, key []byte) row{
+		"a message": func(x *index, key []byte) row { return x.rows[x.digest(messageRow, messageKey(key, 1))] },
+		"its head":  func(x *index, key []byte) row { return x.rows[x.digest(conversationRow, key)] },
 	} {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		transcribed(t, s, "c", spoken(4), time.Hour)
 		transcribed(t, s, "other", spoken(2), time.Hour)
-		s.damage(t, damaged(s.index.conversations[string(conversationKey(transcriptKey("c")))]))
+		s.damage(t, damaged(s.index, conversationKey(transcriptKey("c"))).place)
 		if got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 1, 1<<20); !errors.Is(err, dedupe.ErrCorrupt) {
 			t.Errorf("%s: it is told %d messages, %v", name, len(got.Messages), err)
 		}

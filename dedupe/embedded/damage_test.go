@@ -296,7 +296,7 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 		})
 		good, bad, group = append(good, op), append(bad, poison), append(group, op, poison)
 	}
-	s.committer.commit(group)
+	s.serve(group)
 	is := func(s *Store, want dedupe.State) {
 		t.Helper()
 		for i := range good {

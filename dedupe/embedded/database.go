@@ -2,12 +2,12 @@ package embedded
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -40,57 +40,32 @@ type database struct {
 
 	// writing is held by who may change something, in scratch.
 	writing sync.Mutex
-	scratch write
+	scratch txn
 	// mu is held for writing while a commit takes effect, for reading while somebody looks.
 	// Only the committer changes what it guards.
 	mu    sync.RWMutex
 	file  *file
 	index *index
-	// closed: the file is let go of.
-	closed bool
 
-	// failure is set, once and for good, when the file can no longer be
-	// trusted to hold what is written to it.
-	failure atomic.Pointer[error]
-	// over is closed when nobody has to wait for the committer any more: the store
-	// has failed, or the committer has ended.
-	over     chan struct{}
-	overOnce sync.Once
+	// life ends, with the cause, when nobody has to wait for the committer any more: the
+	// store has failed, or the committer has ended.
+	life   context.Context
+	end    context.CancelCauseFunc
+	failed sync.Once
 }
 
-// fail makes the store refuse everything from now on. What the disk or the
+// fail makes the store refuse everything from now on, once and for good. What the disk or the
 // kernel did with data that it failed to write is unknown, and a second try
 // that seems to succeed proves nothing about the first. Nobody waits any longer
 // for the committer, which may be stuck.
 func (d *database) fail(cause error) error {
-	var err error = &dedupe.FailedError{File: d.file.path, Cause: cause}
-	if d.failure.CompareAndSwap(nil, &err) {
+	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
+	d.failed.Do(func() {
 		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
 			"path", d.file.path, "error", cause)
-		d.end()
-	}
+		d.end(err)
+	})
 	return err
-}
-
-// end sends away whoever waits for the committer.
-func (d *database) end() { d.overOnce.Do(func() { close(d.over) }) }
-
-// ended is why nobody has to wait for the committer any more.
-func (d *database) ended() error {
-	if failure := d.failure.Load(); failure != nil {
-		return *failure
-	}
-	return dedupe.ErrClosed
-}
-
-// view runs f on the last state, all of which is on the disk.
-func (d *database) view(f func(*txn) error) error {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if d.closed || d.failure.Load() != nil {
-		return d.ended()
-	}
-	return guarded(f, &txn{database: d, now: d.clock.now()})
 }
 
 var errPanic = errors.New("panic in the store")
@@ -133,7 +108,7 @@ func (d *database) transact(ops []*operation) error {
 			return err
 		}
 	}
-	return d.commit(t, max(least, 1)+t.moves())
+	return d.commit(t, max(least, 1)+partsOf(t.largest))
 }
 
 // commit makes a transaction durable, and then known. Only an error that wraps dedupe.ErrFull
@@ -146,40 +121,37 @@ func (d *database) commit(t *txn, least int64) error {
 	if err := f.asLeft(); err != nil {
 		return d.fail(err)
 	}
-	if err := f.room(f.needs(len(t.frames)), least); err != nil {
-		return d.unlessFull(err)
-	}
-	failpoint.Hit(failpoint.CommitUnwritten)
 	before := f.head
 	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
 	next.sum = int64(checksum(next.durable, t.frames))
-	err := f.writeLog(t.frames)
+	err := f.room(partsOf(next.end)-partsOf(before.end), least)
+	if err == nil {
+		failpoint.Hit(failpoint.CommitUnwritten)
+		err = f.writeLog(t.frames)
+	}
 	if err == nil {
 		err = f.writeHead(next)
 	}
-	if err != nil {
-		return d.unlessFull(err)
+	if errors.Is(err, dedupe.ErrFull) {
+		return err
 	}
-	failpoint.Hit(failpoint.CommitUnsynced)
-	err = f.sync()
-	failpoint.Hit(failpoint.CommitSynced)
+	if err == nil {
+		failpoint.Hit(failpoint.CommitUnsynced)
+		err = f.sync()
+		failpoint.Hit(failpoint.CommitSynced)
+	}
 	if err != nil {
 		return d.fail(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.follow(before)
-	f.moves = t.moves()
-	d.index.apply(t.changes)
-	d.index.until(t.ms(), d.options.MaxOutputBytes)
-	return nil
-}
-
-func (d *database) unlessFull(err error) error {
-	if errors.Is(err, dedupe.ErrFull) {
-		return err
+	f.largest = t.largest
+	for i := range t.changes {
+		d.index.change(&t.changes[i])
 	}
-	return d.fail(err)
+	d.index.pass(t.ms(), d.options.MaxOutputBytes)
+	return nil
 }
 
 // slack is how much of the log need not be live, however little is.
@@ -216,30 +188,6 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	}
 }
 
-// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
-// waits, and says in the file that all of the log is on the disk: until then, or the next
-// commit, damage at its end cannot be told from a commit that came to no end.
-func (d *database) tidy(busy func() bool) (err error) {
-	d.writing.Lock()
-	defer d.writing.Unlock()
-	defer d.dies(&err)
-	if err := d.file.asLeft(); err != nil {
-		return d.fail(err)
-	}
-	d.mu.Lock()
-	d.index.until(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
-	d.mu.Unlock()
-	for end := d.file.end; d.wasteful() && d.file.tail < end && !busy(); {
-		if progress, err := d.reclaim(); err != nil || !progress {
-			return err
-		}
-	}
-	if d.file.durable == d.file.end {
-		return nil
-	}
-	return d.commit(d.begin(), 0)
-}
-
 // mostCleaned bounds the bytes of a transaction that only cleans.
 const mostCleaned = 1 << 20
 
@@ -252,7 +200,8 @@ func (d *database) reclaim() (progress bool, err error) {
 	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/leastDead {
 		return false, nil
 	}
-	for _, room := range [...]int64{d.file.growable(), int64(len(d.file.free))} {
+	free := int64(len(d.file.free))
+	for _, room := range [...]int64{free + max(d.file.most-d.file.segments, 0), free} {
 		t := d.begin()
 		before := d.file.head
 		rest := partsOf(before.end)*partSize - before.end // of the last one
@@ -266,10 +215,9 @@ func (d *database) reclaim() (progress bool, err error) {
 	return false, err
 }
 
-// release lets go of the file.
+// release lets go of the file, when nobody reads it any more.
 func (d *database) release() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = true
 	return d.file.Close()
 }

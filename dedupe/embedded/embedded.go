@@ -22,13 +22,12 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -39,10 +38,13 @@ import (
 type Store struct {
 	dedupe.Machine
 	database
-	committer *committer
 
-	closeOnce sync.Once
-	closeErr  error
+	queue chan *operation
+	// open ends, with the cause, when Close begins, or with the life of the database.
+	open      context.Context
+	shut      context.CancelCauseFunc
+	exited    chan struct{} // closed when the committer has ended
+	closeOnce func() error
 }
 
 var (
@@ -54,12 +56,8 @@ var (
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
-	if options.LockWait <= 0 {
-		options.LockWait = 2 * time.Second
-	}
-	if options.MaxOutputBytes <= 0 {
-		options.MaxOutputBytes = 256 << 20
-	}
+	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
+	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
 	if options.MaxFileBytes > 0 {
 		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
 	}
@@ -67,10 +65,19 @@ func Open(path string, options Options) (*Store, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := ensure(path, options.Log); err != nil {
-		return nil, fmt.Errorf("create the store %s: %w", path, explainAbsent(path, err))
+		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	s := &Store{database: database{options: options, index: newIndex(), over: make(chan struct{})}}
+	s := &Store{
+		database: database{options: options, index: newIndex()},
+		queue:    make(chan *operation, queueLength), exited: make(chan struct{}),
+	}
 	s.Engine = s
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.open, s.shut = context.WithCancelCause(s.life)
+	s.closeOnce = sync.OnceValue(func() error {
+		s.stop()
+		return s.release()
+	})
 	var err error
 	if s.file, err = openFile(path, options.LockWait, options.MaxFileBytes); err != nil {
 		return nil, explain(path, err)
@@ -81,17 +88,8 @@ func Open(path string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
-	s.committer = newCommitter(&s.database)
+	go s.commits() // ends in stop
 	return s, nil
-}
-
-// explainAbsent says what is missing for a store to come into being.
-func explainAbsent(path string, err error) error {
-	dir := filepath.Dir(path)
-	if _, absent := os.Stat(dir); errors.Is(absent, fs.ErrNotExist) {
-		return errors.New("its directory does not exist: create it, or choose another path")
-	}
-	return err
 }
 
 // explain makes one clear sentence of why a store does not open, and what to do.
@@ -110,14 +108,15 @@ func explain(path string, err error) error {
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
+	apply := func(t *txn) error { return step.Apply(t) }
 	if step.Room() == dedupe.Begins {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
-		if err := s.Look(ctx, step); !errors.Is(err, errLook) {
+		if err := s.look(ctx, apply); !errors.Is(err, errLook) {
 			return err
 		}
 	}
-	return s.do(ctx, stepping(step))
+	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
 }
 
 // Look implements dedupe.Engine.
@@ -135,42 +134,21 @@ func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 
 // Close implements dedupe.Store: what waits is still committed, then the file
 // is let go.
-func (s *Store) Close() error {
-	s.closeOnce.Do(func() {
-		s.committer.stop()
-		s.closeErr = s.release()
-	})
-	return s.closeErr
-}
+func (s *Store) Close() error { return s.closeOnce() }
 
 // usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.committer.closing() {
-		return dedupe.ErrClosed
-	}
-	if failure := s.failure.Load(); failure != nil {
-		return *failure
-	}
-	return nil
-}
-
-// do hands an operation to the committer.
-func (s *Store) do(ctx context.Context, op *operation) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return s.committer.do(ctx, op)
+	return cmp.Or(ctx.Err(), context.Cause(s.open))
 }
 
 // look looks at the last state, all of which is on the disk.
 func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return s.view(f)
+	return guarded(f, &txn{database: &s.database, now: s.clock.now()})
 }
 
 // read returns what is found in the last state.

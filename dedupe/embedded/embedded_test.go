@@ -99,7 +99,7 @@ func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 type catcher struct{ op *operation }
 
 func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
-	c.op = stepping(step)
+	c.op = newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) })
 	return nil
 }
 
@@ -362,7 +362,7 @@ func TestAWithdrawnRequestHasNoEffect(t *testing.T) {
 		_, err := s.Admit(ctx, request("x", tool.NonIdempotent))
 		answered <- err
 	}()
-	for len(s.committer.queue) == 0 {
+	for len(s.queue) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()

@@ -58,14 +58,14 @@ func (s *Store) fill(t *testing.T, name string, bytes int64, retention time.Dura
 // keptOutputs are how many outputs are kept, and their bytes without what they need beside.
 func keptOutputs(s *Store) (outputs int, bytes int64) {
 	s.still(func() {
-		for _, o := range s.index.outputs.heap {
+		for _, o := range s.index.outputs.first {
 			f, err := s.file.readFrame(o.place)
 			if err != nil {
 				panic(err)
 			}
 			bytes += int64(len(f.value)) - 1
 		}
-		outputs = len(s.index.outputs.heap)
+		outputs = len(s.index.outputs.first)
 	})
 	return outputs, bytes
 }
@@ -361,7 +361,7 @@ func TestAGroupSweepsTheOutputsThatItAdds(t *testing.T) {
 			group = append(group, settling(t, end))
 		}
 		time.Sleep(200 * time.Millisecond) // less than until the idle store sweeps
-		s.committer.commit(group)
+		s.serve(group)
 		if outputs, _ := keptOutputs(s); outputs != calls {
 			t.Errorf("%d outputs are left, want the %d new ones", outputs, calls)
 		}

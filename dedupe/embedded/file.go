@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -97,11 +98,11 @@ type file struct {
 
 	path string
 	info os.FileInfo
-	most int64 // segments; 0: no bound
-	// moves is how many segments it takes to move the largest row that there was since Open.
-	moves int64
-	write func(b []byte, at int64) (int, error)
-	sync  func() error
+	most int64 // segments
+	// largest is the size of the largest row that there was since Open, outputs apart.
+	largest int64
+	write   func(b []byte, at int64) (int, error)
+	sync    func() error
 
 	head           // in force
 	slot     int   // where it stands
@@ -116,14 +117,12 @@ type file struct {
 // let go of it.
 func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
-		if f, err = tryFile(path); err == nil {
-			if bound > 0 {
-				f.most = max(1, (bound-segmentsAt)/segmentSize)
-			}
-			return f, nil
+		f, err = tryFile(path)
+		if err == nil && bound > 0 {
+			f.most = max(1, (bound-segmentsAt)/segmentSize)
 		}
 		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
-			return nil, err
+			return f, err
 		}
 	}
 }
@@ -144,7 +143,7 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, info: info, parts: map[int64]int64{}, write: opened.WriteAt}
+	f := &file{File: opened, path: path, info: info, most: math.MaxInt32, write: opened.WriteAt}
 	f.sync = func() error { return syncData(opened) }
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
@@ -161,8 +160,8 @@ func tryFile(path string) (*file, error) {
 	return f, nil
 }
 
-// readHeads reads the heads, and which parts of the log the segments carry. The other one is
-// in force if the commit of the newest is not whole.
+// readHeads reads the heads, and the segments as the newest has them. The other one is in
+// force if the commit of the newest is not whole.
 func (f *file) readHeads() (other head, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -182,45 +181,32 @@ func (f *file) readHeads() (other head, err error) {
 	}
 	f.head, other = heads[f.slot], heads[1-f.slot]
 	f.segments = (info.Size() - segmentsAt) / segmentSize
-	return other, f.readSegments(min(f.tail, other.tail))
+	return other, f.readSegments()
 }
 
-// readSegments finds the segments of the log from a place on; the others are free. A part
-// that was begun twice, because the first commit of it was not whole, is where it was begun
-// last.
-func (f *file) readSegments(tail int64) error {
+// readSegments finds the segments of the log; the others are free. A part that was begun
+// twice, because the first commit of it was not whole, is where it was begun last. The free
+// ones are in order: should the next commit come to no end, and the one after it begin the
+// same parts under the same number, then it begins each where the former did, or before that.
+func (f *file) readSegments() error {
+	f.parts, f.free = map[int64]int64{}, nil
 	begun := map[int64]int64{}
 	for segment := range f.segments {
 		part, commit, err := f.readSegment(segment)
 		if err != nil {
 			return err
 		}
-		ours := part >= tail/partSize && part*partSize < f.end && commit <= f.commit
-		if before, twice := f.parts[part]; ours && twice {
-			if ours = commit > begun[part]; ours {
-				f.free = append(f.free, before)
-			}
-		}
-		if ours {
+		if part >= f.tail/partSize && part*partSize < f.end && commit <= f.commit && commit > begun[part] {
 			f.parts[part], begun[part] = segment, commit
-		} else {
+		}
+	}
+	taken := slices.Sorted(maps.Values(f.parts))
+	for segment := range f.segments {
+		if _, found := slices.BinarySearch(taken, segment); !found {
 			f.free = append(f.free, segment)
 		}
 	}
 	return nil
-}
-
-// trim frees the segments that are not of the log between the heads' places. The free ones are
-// in order: should the next commit come to no end, and the one after it begin the same parts
-// under the same number, then it begins each where the former did, or before that.
-func (f *file) trim() {
-	for part, segment := range f.parts {
-		if part < f.tail/partSize || part*partSize >= f.end {
-			f.free = append(f.free, segment)
-			delete(f.parts, part)
-		}
-	}
-	slices.Sort(f.free)
 }
 
 // readSegment reads which part of the log a segment carries, -1 for none, and which commit
@@ -246,31 +232,33 @@ func (f *file) offset(at int64) (offset, rest int64, err error) {
 	return segmentsAt + segment*segmentSize + segmentHead + at%partSize, partSize - at%partSize, nil
 }
 
-// readLog reads the log from a place on.
-func (f *file) readLog(b []byte, at int64) error {
-	for len(b) > 0 {
-		offset, rest, err := f.offset(at)
+// logReader reads the log by its places.
+type logReader struct{ *file }
+
+func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
+	for read < len(b) {
+		offset, rest, err := l.offset(at + int64(read))
 		if err != nil {
-			return err
+			return read, err
 		}
-		n := min(rest, int64(len(b)))
-		if _, err := f.ReadAt(b[:n], offset); errors.Is(err, io.EOF) {
-			return corrupt("the file is cut short")
+		n, err := l.file.ReadAt(b[read:min(int64(len(b)), int64(read)+rest)], offset)
+		read += n
+		if errors.Is(err, io.EOF) {
+			return read, corrupt("the file is cut short")
 		} else if err != nil {
-			return err
+			return read, err
 		}
-		b, at = b[n:], at+n
 	}
-	return nil
+	return read, nil
+}
+
+// log is a part of the log.
+func (f *file) log(from, to int64) *io.SectionReader {
+	return io.NewSectionReader(logReader{f}, from, to-from)
 }
 
 // size is how long the file is at least.
 func (f *file) size() int64 { return segmentsAt + f.segments*segmentSize }
-
-// needs is how many segments more the log needs to grow by so many bytes.
-func (f *file) needs(n int) int64 {
-	return partsOf(f.end+int64(n)) - partsOf(f.end)
-}
 
 // partsOf is how many parts a log has that is so long.
 func partsOf(n int64) int64 { return (n + partSize - 1) / partSize }
@@ -285,7 +273,7 @@ const leastReserve, mostReserve = 2, 16
 // why it cannot, if fewer than least would be left of that.
 func (f *file) room(need, least int64) error {
 	var why error
-	for want := need + max(least, f.reserve()+f.moves); int64(len(f.free)) < want && why == nil; {
+	for want := need + max(least, f.reserve()+partsOf(f.largest)); int64(len(f.free)) < want && why == nil; {
 		why = f.grow(max(want-int64(len(f.free)), min(f.segments/16, mostGrowth)))
 	}
 	if errors.Is(why, dedupe.ErrFull) && int64(len(f.free)) >= need+least {
@@ -294,31 +282,20 @@ func (f *file) room(need, least int64) error {
 	return why
 }
 
-// growable is how many segments there would be for the log, did the file grow as far as it may.
-func (f *file) growable() int64 {
-	if f.most == 0 {
-		return math.MaxInt32
-	}
-	return int64(len(f.free)) + max(f.most-f.segments, 0)
-}
-
 // grow makes the file longer by some segments of zeros, so that a commit writes to what is
 // there already; by fewer when the disk has room for those.
 func (f *file) grow(by int64) error {
-	if f.most > 0 {
-		by = min(by, f.most-f.segments)
-	}
-	if by <= 0 {
+	if by = min(by, f.most-f.segments); by <= 0 {
 		return fmt.Errorf("%w: %s may not grow beyond %d bytes (store.embedded.max_bytes)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize)
 	}
 	size := f.size()
 	if err := f.inPlace(); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
-	if n, err := f.write(make([]byte, by*segmentSize), size); err != nil {
+	if n, err := f.put(make([]byte, by*segmentSize), size); err != nil {
 		by = int64(n) / segmentSize
 		cut := f.Truncate(size + by*segmentSize)
-		if err = f.noRoom(err); by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
+		if by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
 			return errors.Join(err, cut)
 		}
 	}
@@ -329,14 +306,15 @@ func (f *file) grow(by int64) error {
 	return nil
 }
 
-// noRoom says of an error of writing that the disk is full, if that is what it says.
-func (f *file) noRoom(err error) error {
+// put writes, and says so when the disk is full.
+func (f *file) put(b []byte, at int64) (n int, err error) {
+	n, err = f.write(b, at)
 	for _, full := range [...]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) {
-			return fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, f.path, err)
+			return n, fmt.Errorf("%w: there is no room for %s: %w", dedupe.ErrFull, f.path, err)
 		}
 	}
-	return err
+	return n, err
 }
 
 // writeLog writes to the end of the log, which takes the first of the free segments. Nothing
@@ -353,8 +331,8 @@ func (f *file) writeLog(b []byte) error {
 			head = binary.BigEndian.AppendUint64(head, uint64(f.commit+1))
 			piece = append(binary.BigEndian.AppendUint32(head, checksum(segment, head)), piece...)
 		}
-		if _, err := f.write(piece, segmentsAt+segment*segmentSize+offset); err != nil {
-			return f.noRoom(err)
+		if _, err := f.put(piece, segmentsAt+segment*segmentSize+offset); err != nil {
+			return err
 		}
 		b, at = b[n:], at+n
 	}
@@ -365,8 +343,8 @@ func (f *file) writeLog(b []byte) error {
 func (f *file) writeHead(next head) error {
 	slot := 1 - f.slot
 	b := next.encode()
-	if _, err := f.write(b, int64(slot)*pageSize); err != nil {
-		return f.noRoom(err)
+	if _, err := f.put(b, int64(slot)*pageSize); err != nil {
+		return err
 	}
 	copy(f.heads[slot][:], b)
 	f.head, f.slot = next, slot

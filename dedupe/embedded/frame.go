@@ -77,40 +77,24 @@ func parseFrame(at int64, b []byte) (frame, error) {
 // readFrame reads the frame at a place.
 func (f *file) readFrame(p place) (frame, error) {
 	b := make([]byte, p.size)
-	if err := f.readLog(b, p.at); err != nil {
+	if _, err := (logReader{f}).ReadAt(b, p.at); err != nil {
 		return frame{}, err
 	}
 	return parseFrame(p.at, b)
-}
-
-// stream reads the log from a place to its end.
-type stream struct {
-	file *file
-	at   int64
-}
-
-func (s *stream) Read(b []byte) (int, error) {
-	b = b[:min(int64(len(b)), s.file.end-s.at)]
-	if len(b) == 0 {
-		return 0, io.EOF
-	}
-	err := s.file.readLog(b, s.at)
-	s.at += int64(len(b))
-	return len(b), err
 }
 
 // checksum is that of the log from a place to its end.
 func (f *file) checksum(from int64) (int64, error) {
 	sum := crc32.New(castagnoli)
 	_ = binary.Write(sum, binary.BigEndian, from) // a hash never fails
-	_, err := io.Copy(sum, &stream{f, from})
+	_, err := io.Copy(sum, f.log(from, f.end))
 	return int64(sum.Sum32()), err
 }
 
 // scan shows the frames of the log from one place to another, until show returns false. What
 // a frame has is valid until the next one.
 func (f *file) scan(at, to int64, show func(frame) (bool, error)) error {
-	r := bufio.NewReaderSize(&stream{f, at}, segmentSize)
+	r := bufio.NewReaderSize(f.log(at, to), segmentSize)
 	var b []byte
 	for on := true; on && at < to; {
 		first, err := r.Peek(frameHead)

@@ -97,7 +97,7 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	large, small := settlement("large", "ok"), settlement("small", "ok")
 	large.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 5<<20), TTL: time.Hour}
 	group := []*operation{settling(t, large), settling(t, small), admitting(t, request("new", tool.NonIdempotent))}
-	s.committer.commit(group)
+	s.serve(group)
 	for i, want := range []error{dedupe.ErrFull, nil, nil} {
 		if err := group[i].err; !errors.Is(err, want) {
 			t.Errorf("operation %d: %v, want %v", i, err, want)
@@ -116,7 +116,7 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	for i := range 500 {
 		group = append(group, admitting(t, request(fmt.Sprint("one more ", i), tool.NonIdempotent)))
 	}
-	s.committer.commit(group)
+	s.serve(group)
 	for i, op := range group {
 		if err := op.err; i < 4 && err != nil || i >= 4 && !errors.Is(err, dedupe.ErrFull) {
 			t.Errorf("operation %d: %v", i, err)
@@ -141,7 +141,7 @@ func TestAnOutputThatNeverFits(t *testing.T) {
 		group = append(group, settling(t, end))
 	}
 	group = append(group, admitting(t, request("new", tool.NonIdempotent)))
-	s.committer.commit(group)
+	s.serve(group)
 	if _, err := s.Output(t.Context(), "acme", "small"); err != nil {
 		t.Errorf("the small one: %v", err)
 	}

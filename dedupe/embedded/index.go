@@ -1,7 +1,7 @@
 package embedded
 
 import (
-	"container/heap"
+	"cmp"
 	"hash/maphash"
 	"slices"
 )
@@ -11,13 +11,11 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
-	// undecided are the records of calls that are claimed or unknown, numbered in the order
-	// in which they became it.
-	undecided map[digest]int64
-	number    int64
+	// undecided are the records of calls that are claimed or unknown.
+	undecided map[digest]struct{}
 	outputs   outputs
-	// conversations by their keys.
-	conversations map[string]*talk
+	// conversations by the digests of their heads.
+	conversations map[digest]talk
 
 	live ledger
 }
@@ -35,14 +33,10 @@ type row struct {
 	expires int64
 }
 
-// talk is a conversation: where its head is, which says when all of it expires, and its
-// messages.
+// talk is a conversation: its name, and how many messages it has.
 type talk struct {
-	row
-
-	count    int // of its messages, as the head has it
-	messages []place
-	bytes    int64 // of all that
+	name     string
+	messages int
 }
 
 // digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
@@ -52,8 +46,7 @@ type digest [2]uint64
 func newIndex() *index {
 	return &index{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]int64{}, conversations: map[string]*talk{},
-		outputs: outputs{at: map[digest]int{}}, live: ledger{due: map[int64]int64{}},
+		undecided: map[digest]struct{}{}, conversations: map[digest]talk{}, live: ledger{due: map[int64]int64{}},
 	}
 }
 
@@ -68,30 +61,31 @@ func (x *index) digest(kind byte, key []byte) (d digest) {
 	return d
 }
 
-// change is what a commit does to the index.
+// change is what a commit does to a row of the index.
 type change struct {
 	kind byte
 	row
 
-	of      digest // of a row
-	open    bool   // the call of a record is undecided
-	name    string // of a conversation
-	message int    // its number; how many there are, of a head
-	gone    bool   // the row has expired, if it is still where it was
+	of   digest
+	open bool // the call of a record is undecided
+	talk      // of the head of a conversation
+	gone bool // the row has expired, if it is still where it was
 }
 
-// apply makes changes, in the order in which they were made.
-func (x *index) apply(changes []change) {
-	for i := range changes {
-		switch c := &changes[i]; c.kind {
-		case conversationRow, messageRow:
-			x.converse(c)
-		default:
-			x.change(c)
-		}
+// changed is what a row changes when it is put somewhere.
+func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, err error) {
+	c = change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
+	switch kind {
+	case recordRow:
+		c.open = undecided(value)
+	case conversationRow:
+		c.name = string(key)
+		c.messages, _, err = decodeTalk(value)
 	}
+	return c, err
 }
 
+// change follows a commit. Changes are made in the order in which they came.
 func (x *index) change(c *change) {
 	before, known := x.rows[c.of]
 	if c.gone && before.place != c.place {
@@ -100,119 +94,101 @@ func (x *index) change(c *change) {
 	if known {
 		x.live.add(-int64(before.size), before.expires)
 	}
-	delete(x.undecided, c.of)
-	x.outputs.remove(c.of)
-	if c.gone {
-		delete(x.rows, c.of)
-		return
-	}
-	x.rows[c.of] = c.row
-	x.live.add(int64(c.size), c.expires)
-	if c.open {
-		x.number++
-		x.undecided[c.of] = x.number
-	}
-	if c.kind == outputRow {
-		heap.Push(&x.outputs, output{c.of, c.row})
-	}
-}
-
-// converse changes a conversation. Messages come before the head that counts them; those that
-// were moved come after it.
-func (x *index) converse(c *change) {
-	v := x.conversations[c.name]
-	if c.gone {
-		if v != nil && v.place == c.place {
-			x.live.add(-v.bytes, v.expires)
-			delete(x.conversations, c.name)
-		}
-		return
-	}
-	if v == nil {
-		v = &talk{}
-		x.conversations[c.name] = v
-	}
-	x.live.add(-v.bytes, v.expires)
-	if more := c.message + 1 - len(v.messages); c.kind == messageRow && more > 0 {
-		v.messages = append(v.messages, make([]place, more)...)
-	}
-	if c.kind == messageRow {
-		v.bytes += int64(c.size) - int64(v.messages[c.message].size)
-		v.messages[c.message] = c.place
+	if !c.gone {
+		x.live.add(int64(c.size), c.expires)
+		x.rows[c.of] = c.row
 	} else {
-		v.bytes += int64(c.size) - int64(v.size)
-		v.row, v.count = c.row, c.message
-		for _, m := range v.messages[min(v.count, len(v.messages)):] { // of one that had its name before
-			v.bytes -= int64(m.size)
-		}
-		v.messages = v.messages[:min(v.count, len(v.messages))]
+		delete(x.rows, c.of)
 	}
-	x.live.add(v.bytes, v.expires)
+	switch c.kind {
+	case recordRow:
+		if delete(x.undecided, c.of); c.open && !c.gone {
+			x.undecided[c.of] = struct{}{}
+		}
+	case conversationRow:
+		if delete(x.conversations, c.of); !c.gone {
+			x.conversations[c.of] = c.talk
+		}
+	case outputRow:
+		if known {
+			x.outputs.remove(found{c.of, before})
+		}
+		if !c.gone {
+			x.outputs.add(found{c.of, c.row})
+		}
+	}
 }
 
-// loaded reports what is missing when all of the log has been read. What has expired leaves
+// until is when a message expires: with the head of its conversation, which may have been
+// put since, or be of another by now that has not as many.
+func (x *index) until(message []byte) (expires int64, err error) {
+	head, number, err := decodeMessageKey(message)
+	of := x.digest(conversationRow, head)
+	if number < x.conversations[of].messages {
+		expires = x.rows[of].expires
+	}
+	return expires, err
+}
+
+// whole reports what is missing when all of the log has been read. What has expired leaves
 // the log a piece at a time: of that there may be a head, or messages, alone.
-func (x *index) loaded(now int64) error {
-	for name, v := range x.conversations {
-		if v.expires <= now {
-			x.live.add(-v.bytes, v.expires)
-			delete(x.conversations, name)
-			continue
-		}
-		if v.count != len(v.messages) || slices.Contains(v.messages, place{}) {
-			return corrupt("a message of a conversation is missing")
+func (x *index) whole(now int64) error {
+	for of, v := range x.conversations {
+		for number := range v.messages {
+			if x.rows[of].expires <= now {
+				break
+			}
+			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(v.name), number))]; !there {
+				return corrupt("a message of a conversation is missing")
+			}
 		}
 	}
 	return nil
 }
 
-// outputs are those that are kept: the first is the one that expires first.
+// outputs are those that are kept, in the order in which they expire.
 type outputs struct {
-	heap  []output
-	at    map[digest]int
+	first []found
 	bytes int64
 }
 
-type output struct {
+// found is a row of the index.
+type found struct {
 	of digest
 	row
 }
 
-func (o *outputs) Len() int           { return len(o.heap) }
-func (o *outputs) Less(i, j int) bool { return o.heap[i].expires < o.heap[j].expires }
-func (o *outputs) Swap(i, j int) {
-	o.heap[i], o.heap[j] = o.heap[j], o.heap[i]
-	o.at[o.heap[i].of], o.at[o.heap[j].of] = i, j
+// at is where an output is, or would be.
+func (o *outputs) at(f found) int {
+	i, _ := slices.BinarySearchFunc(o.first, f, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b))
+	})
+	return i
 }
 
-func (o *outputs) Push(x any) {
-	one := x.(output)
-	o.at[one.of] = len(o.heap)
-	o.heap = append(o.heap, one)
-	o.bytes += int64(one.size)
+func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
+
+func (o *outputs) add(f found) {
+	o.first = slices.Insert(o.first, o.at(f), f)
+	o.bytes += int64(f.size)
 }
 
-func (o *outputs) Pop() any {
-	last := o.heap[len(o.heap)-1]
-	o.heap = o.heap[:len(o.heap)-1]
-	delete(o.at, last.of)
-	o.bytes -= int64(last.size)
-	return last
-}
-
-func (o *outputs) remove(of digest) {
-	if at, known := o.at[of]; known {
-		heap.Remove(o, at)
+func (o *outputs) remove(f found) {
+	if i := o.at(f); i == 0 {
+		o.first = o.first[1:]
+	} else {
+		o.first = slices.Delete(o.first, i, i+1)
 	}
+	o.bytes -= int64(f.size)
 }
 
-// until says what time it is. Outputs whose time is over are dropped, and those that expire
+// pass says what time it is. Outputs whose time is over are dropped, and those that expire
 // first until all are within a bound. The log may still have the latter: they may come back
 // at the next Open.
-func (x *index) until(now, bound int64) {
+func (x *index) pass(now, bound int64) {
 	x.live.until(now)
-	for o := &x.outputs; len(o.heap) > 0 && (o.bytes > bound || o.heap[0].expires <= now); {
-		x.change(&change{kind: outputRow, row: o.heap[0].row, of: o.heap[0].of, gone: true})
+	for o := &x.outputs; len(o.first) > 0 && (o.bytes > bound || o.first[0].expires <= now); {
+		x.change(&change{kind: outputRow, row: o.first[0].row, of: o.first[0].of, gone: true})
 	}
 }
 

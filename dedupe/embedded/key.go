@@ -51,12 +51,10 @@ func decodeKey(b []byte) (k dedupe.Key, err error) {
 	return k, nil
 }
 
-// sheetKey is the key of a sheet.
 func sheetKey(name dedupe.Sheet) []byte {
 	return appendComponents(nil, name.Tenant, name.Conversation, name.Name)
 }
 
-// outputKey is the key of an output.
 func outputKey(tenant, ref string) []byte { return appendComponents(nil, tenant, ref) }
 
 // conversationKey is the key of a conversation's head.
@@ -67,10 +65,10 @@ func messageKey(name []byte, number int) []byte {
 	return slices.Concat(name, bigEndian(number))
 }
 
-func decodeMessageKey(b []byte) (name string, number int, err error) {
+func decodeMessageKey(b []byte) (name []byte, number int, err error) {
 	at := len(b) - 4
 	if at < 0 {
-		return "", 0, corrupt("the key of a message is cut short")
+		return nil, 0, corrupt("the key of a message is cut short")
 	}
-	return string(b[:at]), int(binary.BigEndian.Uint32(b[at:])), nil
+	return b[:at], int(binary.BigEndian.Uint32(b[at:])), nil
 }

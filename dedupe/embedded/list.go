@@ -14,14 +14,14 @@ import (
 // listBatch is how many records, or conversations, one page of a listing looks at.
 const listBatch = 2000
 
-// ListUnknown implements dedupe.Store. A page goes on after the number of the last
-// record that the one before has looked at.
+// ListUnknown implements dedupe.Store. A page goes on at a place of the log. A record that is
+// moved meanwhile is at its end, and comes once more.
 func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
-	after, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 64)
+	at, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 64)
 	if err != nil {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listUnknown(after) })
+	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listUnknown(at) })
 }
 
 // lowest are the first of all in order: as many as a page looks at, and one more if there are
@@ -41,39 +41,20 @@ func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {
 	return low[:min(len(low), listBatch+1)]
 }
 
-// numbered is an undecided record, with its number.
-type numbered struct {
-	number int64
-	of     digest
-}
-
-// open returns the undecided records after a number, in order, as many as a page asks for.
-func (t *txn) open(after int64) []numbered {
-	return lowest(func(a, b numbered) int { return cmp.Compare(a.number, b.number) }, func(yield func(numbered) bool) {
-		for of, number := range t.index.undecided {
-			if number > after && !yield(numbered{number, of}) {
+func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
+	undecided := lowest(byPlace, func(yield func(found) bool) {
+		for of := range t.index.undecided {
+			if r := t.index.rows[of]; r.at >= from && !yield(found{of, r}) {
 				return
 			}
 		}
 	})
-}
-
-func (t *txn) listUnknown(after int64) (page dedupe.Page, err error) {
-	for i, one := range t.open(after) {
+	for i, r := range undecided {
 		if i == listBatch {
-			page.Next = strconv.FormatInt(after, 10)
+			page.Next = strconv.FormatInt(r.at, 10)
 			break
 		}
-		after = one.number
-		r := t.index.rows[one.of]
-		if r.expires <= t.ms() {
-			continue
-		}
-		f, err := t.read(r.place)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		stored, err := decodeRecord(f.value)
+		encoded, stored, err := t.record(r.of)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
@@ -81,7 +62,7 @@ func (t *txn) listUnknown(after int64) (page dedupe.Page, err error) {
 		if record.State != dedupe.Unknown {
 			continue
 		}
-		key, err := decodeKey(f.key)
+		key, err := decodeKey(encoded)
 		if err != nil {
 			return dedupe.Page{}, err
 		}

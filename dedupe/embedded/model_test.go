@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -219,7 +218,7 @@ func (m *modelled) put(name, body string, size int, keep time.Duration, err erro
 	if !errors.Is(err, dedupe.ErrFull) {
 		m.t.Errorf("%s: %v", name, err)
 	}
-	if room := modelBound - 2*m.index.live.bytes - 2*m.file.moves*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(2*size) {
+	if room := modelBound - 2*m.index.live.bytes - 2*partsOf(m.file.largest)*segmentSize; m.disk.full == 0 && room > slack+4*segmentSize+int64(2*size) {
 		m.t.Errorf("%s of %d bytes: %v, and %d bytes are live", name, size, err, m.index.live.bytes)
 	}
 }
@@ -308,11 +307,6 @@ func (m *modelled) live() (n int64) {
 	for _, r := range m.index.rows {
 		add(int64(r.size), r.expires)
 	}
-	for _, v := range m.index.conversations {
-		for _, p := range append(slices.Clone(v.messages), v.place) {
-			add(int64(p.size), v.expires)
-		}
-	}
 	return n
 }
 
@@ -347,7 +341,7 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 		case "call ":
 			ms = m.index.rows[m.index.digest(recordRow, encodeKey(request(name, 0).Key))].expires
 		default:
-			ms = m.index.conversations[string(conversationKey(transcriptKey(name)))].expires
+			ms = m.index.rows[m.index.digest(conversationRow, conversationKey(transcriptKey(name)))].expires
 		}
 	})
 	return ms

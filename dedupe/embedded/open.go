@@ -23,7 +23,9 @@ func ensure(path string, log *slog.Logger) (err error) {
 	}
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*")
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("its directory does not exist: create it, or choose another path")
+	} else if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
@@ -56,11 +58,6 @@ func syncDir(dir string) error {
 // load reads the whole log, checks it, and makes the index. Nothing is changed.
 func (d *database) load() error {
 	f := d.file
-	if info, err := f.Stat(); err != nil {
-		return err
-	} else if info.Size() == 0 {
-		return corrupt("the file is empty")
-	}
 	other, err := f.readHeads()
 	if err != nil {
 		return err
@@ -78,19 +75,23 @@ func (d *database) load() error {
 		other.commit = f.commit
 		f.head, f.slot = other, 1-f.slot
 		f.durable = f.end
+		if err := f.readSegments(); err != nil {
+			return err
+		}
 	}
-	f.trim()
 	d.clock = newClock(dedupe.Instant(f.clock).Add(time.Millisecond))
 	d.index.live.until(dedupe.Millis(d.clock.now()))
 	if err := f.scan(f.tail, f.end, func(read frame) (bool, error) {
-		f.moves = max(f.moves, moves(read.kind, read.size))
+		if read.kind != outputRow {
+			f.largest = max(f.largest, int64(read.size))
+		}
 		return true, d.index.read(read)
 	}); err != nil {
 		return err
 	}
 	now := dedupe.Millis(d.clock.now())
-	d.index.until(now, d.options.MaxOutputBytes)
-	if err := d.index.loaded(now); err != nil {
+	d.index.pass(now, d.options.MaxOutputBytes)
+	if err := d.index.whole(now); err != nil {
 		return err
 	}
 	// What a process has written that was killed may not be on the disk. It is before anybody
@@ -99,23 +100,14 @@ func (d *database) load() error {
 }
 
 // read notes a frame of the log.
-func (x *index) read(f frame) (err error) {
-	c := change{kind: f.kind, row: row{f.place, f.expires}}
-	switch f.kind {
-	case messageRow:
-		c.name, c.message, err = decodeMessageKey(f.key)
-	case conversationRow:
-		c.name = string(f.key)
-		c.message, _, err = decodeTalk(f.value)
-	case recordRow:
+func (x *index) read(f frame) error {
+	c, err := x.changed(f.kind, f.expires, f.key, f.value)
+	if f.kind == recordRow {
 		_, err = decodeRecord(f.value)
-		c.open = undecided(f.value)
-		fallthrough
-	default:
-		c.of = x.digest(f.kind, f.key)
 	}
 	if err == nil {
-		x.apply([]change{c})
+		c.place = f.place
+		x.change(&c)
 	}
 	return err
 }
@@ -130,11 +122,11 @@ func (d *database) resume() error {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", d.file.path, "ahead", ahead.Round(time.Second))
 	}
-	unknown, free := 0, 0
 	for batch := range slices.Chunk(slices.Collect(maps.Keys(d.index.undecided)), resumeBatch) {
-		decide := newOperation(dedupe.Frees, 0, func(t *txn) error {
-			unknown, free = 0, 0
-			return t.decide(batch, &unknown, &free)
+		unknown, free := 0, 0
+		decide := newOperation(dedupe.Frees, 0, func(t *txn) (err error) {
+			unknown, free, err = t.decide(batch)
+			return err
 		})
 		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
@@ -154,19 +146,11 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []digest, unknown, free *int) error {
+func (t *txn) decide(batch []digest) (unknown, free int, err error) {
 	for _, of := range batch {
-		r := t.index.rows[of]
-		if r.expires <= t.ms() {
-			continue // forgotten
-		}
-		f, err := t.read(r.place)
+		key, stored, err := t.record(of)
 		if err != nil {
-			return err
-		}
-		stored, err := decodeRecord(f.value)
-		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		if stored.State != dedupe.Claimed {
 			continue
@@ -174,13 +158,13 @@ func (t *txn) decide(batch []digest, unknown, free *int) error {
 		stored.LeaseUntil = t.now
 		if observed := stored.Observed(t.now); observed.State == dedupe.Unknown {
 			stored.Record = observed
-			*unknown++
+			unknown++
 		} else {
-			*free++
+			free++
 		}
-		if err := t.setRecord(f.key, &stored.Record, stored.Retention); err != nil {
-			return err
+		if err := t.setRecord(key, &stored.Record, stored.Retention); err != nil {
+			return 0, 0, err
 		}
 	}
-	return nil
+	return unknown, free, nil
 }

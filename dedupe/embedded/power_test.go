@@ -66,7 +66,7 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 	for i := range 5 {
 		group = append(group, admitting(t, request(fmt.Sprint("new ", i), tool.NonIdempotent)))
 	}
-	s.committer.commit(group)
+	s.serve(group)
 	if after, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
 	}

@@ -10,16 +10,27 @@ import (
 // txn is what package dedupe asks of rows.
 var _ dedupe.Rows = (*txn)(nil)
 
-// Now implements dedupe.Rows.
 func (t *txn) Now() time.Time { return t.now }
 
-// Call implements dedupe.Rows.
 func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
 	value, _, err := t.get(recordRow, encodeKey(key))
 	if err != nil || value == nil {
 		return dedupe.Stored{}, err
 	}
 	return decodeRecord(value)
+}
+
+// record reads one that is in the index, and its key; Absent when its time is over.
+func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
+	r := t.index.rows[of]
+	if r.expires <= t.ms() {
+		return nil, dedupe.Stored{}, nil
+	}
+	f, err := t.read(r.place)
+	if err == nil {
+		stored, err = decodeRecord(f.value)
+	}
+	return f.key, stored, err
 }
 
 // decodeRecord reads a record with its result, which shares memory with the value.
@@ -36,7 +47,6 @@ func undecided(value []byte) bool {
 	return len(value) > 1 && (dedupe.State(value[1]) == dedupe.Claimed || dedupe.State(value[1]) == dedupe.Unknown)
 }
 
-// SetCall implements dedupe.Rows.
 func (t *txn) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
 	return t.setRecord(encodeKey(key), record, retention)
 }
@@ -47,19 +57,17 @@ func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Durati
 	return t.set(recordRow, key, t.now.Add(retention), body, record.Result)
 }
 
-// Confirm implements dedupe.Rows: what a step reads is on the disk when it is answered.
+// Confirm does nothing: what a step reads is on the disk when it is answered.
 func (*txn) Confirm(dedupe.Key) {}
 
-// Awaited implements dedupe.Rows: there is no other process to tell.
+// Awaited does nothing: there is no other process to tell.
 func (*txn) Awaited(dedupe.Key) {}
 
-// Sheet implements dedupe.Rows.
 func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
 	body, _, err := t.get(name.Kind, sheetKey(name))
 	return string(body), err
 }
 
-// SetSheet implements dedupe.Rows.
 func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
 	key, expires := sheetKey(name), t.now.Add(keep)
 	if keep == 0 {
@@ -71,7 +79,6 @@ func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error
 	return t.set(name.Kind, key, expires, []byte(body))
 }
 
-// Append implements dedupe.Rows.
 func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
 	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
 	body, err := t.Sheet(name)
@@ -81,7 +88,6 @@ func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error 
 	return t.SetSheet(name, string(a.AppendTo([]byte(body))), keep)
 }
 
-// Logs implements dedupe.Rows.
 func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	*into = nil
 	for _, name := range names {
@@ -98,7 +104,7 @@ func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	return nil
 }
 
-// Keep implements dedupe.Rows: it stores an output, unless it is there already. Older ones
+// Keep stores an output, unless it is there already. Older ones
 // give way to it when it is there.
 func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
 	if size := int64(len(kept.Data)); size > t.options.MaxOutputBytes {

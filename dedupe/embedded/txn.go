@@ -15,18 +15,12 @@ import (
 type txn struct {
 	*database
 
-	now time.Time
-	// write is the part of one that may change something.
-	*write
-}
-
-// write is what a transaction changes.
-type write struct {
-	frames        []byte // for the end of the log
-	changes       []change
-	rows          map[digest]row
-	conversations map[string]*talk
-	tail          int64 // of the log from then on
+	now     time.Time
+	frames  []byte // for the end of the log
+	changes []change
+	rows    map[digest]row // as they are then; nil where somebody only looks
+	tail    int64          // of the log from then on
+	largest int64          // row that has to be moved, of those that there were since Open
 }
 
 // errLook is the error of a change where somebody only looks.
@@ -35,73 +29,56 @@ var errLook = errors.New("nothing is to be changed")
 // begin begins a transaction that may change something. There is one at a time, the
 // committer's: it has the memory of the one before, if that was not large.
 func (d *database) begin() *txn {
-	w := &d.scratch
-	if w.rows == nil || cap(w.frames) > mostCleaned || cap(w.changes) > groupLength {
-		*w = write{rows: map[digest]row{}, conversations: map[string]*talk{}}
+	t := &d.scratch
+	if t.rows == nil || cap(t.frames) > mostCleaned || cap(t.changes) > groupLength {
+		*t = txn{database: d, rows: map[digest]row{}}
 	}
-	clear(w.rows)
-	clear(w.conversations)
-	w.frames, w.changes, w.tail = w.frames[:0], w.changes[:0], d.file.tail
-	return &txn{database: d, now: d.clock.now(), write: w}
+	clear(t.rows)
+	t.frames, t.changes = t.frames[:0], t.changes[:0]
+	t.now, t.tail, t.largest = d.clock.now(), d.file.tail, d.file.largest
+	return t
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
 // mark is how much a transaction has changed.
-type mark struct{ frames, changes int }
+type mark struct {
+	frames, changes int
+	largest         int64
+}
 
-func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes)} }
+func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes), t.largest} }
 
 // rollback forgets what was changed since a mark.
 func (t *txn) rollback(to mark) {
 	if t.mark() == to {
 		return
 	}
-	t.frames, t.changes = t.frames[:to.frames], t.changes[:to.changes]
+	t.cut(to)
 	clear(t.rows)
-	clear(t.conversations)
 	for i := range t.changes {
-		t.note(&t.changes[i])
+		t.rows[t.changes[i].of] = t.changes[i].row
 	}
 }
 
-// note makes a change known to what comes after it in the transaction.
-func (t *txn) note(c *change) {
-	switch c.kind {
-	case conversationRow, messageRow:
-		v := t.conversations[c.name]
-		if v == nil {
-			v = &talk{}
-			if before := t.index.conversations[c.name]; before != nil && before.expires > t.ms() {
-				*v = *before
-				v.messages = slices.Clip(v.messages)
-			}
-			t.conversations[c.name] = v
-		}
-		if c.kind == messageRow {
-			v.messages = append(v.messages, c.place)
-		} else {
-			v.row, v.count = c.row, c.message
-		}
-	default:
-		t.rows[c.of] = c.row
-	}
+func (t *txn) cut(to mark) {
+	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 }
 
-// put adds a frame, which is what counts of its row from then on. c says of which one; its
-// place is filled in here.
-func (t *txn) put(c change, key []byte, value ...[]byte) error {
-	err := t.add(c, key, value...)
-	if err == nil {
-		t.note(&t.changes[len(t.changes)-1])
-	}
-	return err
-}
-
-func (t *txn) add(c change, key []byte, value ...[]byte) error {
-	if t.write == nil {
+// set puts a row: what counts of it from then on.
+func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
+	if t.rows == nil {
 		return errLook
 	}
+	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
+	if err != nil {
+		return err
+	}
+	return t.add(c, key, value...)
+}
+
+// add adds the frame of a change, at a place that is filled in here.
+func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	size := frameBytes + len(key)
 	for _, part := range value {
 		size += len(part)
@@ -109,30 +86,25 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if size > mostFrame {
 		return fmt.Errorf("%w: a row of %d bytes", dedupe.ErrInvalid, size)
 	}
+	if c.kind != outputRow { // which gives way instead
+		t.largest = max(t.largest, int64(size))
+	}
 	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
 	t.changes = append(t.changes, c)
+	t.rows[c.of] = c.row
 	return nil
 }
 
-// set puts a row.
-func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	c := change{kind: kind, of: t.index.digest(kind, key), row: row{expires: dedupe.Millis(expires)}}
-	c.open = kind == recordRow && undecided(value[0])
-	return t.put(c, key, value...)
-}
-
-// get returns the value of a row; nil where there is none, or its time is over.
+// get returns the value of a row; nil where there is none, or its time is over. That of a
+// message is over when that of its head is, which whoever asks has read.
 func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
 	of := t.index.digest(kind, key)
-	r, known := row{}, false
-	if t.write != nil {
-		r, known = t.rows[of]
-	}
+	r, known := t.rows[of]
 	if !known {
 		r, known = t.index.rows[of]
 	}
-	if !known || r.expires <= t.ms() {
+	if !known || r.expires <= t.ms() && kind != messageRow {
 		return nil, time.Time{}, nil
 	}
 	f, err := t.read(r.place)
@@ -145,7 +117,7 @@ func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err e
 // read reads a frame of the log, or one of this transaction. What is not as it was written is
 // the end of the store: nobody knows what else is not.
 func (t *txn) read(p place) (frame, error) {
-	if t.write != nil && p.at >= t.file.end {
+	if t.rows != nil && p.at >= t.file.end {
 		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
 	}
 	f, err := t.file.readFrame(p)
@@ -153,23 +125,6 @@ func (t *txn) read(p place) (frame, error) {
 		return frame{}, t.fail(err)
 	}
 	return f, nil
-}
-
-// moves is how many segments it takes to move the largest row, of these too.
-func (t *txn) moves() int64 {
-	most := t.file.moves
-	for i := range t.changes {
-		most = max(most, moves(t.changes[i].kind, t.changes[i].size))
-	}
-	return most
-}
-
-// moves is how many segments it takes to move a row. An output gives way instead.
-func moves(kind byte, size uint32) int64 {
-	if kind == outputRow {
-		return 0
-	}
-	return partsOf(int64(size))
 }
 
 // clean moves what is live of the oldest frames to the end of the log, so that it begins
@@ -180,7 +135,7 @@ func (t *txn) clean(look, room int) error {
 		before := t.mark()
 		err := t.move(f, room-len(t.frames))
 		if err != nil || look <= 0 || len(t.frames) > room {
-			t.frames, t.changes = t.frames[:before.frames], t.changes[:before.changes]
+			t.cut(before)
 			return false, err
 		}
 		look -= int(f.size)
@@ -195,37 +150,20 @@ func (t *txn) clean(look, room int) error {
 
 // move takes a frame to the end of the log, if it is live.
 func (t *txn) move(f frame, room int) error {
-	c := change{kind: f.kind, row: row{expires: f.expires}}
-	live, last := false, false // last: it is the one of its row
-	switch f.kind {
-	case messageRow:
-		name, number, err := decodeMessageKey(f.key)
-		if err != nil {
-			return err
-		}
-		v := t.index.conversations[name]
-		live = v != nil && v.expires > t.ms() && number < len(v.messages) && v.messages[number] == f.place
-		c.name, c.message = name, number
-	case conversationRow:
-		name := string(f.key)
-		v := t.index.conversations[name]
-		last = v != nil && v.place == f.place && t.conversations[name] == nil
-		if c.name = name; last {
-			c.message = v.count
-		}
-	default:
-		c.of = t.index.digest(f.kind, f.key)
-		_, newer := t.rows[c.of]
-		last = !newer && t.index.rows[c.of].place == f.place
-		c.open = f.kind == recordRow && undecided(f.value)
+	c, err := t.index.changed(f.kind, f.expires, f.key, f.value)
+	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
+		return err
 	}
-	if last && (f.expires <= t.ms() || f.kind == outputRow && int(f.size) > room) {
+	if f.kind == messageRow {
+		c.expires, err = t.index.until(f.key)
+	}
+	if err != nil {
+		return err
+	}
+	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
 		c.gone, c.place = true, f.place
 		t.changes = append(t.changes, c)
 		return nil
 	}
-	if live || last {
-		return t.add(c, f.key, f.value)
-	}
-	return nil
+	return t.add(c, f.key, f.value)
 }

@@ -13,10 +13,11 @@ import (
 
 // Do implements dedupe.Engine: one step at a time.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	return s.with(ctx, func(now time.Time) error {
+	_, err := with(ctx, s, func(now time.Time) (none struct{}, err error) {
 		s.at.now = now
-		return step.Apply(&s.at)
+		return none, step.Apply(&s.at)
 	})
+	return err
 }
 
 // Look implements dedupe.Engine.
@@ -38,7 +39,7 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 }
 
 func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
-	if r.records.full(key, r.options.MaxRecords) {
+	if !r.records.fits(key, 0, r.options.MaxRecords, 0) {
 		return fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(r.records.entries))
 	}
 	stored := dedupe.Stored{Record: *record, Retention: retention}

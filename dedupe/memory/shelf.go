@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -33,17 +34,14 @@ func (s *shelf[K, V]) get(key K, now time.Time) (value V, found bool) {
 	return e.value, true
 }
 
-// held is what a key takes, also when its time is over and it was not swept yet.
-func (s *shelf[K, V]) held(key K) (bytes int64) {
-	if e, held := s.entries[key]; held {
-		bytes = e.bytes
+// fits reports that there is room for a value among so many entries, and so many bytes of all.
+// What has expired takes its room until it is swept.
+func (s *shelf[K, V]) fits(key K, bytes int64, entries int, most int64) bool {
+	e, held := s.entries[key]
+	if held {
+		bytes -= e.bytes
 	}
-	return bytes
-}
-
-// full reports that a key finds no room among so many.
-func (s *shelf[K, V]) full(key K, most int) bool {
-	return s.entries[key] == nil && len(s.entries) >= most
+	return (held || len(s.entries) < entries) && s.bytes+bytes <= most
 }
 
 // put stores a value of so many bytes, as far as they are counted; until the time that it
@@ -77,19 +75,17 @@ func (s *shelf[K, V]) bound(entries int, bytes int64) {
 	}
 }
 
+// sweep drops a few entries whose time is over.
+func (s *shelf[K, V]) sweep(now time.Time) {
+	for n := 0; n < sweepBatch && len(s.queue) > 0 && !now.Before(s.queue[0].expires); n++ {
+		s.dropFirst()
+	}
+}
+
 func (s *shelf[K, V]) dropFirst() {
 	e := heap.Pop(&s.queue).(*shelved[K, V])
 	s.bytes -= e.bytes
 	delete(s.entries, e.key)
-}
-
-// sweep drops a few entries whose time is over.
-func (s *shelf[K, V]) sweep(now time.Time) {
-	for range sweepBatch {
-		if len(s.queue) > 0 && !now.Before(s.queue[0].expires) {
-			s.dropFirst()
-		}
-	}
 }
 
 // byTime is a queue of entries in the order in which their time is over.
@@ -112,7 +108,6 @@ func (b *byTime[K, V]) Push(x any) {
 func (b *byTime[K, V]) Pop() any {
 	last := len(*b) - 1
 	e := (*b)[last]
-	(*b)[last] = nil
-	*b = (*b)[:last]
+	*b = slices.Delete(*b, last, last+1) // which lets go of it
 	return e
 }

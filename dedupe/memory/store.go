@@ -2,9 +2,8 @@
 // and for trying things out: after a restart it knows of no call, so that a call which ran
 // before can run again. Whoever offers it to a user logs Warning at start.
 //
-// It keeps the rows of package dedupe under one mutex. Records and
-// outputs expire by time, a few at each request, so that no request pays for
-// many; what is expired is invisible even before it is swept.
+// It keeps the rows of package dedupe under one mutex. A few of those that have expired are
+// swept at each request, so that no request pays for many; none is seen before that.
 package memory
 
 import (
@@ -81,14 +80,14 @@ func New(options Options) *Store {
 }
 
 // with does a request under the lock, unless it is over already.
-func (s *Store) with(ctx context.Context, do func(now time.Time) error) error {
+func with[T any](ctx context.Context, s *Store, do func(now time.Time) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return none, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return dedupe.ErrClosed
+		return none, dedupe.ErrClosed
 	}
 	// time.Now reads two clocks, and a process may be held up between them: what
 	// decides a lease would then differ from what a record tells.
@@ -103,38 +102,37 @@ func (s *Store) with(ctx context.Context, do func(now time.Time) error) error {
 }
 
 // ListUnknown implements dedupe.Store, on one page.
-func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
 	if from != "" {
-		return page, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	err = s.with(ctx, func(now time.Time) error {
+	return with(ctx, s, func(now time.Time) (page dedupe.Page, err error) {
 		for key := range s.records.entries {
 			stored, _ := s.records.get(key, now)
 			if r := stored.Observed(now); r.State == dedupe.Unknown {
 				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: r})
 			}
 		}
-		return nil
+		return page, nil
 	})
-	return page, err
 }
 
 // Output implements dedupe.Store.
-func (s *Store) Output(ctx context.Context, tenant, ref string) (kept dedupe.Output, err error) {
-	err = s.with(ctx, func(now time.Time) error {
-		var found bool
-		if kept, found = s.outputs.get(outputKey{tenant, ref}, now); !found {
-			return dedupe.ErrNoOutput
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	return with(ctx, s, func(now time.Time) (dedupe.Output, error) {
+		kept, found := s.outputs.get(outputKey{tenant, ref}, now)
+		if !found {
+			return kept, dedupe.ErrNoOutput
 		}
 		kept.TTL = s.outputs.entries[outputKey{tenant, ref}].expires.Sub(now)
-		return nil
+		return kept, nil
 	})
-	return kept, err
 }
 
 // Ping implements dedupe.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.with(ctx, func(time.Time) error { return nil })
+	_, err := with(ctx, s, func(now time.Time) (time.Time, error) { return now, nil })
+	return err
 }
 
 // Close implements dedupe.Store. It forgets everything.
@@ -151,11 +149,11 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, err
 	}
-	err = s.with(ctx, func(now time.Time) error {
+	before, err = with(ctx, s, func(now time.Time) (before dedupe.Tenure, err error) {
 		before = s.tenures[bid.Instance]
 		after = before.Bid(bid, now)
 		s.tenures[bid.Instance] = after
-		return nil
+		return before, nil
 	})
 	return before, after, err
 }
