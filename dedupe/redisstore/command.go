@@ -56,6 +56,7 @@ type command struct {
 	sent  *redis.Cmd
 	reply any
 	err   error
+	to    redirection // that has to be followed; empty when there is none
 	// replicated says that enough replicas have what the command wrote.
 	replicated bool
 	done       chan struct{} // gets a value when the rest is final

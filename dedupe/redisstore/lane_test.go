@@ -54,7 +54,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := &s.pipe.server("").lanes[0]; waitingIn(l) == 0; {
+	for l := &s.pipe.of(t.Context(), "").lanes[0]; waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)

@@ -36,7 +36,7 @@ const (
 // the library keeps the map of the slots, and the rest is done here. Each master has lanes
 // of its own, so that one that hangs does not hold up the commands for the others.
 type pipeline struct {
-	client  redis.UniversalClient
+	only    *redis.Client        // nil on a Cluster
 	cluster *redis.ClusterClient // nil when there is but one server
 	options *Options
 
@@ -45,10 +45,9 @@ type pipeline struct {
 	mu      sync.Mutex         // guards what follows, and that nothing begins when it is closed
 	closed  atomic.Bool        // which whoever only looks may read
 	under   sync.WaitGroup     // commands, and who sends them
-	servers map[string]*server // by address, which is empty when there is but one
-	// elsewhere are clients of nodes that were named by a redirection, by
-	// address: as many as there were since the start. One whose node is gone
-	// stays until stop.
+	servers map[string]*server // by address
+	// elsewhere are clients of nodes that were named by a redirection, by address. One
+	// whose node is gone stays until stop.
 	elsewhere map[string]*redis.Client
 }
 
@@ -123,23 +122,22 @@ func (p *pipeline) node(addr string) *redis.Client {
 	return p.elsewhere[addr]
 }
 
-// master is the server of a key, and its address on a Cluster.
-func (p *pipeline) master(ctx context.Context, key string) (client redis.Cmdable, addr string, err error) {
+// master is the server of a key.
+func (p *pipeline) master(ctx context.Context, key string) (*redis.Client, error) {
 	if p.cluster == nil {
-		return p.client, "", nil
+		return p.only, nil
 	}
-	master, err := p.cluster.MasterForKey(ctx, key)
-	if err != nil {
-		return nil, "", err
-	}
-	return master, master.Options().Addr, nil
+	return p.cluster.MasterForKey(ctx, key)
 }
 
 // of returns what is known of the server that the command of a key probably goes to. One
 // that has none fails, and need not hold up others.
 func (p *pipeline) of(ctx context.Context, key string) *server {
-	_, addr, _ := p.master(ctx, key)
-	return p.server(addr)
+	master, err := p.master(ctx, key)
+	if err != nil {
+		return p.server("")
+	}
+	return p.server(master.Options().Addr)
 }
 
 // do sends a command and waits for its reply. When ctx ends first, the command is
@@ -218,19 +216,8 @@ func (p *pipeline) send(ctx context.Context, l *lane, group []*command) (again [
 	return slices.DeleteFunc(group, func(c *command) bool { return c.hear(l) })
 }
 
-// part is what goes to one server in one pipeline.
-type part struct {
-	server redis.Cmdable
-	addr   string // on a Cluster
-	// asking says that the slot is on its way to the server, which takes its
-	// commands only when they are announced.
-	asking bool
-	group  []*command
-}
-
-// exchange sends a group once to where it belongs, from the first byte to the
-// last reply; on a Cluster also after a slot that has moved. ctx ends it early;
-// nobody knows then.
+// exchange sends a group once to where it belongs, from the first byte to the last reply.
+// ctx ends it early; nobody knows then.
 func (p *pipeline) exchange(ctx context.Context, group []*command) {
 	limit := p.options.Timeout
 	if p.options.WaitReplicas > 0 {
@@ -238,34 +225,33 @@ func (p *pipeline) exchange(ctx context.Context, group []*command) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	// All of a lane have one master, or are redirected.
-	master, addr, err := p.master(ctx, group[0].key)
+	master, err := p.master(ctx, group[0].key) // all of a lane have one, or are redirected
 	if err != nil {
 		for _, c := range group {
 			c.err = err
 		}
 		return
 	}
-	parts := []part{{server: master, addr: addr, group: group}}
-	for n := 0; len(parts) > 0 && n < maxRedirects; n++ {
-		var others sync.WaitGroup
-		for _, part := range parts[1:] {
-			others.Go(func() { p.exchangePart(ctx, part) })
+	p.exchangeWith(ctx, master, false, group)
+	for n := 1; n < maxRedirects; n++ {
+		i := slices.IndexFunc(group, func(c *command) bool { return c.to.addr != "" })
+		if i < 0 {
+			return
 		}
-		p.exchangePart(ctx, parts[0])
-		others.Wait()
-		parts = p.redirected(ctx, parts)
+		to := group[i].to
+		same := slices.DeleteFunc(slices.Clone(group), func(c *command) bool { return c.to != to })
+		p.exchangeWith(ctx, p.node(to.addr), to.asking, same)
 	}
 }
 
-// exchangePart is one pipeline on one connection. With WaitReplicas a WAIT
-// follows on it, which covers everything that was written before it, and is
-// answered by the very server that wrote it; none where nothing is changed.
-func (p *pipeline) exchangePart(ctx context.Context, to part) {
-	pipe := to.server.Pipeline()
+// exchangeWith is one pipeline on one connection. With WaitReplicas a WAIT follows on it,
+// which covers everything that was written before it, and is answered by the very server
+// that wrote it; none where nothing is changed.
+func (p *pipeline) exchangeWith(ctx context.Context, server *redis.Client, asking bool, group []*command) {
+	pipe, addr := server.Pipeline(), server.Options().Addr
 	changes := false
-	for _, c := range to.group {
-		if to.asking {
+	for _, c := range group {
+		if asking {
 			_ = pipe.Do(ctx, "asking") // the error is the command's own
 		}
 		c.sent = pipe.Do(ctx, c.call()...)
@@ -277,61 +263,46 @@ func (p *pipeline) exchangePart(ctx context.Context, to part) {
 	}
 	_, _ = pipe.Exec(ctx) // the first of the commands' errors
 	p.batches.Add(1)
-	p.roundTrips.Add(uint64(len(to.group)))
+	p.roundTrips.Add(uint64(len(group)))
 	replicated := waited == nil
 	if waited != nil {
 		n, err := waited.Int64()
 		if replicated = err == nil && n >= int64(p.options.WaitReplicas); err == nil {
-			p.server(to.addr).few.Store(!replicated)
+			p.server(addr).few.Store(!replicated)
 		}
 	}
-	for _, c := range to.group {
+	for _, c := range group {
 		c.reply, c.err = c.sent.Result()
-		c.replicated = replicated
-	}
-}
-
-// redirected returns what has to be sent elsewhere, because the servers that
-// were asked said so.
-func (p *pipeline) redirected(ctx context.Context, asked []part) (parts []part) {
-	if p.cluster == nil {
-		return nil
-	}
-	for _, from := range asked {
-		for _, c := range from.group {
-			if c.err == nil {
-				continue
-			}
-			addr, asking := redirection(c.err, from.addr)
-			if _, said := errors.AsType[redis.Error](c.err); !said || addr != "" && !asking {
+		c.replicated, c.to = replicated, redirection{}
+		if c.err != nil && p.cluster != nil {
+			c.to = redirectionOf(c.err, addr)
+			if _, said := errors.AsType[redis.Error](c.err); !said || c.to.addr != "" && !c.to.asking {
 				p.cluster.ReloadState(ctx) // the server is lost, or the slot has moved
 			}
-			if addr == "" {
-				continue
-			}
-			i := slices.IndexFunc(parts, func(to part) bool { return to.addr == addr && to.asking == asking })
-			if i < 0 {
-				i, parts = len(parts), append(parts, part{server: p.node(addr), addr: addr, asking: asking})
-			}
-			parts[i].group = append(parts[i].group, c)
 		}
 	}
-	return parts
 }
 
-// redirection reads where a server at an address sends a command to; empty when
-// it does not.
-func redirection(err error, from string) (addr string, asking bool) {
-	addr, moved := redis.IsMovedError(err)
-	if !moved {
-		addr, asking = redis.IsAskError(err)
+// redirection is where a server sends a command to whose slot it does not have, or no more
+// all of. The one that is getting the slot takes its commands only when they are announced.
+type redirection struct {
+	addr   string
+	asking bool
+}
+
+// redirectionOf reads where a server at an address sends a command to; nowhere when it does
+// not.
+func redirectionOf(err error, from string) (to redirection) {
+	var moved bool
+	if to.addr, moved = redis.IsMovedError(err); !moved {
+		to.addr, to.asking = redis.IsAskError(err)
 	}
-	if strings.HasPrefix(addr, ":") { // the same host as the one that says so
+	if strings.HasPrefix(to.addr, ":") { // the same host as the one that says so
 		if host, _, err := net.SplitHostPort(from); err == nil {
-			addr = net.JoinHostPort(host, addr[1:])
+			to.addr = net.JoinHostPort(host, to.addr[1:])
 		}
 	}
-	return addr, asking
+	return to
 }
 
 // hash spreads conversations over lanes: by what decides the slot of a key.

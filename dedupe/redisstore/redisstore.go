@@ -73,9 +73,10 @@ func New(options Options) (*Store, error) {
 	}
 	f.client = options.client()
 	cluster, _ := f.client.(*redis.ClusterClient)
+	only, _ := f.client.(*redis.Client)
 	s := &Store{
 		options: options, client: f.client, fitness: f, cancel: cancel,
-		pipe:    &pipeline{client: f.client, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
+		pipe:    &pipeline{only: only, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
 		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
 	}
 	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
