@@ -18,8 +18,8 @@ import (
 // full: it would forget calls, which could then run again.
 var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction")
 
-// ErrReplica is returned by Check and Ping while the server is a replica, as a
-// master is that was replaced.
+// ErrReplica is returned by Ping while the server is a replica, as a master is that was
+// replaced.
 var ErrReplica = errors.New("redis is a read-only replica, which refuses every claim, and not the master")
 
 // checkPause is at least between two checks for the sake of new connections.
@@ -57,7 +57,7 @@ func (f *fitness) inspect(ctx context.Context) error {
 		f.warned = warnings
 		if !errors.Is(err, ErrEvicts) {
 			// A master that is away fails the requests for its own slots.
-			f.found.Store(f.found.Load() || fit > 0)
+			f.found.Store(f.found.Load() || fit)
 		} else if f.found.Swap(false) {
 			f.options.Log.Error("the redis store", "error", err)
 		}
@@ -89,30 +89,22 @@ func (f *fitness) oversee() {
 	}
 }
 
-// check is Store.Check, and counts the servers that are fit.
-func (f *fitness) check(ctx context.Context) (warnings []string, fit int, err error) {
+// check asks the servers whether they can be trusted to remember. The warnings are sentences
+// for the log; fit says that one of the servers is.
+func (f *fitness) check(ctx context.Context) (warnings []string, fit bool, err error) {
 	servers, err := masters(ctx, f.client)
 	if err != nil {
-		return nil, 0, unanswered(err)
+		return nil, false, unanswered(err)
 	}
-	var mu sync.Mutex
-	var errs []error // of all: one that fails must not hide another that may evict
+	said, errs := make([][]string, len(servers)), make([]error, len(servers)) // one that fails must not hide another that may evict
 	var all sync.WaitGroup
-	for _, server := range servers {
-		all.Go(func() {
-			found, err := checkOne(ctx, server)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-			if err == nil {
-				fit++
-			}
-			warnings = append(warnings, found...)
-		})
+	for i, server := range servers {
+		all.Go(func() { said[i], errs[i] = checkOne(ctx, server) })
 	}
 	all.Wait()
+	warnings = slices.Concat(said...)
 	slices.Sort(warnings)
-	return slices.Compact(warnings), fit, errors.Join(errs...)
+	return slices.Compact(warnings), slices.Contains(errs, nil), errors.Join(errs...)
 }
 
 // unanswered is the error of a server that was asked about itself.

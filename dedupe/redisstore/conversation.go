@@ -101,15 +101,10 @@ const maxScans = 20
 // ListUnknown does.
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
 	prefix := strings.TrimSuffix(string(appendKey(nil, s.options.KeyPrefix, "conversation/", 2, tenant, "")), "}")
-	heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
 	for range maxScans {
-		err := persist(ctx, func() error {
-			on, keys, next, err := s.scan(ctx, from, globEscaped(prefix)+"*", most)
-			if err != nil {
-				return err
-			}
-			page = conversation.Page{Next: next}
-			return s.texts(ctx, on, keys, textsAtOnce, heads, func(key, text string, err error) {
+		page.Next, err = s.scan(ctx, from, prefix, int64(most), func(on *redis.Client, keys []string) error {
+			page.Found = nil
+			return s.texts(ctx, on, keys, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
 				page.Found = append(page.Found, briefly(prefix, key, text, err))
 			})
 		})

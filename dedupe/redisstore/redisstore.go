@@ -168,24 +168,22 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return output, nil
 }
 
-// Ping implements dedupe.Store. It is a Check, so that it also notices a server
-// that has become unfit; on a Cluster it asks every master.
+// Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can
+// be trusted to remember. The error is ErrEvicts, ErrReplica, or that there was no answer; on
+// a Cluster what each of them gave.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.pipe.closed.Load() {
-		return dedupe.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.open(ctx); err != nil {
 		return err
 	}
 	return s.fitness.inspect(ctx)
 }
 
-// Check asks the server, on a Cluster every master, whether it can be trusted
-// to remember. The warnings are sentences for the log. The error is ErrEvicts,
-// ErrReplica, or that there was no answer; on a Cluster what each of them gave.
-func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
-	warnings, _, err = s.fitness.check(ctx)
-	return warnings, err
+// open reports why nothing is asked any more.
+func (s *Store) open(ctx context.Context) error {
+	if s.pipe.closed.Load() {
+		return dedupe.ErrClosed
+	}
+	return ctx.Err()
 }
 
 // Watch implements dedupe.Watcher.
@@ -212,15 +210,11 @@ func (s *Store) RoundTrips() uint64 { return s.pipe.roundTrips.Load() }
 // was found unfit, is checked again for the next request. One that is a replica says so
 // itself to each, which is what makes the client library look for the master.
 func (s *Store) ready(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case s.pipe.closed.Load():
-		return dedupe.ErrClosed
-	case s.fitness.found.Load():
-		return nil
+	err := s.open(ctx)
+	if err != nil || s.fitness.found.Load() {
+		return err
 	}
-	err := s.fitness.inspect(ctx)
+	err = s.fitness.inspect(ctx)
 	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
 		return nil
 	}
@@ -237,7 +231,7 @@ func (s *Store) run(ctx context.Context, key string, step step) error {
 	err := persist(ctx, func() error {
 		c := newCommand(key, step)
 		answered, err := s.pipe.do(ctx, c)
-		err = refused(key, err)
+		err = named(key, err)
 		asked = asked || !unsent(err)
 		if err == nil && !c.replicated && step.Binds() {
 			err = s.tooFew()
@@ -280,24 +274,17 @@ func unsent(err error) bool {
 	return ok && failed.Op == "dial"
 }
 
-// refused tells of a row that is none: of another type, or a list that is too short.
-func refused(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
-		err = fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
-	}
-	return called(name, err)
-}
-
-// called says which record an error is of, if it is one's.
-func called(name string, err error) error {
+// named says which record an error is of, if it is one's. A row of another type, and a list
+// that is too short, are none.
+func named(name string, err error) error {
 	switch {
+	case err == nil || dedupe.IsCorrupt(err):
+	case redis.HasErrorPrefix(err, "SIDECALL "), redis.HasErrorPrefix(err, "WRONGTYPE "):
+		return &dedupe.Corrupt{Name: name, Why: fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)}
+	case errors.Is(err, dedupe.ErrCorrupt):
+		return &dedupe.Corrupt{Name: name, Why: err}
 	case errors.Is(err, dedupe.ErrLayout):
 		return fmt.Errorf("record %s: %w", name, err)
-	case errors.Is(err, dedupe.ErrCorrupt) && !dedupe.IsCorrupt(err):
-		return &dedupe.Corrupt{Name: name, Why: err}
 	}
 	return err
 }

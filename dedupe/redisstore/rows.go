@@ -164,7 +164,7 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	}
 	stored, err := decodeRecord(read.text)
 	if err != nil {
-		return dedupe.Stored{}, called(read.key, err)
+		return dedupe.Stored{}, named(read.key, err)
 	}
 	read.record = &stored
 	return stored, nil
