@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -40,11 +41,10 @@ func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
 func (o *own) Binds() bool                { return o.binds }
 func (o *own) Bytes() int                 { return o.bytes }
 
-// command is a step on its way. It belongs to its caller until it is in a lane, and again
-// when it is done.
+// command is a step on its way. It belongs to its caller when it is done.
 type command struct {
-	// key is the key whose slot decides where the command goes.
-	key  string
+	ctx  context.Context // of its caller, who leaves it when that ends
+	key  string          // whose slot decides where the command goes
 	step step
 
 	rows   rows
@@ -68,13 +68,13 @@ var commands = sync.Pool{New: func() any { return &command{done: make(chan struc
 // mostRoom bounds the bytes of texts that an unused command keeps room for.
 const mostRoom = 16 << 10
 
-func newCommand(key string, step step) *command {
+func newCommand(ctx context.Context, key string, step step) *command {
 	c, _ := commands.Get().(*command)
-	c.key, c.step = key, step
+	c.ctx, c.key, c.step = ctx, key, step
 	return c
 }
 
-// free keeps a command that is in no lane for another step.
+// free keeps a command that is done for another step.
 func (c *command) free() {
 	r := &c.rows
 	clear(c.words)

@@ -210,7 +210,7 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0
 	engine := answering(func(step dedupe.Step) error {
-		c := newCommand(name, step)
+		c := newCommand(context.Background(), name, step)
 		for over := false; !over && c.decide(l); sent++ {
 			c.reply = replies[sent].UnixMilli()
 			over = c.hear(l)

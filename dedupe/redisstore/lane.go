@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -19,8 +20,9 @@ import (
 type lane struct {
 	server *server
 
+	callers atomic.Int32 // who have entered, and not left
+
 	mu      sync.Mutex
-	callers int // who have entered, and not left
 	waiting []*command
 	sending bool
 
@@ -35,32 +37,15 @@ type lane struct {
 // enter puts a command into the lane. The first is to see that it is sent; one that is alone
 // sends it.
 func (l *lane) enter(c *command) (first, alone bool) {
+	alone = l.callers.Add(1) == 1
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.callers++
-	first, alone = !l.sending, !l.sending && l.callers == 1
+	first = !l.sending
 	l.sending = true
-	if !alone {
+	if alone = alone && first; !alone {
 		l.waiting = append(l.waiting, c)
 	}
 	return first, alone
-}
-
-func (l *lane) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.callers--
-}
-
-// withdraw takes a command out, unless it has been sent.
-func (l *lane) withdraw(c *command) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiting, c)
-	if i >= 0 {
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-	}
-	return i >= 0
 }
 
 const (
@@ -70,21 +55,18 @@ const (
 )
 
 // next is the next group: those that are to be sent again, and what waits behind them, so
-// that nobody waits for a row that others change all the time. Without any nobody sends
-// any more.
+// that nobody waits for a row that others change all the time; but those whose callers have
+// given up. Without any nobody sends any more.
 func (l *lane) next(again []*command) []*command {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.group = append(l.group[:0], again...)
-	bytes, some := 0, 0
-	for _, c := range l.group {
-		bytes += c.step.Bytes()
+	l.waiting = slices.DeleteFunc(slices.Insert(l.waiting, 0, again...), func(c *command) bool { return c.ctx.Err() != nil })
+	bytes, n := 0, 0
+	for ; n < len(l.waiting) && n < groupLength && bytes < groupBytes; n++ {
+		bytes += l.waiting[n].step.Bytes()
 	}
-	for ; some < len(l.waiting) && len(l.group) < groupLength && bytes < groupBytes; some++ {
-		l.group = append(l.group, l.waiting[some])
-		bytes += l.waiting[some].step.Bytes()
-	}
-	l.waiting = slices.Delete(l.waiting, 0, some)
+	l.group = append(l.group[:0], l.waiting[:n]...)
+	l.waiting = slices.Delete(l.waiting, 0, n)
 	l.sending = len(l.group) > 0
 	return l.group
 }

@@ -90,6 +90,10 @@ func (o Options) validate() error {
 	return nil
 }
 
+func (o Options) tooFew() error {
+	return fmt.Errorf("redis: fewer than %d replicas have it", o.WaitReplicas)
+}
+
 // silence ends the client library's log, which is one for the whole process. What
 // it would say are the errors that the callers get anyway.
 var silence = sync.OnceFunc(logging.Disable)

@@ -140,37 +140,43 @@ func (p *pipeline) of(ctx context.Context, key string) *server {
 	return p.server(master.Options().Addr)
 }
 
-// do sends a command and waits for its reply. When ctx ends first, the command is
-// withdrawn, or nobody knows, and it is not the caller's any more. The deadline of ctx
-// bounds all of it; when ctx is cancelled before, a command that its caller sends itself
-// still waits for its reply, for Options.Timeout (and WaitTimeout) at the most: the client
-// library heeds no cancellation, and what was sent could not be taken back.
-func (p *pipeline) do(ctx context.Context, c *command) (answered bool, err error) {
+// do does a step once, and returns what is to be done after it. When ctx ends first, the step
+// comes to nothing, or nobody knows. The deadline of ctx bounds all of it; when ctx is
+// cancelled before, a command that its caller sends itself still waits for its reply, for
+// Options.Timeout (and WaitTimeout) at the most: the client library heeds no cancellation, and
+// what was sent could not be taken back.
+func (p *pipeline) do(ctx context.Context, key string, step step) (after *command, err error) {
 	if err := p.begin(); err != nil {
-		return true, err
+		return nil, err
 	}
 	defer p.under.Done()
-	lanes := p.of(ctx, c.key).lanes
-	l := &lanes[hash(c.key)%uint64(len(lanes))]
+	c := newCommand(ctx, key, step)
+	lanes := p.of(ctx, key).lanes
+	l := &lanes[hash(key)%uint64(len(lanes))]
 	first, alone := l.enter(c)
-	defer l.leave()
-	if first && !alone {
-		p.under.Go(func() { p.sendWaiting(l, l.gather(nil)) })
-	}
-	if alone && p.sendAlone(ctx, l, c) {
-		<-c.done
-		if over := ended(ctx); c.err != nil && over != nil {
-			return true, fmt.Errorf("gave up waiting for redis: %w", over)
-		}
-		return true, c.err
+	defer l.callers.Add(-1)
+	switch {
+	case alone:
+		p.sendAlone(ctx, l, c)
+	case first:
+		p.under.Go(func() { p.sendWaiting(l, nil) })
 	}
 	select {
 	case <-c.done:
-		return true, c.err
 	case <-ctx.Done():
-		return l.withdraw(c), fmt.Errorf("gave up waiting for redis: %w", ctx.Err())
+		return nil, gaveUp(ctx.Err()) // whoever sends it may still have it
 	}
+	after, err = c.rows.after, c.err
+	if over := ended(ctx); err != nil && over != nil {
+		err = gaveUp(over)
+	} else if err == nil && !c.replicated && step.Binds() {
+		err = p.options.tooFew()
+	}
+	c.free()
+	return after, err
 }
+
+func gaveUp(over error) error { return fmt.Errorf("gave up waiting for redis: %w", over) }
 
 // ended is ctx.Err, but does not miss a deadline that the connection has seen a
 // moment before the context's own timer.
@@ -183,7 +189,7 @@ func ended(ctx context.Context) error {
 
 // sendAlone sends a command on its caller's goroutine. One that is still to be sent again
 // after a few times goes with those that have come since.
-func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered bool) {
+func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) {
 	again := []*command{c}
 	defer func() { // after a panic too
 		if group := l.next(again); len(group) > 0 {
@@ -195,12 +201,11 @@ func (p *pipeline) sendAlone(ctx context.Context, l *lane, c *command) (answered
 		again = nil
 		again = p.send(ctx, l, group)
 	}
-	return len(again) == 0
 }
 
 // sendWaiting sends a group, and what waits behind it.
 func (p *pipeline) sendWaiting(l *lane, group []*command) {
-	for len(group) > 0 {
+	for group = l.gather(group); len(group) > 0; {
 		group = l.gather(p.send(context.Background(), l, group))
 	}
 }

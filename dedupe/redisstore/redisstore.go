@@ -101,17 +101,13 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	case on.asks.CompareAndSwap(false, true):
 		defer on.asks.Store(false)
 	default:
-		answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
+		answer, err := dedupe.Recall(ctx, s, req, s.options.tooFew())
 		if err != nil {
 			err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 		}
 		return answer, err
 	}
 	return s.Machine.Admit(ctx, req)
-}
-
-func (s *Store) tooFew() error {
-	return fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
 }
 
 // Settle implements dedupe.Store.
@@ -228,19 +224,10 @@ func (s *Store) run(ctx context.Context, key string, step step) error {
 		return err
 	}
 	asked, after := false, (*command)(nil)
-	err := persist(ctx, func() error {
-		c := newCommand(key, step)
-		answered, err := s.pipe.do(ctx, c)
-		err = named(key, err)
+	err := persist(ctx, func() (err error) {
+		after, err = s.pipe.do(ctx, key, step)
 		asked = asked || !unsent(err)
-		if err == nil && !c.replicated && step.Binds() {
-			err = s.tooFew()
-		}
-		if answered {
-			after = c.rows.after
-			c.free()
-		}
-		return err
+		return named(key, err)
 	})
 	switch {
 	case err != nil && !asked:

@@ -31,7 +31,7 @@ type rows struct {
 	others []text // keys that are not read
 	writes []write
 	heard  func(at time.Time, told []string) // called when it is done
-	after  *command                          // what is to be sent once it is done
+	after  *command                          // what is to be done then, by its key and its step
 
 	plan, room, scratch text // room holds keys and texts until it is decided again
 }
@@ -248,7 +248,7 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 	}
 	if r.lane.server.options.Cluster {
 		key = slices.Clone(key)
-		r.after = newCommand(string(key), &own{apply: keep, bytes: len(body)})
+		r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
 		return nil
 	}
 	return keep(r)
