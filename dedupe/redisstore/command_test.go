@@ -241,7 +241,9 @@ func (a answering) Look(_ context.Context, step dedupe.Step) error { return a(st
 func laneOf(options Options, read, at time.Time) *lane {
 	options.Flushers = 1
 	s := newServer(&options)
-	s.clock.read, s.clock.at = read, at
+	if !read.IsZero() {
+		s.clock.heard(read.Add(time.Since(at)))
+	}
 	return &s.lanes[0]
 }
 

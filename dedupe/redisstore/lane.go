@@ -128,28 +128,20 @@ func (l *lane) forget(key string) {
 	delete(l.older, key)
 }
 
-var never = dedupe.Instant(1 << 50)
-
 // clock is a server's, as it was last read: never ahead of it, unless that was set back.
 type clock struct {
-	mu   sync.Mutex
-	read time.Time // by the server; zero before the first reply
-	at   time.Time // when that was heard
+	atStart atomic.Int64 // what it showed when this process started, in ns; 0 before the first reply
 }
 
-func (c *clock) heard(read time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.read, c.at = read, time.Now()
-}
+var start = time.Now()
+
+func (c *clock) heard(read time.Time) { c.atStart.Store(read.Add(-time.Since(start)).UnixNano()) }
 
 // now is at the earliest what the server's clock shows; an instant that never comes where it
 // was not read yet.
 func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.read.IsZero() {
-		return never
+	if at := c.atStart.Load(); at != 0 {
+		return time.Unix(0, at).Add(time.Since(start)).Truncate(time.Millisecond)
 	}
-	return c.read.Add(time.Since(c.at).Truncate(time.Millisecond))
+	return dedupe.Instant(1 << 50)
 }

@@ -29,12 +29,10 @@ const (
 )
 
 // pipeline sends the commands of concurrent calls together, as one write, which costs both
-// sides far less than as many writes.
-//
-// On a Cluster the client library could do this itself, but its pipeline sends
-// everything again when a connection is lost, and takes a WAIT to any node. So
-// the library keeps the map of the slots, and the rest is done here. Each master has lanes
-// of its own, so that one that hangs does not hold up the commands for the others.
+// sides far less than as many writes. Each master has lanes of its own, so that one that hangs
+// does not hold up the commands for the others. On a Cluster the client library's own pipeline
+// sends everything again when a connection is lost, and takes a WAIT to any node: the library
+// keeps only the map of the slots.
 type pipeline struct {
 	only    *redis.Client        // nil on a Cluster
 	cluster *redis.ClusterClient // nil when there is but one server
@@ -99,15 +97,13 @@ func (p *pipeline) stop() (err error) {
 func (p *pipeline) server(addr string) *server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found := p.servers[addr]
-	if found == nil {
+	if p.servers[addr] == nil {
 		if len(p.servers) >= maxServers {
 			clear(p.servers)
 		}
-		found = newServer(p.options)
-		p.servers[addr] = found
+		p.servers[addr] = newServer(p.options)
 	}
-	return found
+	return p.servers[addr]
 }
 
 // node returns a client of the node at an address.
@@ -224,11 +220,7 @@ func (p *pipeline) send(ctx context.Context, l *lane, group []*command) (again [
 // exchange sends a group once to where it belongs, from the first byte to the last reply.
 // ctx ends it early; nobody knows then.
 func (p *pipeline) exchange(ctx context.Context, group []*command) {
-	limit := p.options.Timeout
-	if p.options.WaitReplicas > 0 {
-		limit += p.options.WaitTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout+p.options.WaitTimeout)
 	defer cancel()
 	master, err := p.master(ctx, group[0].key) // all of a lane have one, or are redirected
 	if err != nil {

@@ -72,11 +72,11 @@ func New(options Options) (*Store, error) {
 		return nil
 	}
 	f.client = options.client()
-	cluster, _ := f.client.(*redis.ClusterClient)
-	only, _ := f.client.(*redis.Client)
+	pipe := &pipeline{options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}}
+	pipe.only, _ = f.client.(*redis.Client)
+	pipe.cluster, _ = f.client.(*redis.ClusterClient)
 	s := &Store{
-		options: options, client: f.client, fitness: f, cancel: cancel,
-		pipe:    &pipeline{only: only, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
+		options: options, client: f.client, fitness: f, cancel: cancel, pipe: pipe,
 		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
 	}
 	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
@@ -101,7 +101,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	case on.asks.CompareAndSwap(false, true):
 		defer on.asks.Store(false)
 	default:
-		answer, err := dedupe.Recall(ctx, s, req, s.options.tooFew())
+		answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
 		if err != nil {
 			err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 		}
@@ -109,6 +109,8 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	}
 	return s.Machine.Admit(ctx, req)
 }
+
+func (s *Store) tooFew() error { return s.options.tooFew() }
 
 // Settle implements dedupe.Store.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
@@ -180,11 +182,6 @@ func (s *Store) open(ctx context.Context) error {
 		return dedupe.ErrClosed
 	}
 	return ctx.Err()
-}
-
-// Watch implements dedupe.Watcher.
-func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
-	return s.watches.watch(recordKey(s.options.KeyPrefix, key))
 }
 
 // Close implements dedupe.Store: what waits is still sent.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 const (
@@ -34,17 +36,16 @@ type watches struct {
 	channel string
 	wanted  chan struct{} // gets a value when somebody waits
 
-	mu sync.Mutex
-	// hints has who waits, and the key of the record of what.
-	hints map[chan struct{}]string
+	mu    sync.Mutex
+	hints map[chan struct{}]string // who waits, and the key of the record of what
 }
 
-// watch gives hints on the call whose record has a key, until stop is called.
-func (w *watches) watch(key string) (hints <-chan struct{}, stop func()) {
-	hint := make(chan struct{}, 1)
+// Watch implements dedupe.Watcher.
+func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
+	w, hint := s.watches, make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hints[hint] = key
+	w.hints[hint] = recordKey(s.options.KeyPrefix, key)
 	nudge(w.wanted)
 	return hint, func() {
 		w.mu.Lock()
