@@ -73,7 +73,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 	head, messages := conversationKeys(s.options.KeyPrefix, key)
 	var stored conversation.Stored
 	err := s.run(ctx, head, &own{apply: func(r *rows) error {
-		r.ask([]byte(head), 1)
+		r.write('g', r.other([]byte(head)), 1, nil)
 		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
 			stored = conversation.Stored{Now: at}

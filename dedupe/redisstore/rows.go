@@ -33,7 +33,7 @@ type rows struct {
 	heard  func(at time.Time, told []string) // called when it is done
 	after  *command                          // what is to be done then, by its key and its step
 
-	plan, room, scratch text // room holds keys and texts until it is decided again
+	plan, room text // room holds keys and texts until it is decided again
 }
 
 // row is a text under a key; empty where there is none.
@@ -50,9 +50,6 @@ type write struct {
 	text   text           // what it takes of the texts
 	record *dedupe.Record // that it writes
 }
-
-// changes reports that it changes more than a mark, which is a hint.
-func (w write) changes() bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' }
 
 // text are bytes that the client library sends as they are, wherever they are: so a
 // pointer to them is a word of a command that needs no room of its own.
@@ -103,36 +100,34 @@ func (r *rows) believe(key []byte, body string) int {
 // write does something to the row at a place.
 func (r *rows) write(what byte, at int, amount int64, text text) {
 	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
+	if what == 'g' {
+		r.gets++
+	}
 }
 
 // other is the place of a key that is not read.
-func (r *rows) other(key []byte) int {
+func (r *rows) other(key text) int {
 	for i := range r.others {
 		if string(r.others[i]) == string(key) {
 			return -1 - i
 		}
 	}
-	r.others = append(r.others, kept(r, key))
+	r.others = append(r.others, key)
 	return -len(r.others)
 }
 
-// ask asks for what stands under a key that is not read; see step.lua for the number.
-func (r *rows) ask(key []byte, number int64) {
-	r.gets++
-	r.write('g', r.other(key), number, nil)
-}
-
-// kept returns what stays as it is until the step is decided again.
-func kept[T string | []byte](r *rows, b T) text {
+// kept returns a text that stays as it is until the step is decided again.
+func (r *rows) kept(body string) text {
 	from := len(r.room)
-	r.room = append(r.room, b...)
+	r.room = append(r.room, body...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
-// key makes a key, which is one until the next is made.
-func (r *rows) key(kind string, braced int, parts ...string) []byte {
-	r.scratch = appendKey(r.scratch[:0], r.lane.server.options.KeyPrefix, kind, braced, parts...)
-	return r.scratch
+// key makes a key that does.
+func (r *rows) key(kind string, braced int, parts ...string) text {
+	from := len(r.room)
+	r.room = appendKey(r.room, r.lane.server.options.KeyPrefix, kind, braced, parts...)
+	return r.room[from:len(r.room):len(r.room)]
 }
 
 // set stores a text at a place; for as long as it would have stood there anyway when keep
@@ -142,9 +137,9 @@ func (r *rows) set(at int, body string, keep time.Duration) {
 	case body == "":
 		r.write('d', at, 0, nil)
 	case keep == 0:
-		r.write('K', at, 0, kept(r, body))
+		r.write('K', at, 0, r.kept(body))
 	default:
-		r.write('S', at, keep.Milliseconds(), kept(r, body))
+		r.write('S', at, keep.Milliseconds(), r.kept(body))
 	}
 	r.lane.expect(row{key: r.read[at].key, text: body})
 }
@@ -180,7 +175,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
 	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
-		r.write('P', at, 0, kept(r, settledChannel(r.lane.server.options.KeyPrefix)))
+		r.write('P', at, 0, r.kept(settledChannel(r.lane.server.options.KeyPrefix)))
 	}
 	return nil
 }
@@ -189,7 +184,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 // connection has written.
 func (r *rows) Confirm(key dedupe.Key) {
 	at := r.record(key)
-	r.write('K', at, 0, kept(r, r.read[at].text))
+	r.write('K', at, 0, r.kept(r.read[at].text))
 }
 
 func (r *rows) Awaited(key dedupe.Key) {
@@ -225,7 +220,7 @@ func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error
 
 func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
-		r.ask(r.key("log/", 2, key.Tenant, key.Conversation, name), 0)
+		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
 	}
 	if len(names) > 0 {
 		r.heard = func(_ time.Time, told []string) {
@@ -246,12 +241,12 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
 	}
-	if r.lane.server.options.Cluster {
-		key = slices.Clone(key)
-		r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
-		return nil
+	if !r.lane.server.options.Cluster {
+		return keep(r)
 	}
-	return keep(r)
+	key = slices.Clone(key)
+	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
+	return nil
 }
 
 // compose makes the plan of what was decided.
@@ -293,7 +288,10 @@ func (r *rows) words(words []any) []any {
 	return words
 }
 
-func (r *rows) changes() bool { return slices.ContainsFunc(r.writes, write.changes) }
+// changes reports that it changes more than a mark, which is a hint.
+func (r *rows) changes() bool {
+	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' })
+}
 
 // sure reports that what was decided is the answer: it is what the server has said at one
 // instant, and there is nothing to do, or only what was done at that instant and changes
