@@ -31,14 +31,13 @@ type fitness struct {
 	client  redis.UniversalClient
 	options Options
 
-	// found says that the last check found it fit, or at least one master of a
-	// Cluster and none that may evict; until then requests are preceded by a
-	// check.
+	// found says that the last check found it fit, or at least one master of a Cluster and
+	// none that may evict; until then requests are preceded by a check.
 	found  atomic.Bool
 	checks singleflight.Group
 	warned []string // what the last check told the operator
-	// connected says that there was a new connection: at its other end may be another
-	// server than before, or the same one with another configuration.
+	// connected says that there was a new connection: to another server than before, perhaps,
+	// or to the same one with another configuration.
 	connected atomic.Bool
 }
 

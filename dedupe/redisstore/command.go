@@ -19,19 +19,18 @@ var (
 	scriptHash   = redis.NewScript(scriptSource).Hash()
 )
 
-// mostDecisions bounds how often a step is decided. It is decided again when another
-// process has changed a row in between: one of them always succeeds.
-const mostDecisions = 100
+const (
+	// mostDecisions bounds how often a step is decided. It is decided again when another
+	// process has changed a row in between: one of them always succeeds.
+	mostDecisions = 100
+	// mostRoom bounds the bytes of texts that an unused command keeps room for.
+	mostRoom = 16 << 10
+)
 
-// step is a dedupe.Step, or one of this store's own.
-type step interface {
-	Apply(rows dedupe.Rows) error
-	Binds() bool
-	Bytes() int
-}
-
-// own is a step that is this store's own.
+// own is a step that is this store's own, of no call.
 type own struct {
+	dedupe.Step
+
 	apply func(*rows) error
 	binds bool
 	bytes int
@@ -41,34 +40,30 @@ func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
 func (o *own) Binds() bool                { return o.binds }
 func (o *own) Bytes() int                 { return o.bytes }
 
-// command is a step on its way. It belongs to its caller when it is done.
+// command is a step on its way. It is its caller's when it is done.
 type command struct {
 	ctx  context.Context // of its caller, who leaves it when that ends
 	key  string          // whose slot decides where the command goes
-	step step
+	step dedupe.Step
 
 	rows   rows
 	failed error // of the step, by what may not be true
 	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
 
-	words []any
-	sent  *redis.Cmd
-	reply any
-	err   error
-	to    redirection // that has to be followed; empty when there is none
-	// replicated says that enough replicas have what the command wrote.
-	replicated bool
+	words      []any
+	sent       *redis.Cmd
+	reply      any
+	err        error
+	to         redirection   // that has to be followed; empty when there is none
+	replicated bool          // enough replicas have what it wrote
 	done       chan struct{} // gets a value when the rest is final
 }
 
 // commands are those that were used before, with what they have room for.
 var commands = sync.Pool{New: func() any { return &command{done: make(chan struct{}, 1)} }}
 
-// mostRoom bounds the bytes of texts that an unused command keeps room for.
-const mostRoom = 16 << 10
-
-func newCommand(ctx context.Context, key string, step step) *command {
+func newCommand(ctx context.Context, key string, step dedupe.Step) *command {
 	c, _ := commands.Get().(*command)
 	c.ctx, c.key, c.step = ctx, key, step
 	return c
@@ -112,14 +107,13 @@ func (c *command) decide(l *lane) bool {
 	return true
 }
 
-// call makes the words of the command: those of a server that does not know the script,
-// which gets its source, or those of one that does.
+// call makes the words of the command. A server that does not know the script gets its source.
 func (c *command) call() []any {
-	c.words = append(c.words[:0], "evalsha", &scriptHash)
+	name, script := "evalsha", &scriptHash
 	if c.load {
-		c.words[0], c.words[1] = "eval", &scriptSource
+		name, script = "eval", &scriptSource
 	}
-	c.words = c.rows.words(c.words)
+	c.words = c.rows.words(append(c.words[:0], name, script))
 	return c.words
 }
 

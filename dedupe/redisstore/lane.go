@@ -13,10 +13,10 @@ import (
 // lane is the way of some conversations to one server. What it sends is answered before
 // it sends more: so whoever is decided there knows what those before it have done.
 //
-// Whoever is alone there sends its own command at once, which saves waking another and being
-// woken by it. What comes while somebody sends waits, and is sent together. Nothing waits to
-// fill a group but for those that the last one has just set free, who are about to ask again:
-// to let them run first costs microseconds, and saves sending the quickest of them alone.
+// A caller that is alone there sends its own command at once, which saves waking another and
+// being woken by it. What comes meanwhile waits, and is sent together. A group waits for nobody
+// but those that the last one has just set free, who are about to ask again: to let them run
+// first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
 	server *server
 
@@ -26,11 +26,11 @@ type lane struct {
 	waiting []*command
 	sending bool
 
-	// What follows is of whoever sends.
-	group []*command
-	// recent are rows as they were last seen or written: claims, tallies and who holds an
-	// effect; older those before them, of which what is used comes back. They may have
-	// been changed since: what is decided by them is only done if they are still true.
+	// What follows is of whoever sends. recent are rows as they were last seen or written:
+	// claims, tallies and who holds an effect; older those before them, of which what is used
+	// comes back. They may have been changed since: what is decided by them is only done if
+	// they are still true.
+	group         []*command
 	recent, older map[string]row
 }
 
@@ -49,9 +49,10 @@ func (l *lane) enter(c *command) (first, alone bool) {
 }
 
 const (
-	// groupLength and groupBytes bound one pipeline.
-	groupLength = 128
-	groupBytes  = 4 << 20
+	groupLength  = 128 // of one pipeline, at the most
+	groupBytes   = 4 << 20
+	mostRows     = 1024 // that a lane remembers as recent, and as many older
+	mostRowBytes = 1 << 10
 )
 
 // next is the next group: those that are to be sent again, and what waits behind them, so
@@ -85,12 +86,6 @@ func (l *lane) gather(again []*command) []*command {
 	return l.next(again)
 }
 
-// Bounds of the rows that a lane remembers.
-const (
-	mostRows     = 1024 // of recent ones, and as many older
-	mostRowBytes = 1 << 10
-)
-
 // known returns a row as it was last seen.
 func (l *lane) known(key []byte) (r row, known bool) {
 	if r, known = l.recent[string(key)]; known {
@@ -122,7 +117,6 @@ func settled(text string) bool {
 // marked reports that a row is a record whose call somebody waits for.
 func marked(text string) bool { return len(text) > dedupe.MarkAt && text[dedupe.MarkAt] == 1 }
 
-// forget forgets a row.
 func (l *lane) forget(key string) {
 	delete(l.recent, key)
 	delete(l.older, key)

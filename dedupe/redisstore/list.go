@@ -125,7 +125,7 @@ func (s *Store) scan(
 		}
 		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
 		defer cancel()
-		keys, place, err := all[i].Scan(within, begin, globEscaped(prefix)+"*", batch).Result()
+		keys, place, err := all[i].Scan(within, begin, globEscaper.Replace(prefix)+"*", batch).Result()
 		switch next = ""; {
 		case err != nil:
 			return err
@@ -207,7 +207,5 @@ func parseRecordKey(prefix, name string) (dedupe.Key, error) {
 	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
 }
 
-// globEscaped makes a text that matches itself in a pattern of SCAN.
-func globEscaped(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
-}
+// globEscaper makes a text that matches itself in a pattern of SCAN.
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -49,7 +49,6 @@ type pipeline struct {
 	elsewhere map[string]*redis.Client
 }
 
-// server is what is known of a server.
 type server struct {
 	options *Options
 	clock   clock
@@ -92,8 +91,8 @@ func (p *pipeline) stop() (err error) {
 	return err
 }
 
-// server returns what is known of the server at an address. When there are too many all is
-// forgotten, and learnt again.
+// server returns what is known of the server at an address. When there are too many, all of
+// them are forgotten, and learnt again.
 func (p *pipeline) server(addr string) *server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +140,7 @@ func (p *pipeline) of(ctx context.Context, key string) *server {
 // cancelled before, a command that its caller sends itself still waits for its reply, for
 // Options.Timeout (and WaitTimeout) at the most: the client library heeds no cancellation, and
 // what was sent could not be taken back.
-func (p *pipeline) do(ctx context.Context, key string, step step) (after *command, err error) {
+func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after *command, err error) {
 	if err := p.begin(); err != nil {
 		return nil, err
 	}

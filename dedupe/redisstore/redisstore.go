@@ -216,14 +216,15 @@ func (s *Store) ready(ctx context.Context) error {
 
 // run does a step, and one that is to be done after it. To send it again is harmless:
 // steps know their owner.
-func (s *Store) run(ctx context.Context, key string, step step) error {
+func (s *Store) run(ctx context.Context, key string, step dedupe.Step) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	asked, after := false, (*command)(nil)
 	err := persist(ctx, func() (err error) {
 		after, err = s.pipe.do(ctx, key, step)
-		asked = asked || !unsent(err)
+		failed, ok := errors.AsType[*net.OpError](err)
+		asked = asked || !ok || failed.Op != "dial" // which has not left this process
 		return named(key, err)
 	})
 	switch {
@@ -250,12 +251,6 @@ func persist(ctx context.Context, ask func() error) error {
 			return err
 		}
 	}
-}
-
-// unsent reports that a command has not left this process.
-func unsent(err error) bool {
-	failed, ok := errors.AsType[*net.OpError](err)
-	return ok && failed.Op == "dial"
 }
 
 // named says which record an error is of, if it is one's. A row of another type, and a list

@@ -97,7 +97,7 @@ func (r *rows) believe(key []byte, body string) int {
 	return len(r.read) - 1
 }
 
-// write does something to the row at a place.
+// write does something to the row at a place; see step.lua.
 func (r *rows) write(what byte, at int, amount int64, text text) {
 	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
 	if what == 'g' {
@@ -130,8 +130,7 @@ func (r *rows) key(kind string, braced int, parts ...string) text {
 	return r.room[from:len(r.room):len(r.room)]
 }
 
-// set stores a text at a place; for as long as it would have stood there anyway when keep
-// is 0.
+// set stores a text at a place, as SetSheet does.
 func (r *rows) set(at int, body string, keep time.Duration) {
 	switch {
 	case body == "":
@@ -144,7 +143,6 @@ func (r *rows) set(at int, body string, keep time.Duration) {
 	r.lane.expect(row{key: r.read[at].key, text: body})
 }
 
-// record is the place of the record of a call.
 func (r *rows) record(key dedupe.Key) int {
 	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
@@ -194,7 +192,6 @@ func (r *rows) Awaited(key dedupe.Key) {
 	}
 }
 
-// sheet is the place of a sheet.
 func (r *rows) sheet(name dedupe.Sheet) int {
 	if name.Kind == dedupe.TallySheet {
 		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
@@ -249,7 +246,6 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 	return nil
 }
 
-// compose makes the plan of what was decided.
 func (r *rows) compose() {
 	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
 	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
@@ -300,7 +296,6 @@ func (r *rows) sure() bool {
 	return !r.guess && (len(r.writes) == 0 || !r.changes() && bytes.Equal(r.plan[planHead:], r.did))
 }
 
-// forget forgets what is believed of the rows.
 func (r *rows) forget() {
 	for _, read := range r.read {
 		r.lane.forget(read.key)

@@ -24,13 +24,10 @@ const (
 // published, as the key of its record.
 func settledChannel(prefix string) string { return prefix + "settled" }
 
-// watches tells those who wait here of calls that others have settled. All of
-// them share one subscription, made for the first. What is published while it is down is
-// lost: it is a hint, and when the subscription is back everybody who waits is told to
-// look.
-//
-// The client library could keep the subscription by itself, but its check only sends a
-// PING: it notices connections that fail, and not one on which nothing comes any more.
+// watches tells those who wait here of calls that others have settled. All share one
+// subscription, made for the first. What is published while it is down is lost: when it is
+// back, everybody who waits is told to look. The client library's own check only sends a PING:
+// it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
 	client  redis.UniversalClient
 	channel string
