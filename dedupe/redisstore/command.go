@@ -109,11 +109,11 @@ func (c *command) decide(l *lane) bool {
 
 // call makes the words of the command. A server that does not know the script gets its source.
 func (c *command) call() []any {
-	name, script := "evalsha", &scriptHash
+	c.words = append(c.words[:0], "evalsha", &scriptHash)
 	if c.load {
-		name, script = "eval", &scriptSource
+		c.words[0], c.words[1] = "eval", &scriptSource
 	}
-	c.words = c.rows.words(append(c.words[:0], name, script))
+	c.words = c.rows.words(c.words)
 	return c.words
 }
 
