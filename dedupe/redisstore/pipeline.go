@@ -44,9 +44,6 @@ type pipeline struct {
 	closed  atomic.Bool        // which whoever only looks may read
 	under   sync.WaitGroup     // commands, and who sends them
 	servers map[string]*server // by address
-	// elsewhere are clients of nodes that were named by a redirection, by address. One
-	// whose node is gone stays until stop.
-	elsewhere map[string]*redis.Client
 }
 
 type server struct {
@@ -80,15 +77,11 @@ func (p *pipeline) begin() error {
 }
 
 // stop ends when what is under way has been answered.
-func (p *pipeline) stop() (err error) {
+func (p *pipeline) stop() {
 	p.mu.Lock()
 	p.closed.Store(true)
 	p.mu.Unlock()
 	p.under.Wait()
-	for _, client := range p.elsewhere {
-		err = errors.Join(err, client.Close())
-	}
-	return err
 }
 
 // server returns what is known of the server at an address. When there are too many, all of
@@ -103,18 +96,6 @@ func (p *pipeline) server(addr string) *server {
 		p.servers[addr] = newServer(p.options)
 	}
 	return p.servers[addr]
-}
-
-// node returns a client of the node at an address.
-func (p *pipeline) node(addr string) *redis.Client {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.elsewhere[addr] == nil {
-		options := p.options.universal().Simple()
-		options.Addr = addr
-		p.elsewhere[addr] = redis.NewClient(options)
-	}
-	return p.elsewhere[addr]
 }
 
 // master is the server of a key.
@@ -236,7 +217,11 @@ func (p *pipeline) exchange(ctx context.Context, group []*command) {
 		}
 		to := group[i].to
 		same := slices.DeleteFunc(slices.Clone(group), func(c *command) bool { return c.to != to })
-		p.exchangeWith(ctx, p.node(to.addr), to.asking, same)
+		options := p.options.universal().Simple()
+		options.Addr = to.addr
+		node := redis.NewClient(options) // which the library need not know yet, nor we any more then
+		p.exchangeWith(ctx, node, to.asking, same)
+		_ = node.Close() // all has been answered
 	}
 }
 

@@ -72,7 +72,7 @@ func New(options Options) (*Store, error) {
 		return nil
 	}
 	f.client = options.client()
-	pipe := &pipeline{options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}}
+	pipe := &pipeline{options: &options, servers: map[string]*server{}}
 	pipe.only, _ = f.client.(*redis.Client)
 	pipe.cluster, _ = f.client.(*redis.ClusterClient)
 	s := &Store{
@@ -188,11 +188,11 @@ func (s *Store) open(ctx context.Context) error {
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) end() error {
-	err := s.pipe.stop()
+	s.pipe.stop()
 	s.cancel()
 	s.ended.Wait()
 	<-s.fitness.checks.DoChan("", func() (any, error) { return nil, nil }) // after one that is under way
-	return errors.Join(err, s.client.Close())
+	return s.client.Close()
 }
 
 // RoundTrips is the number of commands sent since the store was made, repetitions included.
