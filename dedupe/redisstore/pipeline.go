@@ -140,19 +140,17 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		return nil, gaveUp(ctx.Err()) // whoever sends it may still have it
+		return nil, fmt.Errorf("gave up waiting for redis: %w", ctx.Err()) // whoever sends it may still have it
 	}
 	after, err = c.rows.after, c.err
 	if over := ended(ctx); err != nil && over != nil {
-		err = gaveUp(over)
+		err = fmt.Errorf("gave up waiting for redis: %w: %w", over, err)
 	} else if err == nil && !c.replicated && step.Binds() {
 		err = p.options.tooFew()
 	}
 	c.free()
 	return after, err
 }
-
-func gaveUp(over error) error { return fmt.Errorf("gave up waiting for redis: %w", over) }
 
 // ended is ctx.Err, but does not miss a deadline that the connection has seen a
 // moment before the context's own timer.

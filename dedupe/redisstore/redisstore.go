@@ -41,11 +41,12 @@ type Store struct {
 	options Options
 	client  redis.UniversalClient
 	pipe    *pipeline
-	watches *watches
-	fitness *fitness
+	watches watches
+	fitness fitness
 
-	cancel context.CancelFunc // ends the goroutines
-	ended  sync.WaitGroup     // when they have
+	ctx    context.Context // of the goroutines
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
 	close  func() error
 }
 
@@ -61,27 +62,23 @@ var _ interface {
 // requests fail, and the store works as soon as it is back. The error names an
 // option that cannot work.
 func New(options Options) (*Store, error) {
-	options = options.withDefaults()
-	if err := options.validate(); err != nil {
+	s := &Store{options: options.withDefaults()}
+	if err := s.options.validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &fitness{ctx: ctx, options: options}
-	options.onConnect = func(context.Context, *redis.Conn) error {
-		f.connected.Store(true)
+	s.options.onConnect = func(context.Context, *redis.Conn) error {
+		s.fitness.connected.Store(true)
 		return nil
 	}
-	f.client = options.client()
-	pipe := &pipeline{options: &options, servers: map[string]*server{}}
-	pipe.only, _ = f.client.(*redis.Client)
-	pipe.cluster, _ = f.client.(*redis.ClusterClient)
-	s := &Store{
-		options: options, client: f.client, fitness: f, cancel: cancel, pipe: pipe,
-		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
-	}
+	s.client = s.options.client()
+	s.pipe = &pipeline{options: &s.options, servers: map[string]*server{}}
+	s.pipe.only, _ = s.client.(*redis.Client)
+	s.pipe.cluster, _ = s.client.(*redis.ClusterClient)
+	s.watches = watches{wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}}
 	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
-	s.ended.Go(f.oversee)
-	s.ended.Go(func() { s.watches.listen(ctx) })
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.ended.Go(s.oversee)
+	s.ended.Go(s.listen)
 	return s, nil
 }
 
@@ -173,7 +170,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	return s.fitness.inspect(ctx)
+	return s.inspect(ctx)
 }
 
 // open reports why nothing is asked any more.
@@ -207,7 +204,7 @@ func (s *Store) ready(ctx context.Context) error {
 	if err != nil || s.fitness.found.Load() {
 		return err
 	}
-	err = s.fitness.inspect(ctx)
+	err = s.inspect(ctx)
 	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
 		return nil
 	}

@@ -29,9 +29,7 @@ func settledChannel(prefix string) string { return prefix + "settled" }
 // back, everybody who waits is told to look. The client library's own check only sends a PING:
 // it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
-	client  redis.UniversalClient
-	channel string
-	wanted  chan struct{} // gets a value when somebody waits
+	wanted chan struct{} // gets a value when somebody waits
 
 	mu    sync.Mutex
 	hints map[chan struct{}]string // who waits, and the key of the record of what
@@ -39,7 +37,7 @@ type watches struct {
 
 // Watch implements dedupe.Watcher.
 func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
-	w, hint := s.watches, make(chan struct{}, 1)
+	w, hint := &s.watches, make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hints[hint] = recordKey(s.options.KeyPrefix, key)
@@ -59,15 +57,15 @@ func nudge(hint chan struct{}) {
 	}
 }
 
-// listen keeps one subscription until ctx ends.
-func (w *watches) listen(ctx context.Context) {
-	for next := w.wanted; ; {
+// listen keeps one subscription until the store is closed.
+func (s *Store) listen() {
+	for next := s.watches.wanted; ; {
 		select {
 		case <-next:
-		case <-ctx.Done():
+		case <-s.ctx.Done():
 			return
 		}
-		w.hear(ctx, w.client.Subscribe(ctx, w.channel))
+		s.watches.hear(s.ctx, s.client.Subscribe(s.ctx, settledChannel(s.options.KeyPrefix)))
 		next = make(chan struct{}, 1)
 		time.AfterFunc(resubscribe, func() { nudge(next) })
 	}
