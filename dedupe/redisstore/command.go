@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,32 +167,26 @@ func (r *rows) hear(reply any) (at time.Time, done bool, err error) {
 			texts, done = told, true
 		}
 	}
-	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) {
-		return at, false, unexpected(reply)
+	strange := func(word any) bool { _, is := word.(string); return !is && (done || word != nil) }
+	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) || slices.ContainsFunc(texts, strange) {
+		return at, false, fmt.Errorf("redis answered with an unexpected %T", reply)
 	}
 	r.told, r.did = r.told[:0], r.did[:0]
 	if !done {
 		r.said = r.said[:0]
 	}
 	for i, word := range texts {
-		body, ok := word.(string)
-		switch {
-		case !ok && (done || word != nil):
-			return at, false, unexpected(word)
-		case done:
+		body, some := word.(string)
+		if done {
 			r.told = append(r.told, body)
 			continue
 		}
 		read := r.read[i]
-		if ok {
+		if some {
 			read.text, read.record = body, nil
 		}
 		r.said = append(r.said, read)
 		r.lane.expect(read)
 	}
 	return dedupe.Instant(ms), done, nil
-}
-
-func unexpected(reply any) error {
-	return fmt.Errorf("redis answered with an unexpected %T", reply)
 }

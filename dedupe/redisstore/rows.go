@@ -61,13 +61,13 @@ func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
 // begin begins a decision: by what the server has said, at the time at which that was, or
 // else by what the lane knows, now.
 func (r *rows) begin(l *lane) {
-	r.lane = l
-	r.read, r.others, r.writes = r.read[:0], r.others[:0], r.writes[:0]
-	r.room, r.heard, r.after, r.gets, r.guess = r.room[:0], nil, nil, 0, false
-	if r.now = l.server.clock.now(); !r.saidAt.IsZero() {
-		r.now = r.saidAt
+	r.lane, r.now = l, r.saidAt
+	if r.now.IsZero() {
+		r.now = l.server.clock.now()
 	}
 	r.now = r.now.In(ofStep)
+	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]
+	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
 }
 
 // Now implements dedupe.Rows. What is counted from it has its location.
