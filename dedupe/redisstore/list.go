@@ -48,8 +48,8 @@ func masters(ctx context.Context, client redis.UniversalClient) (all []*redis.Cl
 // the master whose clock is the furthest behind, so that no record is taken to
 // be older than it is.
 func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
-	if s.pipe.closed.Load() {
-		return earliest, dedupe.ErrClosed
+	if err := s.open(ctx); err != nil {
+		return earliest, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()

@@ -73,12 +73,9 @@ func (s *Store) listen() {
 
 // hear takes what one subscription has to say, until it is lost or ctx ends.
 func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
-	// Its Receive heeds no context, but its being closed.
-	unblock := context.AfterFunc(ctx, func() { _ = subscription.Close() }) // twice does no harm
-	defer func() {
-		unblock()
-		_ = subscription.Close() // it is lost anyway
-	}()
+	shut := func() { _ = subscription.Close() } // it is lost anyway; twice does no harm
+	defer shut()
+	defer context.AfterFunc(ctx, shut)() // its Receive heeds no context, but its being closed
 	for asked := false; ; {
 		said, err := subscription.ReceiveTimeout(ctx, subscriptionCheck)
 		if err == nil {
