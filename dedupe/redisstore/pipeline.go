@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,6 +63,15 @@ func newServer(options *Options) *server {
 		s.lanes[i].server = s
 	}
 	return s
+}
+
+var seed = maphash.MakeSeed()
+
+// lane is that of a key, by what decides its slot: a conversation has one.
+func (s *server) lane(key string) *lane {
+	_, tag, _ := strings.Cut(key, "{")
+	tag, _, _ = strings.Cut(tag, "}")
+	return &s.lanes[maphash.String(seed, cmp.Or(tag, key))%uint64(len(s.lanes))]
 }
 
 // begin counts a command, unless the pipeline is closed.
@@ -127,8 +136,7 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 	}
 	defer p.under.Done()
 	c := newCommand(ctx, key, step)
-	lanes := p.of(ctx, key).lanes
-	l := &lanes[hash(key)%uint64(len(lanes))]
+	l := p.of(ctx, key).lane(key)
 	first, alone := l.enter(c)
 	defer l.callers.Add(-1)
 	switch {
@@ -143,22 +151,14 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 		return nil, fmt.Errorf("gave up waiting for redis: %w", ctx.Err()) // whoever sends it may still have it
 	}
 	after, err = c.rows.after, c.err
-	if over := ended(ctx); err != nil && over != nil {
-		err = fmt.Errorf("gave up waiting for redis: %w: %w", over, err)
-	} else if err == nil && !c.replicated && step.Binds() {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded): // of the connection, which has that of ctx
+		err = fmt.Errorf("gave up waiting for redis: %w: %w", context.DeadlineExceeded, err)
+	case err == nil && !c.replicated && step.Binds():
 		err = p.options.tooFew()
 	}
 	c.free()
 	return after, err
-}
-
-// ended is ctx.Err, but does not miss a deadline that the connection has seen a
-// moment before the context's own timer.
-func ended(ctx context.Context) error {
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return ctx.Err()
 }
 
 // sendAlone sends a command on its caller's goroutine. One that is still to be sent again
@@ -283,12 +283,3 @@ func redirectionOf(err error, from string) (to redirection) {
 	}
 	return to
 }
-
-// hash spreads conversations over lanes: by what decides the slot of a key.
-func hash(key string) uint64 {
-	_, tag, _ := strings.Cut(key, "{")
-	tag, _, _ = strings.Cut(tag, "}")
-	return maphash.String(seed, cmp.Or(tag, key))
-}
-
-var seed = maphash.MakeSeed()
