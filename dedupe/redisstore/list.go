@@ -72,8 +72,7 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 	heads := func(p redis.Pipeliner, ctx context.Context, key string) *redis.StringCmd {
 		return p.GetRange(ctx, key, 0, 3)
 	}
-	var calls []dedupe.Listed
-	next, err := s.scan(ctx, from, s.options.KeyPrefix+"{", listBatch, func(on *redis.Client, keys []string) error {
+	page.Next, err = s.scan(ctx, from, s.options.KeyPrefix+"{", listBatch, func(on *redis.Client, keys []string) error {
 		now, err := on.Time(ctx).Result()
 		if err != nil {
 			return err
@@ -87,17 +86,17 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 		if err != nil {
 			return err
 		}
-		calls = nil
+		page.Calls = nil
 		return s.texts(ctx, on, some, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
 			if found := s.listed(key, text, now, err); found.Record.State == dedupe.Unknown || found.Err != nil {
-				calls = append(calls, found)
+				page.Calls = append(page.Calls, found)
 			}
 		})
 	})
 	if err != nil {
 		return dedupe.Page{}, err
 	}
-	return dedupe.Page{Calls: calls, Next: next}, nil
+	return page, nil
 }
 
 // scan hands on some of the keys that begin with a prefix, roughly batch at the most, and the
