@@ -83,13 +83,16 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 	return store, nil
 }
 
-// checkRedis refuses a Redis that may forget calls while it runs; the store itself warns of
-// one that forgets them when it restarts. One that does not answer now is looked at by
-// /readyz and by the calls themselves.
+// checkRedis refuses a Redis that may forget calls while it runs, and warns of
+// one that forgets them when it restarts. One that does not answer now is
+// looked at by /readyz and by the calls themselves.
 func checkRedis(store *redisstore.Store, t *telemetry.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	err := store.Ping(ctx)
+	warnings, err := store.Check(ctx)
+	for _, warning := range warnings {
+		t.Logger.Warn("store", "warning", warning)
+	}
 	if errors.Is(err, redisstore.ErrEvicts) {
 		return fmt.Errorf("store: %w", err)
 	}

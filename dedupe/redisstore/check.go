@@ -18,8 +18,8 @@ import (
 // full: it would forget calls, which could then run again.
 var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction")
 
-// ErrReplica is returned by Ping while the server is a replica, as a master is that was
-// replaced.
+// ErrReplica is returned by Check and Ping while the server is a replica, as a
+// master is that was replaced.
 var ErrReplica = errors.New("redis is a read-only replica, which refuses every claim, and not the master")
 
 // checkPause is at least between two checks for the sake of new connections.
@@ -85,8 +85,7 @@ func (s *Store) oversee() {
 	}
 }
 
-// check asks the servers whether they can be trusted to remember. The warnings are sentences
-// for the log; fit says that one of the servers is.
+// check is Check; fit says that one of the servers can be trusted.
 func (s *Store) check(ctx context.Context) (warnings []string, fit bool, err error) {
 	servers, err := masters(ctx, s.client)
 	if err != nil {

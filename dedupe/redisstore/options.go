@@ -62,9 +62,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Addrs = slices.Clone(o.Addrs) // the client appends to it, and shuffles it
 	o.KeyPrefix = cmp.Or(o.KeyPrefix, "sidecall:")
-	if o.WaitTimeout = cmp.Or(max(o.WaitTimeout, 0), time.Second); o.WaitReplicas == 0 {
-		o.WaitTimeout = 0
-	}
+	o.WaitTimeout = cmp.Or(max(o.WaitTimeout, 0), time.Second)
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 2*time.Second)
 	o.Flushers = cmp.Or(max(o.Flushers, 0), min(max(runtime.GOMAXPROCS(0), 2), 4))
 	o.CheckEvery = cmp.Or(max(o.CheckEvery, 0), 10*time.Second)

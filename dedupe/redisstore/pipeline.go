@@ -198,7 +198,11 @@ func (p *pipeline) send(ctx context.Context, l *lane, group []*command) (again [
 // exchange sends a group once to where it belongs, from the first byte to the last reply.
 // ctx ends it early; nobody knows then.
 func (p *pipeline) exchange(ctx context.Context, group []*command) {
-	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout+p.options.WaitTimeout)
+	limit := p.options.Timeout
+	if p.options.WaitReplicas > 0 {
+		limit += p.options.WaitTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	master, err := p.master(ctx, group[0].key) // all of a lane have one, or are redirected
 	if err != nil {

@@ -163,14 +163,21 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return output, nil
 }
 
-// Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can
-// be trusted to remember. The error is ErrEvicts, ErrReplica, or that there was no answer; on
-// a Cluster what each of them gave.
+// Ping implements dedupe.Store. It is a Check, so that it also notices a server that has become
+// unfit.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	return s.inspect(ctx)
+}
+
+// Check asks the server, on a Cluster every master, whether it can be trusted to remember. The
+// warnings are sentences for the log. The error is ErrEvicts, ErrReplica, or that there was no
+// answer; on a Cluster what each of them gave.
+func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	warnings, _, err = s.check(ctx)
+	return warnings, err
 }
 
 // open reports why nothing is asked any more.
