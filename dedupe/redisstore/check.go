@@ -27,39 +27,35 @@ const checkPause = time.Second
 
 // fitness is whether the server can be trusted to remember, as far as is known.
 type fitness struct {
-	ctx     context.Context // until the store is closed
-	client  redis.UniversalClient
-	options Options
-
-	// found says that the last check found it fit, or at least one master of a
-	// Cluster and none that may evict; until then requests are preceded by a
-	// check.
+	// found says that the last check found it fit, or at least one master of a Cluster and
+	// none that may evict; until then requests are preceded by a check.
 	found  atomic.Bool
 	checks singleflight.Group
 	warned []string // what the last check told the operator
-	// connected says that there was a new connection: at its other end may be another
-	// server than before, or the same one with another configuration.
+	// connected says that there was a new connection: to another server than before, perhaps,
+	// or to the same one with another configuration.
 	connected atomic.Bool
 }
 
 // inspect checks the server and remembers what it found. Whoever comes meanwhile is told
 // the same.
-func (f *fitness) inspect(ctx context.Context) error {
+func (s *Store) inspect(ctx context.Context) error {
+	f := &s.fitness
 	said := f.checks.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(f.ctx, f.options.Timeout)
+		ctx, cancel := context.WithTimeout(s.ctx, s.options.Timeout)
 		defer cancel()
-		warnings, fit, err := f.check(ctx)
+		warnings, fit, err := s.check(ctx)
 		for _, w := range warnings {
 			if !slices.Contains(f.warned, w) { // since it was otherwise
-				f.options.Log.Warn("the redis store", "warning", w)
+				s.options.Log.Warn("the redis store", "warning", w)
 			}
 		}
 		f.warned = warnings
 		if !errors.Is(err, ErrEvicts) {
 			// A master that is away fails the requests for its own slots.
-			f.found.Store(f.found.Load() || fit > 0)
+			f.found.Store(f.found.Load() || fit)
 		} else if f.found.Swap(false) {
-			f.options.Log.Error("the redis store", "error", err)
+			s.options.Log.Error("the redis store", "error", err)
 		}
 		return nil, err
 	})
@@ -73,46 +69,37 @@ func (f *fitness) inspect(ctx context.Context) error {
 
 // oversee checks again whether a server that was found fit still is: now and
 // then, and when there are new connections.
-func (f *fitness) oversee() {
-	tick := time.NewTicker(min(checkPause, f.options.CheckEvery))
+func (s *Store) oversee() {
+	tick := time.NewTicker(min(checkPause, s.options.CheckEvery))
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		select {
 		case <-tick.C:
-		case <-f.ctx.Done():
+		case <-s.ctx.Done():
 			return
 		}
-		if f.found.Load() && (f.connected.Swap(false) || time.Since(last) >= f.options.CheckEvery) {
+		if s.fitness.found.Load() && (s.fitness.connected.Swap(false) || time.Since(last) >= s.options.CheckEvery) {
 			last = time.Now()
-			_ = f.inspect(f.ctx) // a server that is away fails the requests themselves
+			_ = s.inspect(s.ctx) // a server that is away fails the requests themselves
 		}
 	}
 }
 
-// check is Store.Check, and counts the servers that are fit.
-func (f *fitness) check(ctx context.Context) (warnings []string, fit int, err error) {
-	servers, err := masters(ctx, f.client)
+// check is Check; fit says that one of the servers can be trusted.
+func (s *Store) check(ctx context.Context) (warnings []string, fit bool, err error) {
+	servers, err := masters(ctx, s.client)
 	if err != nil {
-		return nil, 0, unanswered(err)
+		return nil, false, unanswered(err)
 	}
-	var mu sync.Mutex
-	var errs []error // of all: one that fails must not hide another that may evict
+	said, errs := make([][]string, len(servers)), make([]error, len(servers)) // one that fails must not hide another that may evict
 	var all sync.WaitGroup
-	for _, server := range servers {
-		all.Go(func() {
-			found, err := checkOne(ctx, server)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-			if err == nil {
-				fit++
-			}
-			warnings = append(warnings, found...)
-		})
+	for i, server := range servers {
+		all.Go(func() { said[i], errs[i] = checkOne(ctx, server) })
 	}
 	all.Wait()
+	warnings = slices.Concat(said...)
 	slices.Sort(warnings)
-	return slices.Compact(warnings), fit, errors.Join(errs...)
+	return slices.Compact(warnings), slices.Contains(errs, nil), errors.Join(errs...)
 }
 
 // unanswered is the error of a server that was asked about itself.

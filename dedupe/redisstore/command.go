@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,19 +20,18 @@ var (
 	scriptHash   = redis.NewScript(scriptSource).Hash()
 )
 
-// mostDecisions bounds how often a step is decided. It is decided again when another
-// process has changed a row in between: one of them always succeeds.
-const mostDecisions = 100
+const (
+	// mostDecisions bounds how often a step is decided. It is decided again when another
+	// process has changed a row in between: one of them always succeeds.
+	mostDecisions = 100
+	// mostRoom bounds the bytes of texts that an unused command keeps room for.
+	mostRoom = 16 << 10
+)
 
-// step is a dedupe.Step, or one of this store's own.
-type step interface {
-	Apply(rows dedupe.Rows) error
-	Binds() bool
-	Bytes() int
-}
-
-// own is a step that is this store's own.
+// own is a step that is this store's own, of no call.
 type own struct {
+	dedupe.Step
+
 	apply func(*rows) error
 	binds bool
 	bytes int
@@ -40,40 +41,36 @@ func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
 func (o *own) Binds() bool                { return o.binds }
 func (o *own) Bytes() int                 { return o.bytes }
 
-// command is a step on its way. It belongs to its caller until it is in a lane, and again
-// when it is done.
+// command is a step on its way. It is its caller's when it is done.
 type command struct {
-	// key is the key whose slot decides where the command goes.
-	key  string
-	step step
+	ctx  context.Context // of its caller, who leaves it when that ends
+	key  string          // whose slot decides where the command goes
+	step dedupe.Step
 
 	rows   rows
 	failed error // of the step, by what may not be true
 	tried  int   // how often it was decided
 	load   bool  // the server does not know the script yet
 
-	words []any
-	sent  *redis.Cmd
-	reply any
-	err   error
-	// replicated says that enough replicas have what the command wrote.
-	replicated bool
+	words      []any
+	sent       *redis.Cmd
+	reply      any
+	err        error
+	to         redirection   // that has to be followed; empty when there is none
+	replicated bool          // enough replicas have what it wrote
 	done       chan struct{} // gets a value when the rest is final
 }
 
 // commands are those that were used before, with what they have room for.
 var commands = sync.Pool{New: func() any { return &command{done: make(chan struct{}, 1)} }}
 
-// mostRoom bounds the bytes of texts that an unused command keeps room for.
-const mostRoom = 16 << 10
-
-func newCommand(key string, step step) *command {
+func newCommand(ctx context.Context, key string, step dedupe.Step) *command {
 	c, _ := commands.Get().(*command)
-	c.key, c.step = key, step
+	c.ctx, c.key, c.step = ctx, key, step
 	return c
 }
 
-// free keeps a command that is in no lane for another step.
+// free keeps a command that is done for another step.
 func (c *command) free() {
 	r := &c.rows
 	clear(c.words)
@@ -86,7 +83,7 @@ func (c *command) free() {
 		r.room = nil
 	}
 	*c = command{done: c.done, words: c.words[:0], rows: rows{
-		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room, scratch: r.scratch,
+		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room,
 	}}
 	commands.Put(c)
 }
@@ -111,8 +108,7 @@ func (c *command) decide(l *lane) bool {
 	return true
 }
 
-// call makes the words of the command: those of a server that does not know the script,
-// which gets its source, or those of one that does.
+// call makes the words of the command. A server that does not know the script gets its source.
 func (c *command) call() []any {
 	c.words = append(c.words[:0], "evalsha", &scriptHash)
 	if c.load {
@@ -171,32 +167,26 @@ func (r *rows) hear(reply any) (at time.Time, done bool, err error) {
 			texts, done = told, true
 		}
 	}
-	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) {
-		return at, false, unexpected(reply)
+	strange := func(word any) bool { _, is := word.(string); return !is && (done || word != nil) }
+	if !known || done && len(texts) < r.gets || !done && len(texts) != len(r.read) || slices.ContainsFunc(texts, strange) {
+		return at, false, fmt.Errorf("redis answered with an unexpected %T", reply)
 	}
 	r.told, r.did = r.told[:0], r.did[:0]
 	if !done {
 		r.said = r.said[:0]
 	}
 	for i, word := range texts {
-		body, ok := word.(string)
-		switch {
-		case !ok && (done || word != nil):
-			return at, false, unexpected(word)
-		case done:
+		body, some := word.(string)
+		if done {
 			r.told = append(r.told, body)
 			continue
 		}
 		read := r.read[i]
-		if ok {
+		if some {
 			read.text, read.record = body, nil
 		}
 		r.said = append(r.said, read)
 		r.lane.expect(read)
 	}
 	return dedupe.Instant(ms), done, nil
-}
-
-func unexpected(reply any) error {
-	return fmt.Errorf("redis answered with an unexpected %T", reply)
 }

@@ -212,7 +212,7 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0
 	engine := answering(func(step dedupe.Step) error {
-		c := newCommand(name, step)
+		c := newCommand(context.Background(), name, step)
 		for over := false; !over && c.decide(l); sent++ {
 			c.reply = replies[sent].UnixMilli()
 			over = c.hear(l)
@@ -243,7 +243,9 @@ func (a answering) Look(_ context.Context, step dedupe.Step) error { return a(st
 func laneOf(options Options, read, at time.Time) *lane {
 	options.Flushers = 1
 	s := newServer(&options)
-	s.clock.read, s.clock.at = read, at
+	if !read.IsZero() {
+		s.clock.heard(read.Add(time.Since(at)))
+	}
 	return &s.lanes[0]
 }
 

@@ -22,15 +22,41 @@ func conversationKeys(prefix string, k conversation.Key) (head, messages string)
 }
 
 // WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
+// Nothing is written when the head is another, or what it closes.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, w.Key)
 	step := &own{bytes: len(w.Head)}
 	for _, m := range w.Messages {
 		step.bytes += len(m)
 	}
-	step.apply = func(r *rows) (err error) {
-		step.binds, err = r.extend([]byte(head), []byte(messages), &w)
-		return err
+	step.apply = func(r *rows) error {
+		at, list, ttl := r.believe([]byte(head), string(w.Was)), r.other([]byte(messages)), w.TTL.Milliseconds()
+		before := r.read[at].text
+		if step.binds = before == string(w.Head); step.binds {
+			// It is written again: what a WAIT says covers this answer then too.
+			r.set(at, before, w.TTL)
+			r.write('e', list, ttl, nil)
+			return nil
+		}
+		if before != string(w.Was) {
+			return nil
+		}
+		if before == "" { // messages without a head are of a conversation that has expired
+			r.write('d', list, 0, nil)
+		}
+		r.write('n', list, w.After, nil)
+		for _, m := range w.Messages {
+			r.write('R', list, 0, m)
+		}
+		r.write('e', list, ttl, nil)
+		shut, err := dedupe.Shut(r, w.Closings)
+		if !shut || err != nil {
+			r.writes = r.writes[:0]
+			return err
+		}
+		r.set(at, string(w.Head), w.TTL)
+		step.binds = true
+		return nil
 	}
 	if err := s.run(ctx, head, step); err != nil {
 		return false, err // it may still be decided
@@ -38,42 +64,12 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	return step.binds, nil
 }
 
-// extend appends to a conversation; false when its head is another, or what it closes.
-func (r *rows) extend(headKey, messagesKey []byte, w *conversation.Write) (written bool, err error) {
-	head, messages, ttl := r.believe(headKey, string(w.Was)), r.other(messagesKey), w.TTL.Milliseconds()
-	before := r.read[head].text
-	if before == string(w.Head) {
-		// It is written again: what a WAIT says covers this answer then too.
-		r.set(head, before, w.TTL)
-		r.write('e', messages, ttl, nil)
-		return true, nil
-	}
-	if before != string(w.Was) {
-		return false, nil
-	}
-	if before == "" { // messages without a head are of a conversation that has expired
-		r.write('d', messages, 0, nil)
-	}
-	r.write('n', messages, w.After, nil)
-	for _, m := range w.Messages {
-		r.write('R', messages, 0, m)
-	}
-	r.write('e', messages, ttl, nil)
-	shut, err := dedupe.Shut(r, w.Closings)
-	if !shut || err != nil {
-		r.writes = r.writes[:0]
-		return false, err
-	}
-	r.set(head, string(w.Head), w.TTL)
-	return true, nil
-}
-
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, key)
 	var stored conversation.Stored
 	err := s.run(ctx, head, &own{apply: func(r *rows) error {
-		r.ask([]byte(head), 1)
+		r.write('g', r.other([]byte(head)), 1, nil)
 		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
 			stored = conversation.Stored{Now: at}
@@ -101,15 +97,10 @@ const maxScans = 20
 // ListUnknown does.
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
 	prefix := strings.TrimSuffix(string(appendKey(nil, s.options.KeyPrefix, "conversation/", 2, tenant, "")), "}")
-	heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
 	for range maxScans {
-		err := persist(ctx, func() error {
-			on, keys, next, err := s.scan(ctx, from, globEscaped(prefix)+"*", most)
-			if err != nil {
-				return err
-			}
-			page = conversation.Page{Next: next}
-			return s.texts(ctx, on, keys, textsAtOnce, heads, func(key, text string, err error) {
+		page.Next, err = s.scan(ctx, from, prefix, int64(most), func(on *redis.Client, keys []string) error {
+			page.Found = nil
+			return s.texts(ctx, on, keys, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
 				page.Found = append(page.Found, briefly(prefix, key, text, err))
 			})
 		})

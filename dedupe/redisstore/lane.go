@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -12,79 +13,61 @@ import (
 // lane is the way of some conversations to one server. What it sends is answered before
 // it sends more: so whoever is decided there knows what those before it have done.
 //
-// Whoever is alone there sends its own command at once, which saves waking another and being
-// woken by it. What comes while somebody sends waits, and is sent together. Nothing waits to
-// fill a group but for those that the last one has just set free, who are about to ask again:
-// to let them run first costs microseconds, and saves sending the quickest of them alone.
+// A caller that is alone there sends its own command at once, which saves waking another and
+// being woken by it. What comes meanwhile waits, and is sent together. A group waits for nobody
+// but those that the last one has just set free, who are about to ask again: to let them run
+// first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
 	server *server
 
+	callers atomic.Int32 // who have entered, and not left
+
 	mu      sync.Mutex
-	callers int // who have entered, and not left
 	waiting []*command
 	sending bool
 
-	// What follows is of whoever sends.
-	group []*command
-	// recent are rows as they were last seen or written: claims, tallies and who holds an
-	// effect; older those before them, of which what is used comes back. They may have
-	// been changed since: what is decided by them is only done if they are still true.
+	// What follows is of whoever sends. recent are rows as they were last seen or written:
+	// claims, tallies and who holds an effect; older those before them, of which what is used
+	// comes back. They may have been changed since: what is decided by them is only done if
+	// they are still true.
+	group         []*command
 	recent, older map[string]row
 }
 
 // enter puts a command into the lane. The first is to see that it is sent; one that is alone
 // sends it.
 func (l *lane) enter(c *command) (first, alone bool) {
+	alone = l.callers.Add(1) == 1
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.callers++
-	first, alone = !l.sending, !l.sending && l.callers == 1
+	first = !l.sending
 	l.sending = true
-	if !alone {
+	if alone = alone && first; !alone {
 		l.waiting = append(l.waiting, c)
 	}
 	return first, alone
 }
 
-func (l *lane) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.callers--
-}
-
-// withdraw takes a command out, unless it has been sent.
-func (l *lane) withdraw(c *command) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiting, c)
-	if i >= 0 {
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-	}
-	return i >= 0
-}
-
 const (
-	// groupLength and groupBytes bound one pipeline.
-	groupLength = 128
-	groupBytes  = 4 << 20
+	groupLength  = 128 // of one pipeline, at the most
+	groupBytes   = 4 << 20
+	mostRows     = 1024 // that a lane remembers as recent, and as many older
+	mostRowBytes = 1 << 10
 )
 
 // next is the next group: those that are to be sent again, and what waits behind them, so
-// that nobody waits for a row that others change all the time. Without any nobody sends
-// any more.
+// that nobody waits for a row that others change all the time; but those whose callers have
+// given up. Without any nobody sends any more.
 func (l *lane) next(again []*command) []*command {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.group = append(l.group[:0], again...)
-	bytes, some := 0, 0
-	for _, c := range l.group {
-		bytes += c.step.Bytes()
+	l.waiting = slices.DeleteFunc(slices.Insert(l.waiting, 0, again...), func(c *command) bool { return c.ctx.Err() != nil })
+	bytes, n := 0, 0
+	for ; n < len(l.waiting) && n < groupLength && bytes < groupBytes; n++ {
+		bytes += l.waiting[n].step.Bytes()
 	}
-	for ; some < len(l.waiting) && len(l.group) < groupLength && bytes < groupBytes; some++ {
-		l.group = append(l.group, l.waiting[some])
-		bytes += l.waiting[some].step.Bytes()
-	}
-	l.waiting = slices.Delete(l.waiting, 0, some)
+	l.group = append(l.group[:0], l.waiting[:n]...)
+	l.waiting = slices.Delete(l.waiting, 0, n)
 	l.sending = len(l.group) > 0
 	return l.group
 }
@@ -102,12 +85,6 @@ func (l *lane) gather(again []*command) []*command {
 	}
 	return l.next(again)
 }
-
-// Bounds of the rows that a lane remembers.
-const (
-	mostRows     = 1024 // of recent ones, and as many older
-	mostRowBytes = 1 << 10
-)
 
 // known returns a row as it was last seen.
 func (l *lane) known(key []byte) (r row, known bool) {
@@ -140,34 +117,25 @@ func settled(text string) bool {
 // marked reports that a row is a record whose call somebody waits for.
 func marked(text string) bool { return len(text) > dedupe.MarkAt && text[dedupe.MarkAt] == 1 }
 
-// forget forgets a row.
 func (l *lane) forget(key string) {
 	delete(l.recent, key)
 	delete(l.older, key)
 }
 
-var never = dedupe.Instant(1 << 50)
-
 // clock is a server's, as it was last read: never ahead of it, unless that was set back.
 type clock struct {
-	mu   sync.Mutex
-	read time.Time // by the server; zero before the first reply
-	at   time.Time // when that was heard
+	atStart atomic.Int64 // what it showed when this process started, in ns; 0 before the first reply
 }
 
-func (c *clock) heard(read time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.read, c.at = read, time.Now()
-}
+var start = time.Now()
+
+func (c *clock) heard(read time.Time) { c.atStart.Store(read.Add(-time.Since(start)).UnixNano()) }
 
 // now is at the earliest what the server's clock shows; an instant that never comes where it
 // was not read yet.
 func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.read.IsZero() {
-		return never
+	if at := c.atStart.Load(); at != 0 {
+		return time.Unix(0, at).Add(time.Since(start)).Truncate(time.Millisecond)
 	}
-	return c.read.Add(time.Since(c.at).Truncate(time.Millisecond))
+	return dedupe.Instant(1 << 50)
 }

@@ -54,7 +54,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := &s.pipe.server("").lanes[0]; waitingIn(l) == 0; {
+	for l := &s.pipe.of(t.Context(), "").lanes[0]; waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)
@@ -97,7 +97,7 @@ type deciding struct {
 }
 
 func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
-	c := newCommand(recordKey("", step.Call()), step)
+	c := newCommand(context.Background(), recordKey("", step.Call()), step)
 	c.rows.said, c.rows.saidAt = []row{d.said(c.key)}, d.at
 	if c.decide(d.lane) {
 		return fmt.Errorf("it asks again with %d words", len(c.call()))

@@ -25,29 +25,22 @@ const (
 	textsAtOnce = 32
 )
 
-// master is a server that holds records; its address is empty when there is but one.
-type master struct {
-	redis.Cmdable
-	addr string
-}
-
 // masters returns the servers that hold the records, by address.
-func masters(ctx context.Context, client redis.UniversalClient) (all []master, err error) {
-	cluster, ok := client.(*redis.ClusterClient)
-	if !ok {
-		return []master{{client, ""}}, nil
+func masters(ctx context.Context, client redis.UniversalClient) (all []*redis.Client, err error) {
+	if only, ok := client.(*redis.Client); ok {
+		return []*redis.Client{only}, nil
 	}
 	var mu sync.Mutex
-	err = cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+	err = client.(*redis.ClusterClient).ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, master{node, node.Options().Addr})
+		all = append(all, node)
 		return nil
 	})
 	if err == nil && len(all) == 0 {
 		err = errors.New("the redis cluster has no master")
 	}
-	slices.SortFunc(all, func(a, b master) int { return cmp.Compare(a.addr, b.addr) })
+	slices.SortFunc(all, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
 	return all, err
 }
 
@@ -55,8 +48,8 @@ func masters(ctx context.Context, client redis.UniversalClient) (all []master, e
 // the master whose clock is the furthest behind, so that no record is taken to
 // be older than it is.
 func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
-	if s.pipe.closed.Load() {
-		return earliest, dedupe.ErrClosed
+	if err := s.open(ctx); err != nil {
+		return earliest, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -76,14 +69,10 @@ func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
 // ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
 func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
-	heads := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.GetRange(ctx, key, 0, 3) }
-	whole := func(p redis.Pipeliner, key string) *redis.StringCmd { return p.Get(ctx, key) }
-	err = persist(ctx, func() error {
-		page = dedupe.Page{}
-		on, keys, next, err := s.scan(ctx, from, globEscaped(s.options.KeyPrefix)+"{*", listBatch)
-		if err != nil {
-			return err
-		}
+	heads := func(p redis.Pipeliner, ctx context.Context, key string) *redis.StringCmd {
+		return p.GetRange(ctx, key, 0, 3)
+	}
+	page.Next, err = s.scan(ctx, from, s.options.KeyPrefix+"{", listBatch, func(on *redis.Client, keys []string) error {
 		now, err := on.Time(ctx).Result()
 		if err != nil {
 			return err
@@ -97,8 +86,8 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 		if err != nil {
 			return err
 		}
-		page.Next = next
-		return s.texts(ctx, on, some, textsAtOnce, whole, func(key, text string, err error) {
+		page.Calls = nil
+		return s.texts(ctx, on, some, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
 			if found := s.listed(key, text, now, err); found.Record.State == dedupe.Unknown || found.Err != nil {
 				page.Calls = append(page.Calls, found)
 			}
@@ -110,62 +99,67 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 	return page, nil
 }
 
-// scan returns some of the keys of a pattern, roughly batch at the most, the server
-// that has them, and where the next page begins; empty after the last. A place in a listing
-// is what SCAN said, and of which server.
-func (s *Store) scan(ctx context.Context, from, pattern string, batch int) (on master, keys []string, next string, err error) {
+// scan hands on some of the keys that begin with a prefix, roughly batch at the most, and the
+// server that has them, perhaps more than once. It returns where the next page begins; empty
+// after the last. A place in a listing is what SCAN said, and of which server.
+func (s *Store) scan(
+	ctx context.Context, from, prefix string, batch int64, found func(on *redis.Client, keys []string) error,
+) (next string, err error) {
 	number, addr, ok := strings.Cut(cmp.Or(from, "0 "), " ")
-	place, err := strconv.ParseUint(number, 10, 64)
+	begin, err := strconv.ParseUint(number, 10, 64)
 	if !ok || err != nil {
-		return on, nil, "", fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
+		return "", fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	if err := s.ready(ctx); err != nil {
-		return on, nil, "", err
-	}
-	all, err := masters(ctx, s.client)
-	if err != nil {
-		return on, nil, "", err
-	}
-	i := slices.IndexFunc(all, func(m master) bool { return from == "" || m.addr == addr })
-	if i < 0 {
-		return on, nil, "", fmt.Errorf("the redis master %s is gone; begin the listing again", addr)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
-	on = all[i]
-	keys, place, err = on.Scan(ctx, place, pattern, int64(batch)).Result()
-	switch {
-	case err != nil:
-		return on, nil, "", err
-	case place != 0:
-		next = fmt.Sprint(place, " ", on.addr)
-	case i+1 < len(all):
-		next = "0 " + all[i+1].addr
-	}
-	slices.Sort(keys) // SCAN may name a key twice
-	return on, slices.Compact(keys), next, nil
+	err = persist(ctx, func() error {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		all, err := masters(ctx, s.client)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, func(m *redis.Client) bool { return from == "" || m.Options().Addr == addr })
+		if i < 0 {
+			return fmt.Errorf("the redis master %s is gone; begin the listing again", addr)
+		}
+		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
+		defer cancel()
+		keys, place, err := all[i].Scan(within, begin, globEscaper.Replace(prefix)+"*", batch).Result()
+		switch next = ""; {
+		case err != nil:
+			return err
+		case place != 0:
+			next = fmt.Sprint(place, " ", all[i].Options().Addr)
+		case i+1 < len(all):
+			next = "0 " + all[i+1].Options().Addr
+		}
+		slices.Sort(keys) // SCAN may name a key twice
+		return found(all[i], slices.Compact(keys))
+	})
+	return next, err
 }
 
 // texts asks for what stands under keys, so many at once, and hands on what is there; the
 // error is of one that is no text.
 func (s *Store) texts(
-	ctx context.Context, on master, keys []string, atOnce int,
-	ask func(redis.Pipeliner, string) *redis.StringCmd, found func(key, text string, err error),
+	ctx context.Context, on *redis.Client, keys []string, atOnce int,
+	ask func(redis.Pipeliner, context.Context, string) *redis.StringCmd, found func(key, text string, err error),
 ) error {
 	for some := range slices.Chunk(keys, atOnce) {
 		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
-		pipe, asked := on.Pipeline(), make([]*redis.StringCmd, len(some))
-		for i, key := range some {
-			asked[i] = ask(pipe, key)
-		}
-		_, _ = pipe.Exec(within) // the first of the commands' own errors
+		asked, _ := on.Pipelined(within, func(p redis.Pipeliner) error { // the error is the first of the commands' own
+			for _, key := range some {
+				ask(p, within, key)
+			}
+			return nil
+		})
 		cancel()
 		for i, key := range some {
-			text, err := asked[i].Result()
+			text, err := asked[i].(*redis.StringCmd).Result()
 			if errors.Is(err, redis.Nil) {
 				continue // it has expired since
 			}
-			if err = refused(key, err); err != nil && !dedupe.IsCorrupt(err) {
+			if err = named(key, err); err != nil && !dedupe.IsCorrupt(err) {
 				return err
 			}
 			found(key, text, err)
@@ -191,9 +185,9 @@ func (s *Store) listed(name, text string, now time.Time, err error) dedupe.Liste
 	}
 	key, odd := parseRecordKey(s.options.KeyPrefix, name)
 	if odd != nil {
-		return dedupe.Listed{Err: called(name, odd)}
+		return dedupe.Listed{Err: named(name, odd)}
 	}
-	return dedupe.Listed{Key: key, Record: stored.Observed(now), Err: called(name, err)}
+	return dedupe.Listed{Key: key, Record: stored.Observed(now), Err: named(name, err)}
 }
 
 // parseRecordKey reads what recordKey has written.
@@ -212,7 +206,5 @@ func parseRecordKey(prefix, name string) (dedupe.Key, error) {
 	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
 }
 
-// globEscaped makes a text that matches itself in a pattern of SCAN.
-func globEscaped(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
-}
+// globEscaper makes a text that matches itself in a pattern of SCAN.
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -29,8 +29,7 @@ type Options struct {
 	// Cluster says that the servers are a Redis Cluster.
 	Cluster bool
 
-	Username, Password string
-	// SentinelUsername and SentinelPassword, when the Sentinels want them.
+	Username, Password                 string
 	SentinelUsername, SentinelPassword string
 	// DB is the database number; always 0 on a Cluster.
 	DB int
@@ -52,7 +51,7 @@ type Options struct {
 	// processor, at least 2 and at most 4: more of them only make each shorter.
 	Flushers int
 	// CheckEvery is how often the server is asked whether it can still be
-	// trusted to remember (Store.Check). Default 10 s.
+	// trusted to remember. Default 10 s.
 	CheckEvery time.Duration
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
@@ -90,6 +89,10 @@ func (o Options) validate() error {
 	return nil
 }
 
+func (o Options) tooFew() error {
+	return fmt.Errorf("redis: fewer than %d replicas have it", o.WaitReplicas)
+}
+
 // silence ends the client library's log, which is one for the whole process. What
 // it would say are the errors that the callers get anyway.
 var silence = sync.OnceFunc(logging.Disable)
@@ -112,18 +115,14 @@ func (o Options) client() redis.UniversalClient {
 }
 
 // shares is in how many parts the time is divided where one server that hangs must not use
-// it up for others; leastShare is what each has, where all of the time is short.
-const (
-	shares     = 4
-	leastShare = 250 * time.Millisecond
-)
+// it up for others.
+const shares = 4
 
-func (o Options) share() time.Duration { return max(o.Timeout/shares, leastShare) }
+func (o Options) share() time.Duration { return max(o.Timeout/shares, 250*time.Millisecond) }
 
-// impatient bounds the question where the slots of a Cluster are. The client
-// library asks one node after another, in no particular order, and each has all
-// the time that is left: one that hangs would use it up for the others. And it
-// believes one that knows of none, as a node says that belongs to no Cluster.
+// impatient bounds the question where the slots of a Cluster are. The client library asks one
+// node after another: one that hangs would use up the time for the others. And it believes one
+// that knows of none, as a node says that belongs to no Cluster.
 type impatient struct{ limit time.Duration }
 
 // DialHook implements redis.Hook.
@@ -168,7 +167,7 @@ func (o Options) universal() *redis.UniversalOptions {
 		DisableIdentity:  true,
 		Protocol:         2,
 
-		// There is one retry layer, and it is ours: see Store.run.
+		// There is one retry layer, and it is ours (persist).
 		MaxRetries:    -1,
 		MaxRedirects:  -1,
 		DialerRetries: 1,

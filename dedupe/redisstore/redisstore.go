@@ -41,11 +41,12 @@ type Store struct {
 	options Options
 	client  redis.UniversalClient
 	pipe    *pipeline
-	watches *watches
-	fitness *fitness
+	watches watches
+	fitness fitness
 
-	cancel context.CancelFunc // ends the goroutines
-	ended  sync.WaitGroup     // when they have
+	ctx    context.Context // of the goroutines
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
 	close  func() error
 }
 
@@ -61,26 +62,23 @@ var _ interface {
 // requests fail, and the store works as soon as it is back. The error names an
 // option that cannot work.
 func New(options Options) (*Store, error) {
-	options = options.withDefaults()
-	if err := options.validate(); err != nil {
+	s := &Store{options: options.withDefaults()}
+	if err := s.options.validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &fitness{ctx: ctx, options: options}
-	options.onConnect = func(context.Context, *redis.Conn) error {
-		f.connected.Store(true)
+	s.options.onConnect = func(context.Context, *redis.Conn) error {
+		s.fitness.connected.Store(true)
 		return nil
 	}
-	f.client = options.client()
-	cluster, _ := f.client.(*redis.ClusterClient)
-	s := &Store{
-		options: options, client: f.client, fitness: f, cancel: cancel,
-		pipe:    &pipeline{client: f.client, cluster: cluster, options: &options, servers: map[string]*server{}, elsewhere: map[string]*redis.Client{}},
-		watches: &watches{client: f.client, channel: settledChannel(options.KeyPrefix), wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}},
-	}
+	s.client = s.options.client()
+	s.pipe = &pipeline{options: &s.options, servers: map[string]*server{}}
+	s.pipe.only, _ = s.client.(*redis.Client)
+	s.pipe.cluster, _ = s.client.(*redis.ClusterClient)
+	s.watches = watches{wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}}
 	s.Machine, s.close = dedupe.Machine{Engine: s}, sync.OnceValue(s.end)
-	s.ended.Go(f.oversee)
-	s.ended.Go(func() { s.watches.listen(ctx) })
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.ended.Go(s.oversee)
+	s.ended.Go(s.listen)
 	return s, nil
 }
 
@@ -109,9 +107,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	return s.Machine.Admit(ctx, req)
 }
 
-func (s *Store) tooFew() error {
-	return fmt.Errorf("redis: fewer than %d replicas have it", s.options.WaitReplicas)
-}
+func (s *Store) tooFew() error { return s.options.tooFew() }
 
 // Settle implements dedupe.Store.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
@@ -167,40 +163,40 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return output, nil
 }
 
-// Ping implements dedupe.Store. It is a Check, so that it also notices a server
-// that has become unfit; on a Cluster it asks every master.
+// Ping implements dedupe.Store. It is a Check, so that it also notices a server that has become
+// unfit.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.pipe.closed.Load() {
-		return dedupe.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	return s.fitness.inspect(ctx)
+	return s.inspect(ctx)
 }
 
-// Check asks the server, on a Cluster every master, whether it can be trusted
-// to remember. The warnings are sentences for the log. The error is ErrEvicts,
-// ErrReplica, or that there was no answer; on a Cluster what each of them gave.
+// Check asks the server, on a Cluster every master, whether it can be trusted to remember. The
+// warnings are sentences for the log. The error is ErrEvicts, ErrReplica, or that there was no
+// answer; on a Cluster what each of them gave.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
-	warnings, _, err = s.fitness.check(ctx)
+	warnings, _, err = s.check(ctx)
 	return warnings, err
 }
 
-// Watch implements dedupe.Watcher.
-func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
-	return s.watches.watch(recordKey(s.options.KeyPrefix, key))
+// open reports why nothing is asked any more.
+func (s *Store) open(ctx context.Context) error {
+	if s.pipe.closed.Load() {
+		return dedupe.ErrClosed
+	}
+	return ctx.Err()
 }
 
 // Close implements dedupe.Store: what waits is still sent.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) end() error {
-	err := s.pipe.stop()
+	s.pipe.stop()
 	s.cancel()
 	s.ended.Wait()
 	<-s.fitness.checks.DoChan("", func() (any, error) { return nil, nil }) // after one that is under way
-	return errors.Join(err, s.client.Close())
+	return s.client.Close()
 }
 
 // RoundTrips is the number of commands sent since the store was made, repetitions included.
@@ -211,15 +207,11 @@ func (s *Store) RoundTrips() uint64 { return s.pipe.roundTrips.Load() }
 // was found unfit, is checked again for the next request. One that is a replica says so
 // itself to each, which is what makes the client library look for the master.
 func (s *Store) ready(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case s.pipe.closed.Load():
-		return dedupe.ErrClosed
-	case s.fitness.found.Load():
-		return nil
+	err := s.open(ctx)
+	if err != nil || s.fitness.found.Load() {
+		return err
 	}
-	err := s.fitness.inspect(ctx)
+	err = s.inspect(ctx)
 	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
 		return nil
 	}
@@ -228,24 +220,16 @@ func (s *Store) ready(ctx context.Context) error {
 
 // run does a step, and one that is to be done after it. To send it again is harmless:
 // steps know their owner.
-func (s *Store) run(ctx context.Context, key string, step step) error {
+func (s *Store) run(ctx context.Context, key string, step dedupe.Step) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	asked, after := false, (*command)(nil)
-	err := persist(ctx, func() error {
-		c := newCommand(key, step)
-		answered, err := s.pipe.do(ctx, c)
-		err = refused(key, err)
-		asked = asked || !unsent(err)
-		if err == nil && !c.replicated && step.Binds() {
-			err = s.tooFew()
-		}
-		if answered {
-			after = c.rows.after
-			c.free()
-		}
-		return err
+	err := persist(ctx, func() (err error) {
+		after, err = s.pipe.do(ctx, key, step)
+		failed, ok := errors.AsType[*net.OpError](err)
+		asked = asked || !ok || failed.Op != "dial" // which has not left this process
+		return named(key, err)
 	})
 	switch {
 	case err != nil && !asked:
@@ -273,30 +257,17 @@ func persist(ctx context.Context, ask func() error) error {
 	}
 }
 
-// unsent reports that a command has not left this process.
-func unsent(err error) bool {
-	failed, ok := errors.AsType[*net.OpError](err)
-	return ok && failed.Op == "dial"
-}
-
-// refused tells of a row that is none: of another type, or a list that is too short.
-func refused(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if redis.HasErrorPrefix(err, "SIDECALL ") || redis.HasErrorPrefix(err, "WRONGTYPE ") {
-		err = fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)
-	}
-	return called(name, err)
-}
-
-// called says which record an error is of, if it is one's.
-func called(name string, err error) error {
+// named says which record an error is of, if it is one's. A row of another type, and a list
+// that is too short, are none.
+func named(name string, err error) error {
 	switch {
+	case err == nil || dedupe.IsCorrupt(err):
+	case redis.HasErrorPrefix(err, "SIDECALL "), redis.HasErrorPrefix(err, "WRONGTYPE "):
+		return &dedupe.Corrupt{Name: name, Why: fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)}
+	case errors.Is(err, dedupe.ErrCorrupt):
+		return &dedupe.Corrupt{Name: name, Why: err}
 	case errors.Is(err, dedupe.ErrLayout):
 		return fmt.Errorf("record %s: %w", name, err)
-	case errors.Is(err, dedupe.ErrCorrupt) && !dedupe.IsCorrupt(err):
-		return &dedupe.Corrupt{Name: name, Why: err}
 	}
 	return err
 }

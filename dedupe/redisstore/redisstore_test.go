@@ -255,7 +255,7 @@ func TestStrangeReplies(t *testing.T) {
 type seen struct{ key, text string }
 
 func (s *seen) command() *command {
-	return newCommand(s.key, &own{apply: func(r *rows) error {
+	return newCommand(context.Background(), s.key, &own{apply: func(r *rows) error {
 		s.text = r.read[r.at([]byte(s.key))].text
 		return nil
 	}})

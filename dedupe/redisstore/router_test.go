@@ -259,8 +259,8 @@ func TestRedirections(t *testing.T) {
 		{&net.OpError{Op: "read", Err: errors.New("reset")}, "", false},
 		{context.DeadlineExceeded, "", false},
 	} {
-		if addr, asking := redirection(c.err, "10.0.0.7:7000"); addr != c.want || asking != c.asking {
-			t.Errorf("%v: %s, %t", c.err, addr, asking)
+		if to := redirectionOf(c.err, "10.0.0.7:7000"); to.addr != c.want || to.asking != c.asking {
+			t.Errorf("%v: %+v", c.err, to)
 		}
 	}
 }

@@ -31,9 +31,9 @@ type rows struct {
 	others []text // keys that are not read
 	writes []write
 	heard  func(at time.Time, told []string) // called when it is done
-	after  *command                          // what is to be sent once it is done
+	after  *command                          // what is to be done then, by its key and its step
 
-	plan, room, scratch text // room holds keys and texts until it is decided again
+	plan, room text // room holds keys and texts until it is decided again
 }
 
 // row is a text under a key; empty where there is none.
@@ -51,9 +51,6 @@ type write struct {
 	record *dedupe.Record // that it writes
 }
 
-// changes reports that it changes more than a mark, which is a hint.
-func (w write) changes() bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' }
-
 // text are bytes that the client library sends as they are, wherever they are: so a
 // pointer to them is a word of a command that needs no room of its own.
 type text []byte
@@ -64,13 +61,13 @@ func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
 // begin begins a decision: by what the server has said, at the time at which that was, or
 // else by what the lane knows, now.
 func (r *rows) begin(l *lane) {
-	r.lane = l
-	r.read, r.others, r.writes = r.read[:0], r.others[:0], r.writes[:0]
-	r.room, r.heard, r.after, r.gets, r.guess = r.room[:0], nil, nil, 0, false
-	if r.now = l.server.clock.now(); !r.saidAt.IsZero() {
-		r.now = r.saidAt
+	r.lane, r.now = l, r.saidAt
+	if r.now.IsZero() {
+		r.now = l.server.clock.now()
 	}
 	r.now = r.now.In(ofStep)
+	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]
+	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
 }
 
 // Now implements dedupe.Rows. What is counted from it has its location.
@@ -100,56 +97,52 @@ func (r *rows) believe(key []byte, body string) int {
 	return len(r.read) - 1
 }
 
-// write does something to the row at a place.
+// write does something to the row at a place; see step.lua.
 func (r *rows) write(what byte, at int, amount int64, text text) {
 	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
+	if what == 'g' {
+		r.gets++
+	}
 }
 
 // other is the place of a key that is not read.
-func (r *rows) other(key []byte) int {
+func (r *rows) other(key text) int {
 	for i := range r.others {
 		if string(r.others[i]) == string(key) {
 			return -1 - i
 		}
 	}
-	r.others = append(r.others, kept(r, key))
+	r.others = append(r.others, key)
 	return -len(r.others)
 }
 
-// ask asks for what stands under a key that is not read; see step.lua for the number.
-func (r *rows) ask(key []byte, number int64) {
-	r.gets++
-	r.write('g', r.other(key), number, nil)
-}
-
-// kept returns what stays as it is until the step is decided again.
-func kept[T string | []byte](r *rows, b T) text {
+// kept returns a text that stays as it is until the step is decided again.
+func (r *rows) kept(body string) text {
 	from := len(r.room)
-	r.room = append(r.room, b...)
+	r.room = append(r.room, body...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
-// key makes a key, which is one until the next is made.
-func (r *rows) key(kind string, braced int, parts ...string) []byte {
-	r.scratch = appendKey(r.scratch[:0], r.lane.server.options.KeyPrefix, kind, braced, parts...)
-	return r.scratch
+// key makes a key that does.
+func (r *rows) key(kind string, braced int, parts ...string) text {
+	from := len(r.room)
+	r.room = appendKey(r.room, r.lane.server.options.KeyPrefix, kind, braced, parts...)
+	return r.room[from:len(r.room):len(r.room)]
 }
 
-// set stores a text at a place; for as long as it would have stood there anyway when keep
-// is 0.
+// set stores a text at a place, as SetSheet does.
 func (r *rows) set(at int, body string, keep time.Duration) {
 	switch {
 	case body == "":
 		r.write('d', at, 0, nil)
 	case keep == 0:
-		r.write('K', at, 0, kept(r, body))
+		r.write('K', at, 0, r.kept(body))
 	default:
-		r.write('S', at, keep.Milliseconds(), kept(r, body))
+		r.write('S', at, keep.Milliseconds(), r.kept(body))
 	}
 	r.lane.expect(row{key: r.read[at].key, text: body})
 }
 
-// record is the place of the record of a call.
 func (r *rows) record(key dedupe.Key) int {
 	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
@@ -164,7 +157,7 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	}
 	stored, err := decodeRecord(read.text)
 	if err != nil {
-		return dedupe.Stored{}, called(read.key, err)
+		return dedupe.Stored{}, named(read.key, err)
 	}
 	read.record = &stored
 	return stored, nil
@@ -180,7 +173,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
 	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
-		r.write('P', at, 0, kept(r, settledChannel(r.lane.server.options.KeyPrefix)))
+		r.write('P', at, 0, r.kept(settledChannel(r.lane.server.options.KeyPrefix)))
 	}
 	return nil
 }
@@ -189,7 +182,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 // connection has written.
 func (r *rows) Confirm(key dedupe.Key) {
 	at := r.record(key)
-	r.write('K', at, 0, kept(r, r.read[at].text))
+	r.write('K', at, 0, r.kept(r.read[at].text))
 }
 
 func (r *rows) Awaited(key dedupe.Key) {
@@ -199,7 +192,6 @@ func (r *rows) Awaited(key dedupe.Key) {
 	}
 }
 
-// sheet is the place of a sheet.
 func (r *rows) sheet(name dedupe.Sheet) int {
 	if name.Kind == dedupe.TallySheet {
 		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
@@ -225,7 +217,7 @@ func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error
 
 func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
-		r.ask(r.key("log/", 2, key.Tenant, key.Conversation, name), 0)
+		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
 	}
 	if len(names) > 0 {
 		r.heard = func(_ time.Time, told []string) {
@@ -246,15 +238,14 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
 	}
-	if r.lane.server.options.Cluster {
-		key = slices.Clone(key)
-		r.after = newCommand(string(key), &own{apply: keep, bytes: len(body)})
-		return nil
+	if !r.lane.server.options.Cluster {
+		return keep(r)
 	}
-	return keep(r)
+	key = slices.Clone(key)
+	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
+	return nil
 }
 
-// compose makes the plan of what was decided.
 func (r *rows) compose() {
 	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
 	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
@@ -293,7 +284,10 @@ func (r *rows) words(words []any) []any {
 	return words
 }
 
-func (r *rows) changes() bool { return slices.ContainsFunc(r.writes, write.changes) }
+// changes reports that it changes more than a mark, which is a hint.
+func (r *rows) changes() bool {
+	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' })
+}
 
 // sure reports that what was decided is the answer: it is what the server has said at one
 // instant, and there is nothing to do, or only what was done at that instant and changes
@@ -302,7 +296,6 @@ func (r *rows) sure() bool {
 	return !r.guess && (len(r.writes) == 0 || !r.changes() && bytes.Equal(r.plan[planHead:], r.did))
 }
 
-// forget forgets what is believed of the rows.
 func (r *rows) forget() {
 	for _, read := range r.read {
 		r.lane.forget(read.key)

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -18,12 +17,7 @@ const stampBytes = 2 * 8
 func stamp[T ~string | ~[]byte](text T, at time.Time) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(dedupe.Millis(at)))
-	var b strings.Builder
-	b.Grow(len(text) + stampBytes)
-	b.WriteString(string(text))
-	b.Write(ms[:])
-	b.Write(ms[:])
-	return b.String()
+	return string(text) + string(ms[:]) + string(ms[:])
 }
 
 // stampOf returns a text without its stamp, and when it was written.

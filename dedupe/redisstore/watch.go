@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 const (
@@ -22,29 +24,23 @@ const (
 // published, as the key of its record.
 func settledChannel(prefix string) string { return prefix + "settled" }
 
-// watches tells those who wait here of calls that others have settled. All of
-// them share one subscription, made for the first. What is published while it is down is
-// lost: it is a hint, and when the subscription is back everybody who waits is told to
-// look.
-//
-// The client library could keep the subscription by itself, but its check only sends a
-// PING: it notices connections that fail, and not one on which nothing comes any more.
+// watches tells those who wait here of calls that others have settled. All share one
+// subscription, made for the first. What is published while it is down is lost: when it is
+// back, everybody who waits is told to look. The client library's own check only sends a PING:
+// it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
-	client  redis.UniversalClient
-	channel string
-	wanted  chan struct{} // gets a value when somebody waits
+	wanted chan struct{} // gets a value when somebody waits
 
-	mu sync.Mutex
-	// hints has who waits, and the key of the record of what.
-	hints map[chan struct{}]string
+	mu    sync.Mutex
+	hints map[chan struct{}]string // who waits, and the key of the record of what
 }
 
-// watch gives hints on the call whose record has a key, until stop is called.
-func (w *watches) watch(key string) (hints <-chan struct{}, stop func()) {
-	hint := make(chan struct{}, 1)
+// Watch implements dedupe.Watcher.
+func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
+	w, hint := &s.watches, make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hints[hint] = key
+	w.hints[hint] = recordKey(s.options.KeyPrefix, key)
 	nudge(w.wanted)
 	return hint, func() {
 		w.mu.Lock()
@@ -61,15 +57,15 @@ func nudge(hint chan struct{}) {
 	}
 }
 
-// listen keeps one subscription until ctx ends.
-func (w *watches) listen(ctx context.Context) {
-	for next := w.wanted; ; {
+// listen keeps one subscription until the store is closed.
+func (s *Store) listen() {
+	for next := s.watches.wanted; ; {
 		select {
 		case <-next:
-		case <-ctx.Done():
+		case <-s.ctx.Done():
 			return
 		}
-		w.hear(ctx, w.client.Subscribe(ctx, w.channel))
+		s.watches.hear(s.ctx, s.client.Subscribe(s.ctx, settledChannel(s.options.KeyPrefix)))
 		next = make(chan struct{}, 1)
 		time.AfterFunc(resubscribe, func() { nudge(next) })
 	}
@@ -77,12 +73,9 @@ func (w *watches) listen(ctx context.Context) {
 
 // hear takes what one subscription has to say, until it is lost or ctx ends.
 func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
-	// Its Receive heeds no context, but its being closed.
-	unblock := context.AfterFunc(ctx, func() { _ = subscription.Close() }) // twice does no harm
-	defer func() {
-		unblock()
-		_ = subscription.Close() // it is lost anyway
-	}()
+	shut := func() { _ = subscription.Close() } // it is lost anyway; twice does no harm
+	defer shut()
+	defer context.AfterFunc(ctx, shut)() // its Receive heeds no context, but its being closed
 	for asked := false; ; {
 		said, err := subscription.ReceiveTimeout(ctx, subscriptionCheck)
 		if err == nil {

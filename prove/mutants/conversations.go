@@ -49,8 +49,8 @@ func conversations() []Mutant {
 		short(one("closing.go: a call is closed whatever has become of it", "dedupe/closing.go", "if err != nil || !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {", "if err != nil || len(bytes.Clone(current.AppendSealed(nil))) < 0 {", memoryClosings)),
 		one("memory: a conversation answers what runs", "dedupe/memory/conversation.go", "!shut || err != nil {", "!shut && err != nil {", memoryClosings),
 		one("embedded: a conversation answers what runs", "dedupe/embedded/conversation.go", "!shut || err != nil {", "!shut && err != nil {", embeddedClosings),
-		one("redisstore: a conversation answers what runs", redisConversation, "!shut || err != nil {\n		r.writes = r.writes[:0]\n", "!shut && err != nil {\n		r.writes = r.writes[:0]\n", redisClosings),
-		one("redisstore: what is refused is appended", redisConversation, "		r.writes = r.writes[:0]\n		return false, err", "		return false, err", redisClosings),
+		one("redisstore: a conversation answers what runs", redisConversation, "!shut || err != nil {\n			r.writes = r.writes[:0]\n", "!shut && err != nil {\n			r.writes = r.writes[:0]\n", redisClosings),
+		one("redisstore: what is refused is appended", redisConversation, "			r.writes = r.writes[:0]\n			return err", "			return err", redisClosings),
 		one("redisstore: any head is followed", redisConversation, "if before != string(w.Was) {", "if false {", redisAppends),
 	}
 }
