@@ -52,7 +52,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedu
 	forgotten := err == nil && record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(answer.Age)
 	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
 	defer c.leave()
-	r := recordedAs(c, dedupe.Known{Record: record, Journaled: journaled})
+	r := recordedAs(c, seen)
 	switch {
 	case record.State == dedupe.Claimed:
 		e.awaitEnd(ctx, key, record)
