@@ -306,7 +306,7 @@ func TestTheServerHangsUnderACrowd(t *testing.T) {
 		t.Errorf("a context of 200 ms was heeded after %v", shortest)
 	}
 	until(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
-	if n, most := clients(srv), s.options.Flushers+4; n > most {
+	if n, most := clients(srv), poolSize; n > most {
 		t.Errorf("%d connections, more than the %d that the pool allows", n, most)
 	}
 	if err := s.Close(); err != nil {

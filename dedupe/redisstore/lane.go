@@ -10,7 +10,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// lane is the way of some conversations to one server. What it sends is answered before
+// lane is the way to one server. What it sends is answered before
 // it sends more: so whoever is decided there knows what those before it have done.
 //
 // A caller that is alone there sends its own command at once, which saves waking another and
@@ -18,7 +18,8 @@ import (
 // but those that the last one has just set free, who are about to ask again: to let them run
 // first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
-	server *server
+	server  *server
+	options *Options
 
 	callers atomic.Int32 // who have entered, and not left
 
@@ -51,7 +52,7 @@ func (l *lane) enter(c *command) (first, alone bool) {
 const (
 	groupLength  = 128 // of one pipeline, at the most
 	groupBytes   = 4 << 20
-	mostRows     = 1024 // that a lane remembers as recent, and as many older
+	mostRows     = 2048 // that a lane remembers as recent, and as many older
 	mostRowBytes = 1 << 10
 )
 

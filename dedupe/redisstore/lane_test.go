@@ -38,7 +38,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		return fmt.Sprintf("*2\r\n:%d\r\n$-1\r\n", time.Now().UnixMilli())
 	}
-	s := open(t, Options{Addrs: []string{f.addr}, Flushers: 1})
+	s := open(t, Options{Addrs: []string{f.addr}})
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := s.Admit(t.Context(), hot); err != nil {
@@ -54,7 +54,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := &s.pipe.of(t.Context(), "").lanes[0]; waitingIn(l) == 0; {
+	for l := &s.pipe.of(t.Context(), "").lane; waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)
@@ -66,7 +66,7 @@ func TestAStepThatPanics(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.answer = won
-	s := open(t, Options{Addrs: []string{f.addr}, Flushers: 1})
+	s := open(t, Options{Addrs: []string{f.addr}})
 	func() {
 		defer func() {
 			if recover() == nil {

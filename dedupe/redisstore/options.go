@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,9 +46,6 @@ type Options struct {
 	WaitTimeout time.Duration
 	// Timeout bounds dialling, and one pipeline of commands. Default 2 s.
 	Timeout time.Duration
-	// Flushers is how many pipelines are under way at a time. Default one per
-	// processor, at least 2 and at most 4: more of them only make each shorter.
-	Flushers int
 	// CheckEvery is how often the server is asked whether it can still be
 	// trusted to remember. Default 10 s.
 	CheckEvery time.Duration
@@ -59,12 +55,14 @@ type Options struct {
 	onConnect func(context.Context, *redis.Conn) error // called for each new connection
 }
 
+// poolSize is one connection for the pipeline, and a few for checks, listings and tenures.
+const poolSize = 5
+
 func (o Options) withDefaults() Options {
 	o.Addrs = slices.Clone(o.Addrs) // the client appends to it, and shuffles it
 	o.KeyPrefix = cmp.Or(o.KeyPrefix, "sidecall:")
 	o.WaitTimeout = cmp.Or(max(o.WaitTimeout, 0), time.Second)
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 2*time.Second)
-	o.Flushers = cmp.Or(max(o.Flushers, 0), min(max(runtime.GOMAXPROCS(0), 2), 4))
 	o.CheckEvery = cmp.Or(max(o.CheckEvery, 0), 10*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
@@ -177,8 +175,7 @@ func (o Options) universal() *redis.UniversalOptions {
 		ReadTimeout:           o.Timeout + o.WaitTimeout,
 		WriteTimeout:          o.Timeout,
 
-		// One connection per pipeline under way, and a few for checks.
-		PoolSize:         o.Flushers + 4,
+		PoolSize:         poolSize,
 		PipelinePoolSize: -1,
 
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

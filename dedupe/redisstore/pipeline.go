@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net"
 	"os"
 	"slices"
@@ -29,8 +27,9 @@ const (
 )
 
 // pipeline sends the commands of concurrent calls together, as one write, which costs both
-// sides far less than as many writes. Each master has lanes of its own, so that one that hangs
-// does not hold up the commands for the others. On a Cluster the client library's own pipeline
+// sides far less than as many writes. Each master has a lane of its own, so that one that hangs
+// does not hold up the commands for the others: one, since two make shorter groups, which cost
+// both sides more than they wait for each other. On a Cluster the client library's own pipeline
 // sends everything again when a connection is lost, and takes a WAIT to any node: the library
 // keeps only the map of the slots.
 type pipeline struct {
@@ -47,9 +46,8 @@ type pipeline struct {
 }
 
 type server struct {
-	options *Options
-	clock   clock
-	lanes   []lane
+	lane  lane
+	clock clock
 	// few says that it had too few replicas at its last exchange. What is claimed there is
 	// not acknowledged, and has to be given back: so one request at a time asks for a
 	// claim, until there are enough again, and the others are answered from their records,
@@ -58,20 +56,9 @@ type server struct {
 }
 
 func newServer(options *Options) *server {
-	s := &server{options: options, lanes: make([]lane, options.Flushers)}
-	for i := range s.lanes {
-		s.lanes[i].server = s
-	}
+	s := &server{}
+	s.lane.server, s.lane.options = s, options
 	return s
-}
-
-var seed = maphash.MakeSeed()
-
-// lane is that of a key, by what decides its slot: a conversation has one.
-func (s *server) lane(key string) *lane {
-	_, tag, _ := strings.Cut(key, "{")
-	tag, _, _ = strings.Cut(tag, "}")
-	return &s.lanes[maphash.String(seed, cmp.Or(tag, key))%uint64(len(s.lanes))]
 }
 
 // begin counts a command, unless the pipeline is closed.
@@ -136,7 +123,7 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 	}
 	defer p.under.Done()
 	c := newCommand(ctx, key, step)
-	l := p.of(ctx, key).lane(key)
+	l := &p.of(ctx, key).lane
 	first, alone := l.enter(c)
 	defer l.callers.Add(-1)
 	switch {

@@ -189,7 +189,7 @@ func TestWaitOnACluster(t *testing.T) {
 		return replyWon
 	}
 	masters := startFakeCluster(t, replicated, replicated, replicated)
-	s := overFakes(t, masters, Options{WaitReplicas: 2, Flushers: 1})
+	s := overFakes(t, masters, Options{WaitReplicas: 2})
 	for i, own := range masters {
 		req := spread(idOn(t, masters, i))
 		acked.Store(1)

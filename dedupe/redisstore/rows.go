@@ -126,7 +126,7 @@ func (r *rows) kept(body string) text {
 // key makes a key that does.
 func (r *rows) key(kind string, braced int, parts ...string) text {
 	from := len(r.room)
-	r.room = appendKey(r.room, r.lane.server.options.KeyPrefix, kind, braced, parts...)
+	r.room = appendKey(r.room, r.lane.options.KeyPrefix, kind, braced, parts...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
@@ -173,7 +173,7 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
 	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
-		r.write('P', at, 0, r.kept(settledChannel(r.lane.server.options.KeyPrefix)))
+		r.write('P', at, 0, r.kept(settledChannel(r.lane.options.KeyPrefix)))
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) error {
 		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
 	}
-	if !r.lane.server.options.Cluster {
+	if !r.lane.options.Cluster {
 		return keep(r)
 	}
 	key = slices.Clone(key)
