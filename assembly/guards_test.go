@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"github.com/sidecall/sidecall/limit"
 	"errors"
 	"fmt"
 	"maps"
@@ -72,20 +73,20 @@ func TestAReconnectClosesTheBreakers(t *testing.T) {
 func TestGuardsOutliveAToolList(t *testing.T) {
 	g := generationOf(t, guarded)
 	before := discover(t, g, backend.Discovered{Name: "append"})["append"]
-	leave, ok := before.ToolSlots.Acquire()
-	if !ok {
+	var place limit.Place
+	if !before.ToolSlots.Acquire(&place) {
 		t.Fatal("no place for the first call")
 	}
 	discover(t, g) // for a moment the tool is not there
 	after := discover(t, g, backend.Discovered{Name: "append", Description: "appends"})["append"]
-	if _, ok := after.ToolSlots.Acquire(); ok {
+	if after.ToolSlots.Acquire(&limit.Place{}) {
 		t.Error("two calls at once, one is allowed")
 	}
 	if after.Room != before.Room || after.Breaker != before.Breaker {
 		t.Error("the list made the sidecar forget how the tool does")
 	}
-	leave()
-	if _, ok := after.ToolSlots.Acquire(); !ok {
+	place.Leave()
+	if !after.ToolSlots.Acquire(&limit.Place{}) {
 		t.Error("the first call has ended, and there is no place")
 	}
 }

@@ -416,13 +416,14 @@ func TestPanics(t *testing.T) {
 func TestTheBulkheadRefuses(t *testing.T) {
 	b := calltest.Answers("ok")
 	full := limit.NewBulkhead(1)
-	leave, _ := full.Acquire()
+	var place limit.Place
+	full.Acquire(&place)
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, func(r *catalog.Route) { r.Slots = full }))
 	res := s.Call(calltest.Request("toolu_1", "refund"))
 	if calltest.Code(res) != tool.CodeOverloaded || b.Calls.Load() != 0 || s.State("toolu_1") != dedupe.Absent {
 		t.Errorf("got %s", res.GetContent())
 	}
-	leave()
+	place.Leave()
 	if res := s.Call(calltest.Request("toolu_1", "refund")); res.GetContent() != "ok" {
 		t.Errorf("the same id, later: %s", res.GetContent())
 	}

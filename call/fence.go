@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"github.com/sidecall/sidecall/limit"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -74,11 +75,11 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedu
 // awaitEnd waits for the end of a running call, as long as there is room to, so that who
 // resumes then is told of it.
 func (e Records) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.Record) {
-	leave, ok := e.Waiting.Acquire()
-	if !ok {
+	var place limit.Place
+	if !e.Waiting.Acquire(&place) {
 		return
 	}
-	defer leave()
+	defer place.Leave()
 	_, _ = e.Dedupe.Await(ctx, key, dedupe.Known{Record: running}) // whatever comes of it is asked anew
 }
 

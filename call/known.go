@@ -3,6 +3,7 @@ package call
 import (
 	"cmp"
 	"context"
+	"github.com/sidecall/sidecall/limit"
 	"time"
 
 	"github.com/sidecall/sidecall/call/explain"
@@ -94,11 +95,11 @@ func (e *Executor) turnAway(c *call, refused *answer, known dedupe.Known) *answe
 // askAfter asks once for what is known of a call; false when too many are asking. Who
 // waits after it keeps nobody from looking.
 func (e *Executor) askAfter(ctx context.Context, c *call, ask rules.Ask) (known dedupe.Known, looked bool, err error) {
-	leave, ok := e.Looks.Acquire()
-	if !ok {
+	var place limit.Place
+	if !e.Looks.Acquire(&place) {
 		return known, false, nil
 	}
-	defer leave()
+	defer place.Leave()
 	known, err = e.Dedupe.Known(ctx, noteOf(c, ask))
 	return known, true, err
 }

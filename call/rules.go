@@ -22,6 +22,8 @@ type held struct {
 	call  *call
 	rules []rules.Rule
 	room  [4]rules.Rule // of rules
+	// moment is how far the call has come, as the rules are told it.
+	moment rules.Now
 	// ended: they have been told how the call ends. kept: what they have left so far is.
 	ended, kept bool
 }
@@ -40,7 +42,8 @@ func (e *Executor) hold(c *call) {
 // now is how far the call has come, to an answer perhaps.
 func (h *held) now(a *answer) *rules.Now {
 	c := h.call
-	now := &rules.Now{
+	now := &h.moment
+	*now = rules.Now{
 		Args: c.args.values, Written: c.args.written(), Print: c.args.fingerprint, Checked: c.args.canonical != nil,
 		Borrowed: c.args.refs != nil && c.args.refs.resolved != nil, Allowed: c.args.effect.Allow, Claimed: c.run.claim != nil,
 		Sent: c.run.tried.sent, Failure: c.run.tried.reading.Failure, Faultless: c.Impossible != nil,

@@ -55,10 +55,11 @@ type seats struct {
 	state seating
 	// full says which limit keeps it out; set when refused.
 	full string
-	// room hears how long the attempts of the call take.
-	room limit.Pass
+	// room hears how long the attempts of the call take; entered says that it is held.
+	room    limit.Pass
+	entered bool
 
-	leaveSidecar, leaveTool, leaveBackend, leaveRoom, leaveWaiting func()
+	sidecar, tool, backend, waiting limit.Place
 }
 
 // What the model is told of a limit.
@@ -109,33 +110,32 @@ func (s *seats) take(sidecar *limit.Bulkhead, route *catalog.Route) bool {
 		s.state = refused
 		return false
 	}
-	give(&s.leaveWaiting)
+	s.waiting.Leave()
 	s.state = seated
 	return true
 }
 
 func (s *seats) takeSidecar(sidecar *limit.Bulkhead) (ok bool) {
-	if s.leaveSidecar, ok = sidecar.Acquire(); !ok {
+	if ok = sidecar.Acquire(&s.sidecar); !ok {
 		s.state, s.full = refused, sidecarFull
 	}
 	return ok
 }
 
 // takeTarget takes the seats where the tool lives.
-func (s *seats) takeTarget(route *catalog.Route) (ok bool) {
-	if s.leaveTool, ok = route.ToolSlots.Acquire(); !ok {
+func (s *seats) takeTarget(route *catalog.Route) bool {
+	if !route.ToolSlots.Acquire(&s.tool) {
 		s.full = "the tool " + route.Tool.Name + noMore
 		return false
 	}
-	if s.leaveBackend, ok = route.Slots.Acquire(); !ok {
+	if !route.Slots.Acquire(&s.backend) {
 		s.full = "the backend " + route.Tool.Backend + noMore
 		return false
 	}
-	if s.room, ok = route.Room.Enter(); !ok {
+	if s.room, s.entered = route.Room.Enter(); !s.entered {
 		s.full = fmt.Sprintf("the backend %s does not answer more calls of %s at the same time in time", route.Tool.Backend, route.Tool.Name)
 		return false
 	}
-	s.leaveRoom = s.room.Leave
 	return true
 }
 
@@ -151,12 +151,12 @@ func (s *seats) wait(among *limit.Bulkhead) bool {
 	if s.state == waiting {
 		return true
 	}
-	leave, ok := among.Acquire()
-	if !ok {
+	if !among.Acquire(&s.waiting) {
 		return false
 	}
-	s.give()
-	s.state, s.leaveWaiting = waiting, leave
+	s.giveTarget()
+	s.sidecar.Leave()
+	s.state = waiting
 	return true
 }
 
@@ -175,19 +175,15 @@ func (s *seats) leave() {
 
 func (s *seats) give() {
 	s.giveTarget()
-	give(&s.leaveSidecar)
-	give(&s.leaveWaiting)
+	s.sidecar.Leave()
+	s.waiting.Leave()
 }
 
 func (s *seats) giveTarget() {
-	give(&s.leaveRoom)
-	give(&s.leaveBackend)
-	give(&s.leaveTool)
-}
-
-func give(leave *func()) {
-	if *leave != nil {
-		(*leave)()
-		*leave = nil
+	if s.entered {
+		s.entered = false
+		s.room.Leave()
 	}
+	s.backend.Leave()
+	s.tool.Leave()
 }

@@ -65,8 +65,9 @@ func (s *countingStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, 
 // filled is a bulkhead without a free place.
 func filled() (b *limit.Bulkhead, leave func()) {
 	b = limit.NewBulkhead(1)
-	leave, _ = b.Acquire()
-	return b, leave
+	var place limit.Place
+	b.Acquire(&place)
+	return b, place.Leave
 }
 
 func withSlots(slots *limit.Bulkhead) func(*catalog.Route) {
@@ -124,7 +125,8 @@ func TestACallWithoutRoomIsNotLiedTo(t *testing.T) {
 	pay, store := calltest.Answers("paid"), newCountingStore()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "pay", tool.NonIdempotent, pay, withSlots(slots)))
 	s.Call(calltest.Request("toolu_done", "pay"))
-	leave, _ := slots.Acquire()
+	var place limit.Place
+	slots.Acquire(&place)
 
 	if again := s.Call(calltest.Request("toolu_done", "pay")); !again.GetReplayed() || again.GetContent() != "paid" {
 		t.Errorf("the backend is full, and a payment that was made is %s", again.GetContent())
@@ -146,7 +148,8 @@ func TestACallWithoutRoomIsNotLiedTo(t *testing.T) {
 		t.Errorf("the record could not be seen, and the hint is %q", hint)
 	}
 	store.lookupFails = false
-	leave()
+	place.Leave()
+	var leave func()
 	s.Slots, leave = filled()
 	if again := s.Call(calltest.Request("toolu_done", "pay")); !again.GetReplayed() {
 		t.Errorf("the sidecar is full, and a payment that was made is %s", again.GetContent())
@@ -162,7 +165,7 @@ func TestARecordOfAKeyedCallProvesLittle(t *testing.T) {
 	slots := limit.NewBulkhead(1)
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, calltest.Fails(calltest.Always, calltest.CutOff), withSlots(slots)))
 	s.Call(calltest.Request("toolu_1", "refund"))
-	_, _ = slots.Acquire()
+	slots.Acquire(&limit.Place{})
 	res := s.Call(calltest.Request("toolu_1", "refund"))
 	isOverloaded(t, res)
 	if hint := res.GetError().GetHint(); !strings.Contains(hint, anotherID) {
@@ -295,7 +298,7 @@ func runAfterAll(t *testing.T, room bool) {
 	s.Waiting = limit.NewBulkhead(10)
 	store.admitted = func(n int32) {
 		if n == 2 && !room { // somebody else takes the place meanwhile
-			slots.Acquire()
+			slots.Acquire(&limit.Place{})
 		}
 	}
 	var results [2]chan *sidecallv1.ExecuteToolResponse

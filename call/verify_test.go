@@ -253,7 +253,7 @@ func abandon(s *calltest.Sidecar, t *testing.T, id, toolName string) {
 // Anything but a clear answer leaves the call unknown, and costs one look.
 func TestVerificationThatCannotTell(t *testing.T) {
 	full := limit.NewBulkhead(1)
-	full.Acquire()
+	full.Acquire(&limit.Place{})
 	open := breaker.New(breaker.Settings{Name: "shop", Failures: 1, Window: time.Minute, OpenFor: time.Hour})
 	done, err := open.Allow()
 	if err != nil {

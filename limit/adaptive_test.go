@@ -66,11 +66,11 @@ func loadOf(a *Adaptive, places *Bulkhead, rate int, length time.Duration, patie
 	began := time.Now()
 	for n := range int(length.Seconds() * float64(rate)) {
 		calls.Go(func() {
-			leave, ok := places.Acquire()
-			if !ok {
+			var place Place
+			if !places.Acquire(&place) {
 				return
 			}
-			defer leave()
+			defer place.Leave()
 			pass, ok := a.Enter()
 			if !ok {
 				return

@@ -18,24 +18,33 @@ func NewBulkhead(places int) *Bulkhead {
 	return &Bulkhead{max: int64(places)}
 }
 
-// Acquire takes a place. When there is none, ok is false and release is nil.
-// release gives the place back; only its first call does something, from
-// whatever goroutine it comes.
-func (b *Bulkhead) Acquire() (release func(), ok bool) {
+// Place is a place in a Bulkhead, or none. The zero value is none; it is not copied.
+type Place struct{ in atomic.Pointer[Bulkhead] }
+
+// Acquire takes a place, which Leave gives back; false when there is none.
+func (b *Bulkhead) Acquire(p *Place) bool {
 	if b == nil {
-		return func() {}, true
+		return true
 	}
 	// Not Add and look: a refused caller would then hold a place for an
 	// instant, and make another one be refused that would have fitted.
 	for {
 		taken := b.inFlight.Load()
 		if taken >= b.max {
-			return nil, false
+			return false
 		}
 		if b.inFlight.CompareAndSwap(taken, taken+1) {
-			p := &place{bulkhead: b}
-			return p.release, true
+			p.in.Store(b)
+			return true
 		}
+	}
+}
+
+// Leave gives the place back. Only its first call does something, from whatever goroutine
+// it comes.
+func (p *Place) Leave() {
+	if b := p.in.Swap(nil); b != nil {
+		b.inFlight.Add(-1)
 	}
 }
 
@@ -54,16 +63,4 @@ func (b *Bulkhead) Max() int {
 		return 0
 	}
 	return int(b.max)
-}
-
-// place is one place that was taken.
-type place struct {
-	bulkhead *Bulkhead
-	free     atomic.Bool
-}
-
-func (p *place) release() {
-	if !p.free.Swap(true) {
-		p.bulkhead.inFlight.Add(-1)
-	}
 }

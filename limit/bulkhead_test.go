@@ -12,21 +12,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBulkheadRefusesWhenFull(t *testing.T) {
 	b := NewBulkhead(2)
-	leave, ok := b.Acquire()
-	if !ok {
+	var first, second, third Place
+	if !b.Acquire(&first) {
 		t.Fatal("the first call was refused")
 	}
-	if _, ok := b.Acquire(); !ok {
+	if !b.Acquire(&second) {
 		t.Fatal("the second call was refused")
 	}
-	if release, ok := b.Acquire(); ok || release != nil {
+	if b.Acquire(&third) {
 		t.Fatal("a third call got into a bulkhead of two")
 	}
 	if got := b.InFlight(); got != 2 {
 		t.Errorf("%d in flight, want 2", got)
 	}
-	leave()
-	if _, ok := b.Acquire(); !ok {
+	third.Leave() // which has none
+	first.Leave()
+	if !b.Acquire(&third) {
 		t.Error("refused although a place was given back")
 	}
 }
@@ -34,11 +35,12 @@ func TestBulkheadRefusesWhenFull(t *testing.T) {
 // A place given back twice would let one call too many in, for good.
 func TestBulkheadTakesAPlaceBackOnce(t *testing.T) {
 	b := NewBulkhead(2)
-	leave, _ := b.Acquire()
-	b.Acquire()
+	var place Place
+	b.Acquire(&place)
+	b.Acquire(&Place{})
 	var callers sync.WaitGroup
 	for range 8 {
-		callers.Go(leave)
+		callers.Go(place.Leave)
 	}
 	callers.Wait()
 	if got := b.InFlight(); got != 1 {
@@ -54,8 +56,8 @@ func TestBulkheadHoldsUnderConcurrency(t *testing.T) {
 	for range 16 {
 		callers.Go(func() {
 			for range 2_000 {
-				leave, ok := b.Acquire()
-				if !ok {
+				var place Place
+				if !b.Acquire(&place) {
 					continue
 				}
 				if now := inside.Add(1); now > places {
@@ -63,7 +65,7 @@ func TestBulkheadHoldsUnderConcurrency(t *testing.T) {
 				}
 				entered.Add(1)
 				inside.Add(-1)
-				leave()
+				place.Leave()
 			}
 		})
 	}
@@ -79,12 +81,12 @@ func TestBulkheadHoldsUnderConcurrency(t *testing.T) {
 func TestBulkheadWithoutBound(t *testing.T) {
 	for _, b := range []*Bulkhead{nil, NewBulkhead(0), NewBulkhead(-1)} {
 		for range 1_000 {
-			release, ok := b.Acquire()
-			if !ok {
+			var place Place
+			if !b.Acquire(&place) {
 				t.Fatal("refused without a bound")
 			}
-			release()
-			release()
+			place.Leave()
+			place.Leave()
 		}
 		if b.InFlight() != 0 || b.Max() != 0 {
 			t.Errorf("in flight %d, max %d, want 0 and 0", b.InFlight(), b.Max())
@@ -100,8 +102,9 @@ func BenchmarkBulkhead(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if release, ok := bulkhead.Acquire(); ok {
-				release()
+			var place Place
+			if bulkhead.Acquire(&place) {
+				place.Leave()
 			}
 		}
 	})

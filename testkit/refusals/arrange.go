@@ -29,7 +29,7 @@ func byOrder(r *catalog.Route) {
 // full is a bulkhead whose place is taken.
 func full() *limit.Bulkhead {
 	b := limit.NewBulkhead(1)
-	b.Acquire()
+	b.Acquire(&limit.Place{})
 	return b
 }
 
