@@ -53,7 +53,7 @@ func TestStoreRepliesAreLost(t *testing.T) {
 			proxy.Split(c.tear)
 			lost := newLosses(c.of, 1.0/3, c.end)
 			proxy.Hook(lost.watch)
-			w := newWorkload(t, redisstore.Options{Addrs: []string{proxy.Addr()}, Timeout: timeoutFor(c.how), Flushers: 8})
+			w := newWorkload(t, redisstore.Options{Addrs: []string{proxy.Addr()}, Timeout: timeoutFor(c.how)})
 			began := time.Now()
 			w.run(func() bool { return lost.calls() >= c.runs }, w.recorded(server.Addr))
 			counts := proxy.Counts()
