@@ -170,7 +170,7 @@ func (f *field) words(t reflect.Type) string {
 	case reflect.TypeFor[tool.Effect]():
 		words = alternatives(effectNames())
 	case reflect.TypeFor[tool.Code]():
-		words = "a [code](../README.md#codes)"
+		words = "a [code](codes.md)"
 	case reflect.TypeFor[JSON]():
 		words = "a JSON Schema, as YAML"
 	case reflect.TypeFor[Env]():

@@ -14,19 +14,19 @@ import (
 	"github.com/sidecall/sidecall/testkit/mcpservers"
 )
 
-// The README's MCP backend, with the server that it names, does what its comments
+// The MCP backend of docs/tools.md, with the server that it names, does what its comments
 // say.
-func TestTheMCPBackendOfTheREADME(t *testing.T) {
+func TestTheMCPBackendOfTheDocs(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(harness.Root(), "README.md"))
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "tools.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(readme), "```yaml mcp\n")
+	_, rest, found := strings.Cut(string(page), "```yaml mcp\n")
 	config, _, closed := strings.Cut(rest, "```")
 	const asWritten = `[npx, -y, "@modelcontextprotocol/server-filesystem", ./data]`
 	if !found || !closed || !strings.Contains(config, asWritten) {
-		t.Fatal("the README has no MCP backend, or another server")
+		t.Fatal("docs/tools.md has no MCP backend, or another server")
 	}
 	dir := t.TempDir()
 	server, err := mcpservers.Filesystem(dir)

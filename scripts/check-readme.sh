@@ -1,6 +1,6 @@
 #!/bin/sh
 # Holds the documents to their word: runs the README's commands, with the
-# README's own config, and checks its table of codes and the links of every page.
+# README's own config, and checks the table of codes and the links of every page.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -17,8 +17,8 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 
-# blocks LANGUAGE prints the fenced blocks of that language in the README.
-blocks() { awk -v fence="\`\`\`$1" '$0 == fence {inside = 1; next} /^```/ {inside = 0} inside' README.md; }
+# blocks LANGUAGE PAGE prints the fenced blocks of that language in a page.
+blocks() { awk -v fence="\`\`\`$1" '$0 == fence {inside = 1; next} /^```/ {inside = 0} inside' "$2"; }
 
 # Links to files of this repository.
 pages=$(git ls-files '*.md')
@@ -35,13 +35,13 @@ $broken"
 say "links: ok"
 
 # The table of codes.
-sed -n 's/^| `\([A-Z_]*\)` | \([A-Z]*\) .*/\1 \2/p' README.md | sort >"$work/documented"
+sed -n 's/^| `\([A-Z_]*\)` | \([A-Z]*\) .*/\1 \2/p' docs/codes.md | sort >"$work/documented"
 awk '
 	/^\tCode[A-Za-z]+ +Code = "/ {split($0, q, "\""); code[$1] = q[2]}
 	/^\tCode[A-Za-z]+: +\{/ {name = $1; sub(":", "", name); class = $2; gsub(/[{,]/, "", class); print code[name], toupper(class)}
 ' tool/error.go | sort >"$work/real"
 [ -s "$work/real" ] || die "no codes found in tool/error.go"
-diff "$work/documented" "$work/real" || die "the README's codes (<) are not those of tool/error.go (>)"
+diff "$work/documented" "$work/real" || die "the codes of docs/codes.md (<) are not those of tool/error.go (>)"
 say "codes: $(wc -l <"$work/real"), all documented"
 
 # The commands, in a directory of their own. There is no admin port, so that a
@@ -50,7 +50,7 @@ mkdir "$work/bin" "$work/agent"
 go build -o "$work/bin/sidecall" ./cmd/sidecall
 PATH=$work/bin:$PATH
 addr=unix://$work/agent/sidecall.sock
-blocks yaml | sed -e 's#^admin:.*#admin: "off"#' >"$work/agent/sidecall.yaml"
+blocks yaml README.md | sed -e 's#^admin:.*#admin: "off"#' >"$work/agent/sidecall.yaml"
 grep -q '^listen: \["unix://${env:PWD}/sidecall.sock"\]' "$work/agent/sidecall.yaml" || die "the README's config does not listen on a socket beside it"
 
 # ready waits until the sidecar serves.
@@ -72,11 +72,13 @@ run() {
 	say "ok: $1"
 }
 
-# The backend of the section about MCP, which needs a server to be served.
-blocks "yaml mcp" >"$work/agent/mcp.yaml"
-[ -s "$work/agent/mcp.yaml" ] || die "the README has no MCP backend"
+# The configs of the page about tools, which need a shop and a server to be served.
 prints=
-run "sidecall check mcp.yaml"
+for language in yaml "yaml mcp"; do
+	blocks "$language" docs/tools.md >"$work/agent/tools.yaml"
+	[ -s "$work/agent/tools.yaml" ] || die "docs/tools.md has no $language"
+	run "sidecall check tools.yaml"
+done
 
 # What is to install a published version. Not before there is one; what would keep it
 # from working then.
@@ -89,7 +91,7 @@ for target in $(printf '%s\n' "$published" | sed 's/^go install //'); do
 	say "ok: go install $target (as far as it is known here)"
 done
 
-blocks sh | grep . >"$work/commands" || die "the README has no commands"
+blocks sh README.md | grep . >"$work/commands" || die "the README has no commands"
 while read -r line <&3; do
 	command=$(printf '%s\n' "$line" | sed 's/ *#.*//')
 	prints=$(printf '%s\n' "$line" | sed -n 's/.*# prints //p')

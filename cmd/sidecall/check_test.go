@@ -82,24 +82,26 @@ func TestDiscoverTellsOfAServerThatDoesNotAnswer(t *testing.T) {
 // What the project shows others has nothing in it that it warns of, but for what
 // is meant and says so.
 func TestTheProjectsOwnFilesAreClean(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shown strings.Builder
-	for i, block := range strings.Split(string(readme), "\n```yaml\n") {
-		if i > 0 {
-			text, _, _ := strings.Cut(block, "\n```")
-			shown.WriteString(text + "\n")
+	files := map[string]string{}
+	for _, page := range []string{"../../README.md", "../../docs/tools.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
+		_, shown, found := strings.Cut(string(text), "\n```yaml\n")
+		shown, _, closed := strings.Cut(shown, "\n```")
+		if !found || !closed {
+			t.Fatalf("%s shows no config", page)
+		}
+		files[written(t, shown+"\n")] = ""
 	}
 	example, err := filepath.Abs("../../clients/examples/sidecall.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	readmeFile := written(t, shown.String())
-	t.Chdir(filepath.Dir(readmeFile)) // paths in them are relative to where they are served
-	for file, meant := range map[string]string{readmeFile: "", example: "strict-mode"} {
+	files[example] = "strict-mode"
+	t.Chdir(t.TempDir()) // where nothing is that they may name
+	for file, meant := range files {
 		if got := command(t, "check", "--strict", "--ignore", meant, file); got.code != 0 || strings.Count(got.out, "\n") != 1 {
 			t.Errorf("exit code %d: %s", got.code, got.out)
 		}
