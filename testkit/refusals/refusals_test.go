@@ -39,8 +39,7 @@ var elsewhere = map[string]string{
 	"call.unknownAgain":     "what the record says",
 	"call.unreadable":       "what a listing says of a record",
 	"call.settledByHand":    "what an operator says of a record",
-	"call.failure":          "an entry of the loop guard, not an answer",
-	"call.orderedAgain":     "an entry of the loop guard, not an answer",
+	"explain.BadRequest":    "the shape of the words of others",
 	"explain.AllArguments":  "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.Damaged":       "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
 	"explain.Misshapen":     "of a reference, by which the record knows its call: TestACallThatRefersIsKnownAfterItsOutput",
@@ -64,9 +63,15 @@ func TestNoReasonIsLeftOut(t *testing.T) {
 		}
 	}
 	there := map[string]bool{}
-	for _, file := range parsed(t, "../../call/explain") {
-		for name := range wording(file, explains) {
-			there["explain."+name] = true
+	rules, err := filepath.Glob("../../internal/rules/*/")
+	if err != nil || len(rules) == 0 {
+		t.Fatal("there are no rules", err)
+	}
+	for _, dir := range append(rules, "../../call/explain") {
+		for _, file := range parsed(t, dir) {
+			for name := range wording(file, explains) {
+				there[file.Name.Name+"."+name] = true
+			}
 		}
 	}
 	full := 0
@@ -148,9 +153,10 @@ func wording(file *ast.File, puts func(*ast.FuncDecl) bool) map[string]bool {
 	return names
 }
 
-// explains reports an exported function that returns the words of an error.
+// explains reports a function that others call, or a rule, and that returns the words of an
+// error.
 func explains(f *ast.FuncDecl) bool {
-	return f.Name.IsExported() && f.Type.Results != nil && len(f.Type.Results.List) == 1 && isOf(f.Type.Results.List[0].Type, "Error")
+	return (f.Name.IsExported() || f.Recv == nil) && f.Type.Results != nil && len(f.Type.Results.List) == 1 && isOf(f.Type.Results.List[0].Type, "Error")
 }
 
 // wordsItself reports a function that makes an error or a failure with a code.
