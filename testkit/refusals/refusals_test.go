@@ -63,11 +63,15 @@ func TestNoReasonIsLeftOut(t *testing.T) {
 		}
 	}
 	there := map[string]bool{}
-	rules, err := filepath.Glob("../../internal/rules/*/")
+	dirs := map[string]bool{"../../call/explain": true}
+	rules, err := filepath.Glob("../../internal/rules/*/*.go")
 	if err != nil || len(rules) == 0 {
 		t.Fatal("there are no rules", err)
 	}
-	for _, dir := range append(rules, "../../call/explain") {
+	for _, file := range rules {
+		dirs[filepath.Dir(file)] = true
+	}
+	for dir := range dirs {
 		for _, file := range parsed(t, dir) {
 			for name := range wording(file, explains) {
 				there[file.Name.Name+"."+name] = true
