@@ -14,7 +14,6 @@ import (
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/failpoint"
 	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/telemetry"
@@ -36,7 +35,7 @@ type errand struct {
 }
 
 // newErrand returns an errand at a tool for a call with a key.
-func newErrand(route *catalog.Route, key dedupe.Key, args map[string]any, canonical []byte, maxBytes int64) errand {
+func newErrand(route *catalog.Route, key tool.CallID, args map[string]any, canonical []byte, maxBytes int64) errand {
 	return errand{route: route, invocation: backend.Invocation{
 		Tenant: key.Tenant, Conversation: key.Conversation, Turn: key.Turn, ID: key.ID,
 		Tool: route.Tool.Name, Target: route.Target,

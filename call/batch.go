@@ -7,7 +7,7 @@ import (
 
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // ExecuteBatch runs the calls of one assistant turn, on one lease as Execute does: in
@@ -68,18 +68,18 @@ func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, reques
 // it is always the first in request order that is made, and the other one that is
 // a duplicate, or that has reused the id.
 func lanesOf(calls []*call) [][]int {
-	sequential := make(map[dedupe.Key]bool)
+	sequential := make(map[tool.CallID]bool)
 	for _, c := range calls {
 		if c.route != nil && c.route.Tool.Policy.Sequential {
 			sequential[c.Key] = true
 		}
 	}
 	var lanes [][]int
-	laneOf := make(map[dedupe.Key]int, len(calls))
+	laneOf := make(map[tool.CallID]int, len(calls))
 	for i, c := range calls {
 		key := c.Key
 		if sequential[key] {
-			key = dedupe.Key{} // no call that is made has this one
+			key = tool.CallID{} // no call that is made has this one
 		}
 		lane, known := laneOf[key]
 		if !known {

@@ -270,7 +270,7 @@ func TestWhatGoesOnKeepsItsClaim(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 		time.Sleep(3 * time.Minute)
-		if record, err := s.Store.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}); err != nil ||
+		if record, err := s.Store.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}); err != nil ||
 			!record.LeaseUntil.After(time.Now()) {
 			t.Errorf("its lease has ended: %v, %v", record, err)
 		}

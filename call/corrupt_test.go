@@ -23,7 +23,7 @@ func (rottenStore) Admit(context.Context, dedupe.Request) (dedupe.Admission, err
 	return dedupe.Admission{}, errRotten
 }
 
-func (rottenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
+func (rottenStore) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
 	return dedupe.Record{}, errRotten
 }
 
@@ -32,7 +32,7 @@ func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 }
 
 func (rottenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
-	return dedupe.Page{Calls: []dedupe.Listed{{Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Err: errRotten}}}, nil
+	return dedupe.Page{Calls: []dedupe.Listed{{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Err: errRotten}}}, nil
 }
 
 // A call of which the record is corrupt is not run, whatever it is, and is not to

@@ -394,7 +394,7 @@ func (s *tripped) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe
 	return s.Store.Settle(ctx, settles)
 }
 
-func (s *tripped) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (s *tripped) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	s.trips++
 	return s.Store.Lookup(ctx, key)
 }

@@ -10,19 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/testkit/calltest"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/interpret"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -473,7 +472,7 @@ func (brokenStore) Settle(context.Context, dedupe.Settlement) (dedupe.SettleVerd
 	return 0, errDown
 }
 
-func (brokenStore) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
+func (brokenStore) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
 

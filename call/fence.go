@@ -1,17 +1,17 @@
 package call
 
 import (
-	"strings"
-	"github.com/sidecall/sidecall/call/result"
 	"context"
-	"github.com/sidecall/sidecall/limit"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/limit"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -28,7 +28,7 @@ func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 		defer lease.Release()
 		var closings []dedupe.Closing
 		for _, answer := range answers {
-			key := dedupe.Key{Tenant: tenant, Conversation: conversationID, Turn: answer.Turn, ID: answer.ID}
+			key := tool.CallID{Tenant: tenant, Conversation: conversationID, Turn: answer.Turn, ID: answer.ID}
 			closing, err := e.fence(ctx, lease.Snapshot, key, answer)
 			if err != nil {
 				return nil, err
@@ -43,7 +43,7 @@ func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 }
 
 // fence decides one call; nil for one that is not to be closed.
-func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key, answer conversation.Answer) (*dedupe.Closing, error) {
+func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID, answer conversation.Answer) (*dedupe.Closing, error) {
 	seen, err := e.Book.Store.See(ctx, key)
 	if err == nil {
 		seen, err = e.Dedupe.Told(ctx, key, seen)
@@ -76,7 +76,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key dedu
 
 // awaitEnd waits for the end of a running call, as long as there is room to, so that who
 // resumes then is told of it.
-func (e Records) awaitEnd(ctx context.Context, key dedupe.Key, running dedupe.Record) {
+func (e Records) awaitEnd(ctx context.Context, key tool.CallID, running dedupe.Record) {
 	var place limit.Place
 	if !e.Waiting.Acquire(&place) {
 		return

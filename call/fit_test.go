@@ -288,7 +288,7 @@ func TestOneResultFits(t *testing.T) {
 	if got, _ := readBytes(t, s, res.GetTruncation().GetOutputRef(), 1<<40); !bytes.HasPrefix(got, many.Text) {
 		t.Errorf("the text: read %d bytes", len(got))
 	}
-	record, err := s.Dedupe.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
+	record, err := s.Dedupe.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,8 +308,8 @@ func TestOneResultFits(t *testing.T) {
 func TestAResultThatWasRecordedTooLargeFits(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, calltest.Answers("ok")))
 	s.Call(calltest.Request("toolu_0", "draw"))
-	key := dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}
-	like, err := s.Dedupe.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_0"})
+	key := tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}
+	like, err := s.Dedupe.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestTheWordsOfAnUntrustedSchemaAreOutput(t *testing.T) {
 			if paid := s.Call(nth(2, "pay", orders(2))); (calltest.Code(paid) == tool.CodePermissionDenied) != tt.foreign {
 				t.Errorf("after it: %v", paid)
 			}
-			noted, err := s.Store.Note(t.Context(), dedupe.Note{Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "none"}, Logs: []string{"taint/:p1"}, Retention: 1e9})
+			noted, err := s.Store.Note(t.Context(), dedupe.Note{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "none"}, Logs: []string{"taint/:p1"}, Retention: 1e9})
 			if err != nil || len(noted.Logs[0]) > 0 != tt.foreign {
 				t.Errorf("the store has %v, %v", noted, err)
 			}

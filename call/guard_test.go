@@ -10,19 +10,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/testkit/calltest"
-
 	"google.golang.org/grpc/codes"
 
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/breaker"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -100,7 +99,7 @@ func TestWhatIsSaidOfASecretIsNotShown(t *testing.T) {
 // mistaken says that a call is unknown which is running.
 type mistaken struct{ dedupe.Store }
 
-func (f mistaken) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (f mistaken) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	record, err := f.Store.Lookup(ctx, key)
 	record.State = dedupe.Unknown
 	return record, err
@@ -128,7 +127,7 @@ func TestACallThatThisSidecarRunsIsNotResolved(t *testing.T) {
 		go func() { done <- s.Execute(t.Context(), call.NewRequest("", calltest.Request("toolu_1", "refund"))) }()
 		<-started
 		for _, lost := range []bool{false, true} {
-			if !s.Dedupe.AtWork(dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}) {
+			if !s.Dedupe.AtWork(tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}) {
 				t.Errorf("lost %v: it is not known to be at work", lost)
 			}
 			_, err := operator(s).ResolveExecution(t.Context(), resolution(stateNotRun))

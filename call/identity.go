@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -32,8 +31,8 @@ type identified interface {
 // it can be none. required are the ids beside tool_use_id that it must have, by
 // their names in the contract. What is said first does not depend on chance. A key
 // of which no record can be may not be what was sent: it is what can be said of it.
-func KeyOf(tenant string, req identified, required ...string) (dedupe.Key, *tool.Error) {
-	key := dedupe.Key{Tenant: tenant, Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId()}
+func KeyOf(tenant string, req identified, required ...string) (tool.CallID, *tool.Error) {
+	key := tool.CallID{Tenant: tenant, Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId()}
 	nameless := wrongID([...]id{
 		{"tool_use_id", key.ID}, {"conversation_id", key.Conversation}, {"turn_id", key.Turn}, {"prompt_id", promptOf(req)},
 	}, required)

@@ -34,7 +34,7 @@ func before(t *testing.T, store dedupe.Store, state dedupe.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := dedupe.Key{Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId()}
+	key := tool.CallID{Conversation: req.GetConversationId(), Turn: req.GetTurnId(), ID: req.GetToolUseId()}
 	admission, err := store.Admit(t.Context(), dedupe.Request{
 		Key: key, Tool: "charge", Effect: tool.NonIdempotent, Fingerprint: schema.Fingerprint("charge", canonical),
 		Owner: "earlier", Lease: time.Minute, Retention: time.Hour,
@@ -133,7 +133,7 @@ func TestARefusedDuplicateWaitsForTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.Settle(t.Context(), dedupe.Settlement{
-		Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Owner: "earlier", Epoch: 1, State: dedupe.Done, Result: result, Retention: time.Hour,
+		Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Owner: "earlier", Epoch: 1, State: dedupe.Done, Result: result, Retention: time.Hour,
 	}); err != nil {
 		t.Fatal(err)
 	}

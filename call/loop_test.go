@@ -362,7 +362,7 @@ func (c *counting) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Sett
 	return c.Store.Settle(ctx, s)
 }
 
-func (c *counting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (c *counting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	c.trips.Add(1)
 	return c.Store.Lookup(ctx, key)
 }

@@ -12,22 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/server"
-	"github.com/sidecall/sidecall/testkit/calltest"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/redact"
+	"github.com/sidecall/sidecall/server"
 	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -353,7 +352,7 @@ func TestTheLateOwnerIsFasterThanTheOperator(t *testing.T) {
 	store := &racingStore{Store: memory.New(memory.Options{})}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
-	key := dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}
+	key := tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}
 	record, err := store.Lookup(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

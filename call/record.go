@@ -17,7 +17,7 @@ import (
 
 // Execution returns the record of a call with its result: did it run? Its errors
 // are Faults, or that of ctx.
-func (e Records) Execution(ctx context.Context, key dedupe.Key) (*sidecallv1.Execution, error) {
+func (e Records) Execution(ctx context.Context, key tool.CallID) (*sidecallv1.Execution, error) {
 	record, err := e.Dedupe.Lookup(ctx, key)
 	if err != nil {
 		return nil, notLookedUp(ctx, err)
@@ -81,7 +81,7 @@ func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	}
 }
 
-func neverStarted(key dedupe.Key) error {
+func neverStarted(key tool.CallID) error {
 	return fault(NotFound, "no record of tool_use_id %s with this conversation_id and turn_id: it was never started here, or its retention is over", tool.Quote(key.ID))
 }
 

@@ -70,7 +70,7 @@ func (s *tripStore) Settle(ctx context.Context, settlement dedupe.Settlement) (d
 	return s.Store.Settle(ctx, settlement)
 }
 
-func (s *tripStore) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (s *tripStore) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	s.trip("lookup", nil, nil)
 	return s.Store.Lookup(ctx, key)
 }
@@ -466,7 +466,7 @@ func TestLargeBlocksFit(t *testing.T) {
 		refused := result.For{ID: fmt.Sprint(i)}.Refused(tool.Error{Code: tool.CodeNotFound, Constraint: "gone", Hint: "Look."}, 0)
 		refused.Context = strings.Repeat("日本語", failures.MostMaxChars/3)
 		all[i], _ = refused.Render()
-		fitting.Add(i, dedupe.Key{}, all[i])
+		fitting.Add(i, tool.CallID{}, all[i])
 	}
 	for _, res := range all {
 		size += proto.Size(res)

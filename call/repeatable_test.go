@@ -96,7 +96,7 @@ func TestAKeyedCallOfADeadSidecarIsNotJustRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.Admit(t.Context(), dedupe.Request{
-		Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Tool: "charge", Effect: tool.Keyed, Fingerprint: schema.Fingerprint("charge", canonical),
+		Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Tool: "charge", Effect: tool.Keyed, Fingerprint: schema.Fingerprint("charge", canonical),
 		Owner: "earlier", Lease: time.Millisecond, Retention: time.Hour,
 	}); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
@@ -15,7 +14,7 @@ import (
 // Request is one call as a front hands it over.
 type Request struct {
 	// Key is its identity.
-	Key    dedupe.Key
+	Key    tool.CallID
 	Prompt string
 	// Nameless says why the call has no identity, Impossible why it cannot be
 	// made though it has one; nil when nothing is wrong.
@@ -78,7 +77,7 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 // idempotencyKey derives the key that is forwarded to the upstream from the
 // identity of the call, so that every attempt, in whatever process and after
 // whatever crash, carries the same one.
-func idempotencyKey(key dedupe.Key) string {
+func idempotencyKey(key tool.CallID) string {
 	hash := sha256.New()
 	for _, part := range [...]string{key.Tenant, key.Conversation, key.Turn, key.ID} {
 		var size [8]byte

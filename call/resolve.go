@@ -42,7 +42,7 @@ func (u unsettled) settledBy(user, claimed string) settler {
 
 // Resolve settles one unknown call by hand, for a user whom the front has
 // verified. Its errors are Faults, or that of ctx.
-func (e Records) Resolve(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
+func (e Records) Resolve(ctx context.Context, key tool.CallID, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
 	if err := checkResolution(req); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (e Records) Resolve(ctx context.Context, key dedupe.Key, user string, req *
 // Verify asks the configured verification what became of an unknown call, and
 // settles it when the request, of a user as in Resolve, says so and the answer
 // decides it. Its errors are Faults, or that of ctx.
-func (e Records) Verify(ctx context.Context, key dedupe.Key, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+func (e Records) Verify(ctx context.Context, key tool.CallID, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
 	if err := checkOperator(req.GetResolvedBy()); err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (e Records) takeArguments(ctx context.Context, u unsettled, text string) er
 }
 
 // unknownCall returns an unknown call, with its record; or why it is none.
-func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key dedupe.Key) (unsettled, error) {
+func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
 	if err != nil {
 		return unsettled{}, notLookedUp(ctx, err)
@@ -202,7 +202,7 @@ func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, ke
 }
 
 // notUnknown says what a call is that is not unknown, and what to do.
-func notUnknown(key dedupe.Key, record dedupe.Record) error {
+func notUnknown(key tool.CallID, record dedupe.Record) error {
 	id := tool.Quote(key.ID)
 	switch record.State {
 	case dedupe.Unknown:
@@ -245,7 +245,7 @@ func (e Records) resolved(ctx context.Context, c *call, settled bool, err error)
 
 // executionOr is the record of a call as it is now; where the store does not
 // tell, as it is known: what was asked for is done by then.
-func (e Records) executionOr(ctx context.Context, known dedupe.Record, key dedupe.Key) *sidecallv1.Execution {
+func (e Records) executionOr(ctx context.Context, known dedupe.Record, key tool.CallID) *sidecallv1.Execution {
 	now, err := e.Execution(ctx, key)
 	if err != nil {
 		return result.Execution(known)

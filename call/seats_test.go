@@ -9,14 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/testkit/calltest"
-
 	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/memory"
 	"github.com/sidecall/sidecall/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -45,7 +44,7 @@ func (s *countingStore) Settle(ctx context.Context, settlement dedupe.Settlement
 	return s.Store.Settle(ctx, settlement)
 }
 
-func (s *countingStore) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (s *countingStore) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	s.lookups.Add(1)
 	if s.lookupFails {
 		return dedupe.Record{}, errors.New("not now")

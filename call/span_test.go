@@ -17,7 +17,6 @@ import (
 	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
 	"github.com/sidecall/sidecall/testkit/calltest"
@@ -76,7 +75,7 @@ func TestAReplayIsLinkedToTheSpanOfItsExecution(t *testing.T) {
 			s := calltest.New(t, calltest.NewRoute(t, "pay", tool.NonIdempotent, b))
 			spans := traced(t, s)
 			first, again := s.Call(calltest.Request("toolu_1", "pay")), s.Call(calltest.Request("toolu_1", "pay"))
-			record, err := s.Records().Execution(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
+			record, err := s.Records().Execution(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +105,7 @@ func TestAResolutionKeepsTheSpanOfTheExecution(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	spans := traced(t, s)
 	s.Call(calltest.Request("toolu_1", "pay"))
-	_, err := s.Records().Resolve(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, "ops", &sidecallv1.ResolveExecutionRequest{
+	_, err := s.Records().Resolve(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, "ops", &sidecallv1.ResolveExecutionRequest{
 		ConversationId: "c1", TurnId: "t1", ToolUseId: "toolu_1", State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Reason: "the ledger has it",
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func TestWhereNothingIsSensitiveNothingIsKept(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 	}
-	noted, err := s.Store.Note(t.Context(), dedupe.Note{Key: dedupe.Key{Conversation: "c1", Turn: "t1", ID: "none"}, Logs: []string{"taint/:p1"}, Retention: 1e9})
+	noted, err := s.Store.Note(t.Context(), dedupe.Note{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "none"}, Logs: []string{"taint/:p1"}, Retention: 1e9})
 	if err != nil || len(noted.Logs) != 1 || len(noted.Logs[0]) != 0 {
 		t.Errorf("%v, %v", noted, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // byVerification is who settled a call that nobody had to look at.
@@ -176,7 +177,7 @@ func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *
 // tellResolved tells operators of a resolution; lost is why the store did not say
 // that it has it. It may have it all the same, and the record forgets who made
 // it when the call is claimed again.
-func (e Records) tellResolved(ctx context.Context, key dedupe.Key, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
+func (e Records) tellResolved(ctx context.Context, key tool.CallID, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
 	kind := "operator"
 	if made.GetVerifiedWith() != "" {
 		kind = byVerification

@@ -62,7 +62,7 @@ func TestErrorsOfUntrustedToolsForgeNothing(t *testing.T) {
 				t.Fatalf("no error: %v", res)
 			}
 			wantNoForgery(t, res)
-			execution, err := s.Records().Execution(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
+			execution, err := s.Records().Execution(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
 			if err != nil {
 				t.Fatal(err)
 			}

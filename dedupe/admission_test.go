@@ -96,7 +96,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *wire, here, there *dedupe.Dedu
 
 func refund(effect tool.Effect) dedupe.Request {
 	return dedupe.Request{
-		Key: dedupe.Key{Conversation: "c", Turn: "1", ID: "call_0"}, Tool: "refund",
+		Key: tool.CallID{Conversation: "c", Turn: "1", ID: "call_0"}, Tool: "refund",
 		Effect: effect, Fingerprint: [32]byte{1},
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Claim is the right to run one call. It renews its lease by itself for as long as the call
 // may last; whoever got it from Admit must Settle it.
 type Claim struct {
 	dedupe *Dedupe
-	key    Key
+	key    tool.CallID
 	record Record
 	effect EffectKey
 	flight *flight

@@ -10,7 +10,7 @@ import (
 
 // Closing is a call that is answered by its conversation, so that it never runs.
 type Closing struct {
-	Key       Key
+	Key       tool.CallID
 	Seen      Known  // what is replaced, if the store still holds it
 	Tool      string // the name that the model called
 	Result    []byte // what whoever sends the call later is answered
@@ -29,7 +29,7 @@ const closer = "conversation"
 // NOT_RUN is as observed. A late owner settles nothing after it.
 func (c *Closing) Close() (Record, error) {
 	next := c.Seen.Record
-	if err := c.Key.validate(); err != nil {
+	if err := validKey(&c.Key); err != nil {
 		return next, err
 	}
 	if !next.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {

@@ -14,7 +14,7 @@ import (
 // corrupting is a store in which one record cannot be read.
 type corrupting struct {
 	dedupe.Store
-	key dedupe.Key
+	key tool.CallID
 	why error
 }
 
@@ -23,7 +23,7 @@ var errOther = fmt.Errorf("record sidecall:{/c}/1/call_0: %w", dedupe.ErrLayout)
 
 var errRotten = &dedupe.Corrupt{Name: "sidecall:{/c}/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
-func (c corrupting) bad(key dedupe.Key) error {
+func (c corrupting) bad(key tool.CallID) error {
 	if key == c.key {
 		return c.why
 	}
@@ -51,7 +51,7 @@ func (c corrupting) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.R
 	return c.Store.Renew(ctx, renewal)
 }
 
-func (c corrupting) Lookup(ctx context.Context, key dedupe.Key) (dedupe.Record, error) {
+func (c corrupting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
 	if err := c.bad(key); err != nil {
 		return dedupe.Record{}, err
 	}

@@ -30,6 +30,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Dedupe admits calls against a Store and holds their claims.
@@ -45,7 +47,7 @@ type Dedupe struct {
 // New returns a Dedupe over a store, which is its own from now on: Close closes it.
 func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{options: options.withDefaults(), life: newLife()}
-	d.flights = flights{byKey: map[Key]*flight{}, lost: map[*flight]Key{}}
+	d.flights = flights{byKey: map[tool.CallID]*flight{}, lost: map[*flight]tool.CallID{}}
 	d.fence = newFence(store, d.options, d.life)
 	d.courier = newCourier(d.fence, d.options, d.life)
 	if d.fence.heard = d.courier.heard; d.fence.tenures != nil {
@@ -80,11 +82,11 @@ func (d *Dedupe) Retention() time.Duration { return d.options.Retention }
 
 // AtWork reports whether this process is admitting or running a call right now, also one
 // whose claim it has lost.
-func (d *Dedupe) AtWork(key Key) bool { return d.flights.atWork(key) }
+func (d *Dedupe) AtWork(key tool.CallID) bool { return d.flights.atWork(key) }
 
 // Tally returns what a counter of a conversation stands at.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
-	nobody := Key{Tenant: tenant, Conversation: conversation, ID: "."}
+	nobody := tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}
 	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
 	d.courier.heard(err)
 	return noted.Tally, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // EffectKey is the identity of what a call does: the same payment ordered under a new id has
@@ -32,11 +34,11 @@ func (k *EffectKey) none() bool { return *k == EffectKey{} }
 // the retention, and its window begins then.
 func (k *EffectKey) Keep(retention time.Duration) time.Duration { return retention + k.Window }
 
-func (k *EffectKey) validate(key Key, retention time.Duration) error {
+func (k *EffectKey) validate(key tool.CallID, retention time.Duration) error {
 	if k.none() {
 		return nil
 	}
-	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), key.holds(!k.WholeTenant))
+	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), holds(&key, !k.WholeTenant))
 }
 
 // Contends reports whether a request has to be compared with the holders of its effect.
@@ -56,10 +58,10 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	everything else                                     may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
-func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission, holds []Key) {
+func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission, holds []tool.CallID) {
 	var worst Listed
 	verdict := Verdict(0)
-	holds = []Key{req.Key}
+	holds = []tool.CallID{req.Key}
 	for _, h := range holders {
 		v := h.Record.hinders(req, now)
 		if h.Key == req.Key || v == 0 {
@@ -119,7 +121,7 @@ func (r Record) harmless(req *Request) bool {
 }
 
 // Held returns who holds an effect once the call of key does too, whatever the others have done.
-func Held(holders []Key, key Key) []Key {
+func Held(holders []tool.CallID, key tool.CallID) []tool.CallID {
 	if slices.Contains(holders, key) {
 		return holders
 	}
@@ -128,12 +130,12 @@ func Held(holders []Key, key Key) []Key {
 }
 
 // Freed returns who holds an effect once the call of key does not.
-func Freed(holders []Key, key Key) []Key {
-	return slices.DeleteFunc(slices.Clone(holders), func(k Key) bool { return k == key })
+func Freed(holders []tool.CallID, key tool.CallID) []tool.CallID {
+	return slices.DeleteFunc(slices.Clone(holders), func(k tool.CallID) bool { return k == key })
 }
 
 // encodeHolders returns who holds an effect as it stands on its sheet: the parts of each key.
-func encodeHolders(keys []Key) string {
+func encodeHolders(keys []tool.CallID) string {
 	var body []byte
 	for _, k := range keys {
 		for _, part := range [...]string{k.Tenant, k.Conversation, k.Turn, k.ID} {
@@ -143,9 +145,9 @@ func encodeHolders(keys []Key) string {
 	return string(body)
 }
 
-func decodeHolders(body string) (keys []Key, err error) {
+func decodeHolders(body string) (keys []tool.CallID, err error) {
 	for r := (reader{rest: []byte(body)}); len(r.rest) > 0; {
-		key := Key{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
+		key := tool.CallID{Tenant: string(r.text()), Conversation: string(r.text()), Turn: string(r.text()), ID: string(r.text())}
 		if r.short {
 			return nil, fmt.Errorf("%w: a list of the calls that hold an effect is cut short", ErrCorrupt)
 		}

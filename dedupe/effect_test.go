@@ -14,7 +14,7 @@ var payment = EffectKey{Print: [32]byte{7}, Window: time.Hour}
 // pays is a request under an id of its own for the same effect.
 func pays(id string) Request {
 	r := asks("owner of "+id, tool.NonIdempotent)
-	r.Key = Key{Conversation: "c-1", ID: id}
+	r.Key = tool.CallID{Conversation: "c-1", ID: id}
 	r.EffectKey = payment
 	return r
 }
@@ -70,11 +70,11 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1e12)
 	held := func(id string, state State, ended time.Duration) Listed {
-		return Listed{Key: Key{ID: id}, Record: Record{State: state, FinishedAt: now.Add(ended), LeaseUntil: now.Add(time.Minute), Owner: "x"}}
+		return Listed{Key: tool.CallID{ID: id}, Record: Record{State: state, FinishedAt: now.Add(ended), LeaseUntil: now.Add(time.Minute), Owner: "x"}}
 	}
 	req := pays("new")
 	refusal, _ := Contend(&req, []Listed{
-		held("unknown", Unknown, 0), held("at work", Claimed, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), {Key: Key{ID: "gone"}},
+		held("unknown", Unknown, 0), held("at work", Claimed, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), {Key: tool.CallID{ID: "gone"}},
 	}, now)
 	if refusal == nil || refusal.Verdict != DuplicateEffect || refusal.Earlier.ID != "done last" {
 		t.Errorf("got %+v, want what was done last", refusal)
@@ -85,7 +85,7 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 	}
 	req.EffectKey.Allow = true
 	_, holds := Contend(&req, []Listed{held("unknown", Unknown, 0), held("done first", Done, -time.Minute), held("done last", Done, 0), held("not run", NotRun, 0), {Key: req.Key}}, now)
-	if got := fmt.Sprint(holds); got != fmt.Sprint([]Key{req.Key, {ID: "unknown"}, {ID: "done last"}}) {
+	if got := fmt.Sprint(holds); got != fmt.Sprint([]tool.CallID{req.Key, {ID: "unknown"}, {ID: "done last"}}) {
 		t.Errorf("held by %v", got)
 	}
 }
@@ -93,11 +93,11 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 // Whoever is restored holds its effect too, and whoever had no effect does not.
 func TestHeldAndFreed(t *testing.T) {
 	t.Parallel()
-	a, b := Key{ID: "a"}, Key{ID: "b"}
-	if got := fmt.Sprint(Held([]Key{a}, b), Held([]Key{a, b}, b), Freed([]Key{a, b, a}, a)); got != fmt.Sprint([]Key{b, a}, []Key{a, b}, []Key{b}) {
+	a, b := tool.CallID{ID: "a"}, tool.CallID{ID: "b"}
+	if got := fmt.Sprint(Held([]tool.CallID{a}, b), Held([]tool.CallID{a, b}, b), Freed([]tool.CallID{a, b, a}, a)); got != fmt.Sprint([]tool.CallID{b, a}, []tool.CallID{a, b}, []tool.CallID{b}) {
 		t.Errorf("got %v", got)
 	}
-	if got := Held(make([]Key, MaxHolders), b); len(got) != MaxHolders || got[0] != b {
+	if got := Held(make([]tool.CallID, MaxHolders), b); len(got) != MaxHolders || got[0] != b {
 		t.Errorf("too many hold it: %v", got)
 	}
 }

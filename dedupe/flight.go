@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // flights is the table of the calls that this process is about to ask the store for, running, or
@@ -12,10 +14,10 @@ import (
 // lock is never held during I/O.
 type flights struct {
 	mu    sync.Mutex
-	byKey map[Key]*flight
+	byKey map[tool.CallID]*flight
 	// lost are those whose claims are lost, and whose calls are still at work. New requests do
 	// not follow them.
-	lost map[*flight]Key
+	lost map[*flight]tool.CallID
 }
 
 // flight is one call, from its first request's Join to the landing. It is guarded by flights.mu.
@@ -31,7 +33,7 @@ type flight struct {
 
 // join returns the flight of a key, which is fresh when there was none: whoever joined then leads
 // it, and must land it.
-func (t *flights) join(key Key, fresh *flight) (f *flight, leads bool) {
+func (t *flights) join(key tool.CallID, fresh *flight) (f *flight, leads bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f, ok := t.byKey[key]; ok {
@@ -50,7 +52,7 @@ func (t *flights) say(f *flight, record *Record) {
 
 // land ends a flight with what those who follow may know: an answer, an error, or nothing. A
 // second landing only ends the work of a lost one.
-func (t *flights) land(key Key, f *flight, answer Admission, err error) {
+func (t *flights) land(key tool.CallID, f *flight, answer Admission, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.lost, f)
@@ -58,7 +60,7 @@ func (t *flights) land(key Key, f *flight, answer Admission, err error) {
 }
 
 // lose ends a flight whose claim is lost; its call is at work until it is landed.
-func (t *flights) lose(key Key, f *flight) {
+func (t *flights) lose(key tool.CallID, f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !f.landed {
@@ -67,7 +69,7 @@ func (t *flights) lose(key Key, f *flight) {
 	}
 }
 
-func (t *flights) end(key Key, f *flight, answer Admission, err error) {
+func (t *flights) end(key tool.CallID, f *flight, answer Admission, err error) {
 	if f.landed {
 		return
 	}
@@ -85,7 +87,7 @@ func (f *flight) wake() {
 	}
 }
 
-func (t *flights) atWork(key Key) bool {
+func (t *flights) atWork(key tool.CallID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byKey[key] != nil || slices.Contains(slices.Collect(maps.Values(t.lost)), key)

@@ -158,7 +158,7 @@ func TestAClaimThatIsMadeAfterALongOutage(t *testing.T) {
 type partly struct {
 	dedupe.Store
 	mu   sync.Mutex
-	away map[dedupe.Key]bool
+	away map[tool.CallID]bool
 	asks int // settlements that failed
 }
 
@@ -181,9 +181,9 @@ func (p *partly) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Settle
 // not keep others waiting that can.
 func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, _, _ *dedupe.Dedupe) {
-		store := &partly{Store: w, away: map[dedupe.Key]bool{}}
+		store := &partly{Store: w, away: map[tool.CallID]bool{}}
 		here := dedupe.New(store, dedupe.Options{Incarnation: "here"})
-		ask := func(id string) dedupe.Key {
+		ask := func(id string) tool.CallID {
 			request := refund(tool.NonIdempotent)
 			request.Key.ID = id
 			if _, _, err := storetest.Admit(t.Context(), here, request); !errors.Is(err, errDown) {
@@ -212,7 +212,7 @@ func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 		clear(store.away)
 		store.mu.Unlock()
 		time.Sleep(20 * time.Second)
-		if got, _ := w.Lookup(t.Context(), dedupe.Key{Conversation: "c", Turn: "1", ID: "away 0"}); got.State != dedupe.NotRun {
+		if got, _ := w.Lookup(t.Context(), tool.CallID{Conversation: "c", Turn: "1", ID: "away 0"}); got.State != dedupe.NotRun {
 			t.Errorf("it was not given back in the end: %v", got.State)
 		}
 		if err := here.Close(t.Context()); err != nil {
@@ -239,7 +239,7 @@ func (s slowly) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 func unheardOf(t *testing.T, w *wire, claims int, wait time.Duration) {
 	t.Helper()
 	here := dedupe.New(slowly{w}, dedupe.Options{Incarnation: "here"})
-	var keys []dedupe.Key
+	var keys []tool.CallID
 	for n := range claims {
 		request := refund(tool.NonIdempotent)
 		request.Key.ID = fmt.Sprint("call ", n)
@@ -274,7 +274,7 @@ func TestAllClaimsInFlightAreGivenBack(t *testing.T) {
 // longer than its lease: its owner sent nothing, and says so.
 func TestAClaimThatIsGivenBackAfterItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, _, there *dedupe.Dedupe) {
-		store := &partly{Store: w, away: map[dedupe.Key]bool{}}
+		store := &partly{Store: w, away: map[tool.CallID]bool{}}
 		here := dedupe.New(store, dedupe.Options{Incarnation: "here"})
 		request := refund(tool.NonIdempotent)
 		store.away[request.Key] = true

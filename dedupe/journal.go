@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Journal keeps, durably and on this machine, the settlements that their store could not take
@@ -31,7 +33,7 @@ type Journal interface {
 // Waiting is an entry that waits in a journal.
 type Waiting struct {
 	Number uint64
-	Key    Key
+	Key    tool.CallID
 	Bytes  int64 // of Late.Bytes
 }
 

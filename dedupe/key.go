@@ -5,19 +5,13 @@ import (
 	"fmt"
 	"math"
 	"time"
-)
 
-// Key identifies a call. Tenant is the verified identity of the caller. All but ID may be empty.
-type Key struct {
-	Tenant       string
-	Conversation string
-	Turn         string
-	ID           string
-}
+	"github.com/sidecall/sidecall/tool"
+)
 
 // Bounds that every store keeps.
 const (
-	MaxKeyBytes    = 4 << 10  // of the four components of a Key together
+	MaxKeyBytes    = 4 << 10  // of the four components of an identity together
 	MaxNameBytes   = 1 << 10  // of an owner token and a tool name, each
 	MaxResultBytes = 32 << 20 // of Settlement.Result
 	MaxOutputBytes = 64 << 20 // of Output.Data
@@ -26,16 +20,18 @@ const (
 // longest is how long something may last, so that its end can be told.
 const longest = time.Duration(math.MaxInt64 / 2)
 
-func (k *Key) bytes() int { return len(k.Tenant) + len(k.Conversation) + len(k.Turn) + len(k.ID) }
-
-func (k *Key) validate() error {
-	return cmp.Or(
-		between("bytes of an id", len(k.ID), 1, MaxKeyBytes),
-		between("bytes of a key", k.bytes(), 1, MaxKeyBytes))
+func keyBytes(k *tool.CallID) int {
+	return len(k.Tenant) + len(k.Conversation) + len(k.Turn) + len(k.ID)
 }
 
-// holds reports a key without a conversation that is to have something of one.
-func (k *Key) holds(something bool) error {
+func validKey(k *tool.CallID) error {
+	return cmp.Or(
+		between("bytes of an id", len(k.ID), 1, MaxKeyBytes),
+		between("bytes of a key", keyBytes(k), 1, MaxKeyBytes))
+}
+
+// holds reports an identity without a conversation that is to have something of one.
+func holds(k *tool.CallID, something bool) error {
 	if something && k.Conversation == "" {
 		return fmt.Errorf("%w: a tally, logs or an effect of a conversation, and none is named", ErrInvalid)
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Note is about a call that is refused before anything was claimed: one look at its record, and at
 // once what the loop around it has to remember of it.
 type Note struct {
-	Key Key
+	Key tool.CallID
 	// Appends are made when the call is Absent or NotRun: the refusal then stands.
 	Appends   []Append
 	Logs      []string      // to return
@@ -23,8 +25,8 @@ func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (n *Note) Validate() error {
 	return cmp.Or(
-		n.Key.validate(),
-		n.Key.holds(true),
+		validKey(&n.Key),
+		holds(&n.Key, true),
 		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
 		between("a retention", n.Retention, time.Millisecond, longest),
 		validateLogs(n.Logs),
@@ -44,7 +46,7 @@ type Known struct {
 // known says what is known of a call, by all who may know: the journal, which may know better than
 // the store; the store; and this process, which knows that its predecessor is gone, so that the
 // lease of its claim is out.
-func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) (known Known, err error) {
+func (d *Dedupe) known(ctx context.Context, key tool.CallID, ask func() (Known, error)) (known Known, err error) {
 	if record, waits := d.courier.record(key); waits {
 		return Known{Record: record, Journaled: true}, nil
 	}
@@ -61,13 +63,13 @@ func (d *Dedupe) known(ctx context.Context, key Key, ask func() (Known, error)) 
 }
 
 // Lookup returns the record of a call, as Known tells it.
-func (d *Dedupe) Lookup(ctx context.Context, key Key) (Record, error) {
+func (d *Dedupe) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 	known, err := d.Known(ctx, Note{Key: key})
 	return known.Record, err
 }
 
 // Told is what was seen in the store, as this process tells it.
-func (d *Dedupe) Told(ctx context.Context, key Key, seen Known) (Known, error) {
+func (d *Dedupe) Told(ctx context.Context, key tool.CallID, seen Known) (Known, error) {
 	return d.known(ctx, key, func() (Known, error) { return seen, nil })
 }
 
@@ -87,7 +89,7 @@ func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or
 // maxWait is over: then it is still Claimed.
-func (d *Dedupe) Await(ctx context.Context, key Key, known Known) (Known, error) {
+func (d *Dedupe) Await(ctx context.Context, key tool.CallID, known Known) (Known, error) {
 	within, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	var failure error

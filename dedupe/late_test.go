@@ -69,7 +69,7 @@ func (b *breaks) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Settle
 // unseen is a store that answers no look.
 type unseen struct{ dedupe.Store }
 
-func (unseen) Lookup(context.Context, dedupe.Key) (dedupe.Record, error) {
+func (unseen) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
 	return dedupe.Record{}, errDown
 }
 

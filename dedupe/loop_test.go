@@ -20,7 +20,7 @@ func around(s dedupe.Settlement, entries int) dedupe.Settlement {
 }
 
 // remembered is what the loop finds: the tokens of p-1, and the entries of guard.
-func remembered(t *testing.T, w *wire, key dedupe.Key) (tokens int64, entries int) {
+func remembered(t *testing.T, w *wire, key tool.CallID) (tokens int64, entries int) {
 	t.Helper()
 	noted, err := w.Note(t.Context(), dedupe.Note{Key: key, Counter: "p-1", Logs: []string{"guard"}, Retention: time.Hour})
 	if err != nil {

@@ -1,14 +1,18 @@
 package dedupe
 
-import "context"
+import (
+	"context"
+
+	"github.com/sidecall/sidecall/tool"
+)
 
 // Machine is the state machine of calls over an engine: what every Store does, in one
 // place. A store embeds it, and adds what only it can do.
 type Machine struct{ Engine }
 
 // step returns the one of a call, which writes its record and some bytes more.
-func (Machine) step(key Key, room Room, bytes int) step {
-	return step{key: key, room: room, bytes: StoredBytes + key.bytes() + bytes}
+func (Machine) step(key tool.CallID, room Room, bytes int) step {
+	return step{key: key, room: room, bytes: StoredBytes + keyBytes(&key) + bytes}
 }
 
 // do does a step, unless its request is invalid.
@@ -23,7 +27,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
 	if !req.EffectKey.none() {
-		s.bytes += MaxHolders * (StoredBytes + req.Key.bytes())
+		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
 	}
 	if err := m.do(ctx, s, s.req.Validate()); err != nil {
 		return Admission{}, err
@@ -54,13 +58,13 @@ func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, res
 }
 
 // Lookup implements Store.
-func (m Machine) Lookup(ctx context.Context, key Key) (Record, error) {
+func (m Machine) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 	seen, err := m.See(ctx, key)
 	return seen.Record, err
 }
 
 // See returns the record of a call, for who changes it if it is still that one.
-func (m Machine) See(ctx context.Context, key Key) (Known, error) {
+func (m Machine) See(ctx context.Context, key tool.CallID) (Known, error) {
 	s := &noting{step: step{key: key}}
 	if err := m.Look(ctx, s); err != nil {
 		return Known{}, err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -34,11 +36,11 @@ type queue struct {
 	closed bool
 	bytes  int64 // of those that wait or are put
 	waits  map[uint64]Waiting
-	newest map[Key]Waiting // of those that wait
+	newest map[tool.CallID]Waiting // of those that wait
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[Key]Waiting{}}
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[tool.CallID]Waiting{}}
 	for _, e := range journal.Waiting() {
 		q.bytes += e.Bytes
 		q.add(e)
@@ -114,7 +116,7 @@ func (q *queue) waiting() int {
 }
 
 // find returns the newest entry of a key; false when none waits, or it cannot be read now.
-func (q *queue) find(key Key) (e Waiting, late Late, ok bool) {
+func (q *queue) find(key tool.CallID) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
 	e, ok = q.newest[key]
 	q.mu.Unlock()

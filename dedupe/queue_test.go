@@ -10,13 +10,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 var errAway = errors.New("connection refused")
 
 // lateOf is the n-th of the late settlements that the tests use.
 func lateOf(n int) Late {
-	key := Key{Conversation: fmt.Sprint("c", n), ID: "call_0"}
+	key := tool.CallID{Conversation: fmt.Sprint("c", n), ID: "call_0"}
 	return Late{Settlement: Settlement{Key: key, Owner: "here", Epoch: 1, State: Done, Result: []byte("ok"), Retention: time.Hour, Claim: &Origin{}}}
 }
 

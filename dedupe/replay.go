@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -88,7 +90,7 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 
 // record returns the record of a call as it waits in the journal; false when it does not, or
 // only says that the call did not run: others may have run it since.
-func (c *courier) record(key Key) (Record, bool) {
+func (c *courier) record(key tool.CallID) (Record, bool) {
 	_, late, waits := c.late.find(key)
 	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false

@@ -9,7 +9,7 @@ import (
 
 // Request asks for the right to run a call.
 type Request struct {
-	Key         Key
+	Key         tool.CallID
 	Tool        string
 	Effect      tool.Effect
 	Fingerprint [32]byte
@@ -59,22 +59,22 @@ type Admission struct {
 	// Record is that after the request; empty when Exceeded. When an effect stands in the way
 	// it is Earlier's as the store has it, which may be a claim whose lease is out.
 	Record    Record
-	Earlier   Key     // whose effect stands in the way; else empty
-	Journaled bool    // the record waits in this process's journal; no store says so
-	Tally     Tally   // that of the Draw, after the request
-	Ceiling   Ceiling // which one was Exceeded
-	Logs      Logs    // when Won
+	Earlier   tool.CallID // whose effect stands in the way; else empty
+	Journaled bool        // the record waits in this process's journal; no store says so
+	Tally     Tally       // that of the Draw, after the request
+	Ceiling   Ceiling     // which one was Exceeded
+	Logs      Logs        // when Won
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (r *Request) Validate() error {
 	return cmp.Or(
-		r.Key.validate(),
+		validKey(&r.Key),
 		between("bytes of an owner", len(r.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(r.Tool), 0, MaxNameBytes),
 		between("a lease", r.Lease, time.Millisecond, longest),
 		between("a retention, which an open claim needs", r.Retention, r.Lease, longest),
-		r.Key.holds(r.Draw != (Draw{}) || len(r.Logs) > 0),
+		holds(&r.Key, r.Draw != (Draw{}) || len(r.Logs) > 0),
 		r.Draw.validate(),
 		validateLogs(r.Logs),
 		r.EffectKey.validate(r.Key, r.Retention))

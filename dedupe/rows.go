@@ -3,6 +3,8 @@ package dedupe
 import (
 	"context"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Rows are what an engine keeps, as one step reads and changes it: all at one instant of the
@@ -12,26 +14,26 @@ type Rows interface {
 	// Now is the engine's time, the same for the whole step.
 	Now() time.Time
 	// Call returns the record of a call with its result; Absent when there is none.
-	Call(key Key) (Stored, error)
+	Call(key tool.CallID) (Stored, error)
 	// SetCall stores a record for the retention from now. An engine whose steps take effect
 	// a little after Now moves the instants of the record that are not before it; they are
 	// right when the step is done.
-	SetCall(key Key, record *Record, retention time.Duration) error
+	SetCall(key tool.CallID, record *Record, retention time.Duration) error
 	// Confirm writes the record of a call once more, as it is: what Step.Binds promises then
 	// holds of an answer that changes nothing too.
-	Confirm(key Key)
+	Confirm(key tool.CallID)
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.
-	Awaited(key Key)
+	Awaited(key tool.CallID)
 	// Sheet returns what stands on a sheet; empty when there is none.
 	Sheet(name Sheet) (string, error)
 	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
 	SetSheet(name Sheet, body string, keep time.Duration) error
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
-	Append(key Key, entry Append, keep time.Duration) error
+	Append(key tool.CallID, entry Append, keep time.Duration) error
 	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
 	// only when Apply is over.
-	Logs(key Key, names []string, into *Logs) error
+	Logs(key tool.CallID, names []string, into *Logs) error
 	// Keep keeps an output.
 	Keep(tenant string, output *Output) error
 }
@@ -50,11 +52,11 @@ type Sheet struct {
 	Name         string
 }
 
-func tallySheet(key Key, counter string) Sheet {
+func tallySheet(key tool.CallID, counter string) Sheet {
 	return Sheet{key.Tenant, key.Conversation, TallySheet, counter}
 }
 
-func effectSheet(key Key, e *EffectKey) Sheet {
+func effectSheet(key tool.CallID, e *EffectKey) Sheet {
 	name := Sheet{key.Tenant, key.Conversation, EffectSheet, string(e.Print[:])}
 	if e.WholeTenant {
 		name.Conversation = ""
@@ -66,7 +68,7 @@ func effectSheet(key Key, e *EffectKey) Sheet {
 type Step interface {
 	// Call is the call that it is of; whatever else it touches is of the same
 	// conversation, or of the same tenant.
-	Call() Key
+	Call() tool.CallID
 	// Apply reads and changes rows, and keeps the answer in the step. It may run again, on rows
 	// as they are by then: the last run counts.
 	Apply(rows Rows) error

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Origin is a claim as it was made, for a store that has forgotten it: after a failover, say,
@@ -18,7 +20,7 @@ type Origin struct {
 }
 
 // validate reports a claim that no store can have made.
-func (o *Origin) validate(key Key, lease, retention time.Duration) error {
+func (o *Origin) validate(key tool.CallID, lease, retention time.Duration) error {
 	asked := Request{
 		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
 		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey,
@@ -28,7 +30,7 @@ func (o *Origin) validate(key Key, lease, retention time.Duration) error {
 
 // Renewal asks for more time for a claim. See Record.Renew.
 type Renewal struct {
-	Key   Key
+	Key   tool.CallID
 	Claim Origin
 	// Lease is how long the claim holds from now, Retention how long its record is remembered
 	// if it is restored.
@@ -40,7 +42,7 @@ func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.R
 
 // Settlement ends a claim.
 type Settlement struct {
-	Key   Key
+	Key   tool.CallID
 	Owner string
 	// Epoch is the claim's. 0 is whatever epoch the owner holds, for one that never learned
 	// whether its Admit was heard, has sent nothing, and gives a possible claim back as NotRun.
@@ -101,7 +103,7 @@ func (s *Settlement) Validate() error {
 			ErrInvalid, s.State, s.Epoch, s.Resolves, !s.Frees.none())
 	}
 	return cmp.Or(
-		s.Key.validate(),
+		validKey(&s.Key),
 		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
@@ -120,7 +122,7 @@ func (s Settlement) alone() Settlement {
 
 func (s *Settlement) validateLoop() error {
 	return cmp.Or(
-		s.Key.holds(len(s.Appends) > 0),
+		holds(&s.Key, len(s.Appends) > 0),
 		between("tokens that are spent", s.Tokens, 0, MaxTokens),
 		validateAppends(s.Appends))
 }

@@ -34,7 +34,7 @@ func settled(effect tool.Effect, state State) Record {
 
 func asks(owner string, effect tool.Effect) Request {
 	return Request{
-		Key: Key{ID: "call_0"}, Tool: "refund", Effect: effect, Fingerprint: [32]byte{7},
+		Key: tool.CallID{ID: "call_0"}, Tool: "refund", Effect: effect, Fingerprint: [32]byte{7},
 		Owner: owner, Lease: lease, Retention: 24 * time.Hour,
 	}
 }
@@ -170,7 +170,7 @@ func TestAdmitForgetsTheEarlierEpoch(t *testing.T) {
 
 func settles(owner string, epoch int64, state State) Settlement {
 	return Settlement{
-		Key: Key{ID: "call_0"}, Owner: owner, Epoch: epoch, State: state,
+		Key: tool.CallID{ID: "call_0"}, Owner: owner, Epoch: epoch, State: state,
 		Attempts: 2, Result: []byte("refunded"), Retention: time.Hour,
 	}
 }

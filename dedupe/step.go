@@ -4,12 +4,14 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // step is what all steps have in common. Once a row cannot be read or written nothing more is
 // written, and what is read counts for nothing.
 type step struct {
-	key   Key
+	key   tool.CallID
 	bytes int
 	room  Room
 	binds bool
@@ -23,10 +25,10 @@ type step struct {
 	places  [2]counted
 }
 
-func (s *step) Call() Key   { return s.key }
-func (s *step) Binds() bool { return s.binds }
-func (s *step) Bytes() int  { return s.bytes }
-func (s *step) Room() Room  { return s.room }
+func (s *step) Call() tool.CallID { return s.key }
+func (s *step) Binds() bool       { return s.binds }
+func (s *step) Bytes() int        { return s.bytes }
+func (s *step) Room() Room        { return s.room }
 
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
@@ -72,7 +74,7 @@ func (s *step) logs(names []string, into *Logs) {
 	}
 }
 
-func (s *step) holders(name Sheet) []Key {
+func (s *step) holders(name Sheet) []tool.CallID {
 	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
 
@@ -148,7 +150,7 @@ func (a *admitting) Apply(rows Rows) error {
 // decide answers the request: by the state machine, the effect of the request and the ceilings
 // of its prompt. It says who holds the effect from then on, when that changes, and whether the
 // record does.
-func (a *admitting) decide(old *Stored) (holds []Key, changed bool) {
+func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	req := &a.req
 	next, verdict, changed := old.Admit(*req, a.now)
 	a.admission = Admission{Verdict: verdict, Record: next}

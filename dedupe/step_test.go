@@ -37,12 +37,12 @@ type notedRows struct {
 	by *noted
 }
 
-func (r notedRows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
+func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
 	r.by.wrote = append(r.by.wrote, "record")
 	return r.Rows.SetCall(key, record, retention)
 }
 
-func (r notedRows) Confirm(key dedupe.Key) {
+func (r notedRows) Confirm(key tool.CallID) {
 	r.by.wrote = append(r.by.wrote, "record")
 	r.Rows.Confirm(key)
 }
@@ -52,7 +52,7 @@ func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) 
 	return r.Rows.SetSheet(name, body, keep)
 }
 
-func (r notedRows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
+func (r notedRows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	r.by.wrote = append(r.by.wrote, "log")
 	return r.Rows.Append(key, a, keep)
 }

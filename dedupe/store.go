@@ -3,11 +3,13 @@ package dedupe
 import (
 	"context"
 	"time"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Listed is a call with its record, of a listing say.
 type Listed struct {
-	Key    Key
+	Key    tool.CallID
 	Record Record
 	// Err is not nil for a record that cannot be read: a *Corrupt, or one that wraps ErrLayout.
 	// Record is then empty, and Key too where the name of the record tells of no call.
@@ -31,7 +33,7 @@ type Store interface {
 	// see Record.Renew. It returns the record as it is then.
 	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
 	// Lookup returns the record as it is Observed; State is Absent when there is none.
-	Lookup(ctx context.Context, key Key) (Record, error)
+	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// Note takes down what a refused call leaves in the logs of its conversation, unless the
 	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
@@ -53,7 +55,7 @@ type Store interface {
 type Watcher interface {
 	// Watch returns a channel that gets a value soon after the call was settled, or may have
 	// been. stop, which must be called, ends it.
-	Watch(key Key) (hints <-chan struct{}, stop func())
+	Watch(key tool.CallID) (hints <-chan struct{}, stop func())
 }
 
 // Clock is a Store that can tell its time, by which the instants of its records go.

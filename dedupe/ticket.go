@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // How often a claim held by another process is asked after.
@@ -36,7 +37,7 @@ type Ticket struct {
 
 // Join puts a request in line. It asks nothing of the store and never blocks. The first in line
 // leads; what becomes of its call is what the others get. The caller must Leave.
-func (d *Dedupe) Join(key Key) *Ticket {
+func (d *Dedupe) Join(key tool.CallID) *Ticket {
 	t := &Ticket{dedupe: d, request: Request{Key: key}}
 	t.flight, t.leads = d.flights.join(key, &t.first)
 	return t
@@ -191,7 +192,7 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 
 // poll asks now and then, and soon after the store has a hint on a call, whether the wait for its
 // end is over, until ctx ends.
-func (d *Dedupe) poll(ctx context.Context, key Key, over func() bool) error {
+func (d *Dedupe) poll(ctx context.Context, key tool.CallID, over func() bool) error {
 	var hints <-chan struct{}
 	if watcher, ok := d.fence.Store.(Watcher); ok {
 		var unwatch func()

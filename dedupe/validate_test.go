@@ -9,7 +9,7 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-var inAConversation = Key{Conversation: "c-1", ID: "call_0"}
+var inAConversation = tool.CallID{Conversation: "c-1", ID: "call_0"}
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 		"too many tokens":           request(func(r *Request) { r.Draw = Draw{Counter: "c", Tokens: MaxTokens + 1} }),
 		"a negative ceiling":        request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxCalls: -1} }),
 		"a negative age":            request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxAge: -1} }),
-		"a draw in no conversation": request(func(r *Request) { r.Key, r.Draw = Key{ID: "x"}, Draw{Counter: "c"} }),
+		"a draw in no conversation": request(func(r *Request) { r.Key, r.Draw = tool.CallID{ID: "x"}, Draw{Counter: "c"} }),
 		"too many logs":             request(func(r *Request) { r.Logs = make([]string, MaxLogs+1) }),
 		"a log without a name":      request(func(r *Request) { r.Logs = []string{""} }),
 		"a log's long name":         request(func(r *Request) { r.Logs = []string{long} }),
@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 		"a log that keeps none":     settlement(func(s *Settlement) { s.Appends = []Append{{"l", []byte("x"), 0}} }),
 		"a log that keeps all":      settlement(func(s *Settlement) { s.Appends = []Append{{"l", []byte("x"), MaxLogEntries + 1}} }),
 		"entries for many logs":     settlement(func(s *Settlement) { s.Appends = make([]Append, MaxLogs+1) }),
-		"a note in no conversation": (&Note{Key: Key{ID: "x"}, Retention: 1e9}).Validate(),
+		"a note in no conversation": (&Note{Key: tool.CallID{ID: "x"}, Retention: 1e9}).Validate(),
 		"a note for no time":        (&Note{Key: inAConversation}).Validate(),
 		"settled as claimed":        settlement(func(s *Settlement) { s.State = Claimed }),
 		"settled as absent":         settlement(func(s *Settlement) { s.State = Absent }),

@@ -147,7 +147,7 @@ func TestACallClosedTwiceInOneAppend(t *testing.T) {
 		c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: slices.Concat([]string{asksUser}, one("call_0"), one("call_0"))})
 	})
 	store := open()
-	seen, err := store.See(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "call_0"})
+	seen, err := store.See(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "call_0"})
 	t.Log(seen.Record.State, err)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)

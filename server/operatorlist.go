@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -89,7 +90,7 @@ type pageKey struct {
 	ID           string `json:"i"`
 }
 
-func pageKeyOf(k dedupe.Key) *pageKey { return &pageKey{k.Tenant, k.Conversation, k.Turn, k.ID} }
+func pageKeyOf(k tool.CallID) *pageKey { return &pageKey{k.Tenant, k.Conversation, k.Turn, k.ID} }
 
 // compare orders the calls of a page of the store.
 func (p *pageKey) compare(q *pageKey) int {

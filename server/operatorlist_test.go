@@ -87,7 +87,7 @@ func (s *pagedStore) ListUnknown(_ context.Context, from string) (dedupe.Page, e
 func unknowns(word string) []dedupe.Listed {
 	var calls []dedupe.Listed
 	for _, letter := range word {
-		calls = append(calls, dedupe.Listed{Key: dedupe.Key{ID: string(letter)}, Record: dedupe.Record{State: dedupe.Unknown, Tool: "refund"}})
+		calls = append(calls, dedupe.Listed{Key: tool.CallID{ID: string(letter)}, Record: dedupe.Record{State: dedupe.Unknown, Tool: "refund"}})
 	}
 	return calls
 }
@@ -133,7 +133,7 @@ func TestAListingFollowsTheStore(t *testing.T) {
 func TestAPageOfLongErrorsIsShort(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(1, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
-	record, err := s.Store.Lookup(t.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
+	record, err := s.Store.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestAPageOfLongErrorsIsShort(t *testing.T) {
 	}
 	var calls []dedupe.Listed
 	for i := range 40 {
-		calls = append(calls, dedupe.Listed{Key: dedupe.Key{ID: fmt.Sprint(i)}, Record: record})
+		calls = append(calls, dedupe.Listed{Key: tool.CallID{ID: fmt.Sprint(i)}, Record: record})
 	}
 	s = calltest.NewOn(t, &pagedStore{Store: memory.New(memory.Options{}), pages: map[string]dedupe.Page{"": {Calls: calls}}})
 	ids, pages := listed(t, &Operator{Executor: s.Executor}, 1000)

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -75,7 +74,7 @@ type identified interface {
 
 // keyOf returns the identity of the call that a request is about; an error when
 // it can be none.
-func keyOf(ctx context.Context, req identified) (dedupe.Key, error) {
+func keyOf(ctx context.Context, req identified) (tool.CallID, error) {
 	key, nameless := call.KeyOf(tenant(ctx), req)
 	if nameless != nil {
 		return key, invalid(nameless)

@@ -11,9 +11,9 @@ import (
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/conversation"
-	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/provider"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -58,7 +58,7 @@ func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *co
 	if err != nil {
 		return s.transcriptStatus(ctx, err)
 	}
-	made := make([]dedupe.Key, len(asked))
+	made := make([]tool.CallID, len(asked))
 	fitting := result.Fitting{Most: min(resultBytes, (receivable-first)/4)}
 	for i, one := range asked {
 		var pending *sidecallv1.PendingCall
@@ -109,9 +109,9 @@ func beside(res *sidecallv1.ResumeConversationResponse, messages []conversation.
 }
 
 // pending is what became of one call, and its identity.
-func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked conversation.Asked, age time.Duration) (*sidecallv1.PendingCall, dedupe.Key, error) {
+func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked conversation.Asked, age time.Duration) (*sidecallv1.PendingCall, tool.CallID, error) {
 	made := call.Request{
-		Key:  dedupe.Key{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
+		Key:  tool.CallID{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
 		Tool: asked.Tool, Arguments: asked.Arguments, Offered: s.Offered,
 	}
 	state, res, err := s.Executor.Records().Pending(ctx, made, age)

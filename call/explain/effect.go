@@ -15,7 +15,7 @@ const maxEarlier = 1_000
 
 // Earlier is a call with the effect of another one, as a model is told of it.
 type Earlier struct {
-	Key    dedupe.Key
+	Key    tool.CallID
 	Record dedupe.Record
 	// Content is what it returned, and OutputRef where the rest of that is; empty for
 	// a call of another conversation, which cannot read it.

@@ -273,7 +273,7 @@ func besides(observed []string, nudge string) []string {
 }
 
 // NewEarlier is a call whose effect stands in the way of another.
-func NewEarlier(key dedupe.Key, state dedupe.State, finished time.Time) *sidecallv1.EarlierEffect {
+func NewEarlier(key tool.CallID, state dedupe.State, finished time.Time) *sidecallv1.EarlierEffect {
 	return &sidecallv1.EarlierEffect{
 		ConversationId: key.Conversation, TurnId: key.Turn, ToolUseId: key.ID,
 		State: State(state), FinishedAt: instant(finished),

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/tool"
@@ -46,7 +45,7 @@ type leavable struct {
 }
 
 // Fit makes the one result of a response fit.
-func Fit(key dedupe.Key, res *Response) *Response {
+func Fit(key tool.CallID, res *Response) *Response {
 	if len(res.GetContent())+len(res.GetStructuredContentJson()) < MostBytes/4 &&
 		len(res.GetBlocks()) == 0 && len(res.GetItems()) == 0 && len(res.GetViolations()) == 0 {
 		return res // as most do
@@ -57,7 +56,7 @@ func Fit(key dedupe.Key, res *Response) *Response {
 
 // Add takes in the result of a call, at its place in the response, and leaves out
 // what is too much, of this one or of those before.
-func (f *Fitting) Add(place int, key dedupe.Key, res *Response) {
+func (f *Fitting) Add(place int, key tool.CallID, res *Response) {
 	f.total += size(res)
 	f.parts = append(f.parts, partsOf(place, key, res)...)
 	for f.total > cmp.Or(f.Most, MostBytes) && len(f.parts) > 0 {
@@ -79,7 +78,7 @@ func (f *Fitting) Add(place int, key dedupe.Key, res *Response) {
 func size(res *Response) int { return proto.Size(res) + 8 }
 
 // partsOf are the parts of a result that can be left out.
-func partsOf(place int, key dedupe.Key, res *Response) (parts []leavable) {
+func partsOf(place int, key tool.CallID, res *Response) (parts []leavable) {
 	add := func(size int, leave func()) {
 		if size >= worthLeaving {
 			parts = append(parts, leavable{res: res, place: place, size: size, leave: leave})
@@ -107,7 +106,7 @@ func partsOf(place int, key dedupe.Key, res *Response) (parts []leavable) {
 
 // leaving leaves parts out of a result.
 type leaving struct {
-	key dedupe.Key
+	key tool.CallID
 	res *Response
 	ref string // of the result as it was
 }

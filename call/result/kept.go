@@ -14,6 +14,7 @@ import (
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Outputs reads what responses had no room for: what was kept when a result was
@@ -66,7 +67,7 @@ func (o Outputs) leftOut(ctx context.Context, key conversation.Key, handle strin
 
 // recorded is a part of the result in a record. sum is that of the result, or
 // what a call has returned could be read by whoever guesses its ids.
-func (o Outputs) recorded(ctx context.Context, key dedupe.Key, sum, part string) (output.Kept, error) {
+func (o Outputs) recorded(ctx context.Context, key tool.CallID, sum, part string) (output.Kept, error) {
 	record, err := o.Dedupe.Lookup(ctx, key)
 	if err != nil {
 		return output.Kept{}, err
@@ -102,7 +103,7 @@ const (
 )
 
 // recordRef is the handle of the recorded result of a call.
-func recordRef(key dedupe.Key, res *Response) string {
+func recordRef(key tool.CallID, res *Response) string {
 	var b []byte
 	for _, id := range [...]string{key.Conversation, key.Turn, key.ID} {
 		b = binary.AppendUvarint(b, uint64(len(id)))
@@ -112,7 +113,7 @@ func recordRef(key dedupe.Key, res *Response) string {
 }
 
 // recorded takes the handle of a recorded result apart.
-func recorded(ref string) (key dedupe.Key, sum string, ok bool) {
+func recorded(ref string) (key tool.CallID, sum string, ok bool) {
 	rest, ok := strings.CutPrefix(ref, recordMark)
 	if !ok || len(rest) < sumChars {
 		return key, "", false

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/interpret"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -26,7 +26,7 @@ type looks struct {
 
 // claim is one claim of a call: what is seen of it holds for no other.
 type claim struct {
-	key   dedupe.Key
+	key   tool.CallID
 	epoch int64
 }
 

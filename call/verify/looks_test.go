@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 func TestLooksAreBounded(t *testing.T) {
 	var l looks
-	of := func(i int) claim { return claim{dedupe.Key{ID: fmt.Sprint(i)}, 1} }
+	of := func(i int) claim { return claim{tool.CallID{ID: fmt.Sprint(i)}, 1} }
 	for i := range maxLooks {
 		if _, leads := l.join(of(i)); !leads {
 			t.Fatal("refused below the bound")

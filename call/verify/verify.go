@@ -37,7 +37,7 @@ const (
 
 // Case is the call in question, of the claim that ended without an answer.
 type Case struct {
-	Key   dedupe.Key
+	Key   tool.CallID
 	Epoch int64
 	// About is what the tool is asked with.
 	About    interpret.Subject
@@ -65,7 +65,7 @@ type Finding struct {
 
 // Question is one call of a read-only tool.
 type Question struct {
-	Key       dedupe.Key
+	Key       tool.CallID
 	Client    string
 	Route     *catalog.Route
 	Args      map[string]any

@@ -52,7 +52,7 @@ func open(t testing.TB, path string, options Options) *Store {
 
 func request(id string, effect tool.Effect) dedupe.Request {
 	return dedupe.Request{
-		Key: dedupe.Key{Tenant: "acme", Conversation: "c", Turn: "1", ID: id}, Tool: "refund", Effect: effect,
+		Key: tool.CallID{Tenant: "acme", Conversation: "c", Turn: "1", ID: id}, Tool: "refund", Effect: effect,
 		Owner: "owner of " + id, Lease: time.Minute, Retention: 24 * time.Hour,
 	}
 }

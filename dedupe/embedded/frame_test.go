@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // What is written comes back, and any other bytes are an error, no panic.
@@ -40,7 +40,7 @@ func FuzzFrame(f *testing.F) {
 
 func TestKeysAreDistinctAndOfAConversationNeighbours(t *testing.T) {
 	t.Parallel()
-	keys := []dedupe.Key{
+	keys := []tool.CallID{
 		{ID: "a"},
 		{Turn: "a", ID: ""},
 		{Conversation: "c", ID: "a"},
@@ -50,7 +50,7 @@ func TestKeysAreDistinctAndOfAConversationNeighbours(t *testing.T) {
 		{Conversation: "ca", ID: "a"},
 		{Tenant: "c", ID: "a"},
 	}
-	seen := map[string]dedupe.Key{}
+	seen := map[string]tool.CallID{}
 	for _, k := range keys {
 		encoded := string(encodeKey(k))
 		if other, known := seen[encoded]; known {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // appendComponents encodes components so that no two lists of them are alike: 00 becomes
@@ -32,21 +33,21 @@ func component(b []byte) (c string, rest []byte, ok bool) {
 	return string(bytes.ReplaceAll(b[:end], []byte{0, 0xFF}, []byte{0})), b[end+2:], true
 }
 
-func encodeKey(k dedupe.Key) []byte {
+func encodeKey(k tool.CallID) []byte {
 	b := make([]byte, 0, len(k.Tenant)+len(k.Conversation)+len(k.Turn)+len(k.ID)+8)
 	return appendComponents(b, k.Tenant, k.Conversation, k.Turn, k.ID)
 }
 
 // decodeKey reads what encodeKey has written.
-func decodeKey(b []byte) (k dedupe.Key, err error) {
+func decodeKey(b []byte) (k tool.CallID, err error) {
 	for _, c := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn, &k.ID} {
 		var ok bool
 		if *c, b, ok = component(b); !ok {
-			return dedupe.Key{}, corrupt("the key of a record is cut short")
+			return tool.CallID{}, corrupt("the key of a record is cut short")
 		}
 	}
 	if len(b) > 0 {
-		return dedupe.Key{}, corrupt("the key of a record has %d bytes too many", len(b))
+		return tool.CallID{}, corrupt("the key of a record has %d bytes too many", len(b))
 	}
 	return k, nil
 }

@@ -17,7 +17,7 @@ func TestNowIsTheTimeOfTheRecords(t *testing.T) {
 	defer s.Close()
 	before, _ := s.Now(t.Context())
 	a, err := s.Admit(t.Context(), dedupe.Request{
-		Key: dedupe.Key{ID: "x"}, Tool: "t", Effect: tool.NonIdempotent, Owner: "o", Lease: 1e9, Retention: 1e10,
+		Key: tool.CallID{ID: "x"}, Tool: "t", Effect: tool.NonIdempotent, Owner: "o", Lease: 1e9, Retention: 1e10,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // txn is what package dedupe asks of rows.
@@ -12,7 +13,7 @@ var _ dedupe.Rows = (*txn)(nil)
 
 func (t *txn) Now() time.Time { return t.now }
 
-func (t *txn) Call(key dedupe.Key) (dedupe.Stored, error) {
+func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
 	value, _, err := t.get(recordRow, encodeKey(key))
 	if err != nil || value == nil {
 		return dedupe.Stored{}, err
@@ -47,7 +48,7 @@ func undecided(value []byte) bool {
 	return len(value) > 1 && (dedupe.State(value[1]) == dedupe.Claimed || dedupe.State(value[1]) == dedupe.Unknown)
 }
 
-func (t *txn) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
+func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
 	return t.setRecord(encodeKey(key), record, retention)
 }
 
@@ -58,10 +59,10 @@ func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Durati
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.
-func (*txn) Confirm(dedupe.Key) {}
+func (*txn) Confirm(tool.CallID) {}
 
 // Awaited does nothing: there is no other process to tell.
-func (*txn) Awaited(dedupe.Key) {}
+func (*txn) Awaited(tool.CallID) {}
 
 func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
 	body, _, err := t.get(name.Kind, sheetKey(name))
@@ -79,7 +80,7 @@ func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error
 	return t.set(name.Kind, key, expires, []byte(body))
 }
 
-func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
+func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
 	body, err := t.Sheet(name)
 	if err != nil {
@@ -88,7 +89,7 @@ func (t *txn) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error 
 	return t.SetSheet(name, string(a.AppendTo([]byte(body))), keep)
 }
 
-func (t *txn) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
+func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 	*into = nil
 	for _, name := range names {
 		body, err := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})

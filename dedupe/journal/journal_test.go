@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 func entry(n int) dedupe.Late {
 	late := dedupe.Late{
 		Settlement: dedupe.Settlement{
-			Key:   dedupe.Key{Tenant: "t", Conversation: fmt.Sprint("c", n), Turn: "1", ID: "call_0"},
+			Key:   tool.CallID{Tenant: "t", Conversation: fmt.Sprint("c", n), Turn: "1", ID: "call_0"},
 			Owner: fmt.Sprint("here.", n), Epoch: int64(n + 1), State: dedupe.Done, Attempts: n % 4,
 			Result: bytes.Repeat([]byte{byte(n)}, 10+n%50), Retention: 24 * time.Hour,
 			Claim: &dedupe.Origin{

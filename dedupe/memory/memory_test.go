@@ -11,6 +11,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/dedupe/storetest"
+	"github.com/sidecall/sidecall/tool"
 )
 
 func TestConformance(t *testing.T) {
@@ -31,7 +32,7 @@ func TestConformance(t *testing.T) {
 
 func call(id int, retention time.Duration) dedupe.Request {
 	return dedupe.Request{
-		Key: dedupe.Key{ID: fmt.Sprint(id)}, Owner: fmt.Sprint("owner-", id), Tool: "t",
+		Key: tool.CallID{ID: fmt.Sprint(id)}, Owner: fmt.Sprint("owner-", id), Tool: "t",
 		Lease: time.Second, Retention: retention,
 	}
 }
@@ -51,11 +52,11 @@ func TestRecordsAreSwept(t *testing.T) {
 			admit(t, s, call(i, time.Minute))
 		}
 		// One of them is given more time, and outlives the others.
-		if ok, err := storetest.Renew(context.Background(), s, dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+		if ok, err := storetest.Renew(context.Background(), s, tool.CallID{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(30 * time.Second)
-		if ok, err := storetest.Renew(context.Background(), s, dedupe.Key{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
+		if ok, err := storetest.Renew(context.Background(), s, tool.CallID{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(31 * time.Second)
@@ -132,7 +133,7 @@ func TestOutputsAreBounded(t *testing.T) {
 	for i := range 5 {
 		admit(t, s, call(i, time.Hour))
 		_, err := s.Settle(ctx, dedupe.Settlement{
-			Key: dedupe.Key{ID: fmt.Sprint(i)}, Owner: fmt.Sprint("owner-", i), Epoch: 1, State: dedupe.Done, Retention: time.Hour,
+			Key: tool.CallID{ID: fmt.Sprint(i)}, Owner: fmt.Sprint("owner-", i), Epoch: 1, State: dedupe.Done, Retention: time.Hour,
 			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 40), TTL: time.Hour},
 		})
 		if err != nil {
@@ -159,7 +160,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		ctx := context.Background()
 		for pb.Next() {
-			key := dedupe.Key{Conversation: "c", Turn: "1", ID: rand.Text()}
+			key := tool.CallID{Conversation: "c", Turn: "1", ID: rand.Text()}
 			if _, err := s.Admit(ctx, dedupe.Request{Key: key, Owner: "o", Tool: "t", Lease: time.Minute, Retention: time.Hour}); err != nil {
 				b.Error(err)
 			}

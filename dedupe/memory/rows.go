@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Do implements dedupe.Engine: one step at a time.
@@ -33,12 +34,12 @@ type rows struct {
 
 func (r *rows) Now() time.Time { return r.now }
 
-func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
+func (r *rows) Call(key tool.CallID) (dedupe.Stored, error) {
 	stored, _ := r.records.get(key, r.now)
 	return stored, nil
 }
 
-func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
 	if !r.records.fits(key, 0, r.options.MaxRecords, 0) {
 		return fmt.Errorf("%w: it holds %d records", dedupe.ErrFull, len(r.records.entries))
 	}
@@ -49,10 +50,10 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 }
 
 // Confirm: nothing is safer than it was.
-func (*rows) Confirm(dedupe.Key) {}
+func (*rows) Confirm(tool.CallID) {}
 
 // Awaited: in this process everybody who waits is told by package dedupe.
-func (*rows) Awaited(dedupe.Key) {}
+func (*rows) Awaited(tool.CallID) {}
 
 func (r *rows) sheets(name dedupe.Sheet) *shelf[dedupe.Sheet, string] {
 	if name.Kind == dedupe.EffectSheet {
@@ -80,7 +81,7 @@ func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) erro
 	return nil
 }
 
-func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
+func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	name := logSheet(key, a.Log)
 	entries, _ := r.logs.get(name, r.now)
 	// Behind all that was told of it: what somebody has read stays as it was.
@@ -90,7 +91,7 @@ func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error
 	return nil
 }
 
-func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
+func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
 		entries, _ := r.logs.get(logSheet(key, name), r.now)
 		*into = append(*into, entries)
@@ -98,7 +99,7 @@ func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
 	return nil
 }
 
-func logSheet(key dedupe.Key, name string) dedupe.Sheet {
+func logSheet(key tool.CallID, name string) dedupe.Sheet {
 	return dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Name: name}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Warning says what is wrong with this store, in one sentence for the log.
@@ -53,7 +54,7 @@ var (
 
 // kept is what a store keeps.
 type kept struct {
-	records          shelf[dedupe.Key, dedupe.Stored]
+	records          shelf[tool.CallID, dedupe.Stored]
 	tallies, effects shelf[dedupe.Sheet, string]
 	logs             shelf[dedupe.Sheet, [][]byte]
 	outputs          shelf[outputKey, dedupe.Output]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Nothing but advice rests on a log: one that is damaged, or is something else, keeps no
@@ -25,7 +26,7 @@ func TestALogThatIsDamaged(t *testing.T) {
 		"a last entry of none":  func(name string) { srv.Do("set", name, "\x03\x00\x01a\x00\x00\x01b\x00\x00\x40") },
 		"a list":                func(name string) { srv.Do("rpush", name, "x") },
 	} {
-		key := dedupe.Key{Tenant: "acme", Conversation: what, ID: "refused"}
+		key := tool.CallID{Tenant: "acme", Conversation: what, ID: "refused"}
 		name := string(appendKey(nil, "sidecall:", "log/", 2, key.Tenant, key.Conversation, "log"))
 		spoil(name)
 		note := dedupe.Note{Key: key, Logs: []string{"log"}, Retention: time.Hour}

@@ -139,7 +139,7 @@ func TestReshardingUnderLoad(t *testing.T) {
 	cluster := redisserver.StartCluster(t, 3, 3)
 	// A machine that stands still for longer than a timeout is no redirection.
 	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: time.Minute, WaitTimeout: time.Minute}
-	one := dedupe.Key{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
+	one := tool.CallID{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
 	verdict := under(t, options, func(traffic *rivals.Traffic) {
 		slot := cluster.Slot(recordKey("sidecall:", one))
 		for range 3 {

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"net/url"
 
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // appendKey appends a key: the prefix, its kind, and its parts, of which the first few are
@@ -41,7 +41,7 @@ func appendKey(b []byte, prefix, kind string, braced int, parts ...string) []byt
 }
 
 // braced is how many parts of the key of a record are in braces.
-func braced(k dedupe.Key) int {
+func braced(k tool.CallID) int {
 	if k.Conversation == "" {
 		return 4
 	}
@@ -49,7 +49,7 @@ func braced(k dedupe.Key) int {
 }
 
 // recordKey is the key of the record of a call.
-func recordKey(prefix string, k dedupe.Key) string {
+func recordKey(prefix string, k tool.CallID) string {
 	var room [128]byte
 	return string(appendKey(room[:0], prefix, "", braced(k), k.Tenant, k.Conversation, k.Turn, k.ID))
 }

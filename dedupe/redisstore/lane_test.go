@@ -119,7 +119,7 @@ func TestWhatIsToldIsOfOneInstant(t *testing.T) {
 		lane: laneOf(Options{}, said, time.Now().Add(-time.Minute)), at: said,
 		said: func(key string) row { return row{key: key, text: stamp(string(claim.AppendSealed(nil)), said)} },
 	}
-	got, err := dedupe.Machine{Engine: d}.Lookup(t.Context(), dedupe.Key{ID: "x"})
+	got, err := dedupe.Machine{Engine: d}.Lookup(t.Context(), tool.CallID{ID: "x"})
 	if err != nil || got.State != dedupe.Claimed {
 		t.Errorf("it is %v, %v", got.State, err)
 	}

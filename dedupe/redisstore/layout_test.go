@@ -75,7 +75,7 @@ func admit(t *testing.T, s *Store, req dedupe.Request, want dedupe.Verdict) {
 	}
 }
 
-func awaitState(t *testing.T, s *Store, key dedupe.Key, want dedupe.State) {
+func awaitState(t *testing.T, s *Store, key tool.CallID, want dedupe.State) {
 	t.Helper()
 	for range 1000 {
 		if got, err := s.Lookup(t.Context(), key); err == nil && got.State == want {

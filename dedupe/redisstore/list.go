@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -191,7 +192,7 @@ func (s *Store) listed(name, text string, now time.Time, err error) dedupe.Liste
 }
 
 // parseRecordKey reads what recordKey has written.
-func parseRecordKey(prefix, name string) (dedupe.Key, error) {
+func parseRecordKey(prefix, name string) (tool.CallID, error) {
 	rest, ok := strings.CutPrefix(name, prefix+"{")
 	// What is in braces ends after the conversation or, without one, at the end.
 	parts := strings.Split(strings.Replace(rest, "}", "", 1), "/")
@@ -201,9 +202,9 @@ func parseRecordKey(prefix, name string) (dedupe.Key, error) {
 		parts[i], ok = part, ok && err == nil
 	}
 	if !ok {
-		return dedupe.Key{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
+		return tool.CallID{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
 	}
-	return dedupe.Key{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
+	return tool.CallID{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
 }
 
 // globEscaper makes a text that matches itself in a pattern of SCAN.

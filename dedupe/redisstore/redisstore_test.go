@@ -33,7 +33,7 @@ func open(t testing.TB, options Options) *Store {
 
 func request(id string, effect tool.Effect) dedupe.Request {
 	return dedupe.Request{
-		Key: dedupe.Key{Tenant: "acme", Conversation: "c", Turn: "1", ID: id}, Tool: "refund", Effect: effect,
+		Key: tool.CallID{Tenant: "acme", Conversation: "c", Turn: "1", ID: id}, Tool: "refund", Effect: effect,
 		Fingerprint: [32]byte{7}, Owner: "owner of " + id, Lease: time.Minute, Retention: 24 * time.Hour,
 	}
 }
@@ -48,14 +48,14 @@ func settlement(id, result string) dedupe.Settlement {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		key  dedupe.Key
+		key  tool.CallID
 		want string
 	}{
-		{dedupe.Key{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{acme/c-1}/4/call_0"},
-		{dedupe.Key{Conversation: "c-1", ID: "call_0"}, "sidecall:{/c-1}//call_0"},
-		{dedupe.Key{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{acme//4/call_0}"},
-		{dedupe.Key{ID: "{}"}, "sidecall:{///%7B%7D}"},
-		{dedupe.Key{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{a%2Fb/%7D%7B}/%25/%C3%A9%00"},
+		{tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{acme/c-1}/4/call_0"},
+		{tool.CallID{Conversation: "c-1", ID: "call_0"}, "sidecall:{/c-1}//call_0"},
+		{tool.CallID{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{acme//4/call_0}"},
+		{tool.CallID{ID: "{}"}, "sidecall:{///%7B%7D}"},
+		{tool.CallID{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{a%2Fb/%7D%7B}/%25/%C3%A9%00"},
 	} {
 		if got := recordKey("sidecall:", c.key); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.key, got, c.want)
@@ -72,8 +72,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("", "", "", "x", "{", "}")
 	f.Add("{}", "}{", "/", "%", "\x00", "\xff")
 	f.Fuzz(func(t *testing.T, tenant, conversation, turn, id, turn2, id2 string) {
-		one := dedupe.Key{Tenant: tenant, Conversation: conversation, Turn: turn, ID: id}
-		two := dedupe.Key{Tenant: tenant, Conversation: conversation, Turn: turn2, ID: id2}
+		one := tool.CallID{Tenant: tenant, Conversation: conversation, Turn: turn, ID: id}
+		two := tool.CallID{Tenant: tenant, Conversation: conversation, Turn: turn2, ID: id2}
 		a, b := recordKey("p:", one), recordKey("p:", two)
 		if (a == b) != (one == two) {
 			t.Errorf("%q and %q are both %s", one, two, a)

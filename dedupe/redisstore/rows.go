@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // rows are those of one step on a server, as they are believed to be: a step is decided
@@ -143,11 +144,11 @@ func (r *rows) set(at int, body string, keep time.Duration) {
 	r.lane.expect(row{key: r.read[at].key, text: body})
 }
 
-func (r *rows) record(key dedupe.Key) int {
+func (r *rows) record(key tool.CallID) int {
 	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
 
-func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
+func (r *rows) Call(key tool.CallID) (dedupe.Stored, error) {
 	read := &r.read[r.record(key)]
 	switch {
 	case read.text == "":
@@ -163,7 +164,7 @@ func (r *rows) Call(key dedupe.Key) (dedupe.Stored, error) {
 	return stored, nil
 }
 
-func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Duration) error {
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
 	at := r.record(key)
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
@@ -180,12 +181,12 @@ func (r *rows) SetCall(key dedupe.Key, record *dedupe.Record, retention time.Dur
 
 // Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
 // connection has written.
-func (r *rows) Confirm(key dedupe.Key) {
+func (r *rows) Confirm(key tool.CallID) {
 	at := r.record(key)
 	r.write('K', at, 0, r.kept(r.read[at].text))
 }
 
-func (r *rows) Awaited(key dedupe.Key) {
+func (r *rows) Awaited(key tool.CallID) {
 	if at := r.record(key); !marked(r.read[at].text) {
 		r.write('w', at, 0, nil)
 		r.lane.forget(r.read[at].key)
@@ -210,12 +211,12 @@ func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) erro
 	return nil
 }
 
-func (r *rows) Append(key dedupe.Key, a dedupe.Append, keep time.Duration) error {
+func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	r.write('L', r.other(r.key("log/", 2, key.Tenant, key.Conversation, a.Log)), keep.Milliseconds(), a.Framed())
 	return nil
 }
 
-func (r *rows) Logs(key dedupe.Key, names []string, into *dedupe.Logs) error {
+func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
 		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -36,7 +36,7 @@ type watches struct {
 }
 
 // Watch implements dedupe.Watcher.
-func (s *Store) Watch(key dedupe.Key) (hints <-chan struct{}, stop func()) {
+func (s *Store) Watch(key tool.CallID) (hints <-chan struct{}, stop func()) {
 	w, hint := &s.watches, make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()

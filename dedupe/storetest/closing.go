@@ -15,7 +15,7 @@ func closing(id string, seen dedupe.Known) dedupe.Closing {
 	return dedupe.Closing{Key: key(id), Seen: seen, Tool: "refund", Result: []byte(answerOfConversation), Retention: retention}
 }
 
-func (s *suite) see(k dedupe.Key) dedupe.Known {
+func (s *suite) see(k tool.CallID) dedupe.Known {
 	s.Helper()
 	seen, err := s.conversations().See(s.Context(), k)
 	if err != nil {

@@ -23,18 +23,18 @@ var every = func() string {
 // distinctKeys: components may hold any bytes, and no two keys share a record.
 func distinctKeys(s *suite) {
 	components := []string{"", "a", "b", "a/b", "/", "{", "}", "{a}", "%", "%2F", ":", "\x00", "\x00\x01", "\xff", "a\x00", "é", every}
-	var keys []dedupe.Key
+	var keys []tool.CallID
 	for i, a := range components {
 		for _, b := range components {
 			c := components[(i+3)%len(components)]
 			keys = append(keys,
-				dedupe.Key{Tenant: a, Conversation: b, Turn: c, ID: "id"},
-				dedupe.Key{Tenant: "t", Conversation: a, Turn: b, ID: "id" + c},
-				dedupe.Key{Tenant: c, Turn: a, ID: "id" + b},
-				dedupe.Key{Conversation: c, Turn: a, ID: "id" + b})
+				tool.CallID{Tenant: a, Conversation: b, Turn: c, ID: "id"},
+				tool.CallID{Tenant: "t", Conversation: a, Turn: b, ID: "id" + c},
+				tool.CallID{Tenant: c, Turn: a, ID: "id" + b},
+				tool.CallID{Conversation: c, Turn: a, ID: "id" + b})
 		}
 	}
-	owners := map[dedupe.Key]string{}
+	owners := map[tool.CallID]string{}
 	for i, k := range keys {
 		if owners[k] != "" {
 			continue

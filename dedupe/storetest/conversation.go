@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // inConversation is a store for part of a case, whose calls are all of a
@@ -14,7 +15,7 @@ type inConversation struct {
 	name string
 }
 
-func (s inConversation) moved(k dedupe.Key) dedupe.Key {
+func (s inConversation) moved(k tool.CallID) tool.CallID {
 	k.Conversation = s.name
 	return k
 }
@@ -38,6 +39,6 @@ func (s inConversation) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Rec
 }
 
 // Lookup implements dedupe.Store.
-func (s inConversation) Lookup(ctx context.Context, k dedupe.Key) (dedupe.Record, error) {
+func (s inConversation) Lookup(ctx context.Context, k tool.CallID) (dedupe.Record, error) {
 	return s.Store.Lookup(ctx, s.moved(k))
 }

@@ -40,7 +40,7 @@ func resultOf(id int) string { return fmt.Sprintf("receipt %d", id*7919) }
 
 func crashRequest(id int) dedupe.Request {
 	return dedupe.Request{
-		Key: dedupe.Key{Tenant: "acme", Conversation: strconv.Itoa(id % 13), Turn: "1", ID: strconv.Itoa(id)}, Tool: "charge",
+		Key: tool.CallID{Tenant: "acme", Conversation: strconv.Itoa(id % 13), Turn: "1", ID: strconv.Itoa(id)}, Tool: "charge",
 		Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(id)},
 	}
 }

@@ -14,9 +14,9 @@ import (
 const listPages = 1000
 
 // list walks over a whole listing.
-func (s *suite) list() map[dedupe.Key]dedupe.Record {
+func (s *suite) list() map[tool.CallID]dedupe.Record {
 	s.Helper()
-	found := map[dedupe.Key]dedupe.Record{}
+	found := map[tool.CallID]dedupe.Record{}
 	from := ""
 	for range listPages {
 		page, err := s.store.ListUnknown(s.Context(), from)
@@ -35,7 +35,7 @@ func (s *suite) list() map[dedupe.Key]dedupe.Record {
 }
 
 // odd are keys that are hard to write and to read back.
-var odd = []dedupe.Key{
+var odd = []tool.CallID{
 	{ID: "only an id"},
 	{Tenant: "a/b", Conversation: "{c}", Turn: "t%2F", ID: "1 2+3"},
 	{Conversation: "\x00\x01", Turn: "\x00\xff", ID: "é\n}"},
@@ -45,7 +45,7 @@ var odd = []dedupe.Key{
 // unknownCalls has calls of every state among thousands, of which exactly the
 // unknown ones are listed.
 func unknownCalls(s *suite) {
-	want := map[dedupe.Key]dedupe.Record{}
+	want := map[tool.CallID]dedupe.Record{}
 	for i, k := range odd {
 		claim := request("", "alice", tool.NonIdempotent, long)
 		claim.Key = k

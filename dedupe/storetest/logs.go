@@ -112,7 +112,7 @@ func ownSheets(s *suite) {
 	here := drawn("x", dedupe.Draw{})
 	s.admit(here)
 	s.appends("y", dedupe.Append{Log: "p-1", Entry: []byte("x"), Keep: 1}) // a log of the tally's name
-	for _, other := range []dedupe.Key{
+	for _, other := range []tool.CallID{
 		{Tenant: "acme", Conversation: "c-1/4", ID: "x"}, {Tenant: "acme", Conversation: "c-2", ID: "x"},
 		{Tenant: "acm", Conversation: "e/c-1", ID: "x"}, {Tenant: "other", Conversation: "c-1", Turn: "4", ID: "x"},
 	} {

@@ -10,7 +10,7 @@ import (
 
 // Renew asks a store for more time for a claim of a call that must not be repeated. It
 // reports whether the owner has the claim.
-func Renew(ctx context.Context, store dedupe.Store, key dedupe.Key, owner string, epoch int64, lease time.Duration) (bool, error) {
+func Renew(ctx context.Context, store dedupe.Store, key tool.CallID, owner string, epoch int64, lease time.Duration) (bool, error) {
 	record, _, err := store.Renew(ctx, dedupe.Renewal{
 		Key: key, Lease: lease, Retention: lease, Claim: dedupe.Origin{Record: dedupe.Record{Epoch: epoch, Owner: owner}},
 	})

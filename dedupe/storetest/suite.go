@@ -26,8 +26,8 @@ const (
 
 var fingerprint = [32]byte{1, 2, 3}
 
-func key(id string) dedupe.Key {
-	return dedupe.Key{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: id}
+func key(id string) tool.CallID {
+	return tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: id}
 }
 
 func request(id, owner string, effect tool.Effect, lease time.Duration) dedupe.Request {
@@ -71,7 +71,7 @@ func (s *suite) renew(id, owner string, epoch int64, lease time.Duration) bool {
 	return ok
 }
 
-func (s *suite) lookup(k dedupe.Key) dedupe.Record {
+func (s *suite) lookup(k tool.CallID) dedupe.Record {
 	s.Helper()
 	record, err := s.store.Lookup(s.Context(), k)
 	if err != nil {

@@ -64,7 +64,7 @@ func (Idle) Kept(bool) {}
 
 // Call is what is known of a call from the start.
 type Call struct {
-	Key dedupe.Key
+	Key tool.CallID
 	// Prompt may be empty: the conversation is the prompt then.
 	Prompt string
 	// Tool and Arguments are the model's. Route is nil when there is no such tool.

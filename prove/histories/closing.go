@@ -6,6 +6,7 @@ import (
 
 	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // close answers a call, in words that nobody else uses.
@@ -15,7 +16,7 @@ func (c *Client) close(key int) Operation {
 }
 
 // answer looks at a call and closes it, if it still can be.
-func (o *Operation) answer(ctx context.Context, store dedupe.Store, key dedupe.Key) (closed bool, err error) {
+func (o *Operation) answer(ctx context.Context, store dedupe.Store, key tool.CallID) (closed bool, err error) {
 	transcripts, ok := store.(conversation.Store)
 	if !ok {
 		return false, nil // a store of a test, which has none

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -63,8 +62,8 @@ func NewPlan(seed uint64, history int) Plan {
 }
 
 // Key is the key of the store for one of the history's keys.
-func (p Plan) Key(key int) dedupe.Key {
-	return dedupe.Key{Tenant: "acme", Conversation: fmt.Sprintf("%x.%d", p.Seed, p.History), Turn: "1", ID: fmt.Sprint(key)}
+func (p Plan) Key(key int) tool.CallID {
+	return tool.CallID{Tenant: "acme", Conversation: fmt.Sprintf("%x.%d", p.Seed, p.History), Turn: "1", ID: fmt.Sprint(key)}
 }
 
 // owner is the token of a client's nth claim attempt; others can guess it.

@@ -27,7 +27,7 @@ const entries = 60
 func entry(n int) dedupe.Late {
 	late := dedupe.Late{
 		Settlement: dedupe.Settlement{
-			Key: dedupe.Key{Conversation: fmt.Sprint("c", n), ID: "a"}, Owner: fmt.Sprint("o", n), Epoch: 1,
+			Key: tool.CallID{Conversation: fmt.Sprint("c", n), ID: "a"}, Owner: fmt.Sprint("o", n), Epoch: 1,
 			State: dedupe.Done, Result: bytes.Repeat([]byte{byte(n)}, n*17%900), Retention: time.Hour,
 			Claim: &dedupe.Origin{Record: dedupe.Record{
 				State: dedupe.Claimed, Owner: fmt.Sprint("o", n), Epoch: 1, Tool: "act", Effect: tool.NonIdempotent,

@@ -166,7 +166,7 @@ func (c *claimants) claim() (acknowledged, bool) {
 	n := c.ids.Add(1)
 	id := fmt.Sprint("id", n)
 	a := acknowledged{request: dedupe.Request{
-		Key: dedupe.Key{Tenant: "t", Conversation: fmt.Sprint("c", n%100), ID: id}, Tool: "pay", Effect: tool.NonIdempotent,
+		Key: tool.CallID{Tenant: "t", Conversation: fmt.Sprint("c", n%100), ID: id}, Tool: "pay", Effect: tool.NonIdempotent,
 		Fingerprint: [32]byte{1}, Owner: "owner of " + id, Lease: time.Hour, Retention: 24 * time.Hour,
 	}}
 	admission, err := c.store.Admit(ctx, a.request)

@@ -46,7 +46,7 @@ type workload struct {
 
 // oneCall is what is known of one id.
 type oneCall struct {
-	key        dedupe.Key
+	key        tool.CallID
 	executions atomic.Int64
 	failed     atomic.Int64 // requests that the store could not answer
 	epoch      atomic.Int64 // at which it was won
@@ -88,7 +88,7 @@ func (w *workload) run(enough func() bool, check func(*oneCall)) {
 	for range width {
 		workers.Go(func() {
 			for !enough() && !w.hopeless() {
-				c := &oneCall{key: dedupe.Key{Tenant: "t", Conversation: "c", ID: fmt.Sprint("id", w.ids.Add(1))}}
+				c := &oneCall{key: tool.CallID{Tenant: "t", Conversation: "c", ID: fmt.Sprint("id", w.ids.Add(1))}}
 				w.callAtOnce(c)
 				check(c)
 			}

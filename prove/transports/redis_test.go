@@ -39,7 +39,7 @@ func TestRedisReplyLost(t *testing.T) {
 	before := proxy.Counts().Swallowed
 	n := proof.Runs(20, 500)
 	for i := range n {
-		key := dedupe.Key{Conversation: "c", ID: fmt.Sprintf("lost-%d", i)}
+		key := tool.CallID{Conversation: "c", ID: fmt.Sprintf("lost-%d", i)}
 		swallowNext(proxy, key.ID)
 		admission, err := store.Admit(t.Context(), claim(key))
 		if err != nil || admission.Verdict != dedupe.Won || admission.Record.Epoch != 1 {
@@ -68,7 +68,7 @@ func TestRedisReplyLost(t *testing.T) {
 	})
 }
 
-func claim(key dedupe.Key) dedupe.Request {
+func claim(key tool.CallID) dedupe.Request {
 	return dedupe.Request{
 		Key: key, Tool: "act", Effect: tool.NonIdempotent, Fingerprint: sha256.Sum256([]byte(key.ID)),
 		Owner: "me", Lease: time.Minute, Retention: time.Hour,
@@ -123,7 +123,7 @@ func TestRedisSilent(t *testing.T) {
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Admit(t.Context(), claim(dedupe.Key{ID: "before"})); err != nil {
+	if _, err := store.Admit(t.Context(), claim(tool.CallID{ID: "before"})); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Freeze()
@@ -138,7 +138,7 @@ func TestRedisSilent(t *testing.T) {
 	n := proof.Runs(3, 30)
 	for i := range n {
 		took := timed(t, deadline, func(ctx context.Context) error {
-			_, err := store.Admit(ctx, claim(dedupe.Key{ID: fmt.Sprint("silent-", i)}))
+			_, err := store.Admit(ctx, claim(tool.CallID{ID: fmt.Sprint("silent-", i)}))
 			return err
 		})
 		longest = max(longest, took)

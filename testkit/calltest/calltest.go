@@ -304,7 +304,7 @@ func Code(res *sidecallv1.ExecuteToolResponse) tool.Code { return tool.Code(res.
 // State is the state of the record of a call of the tests' conversation.
 func (s *Sidecar) State(id string) dedupe.State {
 	s.T.Helper()
-	record, err := s.Dedupe.Lookup(s.T.Context(), dedupe.Key{Conversation: "c1", Turn: "t1", ID: id})
+	record, err := s.Dedupe.Lookup(s.T.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: id})
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/dedupe"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/testkit/calltest"
 	"github.com/sidecall/sidecall/tool"
@@ -116,7 +115,7 @@ func (w *world) ask() *sidecallv1.ExecuteToolResponse {
 }
 
 // keyOf is the identity of a payment.
-func keyOf(req *sidecallv1.ExecuteToolRequest) dedupe.Key {
+func keyOf(req *sidecallv1.ExecuteToolRequest) tool.CallID {
 	key, _ := call.KeyOf("", req)
 	return key
 }

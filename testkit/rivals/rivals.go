@@ -230,7 +230,7 @@ func (t *Traffic) store(n int64) dedupe.Store { return t.load.Stores[n%int64(len
 func (t *Traffic) request(id int64, owner string) dedupe.Request {
 	return dedupe.Request{
 		// Some share a conversation, so a slot, with others.
-		Key:  dedupe.Key{Tenant: t.load.Name, Conversation: fmt.Sprint(id % Conversations), Turn: "1", ID: fmt.Sprint(id)},
+		Key:  tool.CallID{Tenant: t.load.Name, Conversation: fmt.Sprint(id % Conversations), Turn: "1", ID: fmt.Sprint(id)},
 		Tool: "charge", Effect: tool.NonIdempotent, Fingerprint: [32]byte{1}, Owner: owner,
 		Lease: lease, Retention: 24 * time.Hour,
 	}
