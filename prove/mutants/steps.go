@@ -31,7 +31,7 @@ func steps() []Mutant {
 
 		one("step.go: a claim waits for no replica", stepFile, "a.binds = told.Verdict == Won", "a.binds = false", stepWrites),
 		short(one("step.go: a claim waits for no replica, seen on a Cluster", stepFile, "a.binds = told.Verdict == Won", "a.binds = false", waitOnCluster)),
-		one("step.go: no step waits for a replica", stepFile, "Binds() bool { return s.binds }", "Binds() bool { return false }", stepWrites),
+		one("step.go: no step waits for a replica", stepFile, "Binds() bool       { return s.binds }", "Binds() bool       { return false }", stepWrites),
 
 		one("step.go: a claim is not charged", stepFile, "a.move(&old.Record, &next)", "a.move(&next, &next)", memoryTallies),
 		short(one("step.go: what did not run is not given back", stepFile, "s.move(&old.Record, &s.next)", "s.move(&s.next, &s.next)", memoryTallies)),
