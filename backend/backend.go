@@ -80,11 +80,10 @@ type Right interface {
 
 // Invocation is one attempt.
 type Invocation struct {
-	// Tenant and Conversation are of the call, for a backend that keeps what is
-	// theirs apart. With Turn and ID they name it.
-	Tenant       string
-	Conversation string
-	Turn, ID     string
+	// CallID is the call's. A backend keeps apart what is of different tenants and
+	// conversations.
+	tool.CallID
+
 	// Client is what the program calls itself that has made the call, if it says so.
 	Client string
 	// Tool is the registered name; Target the backend's own name for it (for a

@@ -141,8 +141,7 @@ func (c *call) subject() *explain.Subject {
 // about is the call as a verification sees it.
 func (c *call) about() interpret.Subject {
 	return interpret.Subject{
-		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn,
-		IdempotencyKey: idempotencyKey(c.Key), Args: c.args.values,
+		CallID: c.Key, IdempotencyKey: idempotencyKey(c.Key), Args: c.args.values,
 	}
 }
 

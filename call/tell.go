@@ -14,7 +14,7 @@ import (
 func infoOf(c *call) telemetry.CallInfo {
 	info := telemetry.CallInfo{
 		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
-		Tenant: c.Key.Tenant, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt, Labels: c.Labels,
+		CallID: c.Key, Prompt: c.Prompt, Labels: c.Labels,
 		Apart: c.ValidateOnly || c.Nameless != nil,
 	}
 	if c.route != nil {

@@ -188,7 +188,6 @@ func (e Records) tellResolved(ctx context.Context, key tool.CallID, toolName str
 	}
 	e.Recorder.Resolved(ctx, telemetry.Resolution{
 		By: made.GetBy(), Claimed: made.GetClaimedBy(), Kind: kind, Reason: made.GetReason(), VerifiedWith: made.GetVerifiedWith(),
-		Tool: toolName, ID: key.ID, Conversation: key.Conversation, Turn: key.Turn,
-		From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch, Unconfirmed: lost,
+		Tool: toolName, CallID: key, From: dedupe.Unknown.String(), To: to.String(), Epoch: epoch, Unconfirmed: lost,
 	})
 }

@@ -37,8 +37,9 @@ type VerificationConfig struct {
 
 // Subject is the call that a verification is about.
 type Subject struct {
-	ID, Conversation, Turn string
-	IdempotencyKey         string
+	tool.CallID
+
+	IdempotencyKey string
 	// Args are its arguments, decoded, numbers as json.Number; nil when they are
 	// not known.
 	Args map[string]any

@@ -33,7 +33,7 @@ func answered200(text string) Reading {
 
 func TestVerificationJudges(t *testing.T) {
 	about := Subject{
-		ID: "toolu_1", Conversation: "c1", Turn: "t1", IdempotencyKey: "k-1",
+		CallID: tool.CallID{ID: "toolu_1", Conversation: "c1", Turn: "t1"}, IdempotencyKey: "k-1",
 		Args: map[string]any{"order_id": "A-1", "cents": json.Number("500")},
 	}
 	definite := Reading{Reply: backend.Reply{Status: 404}, Failure: &tool.Failure{Code: tool.CodeNotFound, Evidence: tool.Definite, Status: 404}}
@@ -76,7 +76,7 @@ func TestVerificationJudges(t *testing.T) {
 }
 
 func TestVerificationArguments(t *testing.T) {
-	about := Subject{ID: "toolu_1", IdempotencyKey: "k", Args: map[string]any{"order_id": "A-1", "cents": json.Number("9007199254740993")}}
+	about := Subject{CallID: tool.CallID{ID: "toolu_1"}, IdempotencyKey: "k", Args: map[string]any{"order_id": "A-1", "cents": json.Number("9007199254740993")}}
 	v := compiled(t, VerificationConfig{
 		Args:     map[string]string{"order": "args.order_id", "cents": "args.cents", "key": "idempotency_key", "all": "[tool_use_id]"},
 		DoneWhen: "true",

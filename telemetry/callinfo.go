@@ -1,22 +1,22 @@
 package telemetry
 
-import "github.com/sidecall/sidecall/tool"
+import (
+	"github.com/sidecall/sidecall/tool"
+)
 
 // unknownToolName stands in metrics for every name that is not registered.
 const unknownToolName = "_unknown"
 
 // CallInfo says what is known of a call when it arrives.
 type CallInfo struct {
+	tool.CallID
+
 	Tool       string
 	Registered bool
 	// Description of the tool, as models are told it; empty when it is not registered.
-	Description  string
-	Tenant       string
-	ID           string
-	Conversation string
-	Turn         string
-	Prompt       string
-	Labels       map[string]string
+	Description string
+	Prompt      string
+	Labels      map[string]string
 	// Apart: it is no call of its prompt. Nothing is to be run, or nobody knows whose
 	// it is.
 	Apart bool

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Verification is a read-only tool being asked what became of a call of
@@ -22,10 +24,9 @@ type Verification struct {
 
 // VerificationInfo says who is asked about what.
 type VerificationInfo struct {
-	// With is the tool that is asked.
-	With string
-	// Tool, ID, Conversation and Turn are of the call in question.
-	Tool, ID, Conversation, Turn string
+	// With is the tool that is asked; Tool and CallID are of the call in question.
+	With, Tool string
+	tool.CallID
 }
 
 // StartVerification begins to record a verification. It is no call: it counts
@@ -34,7 +35,7 @@ func (r *Recorder) StartVerification(ctx context.Context, info VerificationInfo)
 	start := time.Now()
 	return Verification{start: start, Call: Call{
 		recorder: r, span: trace.SpanFromContext(ctx), start: start, name: info.With, verifies: true,
-		info: CallInfo{Tool: info.Tool, Registered: true, ID: info.ID, Conversation: info.Conversation, Turn: info.Turn},
+		info: CallInfo{Tool: info.Tool, Registered: true, CallID: info.CallID},
 	}}
 }
 
@@ -69,8 +70,10 @@ type Resolution struct {
 	Kind   string
 	Reason string
 	// VerifiedWith is the tool that was asked; empty when none was.
-	VerifiedWith                 string
-	Tool, ID, Conversation, Turn string
+	VerifiedWith string
+	Tool         string
+	tool.CallID
+
 	// From and To are states.
 	From, To string
 	Epoch    int64

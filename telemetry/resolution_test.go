@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // A verification is a span of its own below that of the call it is about, and
@@ -19,8 +21,8 @@ func TestAVerificationHasASpanOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, call := r.StartCall(t.Context(), CallInfo{Tool: "refund", Registered: true, ID: "toolu_1"}, time.Now())
-	v := r.StartVerification(ctx, VerificationInfo{With: "get_order", Tool: "refund", ID: "toolu_1"})
+	ctx, call := r.StartCall(t.Context(), CallInfo{Tool: "refund", Registered: true, CallID: tool.CallID{ID: "toolu_1"}}, time.Now())
+	v := r.StartVerification(ctx, VerificationInfo{With: "get_order", Tool: "refund", CallID: tool.CallID{ID: "toolu_1"}})
 	attemptCtx, end := v.Call.StartAttempt(ctx, "shop", 1)
 	end(nil)
 	v.End(attemptCtx, "happened", nil)

@@ -132,8 +132,7 @@ func (o *observed) call(key PromptKey, m made) {
 // started makes a call that ends later.
 func (o *observed) started(key PromptKey, m made) (end func(CallEnd)) {
 	_, c := o.StartCall(context.Background(), CallInfo{
-		Tool: m.tool, Registered: !strings.HasPrefix(m.tool, "?"), ID: "toolu", Turn: m.turn,
-		Tenant: key.Tenant, Conversation: key.Conversation, Prompt: key.Prompt,
+		Tool: m.tool, Registered: !strings.HasPrefix(m.tool, "?"), CallID: tool.CallID{ID: "toolu", Turn: m.turn, Tenant: key.Tenant, Conversation: key.Conversation}, Prompt: key.Prompt,
 	}, time.Now())
 	return func(e CallEnd) { c.End(context.Background(), e) }
 }
@@ -269,7 +268,7 @@ func TestLabelsAreOfFixedLists(t *testing.T) {
 	o := newObserved(t)
 	for i, made := range []string{"made_up", "idle", "evicted", "other", ""} {
 		key := PromptKey{Conversation: "conversation-9", Prompt: fmt.Sprint("prompt-9", i)}
-		_, c := o.StartCall(t.Context(), CallInfo{Tool: "made_up_tool", Conversation: key.Conversation, Prompt: key.Prompt}, time.Now())
+		_, c := o.StartCall(t.Context(), CallInfo{Tool: "made_up_tool", CallID: tool.CallID{Conversation: key.Conversation}, Prompt: key.Prompt}, time.Now())
 		c.End(t.Context(), CallEnd{Code: tool.CodeUnknownTool, Rule: made + " rule"})
 		o.EndPrompt(key, made)
 	}
@@ -399,7 +398,7 @@ func BenchmarkSignals(b *testing.B) {
 			for i := range keys {
 				keys[i] = fmt.Sprint("conversation ", i)
 			}
-			c := Call{recorder: r, name: "a", info: CallInfo{Conversation: "c"}, start: time.Now()}
+			c := Call{recorder: r, name: "a", info: CallInfo{CallID: tool.CallID{Conversation: "c"}}, start: time.Now()}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c.info.Conversation = keys[i%prompts]

@@ -139,7 +139,7 @@ func (l *Looker) look(ctx context.Context, c Case) (seen sight) {
 	ctx, cancel := context.WithTimeout(ctx, v.Timeout)
 	defer cancel()
 	recording := l.Recorder.StartVerification(ctx, telemetry.VerificationInfo{
-		With: v.Tool, Tool: c.Route.Tool.Name, ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn,
+		With: v.Tool, Tool: c.Route.Tool.Name, CallID: c.Key,
 	})
 	defer func() { recording.End(ctx, seen.judged.Verdict.String(), seen.judged.Why) }()
 	question, err := c.question()
