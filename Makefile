@@ -67,6 +67,11 @@ clean: ## Remove what was built or installed below this directory
 test: ## THE test command: all but what a clock judges, with timings; installs what it needs
 	@GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/test.sh
 
+.PHONY: quick
+quick: ## What one runs while working: vet, and the unit tests of what has changed, without the race detector
+	$(GO) vet ./...
+	$(GO) test -vet=off ./...
+
 .PHONY: test-frozen
 test-frozen: ## The same on a machine that stands still for five seconds in every minute
 	GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/freeze.sh scripts/test.sh
