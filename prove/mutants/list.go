@@ -108,7 +108,7 @@ func layers() []Mutant {
 		one("call: a lost claim is not noticed", callAttempt,
 			"if withheld := r.invocation.Withheld(); withheld != nil {", "if withheld := r.invocation.Withheld(); withheld != nil && false {", lostClaim),
 		one("call: runs without a claim when the store is down", callClaim,
-			"case c.effect() == tool.ReadOnly && !errors.Is", "case !errors.Is", storeDown),
+			"case c.effect() == tool.ReadOnly && !errors.Is", "case (true || c.effect() == tool.ReadOnly) && !errors.Is", storeDown),
 		one("call: an effect ends with its caller", callRun,
 			"errand.attempt(atWork, n)", "errand.attempt(ctx, n)", leaving),
 		one("call: the settlement ends with its caller", callSettle,
