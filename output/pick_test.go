@@ -85,6 +85,7 @@ func TestAPathLeadsNowhere(t *testing.T) {
 		{`{"a":1,"a":2}`, `$.a`, "the output is no JSON text from byte "},
 		{`{"a":1,"b":{"c":1,"c":2}}`, `$.a`, "the output is no JSON text from byte "},
 		{`{"a":1} ` + secret, `$.a`, "the output is no JSON text from byte "},
+		{`{"a":1} {"a":2}`, `$.a`, "the output is no JSON text from byte "},
 		{`{"a":1`, `$.a`, "the output is no JSON text from byte "},
 		{secret, `$`, "the output is no JSON text from byte "},
 		{``, `$.a`, "the output is no JSON text from byte "},
