@@ -50,8 +50,8 @@ func (k *checker) operator() {
 // identity takes no key without a value for a decision: it would relax what the
 // whole file says nothing else of.
 func (k *checker) identity() {
-	require, lost := step(k.source.find([]string{"identity"}).node, "require")
-	if !lost && isNull(require.node) {
+	require, there := k.source.find([]string{"identity", "require"})
+	if there && isNull(require.node) {
 		k.bad("expected a list of ids, or [] to require none", "identity", "require")
 	}
 }

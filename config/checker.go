@@ -48,15 +48,14 @@ func (k *checker) warn(message string, path ...string) { k.find(RuleDoubtful, me
 
 // find notes what a rule has found at the value that the path leads to.
 func (k *checker) find(rule Rule, message string, path ...string) {
-	k.found.find(rule, k.source.find(path).at(), "%s", message)
+	k.found.find(rule, k.source.where(path), "%s", message)
 }
 
 // written reports whether the file has a text there, be it one whose reference
 // cannot be resolved.
 func (k *checker) written(path ...string) bool {
-	last := len(path) - 1
-	value, lost := step(k.source.find(path[:last]).node, path[last])
-	return !lost && value.node.Value != ""
+	value, there := k.source.find(path)
+	return there && value.node.Value != ""
 }
 
 // onlyIf reports keys that are written where they cannot act.

@@ -34,8 +34,6 @@ package config
 import (
 	"fmt"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // Config is a whole, checked config file with every default filled in. It is
@@ -130,13 +128,4 @@ func (c *Config) WarningsAmong(tools []string) []Problem {
 func (c *Config) String() string {
 	return fmt.Sprintf("%s: %d backends, %d tools, %d profiles",
 		c.source.file, len(c.Backends), len(c.Tools), len(c.Profiles))
-}
-
-// source is the parsed text, for positions.
-type source struct {
-	file string
-	root *yaml.Node
-	dir  string
-	// fingerprint is empty of a config that no Watch has read.
-	fingerprint string
 }

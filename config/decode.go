@@ -194,7 +194,7 @@ func (d *decoder) setDefault(v reflect.Value, f *field) {
 	if v.Kind() == reflect.Slice {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
 	}
-	found := &collector{}
+	found := &collector{most: 1}
 	(&decoder{dir: d.dir, found: found}).value(v, f, spot{node: n})
 	if bad := found.problems(); bad != nil {
 		panic("config: default of " + f.key + ": " + bad.Error())

@@ -37,7 +37,7 @@ func shapeOf(t reflect.Type) *shape {
 func ReadDocument[T any](path string) (*Document[T], error) {
 	data, err := readBounded(path, MaxFileBytes)
 	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the file: " + reason(err), Rule: RuleSyntax}}
+		return nil, unreadable(path, "file", err)
 	}
 	return ParseDocument[T](path, data)
 }
@@ -45,12 +45,8 @@ func ReadDocument[T any](path string) (*Document[T], error) {
 // ParseDocument reads data; name stands for the file in messages. References are
 // not resolved in it.
 func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
-	found := &collector{file: name}
-	root, bad := parseText(name, data)
-	if bad != nil {
-		return nil, Problems{*bad}
-	}
-	tree := expand(root, found)
+	found := &collector{file: name, most: MaxProblems}
+	tree := parse(found, data)
 	if tree == nil {
 		return nil, found.problems()
 	}
@@ -67,7 +63,7 @@ func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
 
 // Where is that of a Config.
 func (d *Document[T]) Where(path ...string) Problem {
-	return d.source.find(path).at().problem(d.source.file, "")
+	return d.source.where(path)
 }
 
 // Suggestion is the end of a message about an unknown name: the nearest of those

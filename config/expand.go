@@ -47,10 +47,10 @@ func expand(root *yaml.Node, found *collector) *yaml.Node {
 	case len(found.found) > before:
 		return nil
 	case size.depth > maxDepth:
-		found.add(place(e.tooDeep), "aliases nest values more than %d deep", maxDepth)
+		found.find(RuleSyntax, place(e.tooDeep), "aliases nest values more than %d deep", maxDepth)
 		return nil
 	case size.bytes-e.own > maxAliasBytes:
-		found.add(place(e.tooLarge), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
+		found.find(RuleSyntax, place(e.tooLarge), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
 		return nil
 	}
 	return root
@@ -70,7 +70,7 @@ func (e *expander) visit(n *yaml.Node) extent {
 		return size
 	}
 	if e.open[n] {
-		e.found.add(place(n), "this value holds an alias of itself")
+		e.found.find(RuleSyntax, place(n), "this value holds an alias of itself")
 		return extent{}
 	}
 	e.open[n] = true
@@ -113,11 +113,11 @@ func (e *expander) merge(n *yaml.Node) {
 		}
 		for _, source := range sources {
 			if source.Kind != yaml.MappingNode {
-				e.found.add(place(key), "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
+				e.found.find(RuleSyntax, place(key), "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
 				continue
 			}
 			if e.merged += len(source.Content) / 2; e.merged > maxMergedKeys {
-				e.found.add(place(key), "merges (<<) bring more than %d keys into the file", maxMergedKeys)
+				e.found.find(RuleSyntax, place(key), "merges (<<) bring more than %d keys into the file", maxMergedKeys)
 				return
 			}
 			merged = append(merged, source.Content...)

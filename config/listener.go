@@ -59,7 +59,7 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 		}
 		other.Listen = append(other.Listen, Listener{Address: NewText(address), Profiles: c.Listen[0].Profiles})
 	}
-	if c.source.find([]string{"admin"}).key == nil {
+	if _, there := c.source.find([]string{"admin"}); !there {
 		other.Admin = NewText("off")
 	}
 	return &other, nil

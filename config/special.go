@@ -55,7 +55,7 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 		return nil
 	}
 	for _, ref := range r.references() {
-		d.found.given = append(d.found.given, given{s.path.String(), ref.Name, NewSecret(ref.Value)})
+		d.found.given = append(d.found.given, given{s.at(), ref.Name, NewSecret(ref.Value)})
 	}
 	if r.value == "" && f.required {
 		d.found.add(s.at(), "expected a string that is not empty%s", r.origin())

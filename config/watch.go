@@ -57,10 +57,10 @@ func (w *Watch) Load() (*Config, error) {
 	data, err := read(w.path, MaxFileBytes)
 	if err != nil {
 		w.remember(contentOf(nil, err), nil)
-		return nil, Problems{{File: w.path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
+		return nil, unreadable(w.path, "config file", err)
 	}
 	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
-	c, problems := examine(&collector{file: w.path}, data, files)
+	c, problems := examine(&collector{file: w.path, most: MaxProblems}, data, files)
 	if c != nil {
 		for _, path := range c.certificates() {
 			files.read[path] = contentOf(w.env.ReadFile(path))
