@@ -24,6 +24,7 @@
 //	default  the value when the key is absent
 //	required the key must be there, and a string must not be empty
 //	one      exactly one field of the struct with this tag must be there
+//	with     the key acts only beside one of these, separated by |
 //	enum     the values allowed, separated by |
 //	min, max bounds, in the notation of the value itself
 //	format   a named rule of the strings in it (formats)
@@ -33,6 +34,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -60,6 +62,7 @@ type Config struct {
 	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none, where the listener has no profiles of its own." default:"interactive" format:"name"`
 
 	warnings Problems
+	local    []Problem // those of them that are about one block alone
 	given    []given
 	source   *source
 }
@@ -67,6 +70,14 @@ type Config struct {
 // Identity says which ids a call must have.
 type Identity struct {
 	Require []string `yaml:"require" doc:"The ids that a call must have beside its tool_use_id. Without conversation_id the ids of two agents may stand for one call: the second is told the result of the first. [] requires none." enum:"conversation_id|turn_id|prompt_id" default:"conversation_id"`
+}
+
+// check takes no key without a value for a decision: it would relax what the whole
+// file says nothing else of.
+func (Identity) check(w within) {
+	if require, there := w.top.step("require"); there && isNull(require.node) {
+		w.in("require").bad("expected a list of ids, or [] to require none")
+	}
 }
 
 // Conversations bounds the conversations that are kept.
@@ -100,6 +111,8 @@ type Retry struct {
 	Max         time.Duration `yaml:"max" doc:"The highest ceiling." default:"10s" min:"1ms" max:"1h"`
 }
 
+func (r Retry) check(w within) { RetryRules(r).check(w) }
+
 // Limits bound the sidecar as a whole.
 type Limits struct {
 	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read." default:"4MiB" min:"1KiB" max:"1GiB"`
@@ -119,7 +132,7 @@ func (c *Config) Warnings() []Problem { return c.warnings }
 // WarningsAmong is Warnings, without bound, once it is known which tools there
 // are: tools holds the names of all, those of the file too. It may tell errors.
 func (c *Config) WarningsAmong(tools []string) []Problem {
-	found := &collector{file: c.source.file, most: maxCollected, given: c.given}
+	found := &collector{file: c.source.file, most: maxCollected, given: c.given, warnings: slices.Clone(c.local)}
 	c.check(found, append([]string{}, tools...))
 	return append(found.problems(), found.warned()...)
 }

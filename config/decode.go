@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,39 +73,41 @@ func (d *decoder) structure(v reflect.Value, s spot) {
 	if !d.isMapping(s, shape.keys) {
 		return
 	}
-	seen := map[string]bool{}
+	seen := map[string]spot{}
 	d.pairs(s, func(key string, at spot) {
 		f := shape.byKey[key]
 		if f == nil {
 			d.found.find(RuleUnknownKey, at.atKey(), "unknown key%s", instead(key, shape.keys))
 			return
 		}
-		seen[key] = true
+		seen[key] = at
 		d.value(v.FieldByIndex(f.index), f, at)
 	})
 	for _, f := range shape.fields {
-		if f.required && !seen[f.key] {
+		if _, there := seen[f.key]; f.required && !there {
 			d.found.add(s.at(), "%s is missing: %s", quote(f.key), f.doc)
 		}
 	}
-	for _, group := range shape.groups {
-		d.exactlyOne(s, group, seen)
+	d.together(shape, s, seen)
+	if c, ok := reflect.TypeAssert[checked](v); ok {
+		c.check(within{found: d.found, top: s})
 	}
 }
 
-// exactlyOne reports keys that exclude each other.
-func (d *decoder) exactlyOne(s spot, group []string, seen map[string]bool) {
-	var have []string
-	for _, key := range group {
-		if seen[key] {
-			have = append(have, key)
+// together reports keys that exclude or need each other.
+func (d *decoder) together(shape *shape, s spot, seen map[string]spot) {
+	absent := func(key string) bool { _, there := seen[key]; return !there }
+	for _, group := range shape.groups {
+		have := slices.DeleteFunc(slices.Clone(group), absent)
+		if len(have) != 1 {
+			d.found.add(s.at(), "expected exactly one of %s, found %s", strings.Join(group, ", "), cmp.Or(strings.Join(have, " and "), "none"))
+			return // what goes with which is not known
 		}
 	}
-	switch {
-	case len(have) == 0:
-		d.found.add(s.at(), "expected exactly one of %s, found none", strings.Join(group, ", "))
-	case len(have) > 1:
-		d.found.add(s.at(), "expected exactly one of %s, found %s", strings.Join(group, ", "), strings.Join(have, " and "))
+	for _, f := range shape.fields {
+		if at, there := seen[f.key]; there && f.with != nil && !slices.ContainsFunc(f.with, func(key string) bool { return !absent(key) }) {
+			d.found.find(RuleConflict, at.at(), "it acts only beside %s: add that here, or remove it", strings.Join(f.with, " or "))
+		}
 	}
 }
 

@@ -56,16 +56,30 @@ func structSchema(t reflect.Type, defs map[string]any) map[string]any {
 		out["required"] = required
 	}
 	for _, group := range s.groups {
-		var branches []any
-		for _, key := range group {
-			branches = append(branches, map[string]any{"required": []string{key}})
+		out["oneOf"] = haveOne(group)
+	}
+	beside := map[string]any{}
+	for _, f := range s.fields {
+		if f.with != nil {
+			beside[f.key] = map[string]any{"anyOf": haveOne(f.with)}
 		}
-		out["oneOf"] = branches
+	}
+	if len(beside) > 0 {
+		out["dependentSchemas"] = beside
 	}
 	if required == nil && s.groups == nil {
 		out["type"] = orNull("object")
 	}
 	return out
+}
+
+// haveOne are the schemas of mappings that have one of the keys.
+func haveOne(keys []string) []any {
+	branches := make([]any, len(keys))
+	for i, key := range keys {
+		branches[i] = map[string]any{"required": []string{key}}
+	}
+	return branches
 }
 
 // orNull lets a key be written without anything after it.

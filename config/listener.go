@@ -70,20 +70,20 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 func (k *checker) listen() {
 	seen := map[string]bool{}
 	for i, l := range k.Listen {
-		address := l.Reveal()
+		address, at := l.Reveal(), k.in("listen", index(i))
 		if seen[address] && address != "" {
-			k.bad("this address is in the list already", "listen", index(i))
+			at.bad("this address is in the list already")
 		}
 		seen[address] = true
 		if l.Profiles != nil && len(l.Profiles) == 0 {
-			k.bad("no profile is offered here, so nothing can be called: expected at least one", "listen", index(i), "profiles")
+			at.in("profiles").bad("no profile is offered here, so nothing can be called: expected at least one")
 		}
 		for j, name := range l.Profiles {
 			if _, ok := k.Profile(name); !ok || name == "" {
-				k.bad("there is no profile "+quote(name)+suggestion(name, k.ProfileNames()), "listen", index(i), "profiles", index(j))
+				at.in("profiles", index(j)).bad("there is no profile " + quote(name) + suggestion(name, k.ProfileNames()))
 			}
 			if slices.Contains(l.Profiles[:j], name) {
-				k.bad("this profile is in the list already", "listen", index(i), "profiles", index(j))
+				at.in("profiles", index(j)).bad("this profile is in the list already")
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -88,7 +89,7 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	c := &Config{source: &source{file: found.file, root: tree, dir: directory(found.file)}}
 	d := &decoder{env: env, dir: c.source.dir, found: found}
 	d.document(tree, c)
-	c.given = found.given
+	c.given, c.local = found.given, slices.Clone(found.warnings)
 	c.check(found, nil)
 	c.warnings = found.warned()
 	return c, found.problems()

@@ -156,6 +156,9 @@ func (r *page) value(f *field, place string) string {
 	case kind == reflect.Map:
 		words = "map: " + words
 	}
+	if f.with != nil {
+		words += "; only beside " + strings.ReplaceAll(alternatives(f.with), ", ", " or ")
+	}
 	return words
 }
 
@@ -181,7 +184,7 @@ func (f *field) words(t reflect.Type) string {
 		words = f.text() + " *ref*, or a mapping: [listen[]](#listen)"
 	case reflect.TypeFor[Secret]():
 		words = f.text() + " *secret*"
-	case reflect.TypeFor[Text]():
+	case reflect.TypeFor[Text](), reflect.TypeFor[Path]():
 		words = f.text() + " *ref*"
 	default:
 		if sc := scalars[t]; sc != nil && !sc.text {

@@ -18,6 +18,12 @@ type Profile struct {
 	Recovery ProfileRecovery `yaml:"recovery" doc:"What failed calls of this profile are told of what was tried before them."`
 }
 
+func (p Profile) check(w within) {
+	if d := p.MaxDuration; d > 0 && d < time.Millisecond {
+		w.in("max_duration").bad("stores count in milliseconds: expected 1ms or more, or 0s for no limit")
+	}
+}
+
 // Profiles are the profiles by name.
 type Profiles map[string]Profile
 

@@ -27,6 +27,7 @@ type field struct {
 	def      string
 	required bool
 	items    int
+	with     []string
 	enum     []string
 	min, max string
 	format   *format // of the strings in it
@@ -81,6 +82,9 @@ func newField(sf reflect.StructField, key string) *field {
 	}
 	if s := get("enum"); s != "" {
 		f.enum = strings.Split(s, "|")
+	}
+	if s := get("with"); s != "" {
+		f.with = strings.Split(s, "|")
 	}
 	if s := get("items"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -41,10 +41,12 @@ func (s *source) where(path []string) Problem {
 	return p
 }
 
-// find walks the keys as far as they go, and says whether all of them are there; the
+func (s *source) find(path []string) (here spot, there bool) { return spot{node: s.root}.down(path) }
+
+// down walks the keys as far as they go, and says whether all of them are there; the
 // path stays the one asked for.
-func (s *source) find(keys []string) (here spot, there bool) {
-	here, there = spot{node: s.root}, true
+func (s spot) down(keys []string) (here spot, there bool) {
+	here, there = s, true
 	for _, key := range keys {
 		var next spot
 		if there {
