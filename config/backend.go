@@ -20,7 +20,7 @@ type Backend struct {
 	Adaptive    bool        `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
 	RetryBudget RetryBudget `yaml:"retry_budget" doc:"The most that attempts after the first may add to the load of this backend, of all its tools together: as many as the larger of its two keys allows."`
 	RateLimit   *RateLimit  `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
-	Trust       Trust       `yaml:"trust" doc:"Whether its tools are trusted: their output is, and they get the caller's baggage. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers." enum:"trusted|untrusted"`
+	Trust       Trust       `yaml:"trust" doc:"Whether its tools are trusted: their output is, and they get the caller's baggage. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers."`
 
 	Optional bool `yaml:"optional" with:"mcp|worker" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
 

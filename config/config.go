@@ -25,6 +25,7 @@
 //	required the key must be there, and a string must not be empty
 //	one      exactly one field of the struct with this tag must be there
 //	with     the key acts only beside one of these, separated by |
+//	as       text, list or map: the field for a value of that form, whole
 //	enum     the values allowed, separated by |
 //	min, max bounds, in the notation of the value itself
 //	format   a named rule of the strings in it (formats)
@@ -41,7 +42,7 @@ import (
 // Config is a whole, checked config file with every default filled in. It is
 // immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
-	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
+	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
 	Operator       Text               `yaml:"operator" doc:"The socket of those who look after the sidecar, unix:///path (mode 0600), or off: OperatorService is served there and nowhere else. Without this key: beside the file of the embedded store, /dir/sidecall.operator.sock for /dir/sidecall.db; off with another store." format:"operator"`

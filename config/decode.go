@@ -35,7 +35,7 @@ func (d *decoder) value(v reflect.Value, f *field, s spot) {
 		v.Set(d.fresh(v.Type().Elem()).Addr())
 		d.value(v.Elem(), f, s)
 	case reflect.Struct:
-		d.structure(v, s)
+		d.form(v, s)
 	case reflect.Slice:
 		d.list(v, f, s)
 	case reflect.Map:
@@ -52,8 +52,8 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 		d.found.add(s.at(), "expected %s, found %s%s", f.expected(sc), describe(s.node), advice(sc, f, s.node))
 		return
 	}
-	if sc.number != nil {
-		if bad := f.outOfRange(sc, sc.number(value)); bad != "" {
+	if size, ok := number(value); ok {
+		if bad := f.outOfRange(sc, size); bad != "" {
 			d.found.add(s.at(), "%s, found %s", bad, describe(s.node))
 			return
 		}
@@ -64,7 +64,21 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 			return
 		}
 	}
-	v.Set(reflect.ValueOf(value))
+	v.Set(reflect.ValueOf(value).Convert(v.Type()))
+}
+
+// form decodes a struct by the field for what stands there, else by its keys.
+func (d *decoder) form(v reflect.Value, s spot) {
+	shape := shapeOf(v.Type())
+	form := shape.forms[formOf(s.node)]
+	switch {
+	case form != nil:
+		d.value(v.FieldByIndex(form.index), form, s)
+	case shape.keys != nil || shape.forms == nil:
+		d.structure(v, s)
+	case !isNull(s.node) || shape.forms["text"] != nil: // nothing is as good as an empty list or mapping
+		d.found.add(s.at(), "expected %s, found %s", shape.formWords(), describeKind(s.node))
+	}
 }
 
 // structure decodes a mapping with known keys.

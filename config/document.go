@@ -14,25 +14,6 @@ type Document[T any] struct {
 	source source
 }
 
-// Describe makes the type of a document known. It is called while packages are
-// initialised (var _ = config.Describe[T]()), before anything is read.
-func Describe[T any]() bool {
-	addShape(documents, reflect.TypeFor[T]())
-	return true
-}
-
-// documents are the shapes of what is described beside the config.
-var documents = map[reflect.Type]*shape{}
-
-// shapeOf is the shape of a struct type, of the config or of a document; nil of
-// another type.
-func shapeOf(t reflect.Type) *shape {
-	if s := shapes[t]; s != nil {
-		return s
-	}
-	return documents[t]
-}
-
 // ReadDocument reads the file at path. The error is of type Problems.
 func ReadDocument[T any](path string) (*Document[T], error) {
 	data, err := readBounded(path, MaxFileBytes)
@@ -75,7 +56,5 @@ func Suggestion(want string, have []string) string { return suggestion(want, hav
 type Value json.RawMessage
 
 func (v *Value) decode(d *decoder, _ *field, s spot) { *v = d.json(nil, s) }
-
-func (*Value) schema(*field) map[string]any { return map[string]any{} }
 
 var _ special = (*Value)(nil)

@@ -37,7 +37,7 @@ func JSONSchema() []byte {
 // structSchema describes a mapping with known keys, and adds the structs in it
 // to defs.
 func structSchema(t reflect.Type, defs map[string]any) map[string]any {
-	s := shapes[t]
+	s := shapeOf(t)
 	properties := map[string]any{}
 	var required []string
 	for _, f := range s.fields {
@@ -90,8 +90,11 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 	if sc := scalars[t]; sc != nil {
 		return f.scalarSchema(sc)
 	}
-	if sp, ok := reflect.TypeAssert[special](reflect.New(t)); ok {
-		return sp.schema(f)
+	switch t {
+	case reflect.TypeFor[Text](), reflect.TypeFor[Path](), reflect.TypeFor[Secret]():
+		return f.stringSchema()
+	case reflect.TypeFor[JSON]():
+		return map[string]any{"type": "object"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -109,13 +112,30 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 		}
 		return out
 	default:
-		name := t.Name()
-		if defs[name] == nil {
-			defs[name] = true // ends the recursion of a type that holds itself
-			defs[name] = structSchema(t, defs)
-		}
-		return map[string]any{"$ref": "#/$defs/" + name}
+		return formsSchema(t, defs)
 	}
+}
+
+// formsSchema describes a struct, which may be written in several forms.
+func formsSchema(t reflect.Type, defs map[string]any) map[string]any {
+	shape := shapeOf(t)
+	var forms []any
+	for _, f := range shape.inForms() {
+		forms = append(forms, valueSchema(f.typ, f, defs))
+	}
+	if forms != nil && shape.keys == nil {
+		return map[string]any{"anyOf": forms}
+	}
+	name := t.Name()
+	if defs[name] == nil {
+		defs[name] = true // ends the recursion of a type that holds itself
+		defs[name] = structSchema(t, defs)
+	}
+	keys := map[string]any{"$ref": "#/$defs/" + name}
+	if forms != nil {
+		return map[string]any{"anyOf": append(forms, keys)}
+	}
+	return keys
 }
 
 // scalarSchema describes a scalar under the rules of its field.

@@ -1,44 +1,19 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 )
 
 // Listener is an address that serves agents: written as the address alone, or as a
 // mapping that says which profiles it offers.
 type Listener struct {
-	Address  Text     `yaml:"address" doc:"unix:///path (mode 0600) or tcp://host:port on loopback." required:"true" format:"listen"`
+	Address  Text     `yaml:"address" as:"text" doc:"unix:///path (mode 0600) or tcp://host:port on loopback." required:"true" format:"listen"`
 	Profiles []string `yaml:"profiles" doc:"The profiles that requests here may name; one that names none gets the first. Without this key: all, and default_profile. Listeners with the same set of profiles are a tenant, which reaches only what came through them; its name is that set, so another set is another tenant." format:"name"`
 }
 
-// listenerKeys is a Listener that is written as a mapping.
-type listenerKeys Listener
-
 // Reveal returns the address with its references resolved.
 func (l Listener) Reveal() string { return l.Address.Reveal() }
-
-// MarshalJSON writes it as the file has it.
-func (l Listener) MarshalJSON() ([]byte, error) {
-	if l.Profiles == nil {
-		return json.Marshal(l.Address)
-	}
-	return json.Marshal(dump(reflect.ValueOf(listenerKeys(l))))
-}
-
-func (l *Listener) decode(d *decoder, f *field, s spot) {
-	if isString(s.node) {
-		l.Address.decode(d, f, s)
-		return
-	}
-	d.structure(reflect.ValueOf((*listenerKeys)(l)).Elem(), s)
-}
-
-func (*Listener) schema(f *field) map[string]any {
-	return map[string]any{"oneOf": []any{f.stringSchema(), structSchema(reflect.TypeFor[listenerKeys](), map[string]any{})}}
-}
 
 // ListeningAt is the config with other addresses to serve agents at. They offer the
 // profiles of the first address of the file. The admin address is off unless the file

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
 // pageIntro begins the page.
@@ -33,7 +31,7 @@ where that is set: for a file in a place that is not to be written to. What is m
 // Page returns the page that describes every key of the config file, as
 // Markdown. docs/config.md holds the same bytes.
 func Page() []byte {
-	r := &page{shapes: maps.Clone(shapes), places: map[reflect.Type]string{}, coming: map[reflect.Type]string{}}
+	r := &page{places: map[reflect.Type]string{}, coming: map[reflect.Type]string{}}
 	r.out.WriteString(pageIntro)
 	r.section(reflect.TypeFor[Config](), "")
 	r.profiles()
@@ -43,7 +41,6 @@ func Page() []byte {
 // page is docs/config.md while it is written.
 type page struct {
 	out    bytes.Buffer
-	shapes map[reflect.Type]*shape // with those of embedded structs
 	places map[reflect.Type]string // where each struct is described
 	coming map[reflect.Type]string // where one is going to be, below the section at work
 }
@@ -57,7 +54,7 @@ func (r *page) section(t reflect.Type, place string) {
 	} else {
 		fmt.Fprintf(&r.out, "\n## %s\n", place)
 	}
-	for _, group := range r.shapes[t].groups {
+	for _, group := range shapeOf(t).groups {
 		fmt.Fprintf(&r.out, "\nExactly one of %s.\n", alternatives(group))
 	}
 	own, shared := r.fieldsOf(t)
@@ -67,10 +64,7 @@ func (r *page) section(t reflect.Type, place string) {
 	}
 	for _, f := range own {
 		r.row(f, place)
-		switch s := elem(f.typ); {
-		case s == reflect.TypeFor[Listener]():
-			below = append(below, nested{reflect.TypeFor[listenerKeys](), join(place, f.key, f.typ)})
-		case s.Kind() == reflect.Struct && !isLeaf(s):
+		if s := elem(f.typ); hasKeys(s) {
 			below = append(below, nested{s, join(place, f.key, f.typ)})
 			if _, known := r.coming[s]; !known {
 				r.coming[s] = join(place, f.key, f.typ)
@@ -104,13 +98,12 @@ type nested struct {
 // fieldsOf returns the fields of a struct that are its own, and the structs whose
 // keys it has too.
 func (r *page) fieldsOf(t reflect.Type) (own []*field, shared []reflect.Type) {
-	for _, f := range r.shapes[t].fields {
+	for _, f := range shapeOf(t).fields {
 		if len(f.index) == 1 {
 			own = append(own, f)
 			continue
 		}
 		embedded := t.Field(f.index[0]).Type
-		addShape(r.shapes, embedded)
 		if !slices.Contains(shared, embedded) {
 			shared = append(shared, embedded)
 		}
@@ -143,9 +136,12 @@ func (f *field) defaultWords() string {
 func (r *page) value(f *field, place string) string {
 	s := elem(f.typ)
 	var words string
-	if s.Kind() == reflect.Struct && !isLeaf(s) {
+	if hasKeys(s) {
 		at := cmp.Or(r.places[s], r.coming[s], join(place, f.key, f.typ))
 		words = fmt.Sprintf("[%s](#%s)", at, anchor(at))
+		if alone := shapeOf(s).forms["text"]; alone != nil {
+			words = alone.words(alone.typ) + ", or a mapping: " + words
+		}
 	} else {
 		words = f.words(s)
 	}
@@ -162,6 +158,12 @@ func (r *page) value(f *field, place string) string {
 	return words
 }
 
+// hasKeys reports whether the type has a section of its own.
+func hasKeys(t reflect.Type) bool {
+	shape := shapeOf(t)
+	return shape != nil && (shape.keys != nil || shape.forms == nil)
+}
+
 // words say what a single value is.
 func (f *field) words(t reflect.Type) string {
 	var words string
@@ -170,24 +172,16 @@ func (f *field) words(t reflect.Type) string {
 		words = "duration"
 	case reflect.TypeFor[Bytes]():
 		words = "size"
-	case reflect.TypeFor[tool.Effect]():
-		words = alternatives(effectNames())
-	case reflect.TypeFor[tool.Code]():
-		words = "a [code](../README.md#codes)"
 	case reflect.TypeFor[JSON]():
 		words = "a JSON Schema, as YAML"
-	case reflect.TypeFor[Env]():
-		words = "list of names, or map of names to values"
-	case reflect.TypeFor[Body]():
-		words = "an argument, or map of members to arguments"
-	case reflect.TypeFor[Listener]():
-		words = f.text() + " *ref*, or a mapping: [listen[]](#listen)"
 	case reflect.TypeFor[Secret]():
 		words = f.text() + " *secret*"
 	case reflect.TypeFor[Text](), reflect.TypeFor[Path]():
 		words = f.text() + " *ref*"
 	default:
-		if sc := scalars[t]; sc != nil && !sc.text {
+		if shape := shapeOf(t); shape != nil {
+			words = shape.formWords()
+		} else if sc := scalars[t]; sc != nil && !sc.text {
 			words = sc.expect
 		} else {
 			words = f.text()

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -75,14 +74,12 @@ func advice(sc *scalar, f *field, n *yaml.Node) string {
 		return ""
 	}
 	switch tag := n.ShortTag(); {
-	case sc.text && (tag == "!!int" || tag == "!!float" || tag == "!!bool"):
+	case sc.text && f.enum == nil && (tag == "!!int" || tag == "!!float" || tag == "!!bool"):
 		return ": put it in quotes"
-	case sc.number != nil && tag == "!!str" && strings.Contains(n.Value, "${"):
+	case !sc.text && tag == "!!str" && strings.Contains(n.Value, "${"):
 		return ": references are resolved in strings only"
 	case tag == "!!str" && sc.parses(textNode(n.Value)):
 		return ": write it without quotes"
-	case sc.schema["enum"] != nil && tag == "!!str":
-		return didYouMean(n.Value, sc.schema["enum"].([]string))
 	case f.enum != nil && tag == "!!str":
 		return didYouMean(n.Value, f.enum)
 	case sc == boolScalar && tag == "!!str":
@@ -117,9 +114,3 @@ func listAdvice(n *yaml.Node) string {
 	}
 	return ""
 }
-
-// The scalars that messages make exceptions for.
-var (
-	stringScalar = scalars[reflect.TypeFor[string]()]
-	boolScalar   = scalars[reflect.TypeFor[bool]()]
-)

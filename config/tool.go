@@ -75,7 +75,7 @@ type CallRules struct {
 	Retry             RetryRules    `yaml:"retry" doc:"Retry policy. Keys not written: defaults.retry."`
 	MaxOutputChars    int           `yaml:"max_output_chars" doc:"The most characters of a result. Without this key: defaults.max_output_chars." min:"1" max:"7000000"`
 	Output            string        `yaml:"output" doc:"How a result that is too long is cut. Without this key: defaults.output." enum:"auto|json|head|tail|head_tail"`
-	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted, and it gets the caller's baggage. Without this key: what the backend says." enum:"trusted|untrusted"`
+	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted, and it gets the caller's baggage. Without this key: what the backend says."`
 	OnCancel          string        `yaml:"on_cancel" doc:"What becomes of an attempt whose caller leaves (cancels, loses its connection, or reaches its deadline). finish: it goes on and is recorded, and the id sent again gets its result. cancel: it is broken off, for tools that then undo what they have begun. read_only tools are always cancelled. Without this key: finish." enum:"finish|cancel"`
 	Sequential        bool          `yaml:"sequential" doc:"Calls of one batch run one after the other, in request order."`
 	Coerce            bool          `yaml:"coerce" doc:"Turn \"5\" into 5, and the like, where the schema wants it."`
