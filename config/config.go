@@ -1,9 +1,10 @@
 // Package config reads the one YAML file that says what a sidecar serves.
 //
 // The Go types of this package are the single source of truth. Their struct
-// tags name the keys, defaults, bounds and descriptions; from them come both
-// the strict decoder and the published JSON Schema (schema.json), so the two
-// cannot disagree. A file passes through four steps:
+// tags name the keys, defaults, bounds and descriptions; from them come the
+// strict decoder, the published JSON Schema (schema.json) and docs/config.md, so
+// they cannot disagree; the tests write the latter two (go test ./config -update).
+// A file passes through four steps:
 //
 //	text ──syntax──▶ nodes ──expand──▶ tree ──decode──▶ Config ──check──▶ Config
 //	     tabs, UTF-8,      aliases and       keys, types,      references between

@@ -200,17 +200,3 @@ func (sc *scalar) parses(n *yaml.Node) bool {
 	_, ok := sc.parse(n)
 	return ok
 }
-
-// stringSchema describes text under the rules of its field.
-func (f *field) stringSchema() map[string]any {
-	out := map[string]any{"type": "string"}
-	switch {
-	case f.enum != nil:
-		out["enum"] = f.enum
-	case f.format != nil:
-		out["pattern"] = f.format.pattern
-	case f.required:
-		out["minLength"] = 1
-	}
-	return out
-}

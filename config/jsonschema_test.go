@@ -6,18 +6,18 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"strings"
+	"testing"
 )
-
-//go:generate go test -run ^TestPublishedSchema$ -update .
 
 // schemaID is where the schema is published: beside this file.
 const schemaID = "https://github.com/sidecall/sidecall/config/schema.json"
 
-// JSONSchema returns the JSON Schema (draft 2020-12) of the config file, made
+// jsonSchema returns the JSON Schema (draft 2020-12) of the config file, made
 // from the same tags that the decoder reads. Editors use it for completion; it
 // accepts every file that Parse accepts, and says nothing of references
 // between parts of a file. schema.json holds the same bytes.
-func JSONSchema() []byte {
+func jsonSchema() []byte {
 	defs := map[string]any{}
 	root := structSchema(reflect.TypeFor[Config](), defs)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -166,4 +166,45 @@ func (f *field) defaultJSON() any {
 		return []any{json.RawMessage(text)}
 	}
 	return json.RawMessage(text)
+}
+
+// stringSchema describes text under the rules of its field.
+func (f *field) stringSchema() map[string]any {
+	out := map[string]any{"type": "string"}
+	switch {
+	case f.enum != nil:
+		out["enum"] = f.enum
+	case f.format != nil:
+		out["pattern"] = f.format.pattern
+	case f.required:
+		out["minLength"] = 1
+	}
+	return out
+}
+
+// TestPublishedSchema keeps schema.json equal to the types it is made from.
+func TestPublishedSchema(t *testing.T) {
+	golden(t, "schema.json", string(jsonSchema()))
+}
+
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	var schema struct {
+		Properties map[string]struct{ Description string }
+		Defs       map[string]struct {
+			Properties map[string]struct{ Description string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(jsonSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if len(schema.Properties) < 10 || len(schema.Defs) < 15 {
+		t.Fatalf("%d keys and %d blocks: the schema is not whole", len(schema.Properties), len(schema.Defs))
+	}
+	for name, def := range schema.Defs {
+		for key, property := range def.Properties {
+			if !strings.HasSuffix(property.Description, ".") {
+				t.Errorf("%s.%s: description %q is no sentence", name, key, property.Description)
+			}
+		}
+	}
 }
