@@ -33,29 +33,10 @@ type Backend struct {
 }
 
 // Kind is http, mcp, exec or worker.
-func (b Backend) Kind() string {
-	switch {
-	case b.HTTP != nil:
-		return "http"
-	case b.MCP != nil:
-		return "mcp"
-	case b.Worker != nil:
-		return "worker"
-	default:
-		return "exec"
-	}
-}
+func (b Backend) Kind() string { return append(kindsOf(b), "exec")[0] }
 
 // HasOneKind reports whether exactly one kind is there, as the decoder demands.
-func (b Backend) HasOneKind() bool {
-	kinds := 0
-	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil, b.Worker != nil} {
-		if there {
-			kinds++
-		}
-	}
-	return kinds == 1
-}
+func (b Backend) HasOneKind() bool { return len(kindsOf(b)) == 1 }
 
 // Discovers reports whether the backend finds its tools at run time.
 func (b Backend) Discovers() bool { return b.MCP != nil || b.Worker != nil }

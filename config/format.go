@@ -34,7 +34,7 @@ const MaxInstanceBytes = 200
 var formats = compile(map[string]*format{
 	"name":         {expect: "1 to 64 letters, digits, _ or -", pattern: `^[a-zA-Z0-9_-]{1,64}$`},
 	"prefix":       {expect: "at most 32 letters, digits, _ or -", pattern: `^[a-zA-Z0-9_-]{0,32}$`},
-	"glob":         {expect: "a name in which * stands for anything and ? for one character", pattern: `^[^\s\[\]{}!]{1,128}$`},
+	"glob":         {expect: "a name in which * stands for anything and ? for one character", pattern: `^[^\s\[\]{}!\\]{1,128}$`},
 	"env_name":     {expect: "the name of an environment variable: letters, digits and _, no digit first", pattern: `^[A-Za-z_][A-Za-z0-9_]*$`},
 	"header":       {expect: "a header name such as X-Api-Key", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
 	"exit_code":    {expect: "an exit code from 1 to 255", pattern: `^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,15 +16,15 @@ type Store struct {
 }
 
 // Kind is embedded, redis or memory.
-func (s Store) Kind() string {
-	switch {
-	case s.Redis != nil:
-		return "redis"
-	case s.Memory != nil:
-		return "memory"
-	default:
-		return "embedded"
-	}
+func (s Store) Kind() string { return append(kindsOf(s), "embedded")[0] }
+
+// kindsOf are the keys of a struct that is there in one of several kinds.
+func kindsOf(of any) []string {
+	v := reflect.ValueOf(of)
+	shape := shapeOf(v.Type())
+	return slices.DeleteFunc(slices.Concat(shape.groups...), func(key string) bool {
+		return v.FieldByIndex(shape.byKey[key].index).IsZero()
+	})
 }
 
 // Embedded is the store in one local file.
