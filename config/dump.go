@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"time"
 )
@@ -15,9 +14,6 @@ import (
 func (c *Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(dump(reflect.ValueOf(c).Elem(), false))
 }
-
-// LogValue is String.
-func (c *Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // dump turns a value into what encoding/json writes as the file has it; revealed, with
 // what references stand for, which is not to be shown. Keys that say nothing are left

@@ -49,7 +49,7 @@ func expandRefs(source, dir string, env Environment) (*resolved, error) {
 			return value
 		}
 		value, err = lookUp(inner, dir, env)
-		out.refs, out.values = append(out.refs, ref), append(out.values, value)
+		out.refs = append(out.refs, Reference{ref, value})
 		return value
 	})
 	if err != nil {

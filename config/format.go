@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -199,12 +200,8 @@ func checkURLOf(value string, schemes ...string) string {
 	if err != nil || u.Opaque != "" {
 		return expected
 	}
-	known := false
-	for _, s := range schemes {
-		known = known || u.Scheme == s
-	}
 	switch {
-	case !known || u.Hostname() == "":
+	case !slices.Contains(schemes, u.Scheme) || u.Hostname() == "":
 		return expected
 	case u.User != nil:
 		return "a URL here has no user or password: put them into headers, as in Authorization: Basic ..."

@@ -49,7 +49,7 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 		d.found.find(RuleReference, s.at(), "%s", err.Error())
 		return nil
 	}
-	for _, ref := range r.references() {
+	for _, ref := range r.refs {
 		d.found.given = append(d.found.given, given{s.at(), ref.Name, NewSecret(ref.Value)})
 	}
 	if r.value == "" && f.required {
