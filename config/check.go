@@ -88,7 +88,7 @@ func (k *checker) discoveredTools(b Backend, w within) {
 
 func (k *checker) profiles() {
 	if _, ok := k.Profile(k.DefaultProfile); !ok {
-		k.in("default_profile").bad("there is no profile " + quote(k.DefaultProfile) + suggestion(k.DefaultProfile, k.knownProfiles()))
+		k.in("default_profile").bad("there is no profile " + quote(k.DefaultProfile) + Suggestion(k.DefaultProfile, k.knownProfiles()))
 	}
 	narrow := false
 	for _, p := range k.Profiles {

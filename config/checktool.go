@@ -32,7 +32,7 @@ func (k *checker) tool(name string, t Tool, w within) {
 	switch {
 	case t.Backend == "": // reported already
 	case !ok:
-		w.in("backend").bad("there is no backend " + quote(t.Backend) + suggestion(t.Backend, slices.Collect(maps.Keys(k.Backends))))
+		w.in("backend").bad("there is no backend " + quote(t.Backend) + Suggestion(t.Backend, slices.Collect(maps.Keys(k.Backends))))
 	case b.HasOneKind():
 		k.kind(t, b.Kind(), w)
 		k.keyed(t, b.Kind(), w)
@@ -76,9 +76,7 @@ func (k *checker) keyed(t Tool, kind string, w within) {
 
 // rules checks what declared and discovered tools have in common.
 func (k *checker) rules(name string, r CallRules, w within) {
-	if r.VerifyWith != "" {
-		k.verifier(name, r.VerifyWith, w.in("verify_with"))
-	}
+	k.verifier(name, r.VerifyWith, RuleVerify, w.in("verify_with"))
 	if r.EffectKey != nil {
 		k.effectKey(r.EffectKey, w.in("effect_key"))
 	}
@@ -107,13 +105,19 @@ func (k *checker) effectKey(e *EffectKey, w within) {
 	}
 }
 
-func (k *checker) verifier(name, verifier string, w within) {
+// verifier checks the tool that tells what became of a call; rule says how grave it is
+// when it is not read_only, or not there.
+func (k *checker) verifier(name, verifier string, rule Rule, w within) {
 	t, declared := k.Tools[verifier]
 	switch {
+	case verifier == "":
+		return // reported already, or not asked for
 	case verifier == name:
-		w.bad("a tool cannot verify itself: expected the name of a read-only tool")
+		w.bad("a tool cannot verify itself: expected the name of a read_only tool")
 	case declared && t.EffectOrDefault() != tool.ReadOnly:
-		w.find(RuleVerify, "the tool "+quote(verifier)+" is "+t.EffectOrDefault().String()+"; to verify is safe with a read_only tool only")
+		w.find(rule, "the tool "+quote(verifier)+" is "+t.EffectOrDefault().String()+": expected a read_only tool")
+	case !declared && rule.Severity() == Wrong && !k.discovers && !slices.Contains(k.discovered, verifier):
+		w.find(rule, "there is no tool "+quote(verifier)+didYouMean(verifier, k.toolNames))
 	case !declared:
 		k.known(verifier, w)
 	}
@@ -123,27 +127,10 @@ func (k *checker) verifier(name, verifier string, w within) {
 // so unlike verify_with the tool must be there, and be read_only.
 func (k *checker) verify(name string, r CallRules, w within) {
 	v := r.Verify
-	k.verifyTool(name, v.Tool, w.in("tool"))
+	k.verifier(name, v.Tool, RuleConflict, w.in("tool"))
 	attempt := cmp.Or(r.AttemptTimeout, k.Defaults.AttemptTimeout)
 	if v.NotRunAfter != 0 && v.NotRunAfter < attempt {
 		w.in("not_run_after").find(RuleVerify, "not_run_after is shorter than the attempt_timeout of "+attempt.String()+": the call may still be under way when it is found not to have run")
-	}
-}
-
-// verifyTool checks the tool that a verification asks.
-func (k *checker) verifyTool(name, verifier string, w within) {
-	t, declared := k.Tools[verifier]
-	switch {
-	case verifier == "":
-		return // reported already
-	case verifier == name:
-		w.bad("a tool cannot verify itself: expected the name of a read_only tool")
-	case declared && t.EffectOrDefault() != tool.ReadOnly:
-		w.bad("the tool " + quote(verifier) + " is " + t.EffectOrDefault().String() + ": expected a read_only tool")
-	case !declared && !k.discovers && !slices.Contains(k.discovered, verifier):
-		w.bad("there is no tool " + quote(verifier) + didYouMean(verifier, k.toolNames))
-	case !declared:
-		k.known(verifier, w)
 	}
 }
 

@@ -70,13 +70,13 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 // form decodes a struct by the field for what stands there, else by its keys.
 func (d *decoder) form(v reflect.Value, s spot) {
 	shape := shapeOf(v.Type())
-	form := shape.forms[formOf(s.node)]
+	form := shape.form(formOf(s.node))
 	switch {
 	case form != nil:
 		d.value(v.FieldByIndex(form.index), form, s)
 	case shape.keys != nil || shape.forms == nil:
 		d.structure(v, s)
-	case !isNull(s.node) || shape.forms["text"] != nil: // nothing is as good as an empty list or mapping
+	case !isNull(s.node) || shape.form("text") != nil: // nothing is as good as an empty list or mapping
 		d.found.add(s.at(), "expected %s, found %s", shape.formWords(), describeKind(s.node))
 	}
 }

@@ -47,10 +47,6 @@ func (d *Document[T]) Where(path ...string) Problem {
 	return d.source.where(path)
 }
 
-// Suggestion is the end of a message about an unknown name: the nearest of those
-// that there are, else all when they are few.
-func Suggestion(want string, have []string) string { return suggestion(want, have) }
-
 // Value is any YAML value, as JSON; nil when it is not there. References in it are
 // not resolved.
 type Value json.RawMessage

@@ -60,7 +60,7 @@ func dump(v reflect.Value, revealed bool) any {
 }
 
 func (s *shape) dump(v reflect.Value, revealed bool) any {
-	for _, f := range s.inForms() {
+	for _, f := range s.forms {
 		rest := reflect.New(v.Type()).Elem()
 		rest.Set(v)
 		rest.FieldByIndex(f.index).SetZero()

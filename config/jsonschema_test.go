@@ -120,7 +120,7 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 func formsSchema(t reflect.Type, defs map[string]any) map[string]any {
 	shape := shapeOf(t)
 	var forms []any
-	for _, f := range shape.inForms() {
+	for _, f := range shape.forms {
 		forms = append(forms, valueSchema(f.typ, f, defs))
 	}
 	if forms != nil && shape.keys == nil {

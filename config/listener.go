@@ -55,7 +55,7 @@ func (k *checker) listen() {
 		}
 		for j, name := range l.Profiles {
 			if _, ok := k.Profile(name); !ok || name == "" {
-				at.in("profiles", index(j)).bad("there is no profile " + quote(name) + suggestion(name, k.ProfileNames()))
+				at.in("profiles", index(j)).bad("there is no profile " + quote(name) + Suggestion(name, k.ProfileNames()))
 			}
 			if slices.Contains(l.Profiles[:j], name) {
 				at.in("profiles", index(j)).bad("this profile is in the list already")

@@ -140,7 +140,7 @@ func (r *page) value(f *field, place string) string {
 	if hasKeys(s) {
 		at := cmp.Or(r.places[s], r.coming[s], join(place, f.key, f.typ))
 		words = fmt.Sprintf("[%s](#%s)", at, anchor(at))
-		if alone := shapeOf(s).forms["text"]; alone != nil {
+		if alone := shapeOf(s).form("text"); alone != nil {
 			words = alone.words(alone.typ) + ", or a mapping: " + words
 		}
 	} else {

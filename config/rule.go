@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
 // item is the field's rules as they hold for each item of a list or a map.
@@ -94,14 +92,6 @@ func advise(value string) string {
 		return ""
 	}
 	return ": write " + value
-}
-
-// didYouMean names the nearest of the values, if any is near.
-func didYouMean(value string, among []string) string {
-	if name := tool.Closest(value, among); name != "" {
-		return "; did you mean " + quote(name) + "?"
-	}
-	return ""
 }
 
 // listAdvice shows how one value is written as a list.

@@ -18,8 +18,8 @@ type shape struct {
 	// groups lists, per name of a one tag, the keys of which exactly one is
 	// wanted.
 	groups [][]string
-	// forms are the fields with an as tag, by what it says.
-	forms map[string]*field
+	// forms are the fields with an as tag.
+	forms []*field
 }
 
 // field is what the tags of one field say.
@@ -27,6 +27,7 @@ type field struct {
 	index    []int
 	typ      reflect.Type
 	key, doc string
+	as       string
 	def      string
 	required bool
 	items    int
@@ -52,17 +53,13 @@ func shapeOf(t reflect.Type) *shape {
 	s := &shape{byKey: map[string]*field{}}
 	groups := map[string]int{}
 	for _, sf := range reflect.VisibleFields(t) {
-		key := sf.Tag.Get("yaml")
-		form := sf.Tag.Get("as")
-		if strings.HasSuffix(key, ",inline") || key == "" && form == "" {
+		key, as := sf.Tag.Get("yaml"), sf.Tag.Get("as")
+		if strings.HasSuffix(key, ",inline") || key == "" && as == "" {
 			continue
 		}
 		f := newField(sf, key)
-		if form != "" {
-			if s.forms == nil {
-				s.forms = map[string]*field{}
-			}
-			s.forms[form] = f
+		if as != "" {
+			s.forms = append(s.forms, f)
 		}
 		if key == "" {
 			continue
@@ -96,21 +93,20 @@ func formOf(n *yaml.Node) string {
 	}
 }
 
-// inForms are the fields with an as tag, in the order of their tags.
-func (s *shape) inForms() []*field {
-	var forms []*field
-	for _, form := range [...]string{"text", "list", "map"} {
-		if f := s.forms[form]; f != nil {
-			forms = append(forms, f)
+// form is the field for a whole value of a form; nil when it cannot have that.
+func (s *shape) form(as string) *field {
+	for _, f := range s.forms {
+		if f.as == as {
+			return f
 		}
 	}
-	return forms
+	return nil
 }
 
 // formWords say what may stand where a value has several forms.
 func (s *shape) formWords() string {
 	var words []string
-	for _, f := range s.inForms() {
+	for _, f := range s.forms {
 		words = append(words, f.doc)
 	}
 	return strings.Join(words, ", or ")
@@ -119,7 +115,7 @@ func (s *shape) formWords() string {
 func newField(sf reflect.StructField, key string) *field {
 	get := func(name string) string { return sf.Tag.Get(name) }
 	f := &field{
-		index: sf.Index, typ: sf.Type, key: key, doc: get("doc"), def: get("default"),
+		index: sf.Index, typ: sf.Type, key: key, as: get("as"), doc: get("doc"), def: get("default"),
 		required: get("required") == "true",
 		min:      get("min"), max: get("max"),
 		format: mustFormat(get("format")), keys: mustFormat(get("keys")),
