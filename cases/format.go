@@ -66,8 +66,6 @@ type expectation struct {
 	Effects          *int          `yaml:"effects" doc:"Effects that this tool has had at the backend, since the case began." min:"0"`
 }
 
-var _ = config.Describe[file]()
-
 // steps are the calls of a case, one or several.
 func (c *oneCase) steps() []step {
 	if c.Call != nil {

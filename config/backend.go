@@ -20,42 +20,23 @@ type Backend struct {
 	Adaptive    bool        `yaml:"adaptive" doc:"Lower the bound of a tool by itself while calls wait at the backend for longer than their callers do; what is too much is refused as OVERLOADED." default:"true"`
 	RetryBudget RetryBudget `yaml:"retry_budget" doc:"The most that attempts after the first may add to the load of this backend, of all its tools together: as many as the larger of its two keys allows."`
 	RateLimit   *RateLimit  `yaml:"rate_limit" doc:"The most calls per second at this backend. Without this key: no limit."`
-	Trust       Trust       `yaml:"trust" doc:"Whether its tools are trusted: their output is, and they get the caller's baggage. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers." enum:"trusted|untrusted"`
+	Trust       Trust       `yaml:"trust" doc:"Whether its tools are trusted: their output is, and they get the caller's baggage. Without this key: untrusted for the tools of an mcp server, trusted for declared ones and those of workers."`
 
-	Optional bool `yaml:"optional" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
+	Optional bool `yaml:"optional" with:"mcp|worker" doc:"The sidecar is ready without having found the tools of this backend. Without this key /readyz waits for the first discovery. Workers are never waited for."`
 
-	Prefix  string                 `yaml:"prefix" doc:"Put before the names of discovered tools. No tool of another backend is called so." format:"prefix"`
-	Include []string               `yaml:"include" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
-	Exclude []string               `yaml:"exclude" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
-	Effects map[string]tool.Effect `yaml:"effects" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed on an mcp backend: no idempotency key reaches an MCP server." keys:"nonempty"`
-	Pin     bool                   `yaml:"pin" doc:"Refuse discovered tools that say something else of themselves (description, schemas, annotations) than their line in the file of pins. A tool that has no line is written down when it is first seen; where the file cannot be written it is refused."`
-	Tools   map[string]Override    `yaml:"tools" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
+	Prefix  string                 `yaml:"prefix" with:"mcp|worker" doc:"Put before the names of discovered tools. No tool of another backend is called so." format:"prefix"`
+	Include []string               `yaml:"include" with:"mcp|worker" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
+	Exclude []string               `yaml:"exclude" with:"mcp|worker" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
+	Effects map[string]tool.Effect `yaml:"effects" with:"mcp|worker" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed on an mcp backend: no idempotency key reaches an MCP server." keys:"nonempty"`
+	Pin     bool                   `yaml:"pin" with:"mcp|worker" doc:"Refuse discovered tools that say something else of themselves (description, schemas, annotations) than their line in the file of pins. A tool that has no line is written down when it is first seen; where the file cannot be written it is refused."`
+	Tools   map[string]Override    `yaml:"tools" with:"mcp|worker" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
 }
 
 // Kind is http, mcp, exec or worker.
-func (b Backend) Kind() string {
-	switch {
-	case b.HTTP != nil:
-		return "http"
-	case b.MCP != nil:
-		return "mcp"
-	case b.Worker != nil:
-		return "worker"
-	default:
-		return "exec"
-	}
-}
+func (b Backend) Kind() string { return append(kindsOf(b), "exec")[0] }
 
 // HasOneKind reports whether exactly one kind is there, as the decoder demands.
-func (b Backend) HasOneKind() bool {
-	kinds := 0
-	for _, there := range []bool{b.HTTP != nil, b.MCP != nil, b.Exec != nil, b.Worker != nil} {
-		if there {
-			kinds++
-		}
-	}
-	return kinds == 1
-}
+func (b Backend) HasOneKind() bool { return len(kindsOf(b)) == 1 }
 
 // Discovers reports whether the backend finds its tools at run time.
 func (b Backend) Discovers() bool { return b.MCP != nil || b.Worker != nil }
@@ -95,11 +76,11 @@ type HTTPBackend struct {
 type MCPBackend struct {
 	Command          []Text            `yaml:"command" one:"transport" doc:"Program and arguments of a server that speaks on stdin and stdout. No shell." items:"1"`
 	URL              Text              `yaml:"url" one:"transport" doc:"URL of a streamable HTTP server." format:"url"`
-	Env              Env               `yaml:"env" doc:"Environment of the command: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
-	Dir              Path              `yaml:"dir" doc:"Working directory of the command. Without this key: that of the config file."`
-	RunAs            Text              `yaml:"run_as" doc:"User of the command, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files it may then read." format:"run_as"`
-	Headers          map[string]Secret `yaml:"headers" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
-	AllowPrivate     bool              `yaml:"allow_private" doc:"Allow loopback and private addresses for the URL."`
+	Env              Env               `yaml:"env" with:"command" doc:"Environment of the command: a list of names to pass on, or a map of names to values. Nothing else is inherited."`
+	Dir              Path              `yaml:"dir" with:"command" doc:"Working directory of the command. Without this key: that of the config file."`
+	RunAs            Text              `yaml:"run_as" with:"command" doc:"User of the command, as user or user:group, by name or number. Needs root, or the capabilities to change user and to end others' processes. Without this key: Sidecall's own, whose files it may then read." format:"run_as"`
+	Headers          map[string]Secret `yaml:"headers" with:"url" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
+	AllowPrivate     bool              `yaml:"allow_private" with:"url" doc:"Allow loopback and private addresses for the URL."`
 	ConnectTimeout   time.Duration     `yaml:"connect_timeout" doc:"Time to start or connect, handshake included." default:"60s" min:"1ms" max:"1h"`
 	TrustAnnotations bool              `yaml:"trust_annotations" doc:"Take effects from the server's own annotations (readOnlyHint, idempotentHint) where effects says nothing."`
 }

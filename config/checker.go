@@ -14,7 +14,7 @@ const (
 // checker is a Config being checked.
 type checker struct {
 	*Config
-	found *collector
+	within
 	// discovers: some backend finds its tools at run time, so names that the
 	// file does not declare may exist.
 	discovers  bool
@@ -27,7 +27,7 @@ type checker struct {
 }
 
 func newChecker(c *Config, found *collector, discovered []string) *checker {
-	k := &checker{Config: c, found: found, used: map[string]bool{}, guesses: MaxProblems, discovered: discovered}
+	k := &checker{Config: c, within: within{found: found, top: spot{node: c.source.root}}, used: map[string]bool{}, guesses: MaxProblems, discovered: discovered}
 	for _, b := range c.Backends {
 		k.discovers = k.discovers || discovered == nil && b.Discovers()
 	}
@@ -36,42 +36,6 @@ func newChecker(c *Config, found *collector, discovered []string) *checker {
 		k.used[t.Backend] = true
 	}
 	return k
-}
-
-// bad notes a problem at the value that the path leads to.
-func (k *checker) bad(message string, path ...string) {
-	k.find(RuleConflict, message, path...)
-}
-
-// warn notes what is allowed and rarely meant; find has better names for most.
-func (k *checker) warn(message string, path ...string) { k.find(RuleDoubtful, message, path...) }
-
-// find notes what a rule has found at the value that the path leads to.
-func (k *checker) find(rule Rule, message string, path ...string) {
-	k.found.find(rule, k.source.find(path).at(), "%s", message)
-}
-
-// written reports whether the file has a text there, be it one whose reference
-// cannot be resolved.
-func (k *checker) written(path ...string) bool {
-	last := len(path) - 1
-	value, lost := step(k.source.find(path[:last]).node, path[last])
-	return !lost && value.node.Value != ""
-}
-
-// onlyIf reports keys that are written where they cannot act.
-func (k *checker) onlyIf(allowed bool, reason string, at []string, written map[string]bool) {
-	for _, key := range slices.Sorted(maps.Keys(written)) {
-		if written[key] && !allowed {
-			k.bad(key+" "+reason, append(slices.Clone(at), key)...)
-		}
-	}
-}
-
-func (k *checker) retryOrder(r RetryRules, path ...string) {
-	if r.Base != 0 && r.Max != 0 && r.Base > r.Max {
-		k.bad("base is longer than max: expected base <= max", append(path, "base")...)
-	}
 }
 
 // noKey: MCP has no place for an idempotency key that servers agree on. An

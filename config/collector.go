@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -12,9 +11,8 @@ const maxCollected = 10_000
 
 // collector gathers problems and warnings in the order they are found.
 type collector struct {
-	file string
-	// most bounds what is reported; 0 for MaxProblems.
-	most     int
+	file     string
+	most     int // bounds what is reported
 	found    []Problem
 	warnings []Problem
 	// given is what references stand for, which no message shows.
@@ -22,26 +20,20 @@ type collector struct {
 }
 
 // add notes a problem with a value.
-func (c *collector) add(at position, format string, args ...any) {
+func (c *collector) add(at Problem, format string, args ...any) {
 	c.find(RuleValue, at, format, args...)
 }
 
-// find notes what a rule has found.
-func (c *collector) find(rule Rule, at position, format string, args ...any) {
-	p := at.problem(c.file, fmt.Sprintf(format, args...))
-	p.Rule = rule
+// find notes what a rule has found at the place of a Problem.
+func (c *collector) find(rule Rule, at Problem, format string, args ...any) {
+	list := &c.warnings
 	if rule.Severity() == Wrong {
-		c.found = note(c.found, p)
-	} else {
-		c.warnings = note(c.warnings, p)
+		list = &c.found
 	}
-}
-
-func note(list []Problem, p Problem) []Problem {
-	if len(list) >= maxCollected {
-		return list
+	if len(*list) < maxCollected {
+		at.File, at.Message, at.Rule = c.file, fmt.Sprintf(format, args...), rule
+		*list = append(*list, at)
 	}
-	return append(list, p)
 }
 
 // problems is what was added, by position, bounded; nil when nothing was.
@@ -56,12 +48,11 @@ func (c *collector) sorted(list []Problem) Problems {
 	list = slices.CompactFunc(list, func(a, b Problem) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
-	most := cmp.Or(c.most, MaxProblems)
-	for i, p := range list[:min(len(list), most)] {
+	for i, p := range list[:min(len(list), c.most)] {
 		list[i].Message = maskedAt(c.given, p.Path, p.Message)
 	}
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most:most], Problem{File: c.file, Message: fmt.Sprintf("and %d more", more), Rule: list[most].Rule})
+	if more := len(list) - c.most; more > 0 {
+		list = append(list[:c.most:c.most], Problem{File: c.file, Message: fmt.Sprintf("and %d more", more), Rule: list[c.most].Rule})
 	}
 	return list
 }

@@ -1,9 +1,10 @@
 // Package config reads the one YAML file that says what a sidecar serves.
 //
 // The Go types of this package are the single source of truth. Their struct
-// tags name the keys, defaults, bounds and descriptions; from them come both
-// the strict decoder and the published JSON Schema (schema.json), so the two
-// cannot disagree. A file passes through four steps:
+// tags name the keys, defaults, bounds and descriptions; from them come the
+// strict decoder, the published JSON Schema (schema.json) and docs/config.md, so
+// they cannot disagree; the tests write the latter two (go test ./config -update).
+// A file passes through four steps:
 //
 //	text ──syntax──▶ nodes ──expand──▶ tree ──decode──▶ Config ──check──▶ Config
 //	     tabs, UTF-8,      aliases and       keys, types,      references between
@@ -24,6 +25,8 @@
 //	default  the value when the key is absent
 //	required the key must be there, and a string must not be empty
 //	one      exactly one field of the struct with this tag must be there
+//	with     the key acts only beside one of these, separated by |
+//	as       text, list or map: the field for a value of that form, whole
 //	enum     the values allowed, separated by |
 //	min, max bounds, in the notation of the value itself
 //	format   a named rule of the strings in it (formats)
@@ -33,15 +36,14 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // Config is a whole, checked config file with every default filled in. It is
 // immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
-	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" format:"listen" items:"1"`
+	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
 	Operator       Text               `yaml:"operator" doc:"The socket of those who look after the sidecar, unix:///path (mode 0600), or off: OperatorService is served there and nowhere else. Without this key: beside the file of the embedded store, /dir/sidecall.operator.sock for /dir/sidecall.db; off with another store." format:"operator"`
@@ -62,6 +64,7 @@ type Config struct {
 	DefaultProfile string             `yaml:"default_profile" doc:"Profile of a request that names none, where the listener has no profiles of its own." default:"interactive" format:"name"`
 
 	warnings Problems
+	local    []Problem // those of them that are about one block alone
 	given    []given
 	source   *source
 }
@@ -69,6 +72,14 @@ type Config struct {
 // Identity says which ids a call must have.
 type Identity struct {
 	Require []string `yaml:"require" doc:"The ids that a call must have beside its tool_use_id. Without conversation_id the ids of two agents may stand for one call: the second is told the result of the first. [] requires none." enum:"conversation_id|turn_id|prompt_id" default:"conversation_id"`
+}
+
+// check takes no key without a value for a decision: it would relax what the whole
+// file says nothing else of.
+func (Identity) check(w within) {
+	if require, there := w.top.step("require"); there && isNull(require.node) {
+		w.in("require").bad("expected a list of ids, or [] to require none")
+	}
 }
 
 // Conversations bounds the conversations that are kept.
@@ -102,6 +113,8 @@ type Retry struct {
 	Max         time.Duration `yaml:"max" doc:"The highest ceiling." default:"10s" min:"1ms" max:"1h"`
 }
 
+func (r Retry) check(w within) { RetryRules(r).check(w) }
+
 // Limits bound the sidecar as a whole.
 type Limits struct {
 	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read." default:"4MiB" min:"1KiB" max:"1GiB"`
@@ -121,7 +134,7 @@ func (c *Config) Warnings() []Problem { return c.warnings }
 // WarningsAmong is Warnings, without bound, once it is known which tools there
 // are: tools holds the names of all, those of the file too. It may tell errors.
 func (c *Config) WarningsAmong(tools []string) []Problem {
-	found := &collector{file: c.source.file, most: maxCollected, given: c.given}
+	found := &collector{file: c.source.file, most: maxCollected, given: c.given, warnings: slices.Clone(c.local)}
 	c.check(found, append([]string{}, tools...))
 	return append(found.problems(), found.warned()...)
 }
@@ -130,13 +143,4 @@ func (c *Config) WarningsAmong(tools []string) []Problem {
 func (c *Config) String() string {
 	return fmt.Sprintf("%s: %d backends, %d tools, %d profiles",
 		c.source.file, len(c.Backends), len(c.Tools), len(c.Profiles))
-}
-
-// source is the parsed text, for positions.
-type source struct {
-	file string
-	root *yaml.Node
-	dir  string
-	// fingerprint is empty of a config that no Watch has read.
-	fingerprint string
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +35,7 @@ func (d *decoder) value(v reflect.Value, f *field, s spot) {
 		v.Set(d.fresh(v.Type().Elem()).Addr())
 		d.value(v.Elem(), f, s)
 	case reflect.Struct:
-		d.structure(v, s)
+		d.form(v, s)
 	case reflect.Slice:
 		d.list(v, f, s)
 	case reflect.Map:
@@ -50,8 +52,8 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 		d.found.add(s.at(), "expected %s, found %s%s", f.expected(sc), describe(s.node), advice(sc, f, s.node))
 		return
 	}
-	if sc.number != nil {
-		if bad := f.outOfRange(sc, sc.number(value)); bad != "" {
+	if size, ok := number(value); ok {
+		if bad := f.outOfRange(sc, size); bad != "" {
 			d.found.add(s.at(), "%s, found %s", bad, describe(s.node))
 			return
 		}
@@ -62,7 +64,21 @@ func (d *decoder) scalar(v reflect.Value, sc *scalar, f *field, s spot) {
 			return
 		}
 	}
-	v.Set(reflect.ValueOf(value))
+	v.Set(reflect.ValueOf(value).Convert(v.Type()))
+}
+
+// form decodes a struct by the field for what stands there, else by its keys.
+func (d *decoder) form(v reflect.Value, s spot) {
+	shape := shapeOf(v.Type())
+	form := shape.form(formOf(s.node))
+	switch {
+	case form != nil:
+		d.value(v.FieldByIndex(form.index), form, s)
+	case shape.keys != nil || shape.forms == nil:
+		d.structure(v, s)
+	case !isNull(s.node) || shape.form("text") != nil: // nothing is as good as an empty list or mapping
+		d.found.add(s.at(), "expected %s, found %s", shape.formWords(), describeKind(s.node))
+	}
 }
 
 // structure decodes a mapping with known keys.
@@ -71,39 +87,41 @@ func (d *decoder) structure(v reflect.Value, s spot) {
 	if !d.isMapping(s, shape.keys) {
 		return
 	}
-	seen := map[string]bool{}
+	seen := map[string]spot{}
 	d.pairs(s, func(key string, at spot) {
 		f := shape.byKey[key]
 		if f == nil {
 			d.found.find(RuleUnknownKey, at.atKey(), "unknown key%s", instead(key, shape.keys))
 			return
 		}
-		seen[key] = true
+		seen[key] = at
 		d.value(v.FieldByIndex(f.index), f, at)
 	})
 	for _, f := range shape.fields {
-		if f.required && !seen[f.key] {
+		if _, there := seen[f.key]; f.required && !there {
 			d.found.add(s.at(), "%s is missing: %s", quote(f.key), f.doc)
 		}
 	}
-	for _, group := range shape.groups {
-		d.exactlyOne(s, group, seen)
+	d.together(shape, s, seen)
+	if c, ok := reflect.TypeAssert[checked](v); ok {
+		c.check(within{found: d.found, top: s})
 	}
 }
 
-// exactlyOne reports keys that exclude each other.
-func (d *decoder) exactlyOne(s spot, group []string, seen map[string]bool) {
-	var have []string
-	for _, key := range group {
-		if seen[key] {
-			have = append(have, key)
+// together reports keys that exclude or need each other.
+func (d *decoder) together(shape *shape, s spot, seen map[string]spot) {
+	absent := func(key string) bool { _, there := seen[key]; return !there }
+	for _, group := range shape.groups {
+		have := slices.DeleteFunc(slices.Clone(group), absent)
+		if len(have) != 1 {
+			d.found.add(s.at(), "expected exactly one of %s, found %s", strings.Join(group, ", "), cmp.Or(strings.Join(have, " and "), "none"))
+			return // what goes with which is not known
 		}
 	}
-	switch {
-	case len(have) == 0:
-		d.found.add(s.at(), "expected exactly one of %s, found none", strings.Join(group, ", "))
-	case len(have) > 1:
-		d.found.add(s.at(), "expected exactly one of %s, found %s", strings.Join(group, ", "), strings.Join(have, " and "))
+	for _, f := range shape.fields {
+		if at, there := seen[f.key]; there && f.with != nil && !slices.ContainsFunc(f.with, func(key string) bool { return !absent(key) }) {
+			d.found.find(RuleConflict, at.at(), "it acts only beside %s: add that here, or remove it", strings.Join(f.with, " or "))
+		}
 	}
 }
 
@@ -194,7 +212,7 @@ func (d *decoder) setDefault(v reflect.Value, f *field) {
 	if v.Kind() == reflect.Slice {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
 	}
-	found := &collector{}
+	found := &collector{most: 1}
 	(&decoder{dir: d.dir, found: found}).value(v, f, spot{node: n})
 	if bad := found.problems(); bad != nil {
 		panic("config: default of " + f.key + ": " + bad.Error())

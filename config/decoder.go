@@ -36,7 +36,7 @@ func (d *decoder) pairs(s spot, visit func(key string, at spot)) {
 		key := s.node.Content[i]
 		at := spot{path: s.path.child(key.Value), key: key, node: s.node.Content[i+1]}
 		if !isKey(key) {
-			d.found.add(position{line: key.Line, column: key.Column, path: s.path}, "expected a string as a key, found %s%s", describe(key), inQuotes(key))
+			d.found.add(spot{path: s.path, node: key}.at(), "expected a string as a key, found %s%s", describe(key), inQuotes(key))
 			continue
 		}
 		if first := seen[key.Value]; first != nil {

@@ -14,30 +14,11 @@ type Document[T any] struct {
 	source source
 }
 
-// Describe makes the type of a document known. It is called while packages are
-// initialised (var _ = config.Describe[T]()), before anything is read.
-func Describe[T any]() bool {
-	addShape(documents, reflect.TypeFor[T]())
-	return true
-}
-
-// documents are the shapes of what is described beside the config.
-var documents = map[reflect.Type]*shape{}
-
-// shapeOf is the shape of a struct type, of the config or of a document; nil of
-// another type.
-func shapeOf(t reflect.Type) *shape {
-	if s := shapes[t]; s != nil {
-		return s
-	}
-	return documents[t]
-}
-
 // ReadDocument reads the file at path. The error is of type Problems.
 func ReadDocument[T any](path string) (*Document[T], error) {
 	data, err := readBounded(path, MaxFileBytes)
 	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the file: " + reason(err), Rule: RuleSyntax}}
+		return nil, unreadable(path, "file", err)
 	}
 	return ParseDocument[T](path, data)
 }
@@ -45,12 +26,8 @@ func ReadDocument[T any](path string) (*Document[T], error) {
 // ParseDocument reads data; name stands for the file in messages. References are
 // not resolved in it.
 func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
-	found := &collector{file: name}
-	root, bad := parseText(name, data)
-	if bad != nil {
-		return nil, Problems{*bad}
-	}
-	tree := expand(root, found)
+	found := &collector{file: name, most: MaxProblems}
+	tree := parse(found, data)
 	if tree == nil {
 		return nil, found.problems()
 	}
@@ -67,19 +44,13 @@ func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
 
 // Where is that of a Config.
 func (d *Document[T]) Where(path ...string) Problem {
-	return d.source.find(path).at().problem(d.source.file, "")
+	return d.source.where(path)
 }
-
-// Suggestion is the end of a message about an unknown name: the nearest of those
-// that there are, else all when they are few.
-func Suggestion(want string, have []string) string { return suggestion(want, have) }
 
 // Value is any YAML value, as JSON; nil when it is not there. References in it are
 // not resolved.
 type Value json.RawMessage
 
 func (v *Value) decode(d *decoder, _ *field, s spot) { *v = d.json(nil, s) }
-
-func (*Value) schema(*field) map[string]any { return map[string]any{} }
 
 var _ special = (*Value)(nil)

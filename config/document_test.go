@@ -19,8 +19,6 @@ type bed struct {
 	Plant Value  `yaml:"plant" doc:"What grows."`
 }
 
-var _ = Describe[garden]()
-
 // Another kind of file is read as strictly as the config, with places.
 func TestADocument(t *testing.T) {
 	read, err := ParseDocument[garden]("g.yaml", []byte("beds:\n- name: a\n- {name: b, rows: 5, plant: [1.50, {x: null}]}\n"))

@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"time"
 )
@@ -13,39 +12,43 @@ import (
 // keys of the file. References are shown as they are written, never what they
 // stand for; a secret that is written out in the file is shown as (secret).
 func (c *Config) MarshalJSON() ([]byte, error) {
-	return json.Marshal(dump(reflect.ValueOf(c).Elem()))
+	return json.Marshal(dump(reflect.ValueOf(c).Elem(), false))
 }
 
-// LogValue is String.
-func (c *Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-// dump turns a value into what encoding/json writes as the file has it. Keys
-// that say nothing are left out.
-func dump(v reflect.Value) any {
+// dump turns a value into what encoding/json writes as the file has it; revealed, with
+// what references stand for, which is not to be shown. Keys that say nothing are left
+// out.
+func dump(v reflect.Value, revealed bool) any {
 	switch value := v.Interface().(type) {
+	case Text, Path, Secret:
+		if revealed {
+			return value.(Revealer).Reveal() //nolint:forcetypeassert // each of them is
+		}
+		return value
 	case time.Duration:
 		return value.String()
-	case json.Marshaler:
-		return value
-	case encoding.TextMarshaler:
+	case json.Marshaler, encoding.TextMarshaler:
 		return value
 	}
-	if shapes[v.Type()] != nil {
-		return dumpStruct(v)
+	if shape := shapeOf(v.Type()); shape != nil {
+		return shape.dump(v, revealed)
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		return dump(v.Elem())
+		if v.IsNil() {
+			return nil
+		}
+		return dump(v.Elem(), revealed)
 	case reflect.Slice:
 		out := make([]any, v.Len())
 		for i := range out {
-			out[i] = dump(v.Index(i))
+			out[i] = dump(v.Index(i), revealed)
 		}
 		return out
 	case reflect.Map:
 		out := map[string]any{}
 		for iter := v.MapRange(); iter.Next(); {
-			out[fmt.Sprint(iter.Key())] = dump(iter.Value())
+			out[fmt.Sprint(iter.Key())] = dump(iter.Value(), revealed)
 		}
 		return out
 	default:
@@ -56,11 +59,19 @@ func dump(v reflect.Value) any {
 	}
 }
 
-func dumpStruct(v reflect.Value) any {
+func (s *shape) dump(v reflect.Value, revealed bool) any {
+	for _, f := range s.forms {
+		rest := reflect.New(v.Type()).Elem()
+		rest.Set(v)
+		rest.FieldByIndex(f.index).SetZero()
+		if rest.IsZero() {
+			return dump(v.FieldByIndex(f.index), revealed)
+		}
+	}
 	out := map[string]any{}
-	for _, f := range shapes[v.Type()].fields {
+	for _, f := range s.fields {
 		if field := v.FieldByIndex(f.index); f.def != "" || !field.IsZero() {
-			out[f.key] = dump(field)
+			out[f.key] = dump(field, revealed)
 		}
 	}
 	return out

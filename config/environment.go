@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -28,40 +29,33 @@ func (system) Getenv(name string) (string, bool) { return os.LookupEnv(name) }
 
 func (system) ReadFile(path string) ([]byte, error) { return ReadRegular(path, MaxSecretBytes) }
 
+// reference is a ${...} that may not be closed, or a $${ that stands for a ${.
+var reference = regexp.MustCompile(`\$\$\{|\$\{[^}]*\}?`)
+
 // expandRefs resolves the references in source; dir is where relative paths are seen
 // from. The error never holds a value.
 func expandRefs(source, dir string, env Environment) (*resolved, error) {
-	if !strings.Contains(source, "${") {
-		return &resolved{value: source, source: source}, nil
-	}
 	out := &resolved{source: source}
-	var value strings.Builder
-	rest := source
-	for {
-		i := strings.Index(rest, "${")
-		if i < 0 {
-			value.WriteString(rest)
-			out.value = value.String()
-			return out, nil
+	var err error
+	out.value = reference.ReplaceAllStringFunc(source, func(ref string) string {
+		inner, isReference := strings.CutPrefix(ref, "${")
+		inner, closed := strings.CutSuffix(inner, "}")
+		value := "${"
+		switch {
+		case err != nil || !isReference:
+			return value
+		case !closed:
+			err = errors.New("a reference is not closed: expected ${env:NAME} or ${file:/path}; write $${ for a literal ${")
+			return value
 		}
-		if i > 0 && rest[i-1] == '$' {
-			value.WriteString(rest[:i-1] + "${")
-			rest = rest[i+2:]
-			continue
-		}
-		value.WriteString(rest[:i])
-		inner, after, closed := strings.Cut(rest[i+2:], "}")
-		if !closed {
-			return nil, errors.New("a reference is not closed: expected ${env:NAME} or ${file:/path}; write $${ for a literal ${")
-		}
-		got, err := lookUp(inner, dir, env)
-		if err != nil {
-			return nil, err
-		}
-		value.WriteString(got)
-		out.refs, out.values = append(out.refs, "${"+inner+"}"), append(out.values, got)
-		rest = after
+		value, err = lookUp(inner, dir, env)
+		out.refs = append(out.refs, Reference{ref, value})
+		return value
+	})
+	if err != nil {
+		return nil, err
 	}
+	return out, nil
 }
 
 // lookUp resolves what stands between ${ and }.

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"math"
+	"cmp"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -17,88 +17,55 @@ const maxMergedKeys = 100_000
 const nodeBytes = 32
 
 // expander replaces aliases by what they stand for and merges (<<) by the keys
-// they bring. Nothing is copied: an anchored node is shared by all its aliases,
-// so the work is linear in the text however large the result would be when
-// written out, and that size is known before anybody walks it.
+// they bring. No value is copied: an anchored node is shared by all its aliases. It
+// walks the tree as those do who read it, and no further than the bounds.
 type expander struct {
 	found  *collector
-	done   map[*yaml.Node]extent
-	open   map[*yaml.Node]bool
-	own    int64 // cost of the text itself
+	added  int64 // cost of what aliases stand for
 	merged int   // keys that merges brought
-	// tooLarge and tooDeep are the first values that broke a bound.
-	tooLarge, tooDeep *yaml.Node
-}
-
-// extent is the size of a node written out.
-type extent struct {
-	bytes int64
-	depth int
 }
 
 // expand returns the root without aliases and merges, or nil with a problem
 // when that would be endless or too large.
 func expand(root *yaml.Node, found *collector) *yaml.Node {
-	e := &expander{found: found, done: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	before := len(found.found)
-	root = e.target(root)
-	size := e.visit(root)
-	switch {
-	case len(found.found) > before:
-		return nil
-	case size.depth > maxDepth:
-		found.add(place(e.tooDeep), "aliases nest values more than %d deep", maxDepth)
-		return nil
-	case size.bytes-e.own > maxAliasBytes:
-		found.add(place(e.tooLarge), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
+	e := &expander{found: found}
+	if !e.visit(root, 0, nil) || len(found.found) > before {
 		return nil
 	}
 	return root
 }
 
-// target follows an alias.
-func (e *expander) target(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode && n.Alias != nil {
-		return n.Alias
+// visit expands the node in place, which is reached through an alias, or nil; false
+// ends the walk.
+func (e *expander) visit(n *yaml.Node, depth int, alias *yaml.Node) bool {
+	if alias != nil {
+		e.added += nodeBytes + int64(len(n.Value))
 	}
-	return n
-}
-
-// visit expands the node in place, once, and measures it.
-func (e *expander) visit(n *yaml.Node) extent {
-	if size, ok := e.done[n]; ok {
-		return size
+	switch {
+	case depth > maxDepth:
+		e.found.find(RuleSyntax, place(cmp.Or(alias, n)), "aliases nest values more than %d deep, or a value holds an alias of itself", maxDepth)
+		return false
+	case e.added > maxAliasBytes:
+		e.found.find(RuleSyntax, place(cmp.Or(alias, n)), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
+		return false
 	}
-	if e.open[n] {
-		e.found.add(place(n), "this value holds an alias of itself")
-		return extent{}
-	}
-	e.open[n] = true
-	size := extent{bytes: nodeBytes + int64(len(n.Value))}
-	e.own += size.bytes
 	for i, child := range n.Content {
-		n.Content[i] = e.target(child)
-		inner := e.visit(n.Content[i])
-		size.bytes = min(size.bytes+inner.bytes, math.MaxInt64/4)
-		size.depth = max(size.depth, inner.depth+1)
+		through := alias
+		if child.Kind == yaml.AliasNode {
+			through = cmp.Or(alias, child)
+			n.Content[i] = child.Alias
+		}
+		if !e.visit(n.Content[i], depth+1, through) {
+			return false
+		}
 	}
-	if e.tooDeep == nil && size.depth > maxDepth {
-		e.tooDeep = n
-	}
-	if e.tooLarge == nil && size.bytes-e.own > maxAliasBytes {
-		e.tooLarge = n
-	}
-	delete(e.open, n)
-	if n.Kind == yaml.MappingNode {
-		e.merge(n)
-	}
-	e.done[n] = size
-	return size
+	return n.Kind != yaml.MappingNode || e.merge(n)
 }
 
 // merge replaces every << of a mapping by the keys it brings. Keys of the
-// mapping itself are stronger, then earlier merges.
-func (e *expander) merge(n *yaml.Node) {
+// mapping itself are stronger, then earlier merges. False ends the walk.
+func (e *expander) merge(n *yaml.Node) bool {
 	var merged []*yaml.Node
 	own := make([]*yaml.Node, 0, len(n.Content))
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -113,18 +80,18 @@ func (e *expander) merge(n *yaml.Node) {
 		}
 		for _, source := range sources {
 			if source.Kind != yaml.MappingNode {
-				e.found.add(place(key), "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
+				e.found.find(RuleSyntax, place(key), "<< merges mappings only: expected an alias of a mapping or a list of such, found %s", describe(source))
 				continue
 			}
 			if e.merged += len(source.Content) / 2; e.merged > maxMergedKeys {
-				e.found.add(place(key), "merges (<<) bring more than %d keys into the file", maxMergedKeys)
-				return
+				e.found.find(RuleSyntax, place(key), "merges (<<) bring more than %d keys into the file", maxMergedKeys)
+				return false
 			}
 			merged = append(merged, source.Content...)
 		}
 	}
 	if len(own) == len(n.Content) {
-		return
+		return true
 	}
 	have := map[string]bool{}
 	for i := 0; i < len(own); i += 2 {
@@ -137,4 +104,5 @@ func (e *expander) merge(n *yaml.Node) {
 		}
 	}
 	n.Content = own
+	return true
 }

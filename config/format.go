@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,7 +35,7 @@ const MaxInstanceBytes = 200
 var formats = compile(map[string]*format{
 	"name":         {expect: "1 to 64 letters, digits, _ or -", pattern: `^[a-zA-Z0-9_-]{1,64}$`},
 	"prefix":       {expect: "at most 32 letters, digits, _ or -", pattern: `^[a-zA-Z0-9_-]{0,32}$`},
-	"glob":         {expect: "a name in which * stands for anything and ? for one character", pattern: `^[^\s\[\]{}!]{1,128}$`},
+	"glob":         {expect: "a name in which * stands for anything and ? for one character", pattern: `^[^\s\[\]{}!\\]{1,128}$`},
 	"env_name":     {expect: "the name of an environment variable: letters, digits and _, no digit first", pattern: `^[A-Za-z_][A-Za-z0-9_]*$`},
 	"header":       {expect: "a header name such as X-Api-Key", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
 	"exit_code":    {expect: "an exit code from 1 to 255", pattern: `^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$`},
@@ -199,12 +200,8 @@ func checkURLOf(value string, schemes ...string) string {
 	if err != nil || u.Opaque != "" {
 		return expected
 	}
-	known := false
-	for _, s := range schemes {
-		known = known || u.Scheme == s
-	}
 	switch {
-	case !known || u.Hostname() == "":
+	case !slices.Contains(schemes, u.Scheme) || u.Hostname() == "":
 		return expected
 	case u.User != nil:
 		return "a URL here has no user or password: put them into headers, as in Authorization: Basic ..."

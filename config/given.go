@@ -16,8 +16,9 @@ const (
 
 // given is what a reference stands for in a setting.
 type given struct {
-	path, name string
-	value      Secret
+	at    Problem // where it is set
+	name  string
+	value Secret
 }
 
 // Refers reports that the config has references.
@@ -34,7 +35,7 @@ func (c *Config) Mask(text string) string {
 func (c *Config) MaskAt(path, text string) string { return maskedAt(c.given, path, text) }
 
 func maskedAt(all []given, path, text string) string {
-	return masked(all, text, func(g given) bool { return path == "" || Below(g.path, path) })
+	return masked(all, text, func(g given) bool { return path == "" || Below(g.at.Path, path) })
 }
 
 func masked(all []given, text string, meant func(given) bool) string {

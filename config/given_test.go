@@ -5,8 +5,8 @@ import "testing"
 func TestAMessageShowsReferencesAndNotWhatTheyStandFor(t *testing.T) {
 	key := "-----BEGIN KEY-----\nMIGHAgEAMBMGByqGSM49\n\t\"quoted\" line of it\n-----END KEY-----\n"
 	c := &Config{given: []given{
-		{"tls.key", "${file:key}", NewSecret(key)}, {"run_as", "${env:WHO}", NewSecret("bob")},
-		{"store.path", "${env:AT}", NewSecret("/var/lib//side/x.db")},
+		{Problem{Path: "tls.key"}, "${file:key}", NewSecret(key)}, {Problem{Path: "run_as"}, "${env:WHO}", NewSecret("bob")},
+		{Problem{Path: "store.path"}, "${env:AT}", NewSecret("/var/lib//side/x.db")},
 	}}
 	for _, tt := range []struct{ path, text, want string }{
 		{"tls", "open " + key[:len(key)-1] + ": no such file", "open ${file:key}: no such file"},

@@ -59,7 +59,7 @@ func jsonScalar(n *yaml.Node) (string, bool) {
 	switch n.ShortTag() {
 	case "!!bool":
 		value, ok := parseBool(n)
-		return strconv.FormatBool(value.(bool)), ok
+		return strconv.FormatBool(value), ok
 	case "!!int", "!!float":
 		return jsonNumber(n.Value)
 	default:

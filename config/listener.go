@@ -1,44 +1,19 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 )
 
 // Listener is an address that serves agents: written as the address alone, or as a
 // mapping that says which profiles it offers.
 type Listener struct {
-	Address  Text     `yaml:"address" doc:"unix:///path (mode 0600) or tcp://host:port on loopback." required:"true" format:"listen"`
+	Address  Text     `yaml:"address" as:"text" doc:"unix:///path (mode 0600) or tcp://host:port on loopback." required:"true" format:"listen"`
 	Profiles []string `yaml:"profiles" doc:"The profiles that requests here may name; one that names none gets the first. Without this key: all, and default_profile. Listeners with the same set of profiles are a tenant, which reaches only what came through them; its name is that set, so another set is another tenant." format:"name"`
 }
 
-// listenerKeys is a Listener that is written as a mapping.
-type listenerKeys Listener
-
 // Reveal returns the address with its references resolved.
 func (l Listener) Reveal() string { return l.Address.Reveal() }
-
-// MarshalJSON writes it as the file has it.
-func (l Listener) MarshalJSON() ([]byte, error) {
-	if l.Profiles == nil {
-		return json.Marshal(l.Address)
-	}
-	return json.Marshal(dump(reflect.ValueOf(listenerKeys(l))))
-}
-
-func (l *Listener) decode(d *decoder, f *field, s spot) {
-	if isString(s.node) {
-		l.Address.decode(d, f, s)
-		return
-	}
-	d.structure(reflect.ValueOf((*listenerKeys)(l)).Elem(), s)
-}
-
-func (*Listener) schema(f *field) map[string]any {
-	return map[string]any{"oneOf": []any{f.stringSchema(), structSchema(reflect.TypeFor[listenerKeys](), map[string]any{})}}
-}
 
 // ListeningAt is the config with other addresses to serve agents at. They offer the
 // profiles of the first address of the file. The admin address is off unless the file
@@ -59,7 +34,7 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 		}
 		other.Listen = append(other.Listen, Listener{Address: NewText(address), Profiles: c.Listen[0].Profiles})
 	}
-	if c.source.find([]string{"admin"}).key == nil {
+	if _, there := c.source.find([]string{"admin"}); !there {
 		other.Admin = NewText("off")
 	}
 	return &other, nil
@@ -70,20 +45,20 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 func (k *checker) listen() {
 	seen := map[string]bool{}
 	for i, l := range k.Listen {
-		address := l.Reveal()
+		address, at := l.Reveal(), k.in("listen", index(i))
 		if seen[address] && address != "" {
-			k.bad("this address is in the list already", "listen", index(i))
+			at.bad("this address is in the list already")
 		}
 		seen[address] = true
 		if l.Profiles != nil && len(l.Profiles) == 0 {
-			k.bad("no profile is offered here, so nothing can be called: expected at least one", "listen", index(i), "profiles")
+			at.in("profiles").bad("no profile is offered here, so nothing can be called: expected at least one")
 		}
 		for j, name := range l.Profiles {
 			if _, ok := k.Profile(name); !ok || name == "" {
-				k.bad("there is no profile "+quote(name)+suggestion(name, k.ProfileNames()), "listen", index(i), "profiles", index(j))
+				at.in("profiles", index(j)).bad("there is no profile " + quote(name) + Suggestion(name, k.ProfileNames()))
 			}
 			if slices.Contains(l.Profiles[:j], name) {
-				k.bad("this profile is in the list already", "listen", index(i), "profiles", index(j))
+				at.in("profiles", index(j)).bad("this profile is in the list already")
 			}
 		}
 	}

@@ -3,44 +3,51 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Load reads, parses and checks the file at path, with secrets from this
 // process's environment and files. The error is of type Problems.
-func Load(path string) (*Config, error) {
-	data, err := readBounded(path, MaxFileBytes)
-	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
-	}
-	return Parse(path, data, System())
-}
+func Load(path string) (*Config, error) { return whole(readConfig(path, MaxProblems)) }
 
 // Parse parses and checks data; name stands for the file in messages. The
 // error is of type Problems: everything that is wrong, by position, at most
 // MaxProblems and a last one that says how many more there are.
 func Parse(name string, data []byte, env Environment) (*Config, error) {
-	c, problems := examine(&collector{file: name}, data, env)
-	if problems != nil {
-		return nil, problems
-	}
-	return c, nil
+	return whole(examine(&collector{file: name, most: MaxProblems}, data, env))
 }
 
 // Examine is Load for whoever wants to know all that is wrong, without bound,
 // and what is right beside it. What is wrong has its zero value or its default
 // in the Config, which therefore must not be served when there are problems. It
 // is nil when the file is not YAML: then that is the one problem.
-func Examine(path string) (*Config, Problems) {
-	data, err := readBounded(path, MaxFileBytes)
-	if err != nil {
-		return nil, Problems{{File: path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
-	}
-	return ExamineText(path, data, System())
-}
+func Examine(path string) (*Config, Problems) { return readConfig(path, maxCollected) }
 
 // ExamineText is Examine of a text; name stands for the file in messages.
 func ExamineText(name string, data []byte, env Environment) (*Config, Problems) {
 	return examine(&collector{file: name, most: maxCollected}, data, env)
+}
+
+// whole is a config in which nothing is wrong, or what is.
+func whole(c *Config, problems Problems) (*Config, error) {
+	if problems != nil {
+		return nil, problems
+	}
+	return c, nil
+}
+
+func readConfig(path string, most int) (*Config, Problems) {
+	data, err := readBounded(path, MaxFileBytes)
+	if err != nil {
+		return nil, unreadable(path, "config file", err)
+	}
+	return examine(&collector{file: path, most: most}, data, System())
+}
+
+func unreadable(path, what string, err error) Problems {
+	return Problems{{File: path, Message: "cannot read the " + what + ": " + reason(err), Rule: RuleSyntax}}
 }
 
 // directory is where the relative paths of a config file are seen from: its own directory,
@@ -73,25 +80,30 @@ func (c *Config) Dir() string { return c.source.dir }
 
 func examine(found *collector, data []byte, env Environment) (*Config, Problems) {
 	if len(data) == 0 { // it is about to be written, or its disk was full
-		return nil, Problems{{File: found.file, Line: 1, Column: 1, Message: "the file is empty: if nothing is to be set, write {}", Rule: RuleSyntax}}
+		found.find(RuleSyntax, Problem{Line: 1, Column: 1}, "the file is empty: if nothing is to be set, write {}")
 	}
-	root, bad := parseText(found.file, data)
-	if bad != nil {
-		bad.Rule = RuleSyntax
-		return nil, Problems{*bad}
-	}
-	tree := expand(root, found)
+	tree := parse(found, data)
 	if tree == nil {
-		for i := range found.found {
-			found.found[i].Rule = RuleSyntax
-		}
 		return nil, found.problems()
 	}
 	c := &Config{source: &source{file: found.file, root: tree, dir: directory(found.file)}}
 	d := &decoder{env: env, dir: c.source.dir, found: found}
 	d.document(tree, c)
-	c.given = found.given
+	c.given, c.local = found.given, slices.Clone(found.warnings)
 	c.check(found, nil)
 	c.warnings = found.warned()
 	return c, found.problems()
+}
+
+// parse turns the text of a file into a tree without aliases and merges; nil where
+// it finds anything wrong.
+func parse(found *collector, data []byte) *yaml.Node {
+	root := parseText(found, data)
+	if root != nil {
+		root = expand(root, found)
+	}
+	if found.found != nil {
+		return nil
+	}
+	return root
 }

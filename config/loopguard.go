@@ -27,33 +27,24 @@ type LoopLimit struct {
 // mostRounds is how many rounds of a cycle are remembered.
 const mostRounds = 21
 
-// loopGuard refuses thresholds that cannot be meant.
-func (k *checker) loopGuard(g LoopGuard, at ...string) {
-	under := func(keys ...string) []string { return append(append([]string(nil), at...), keys...) }
-	for _, l := range [...]struct {
-		key   string
-		limit LoopLimit
-		most  int
-	}{
-		{"same_call", g.SameCall, 0}, {"cycle", g.Cycle, mostRounds}, {"same_error", g.SameError, 0}, {"same_result", g.SameResult, 0},
-		{"malformed", g.Malformed, 0}, {"duplicate_effect", g.DuplicateEffect, 0}, {"duplicate_read", g.DuplicateRead, 0}, {"across_effects", g.AcrossEffects, 0},
-	} {
-		for _, n := range [...]struct {
-			key   string
-			value int
-		}{{"nudge", l.limit.Nudge}, {"refuse", l.limit.Refuse}} {
-			switch {
-			case n.value == 1:
-				k.bad("the first time is no repetition: expected 2 or more, or -1 for never", under(l.key, n.key)...)
-			case l.most > 0 && n.value > l.most:
-				k.bad(fmt.Sprintf("%d rounds are more than are remembered: expected at most %d", n.value, l.most), under(l.key, n.key)...)
-			}
+func (l LoopLimit) check(w within) {
+	for key, value := range map[string]int{"nudge": l.Nudge, "refuse": l.Refuse} {
+		if value == 1 {
+			w.in(key).bad("the first time is no repetition: expected 2 or more, or -1 for never")
 		}
-		if l.limit.Refuse > 0 && l.limit.Nudge > l.limit.Refuse {
-			k.bad(fmt.Sprintf("it is refused from %d on: expected at most that", l.limit.Refuse), under(l.key, "nudge")...)
+	}
+	if l.Refuse > 0 && l.Nudge > l.Refuse {
+		w.in("nudge").bad(fmt.Sprintf("it is refused from %d on: expected at most that", l.Refuse))
+	}
+}
+
+func (g LoopGuard) check(w within) {
+	for key, value := range map[string]int{"nudge": g.Cycle.Nudge, "refuse": g.Cycle.Refuse} {
+		if value > mostRounds {
+			w.in("cycle", key).bad(fmt.Sprintf("%d rounds are more than are remembered: expected at most %d", value, mostRounds))
 		}
 	}
 	if g.Stop > 0 && g.Escalate > g.Stop {
-		k.bad(fmt.Sprintf("the program is told to stop from refusal %d on: expected at most that", g.Stop), under("escalate")...)
+		w.in("escalate").bad(fmt.Sprintf("the program is told to stop from refusal %d on: expected at most that", g.Stop))
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/sidecall/sidecall/tool"
 )
 
-// suggestion is the end of a message about an unknown name: the nearest one,
-// else all when they are few.
-func suggestion(want string, have []string) string {
-	if name := tool.Closest(want, have); name != "" {
-		return "; did you mean " + quote(name) + "?"
+// Suggestion is the end of a message about an unknown name: the nearest of those
+// that there are, else all when they are few.
+func Suggestion(want string, have []string) string {
+	if nearest := didYouMean(want, have); nearest != "" {
+		return nearest
 	}
 	const few = 30
 	if len(have) == 0 || len(have) > few {
@@ -22,7 +22,7 @@ func suggestion(want string, have []string) string {
 	return "; known: " + strings.Join(have, ", ")
 }
 
-// instead is suggestion, but for the keys that the usual files of MCP servers have.
+// instead is Suggestion, but for the keys that the usual files of MCP servers have.
 func instead(key string, keys []string) string {
 	switch mcp := slices.Contains(keys, "command"); {
 	case mcp && key == "args":
@@ -32,6 +32,14 @@ func instead(key string, keys []string) string {
 	case key == "mcpServers":
 		return `; a server is a backend here, {mcp: {command: [program, argument]}}, below "backends"`
 	default:
-		return suggestion(key, keys)
+		return Suggestion(key, keys)
 	}
+}
+
+// didYouMean names the nearest of the values, if any is near.
+func didYouMean(value string, among []string) string {
+	if name := tool.Closest(value, among); name != "" {
+		return "; did you mean " + quote(name) + "?"
+	}
+	return ""
 }

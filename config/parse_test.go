@@ -157,9 +157,9 @@ tools:
 }
 
 func TestProblemsAreSortedAndBounded(t *testing.T) {
-	c := &collector{file: "f"}
+	c := &collector{file: "f", most: MaxProblems}
 	for i := range maxCollected + 5 {
-		c.add(position{line: maxCollected - i%100, column: i}, "x")
+		c.add(Problem{Line: maxCollected - i%100, Column: i}, "x")
 	}
 	got := c.problems()
 	if len(got) != MaxProblems+1 || got[MaxProblems].Message != "and 9980 more" {

@@ -293,6 +293,8 @@ func TestGlobs(t *testing.T) {
 		{"a?", "a", false},
 		{"a?", "ab", true},
 		{"a?", "abc", false},
+		{"a?", "a/", true},
+		{"a?", "aé", true},
 		{"get_*", "get_", true},
 		{"get_*", "forget_order", false},
 		{"**", "x", true},

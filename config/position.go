@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -8,16 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v4"
 )
-
-// position is a place in the file and in its structure.
-type position struct {
-	line, column int
-	path         *path
-}
-
-func (p position) problem(file, message string) Problem {
-	return Problem{File: file, Line: p.line, Column: p.column, Path: p.path.String(), Message: message}
-}
 
 // path leads from the root of the file to a value. Links instead of strings:
 // nothing is rendered as long as nothing is wrong.
@@ -61,8 +52,8 @@ func (p *path) String() string {
 	return b.String()
 }
 
-// place is the position of a node whose path does not matter.
-func place(n *yaml.Node) position { return position{line: n.Line, column: n.Column} }
+// place is where a node is whose path does not matter.
+func place(n *yaml.Node) Problem { return spot{node: n}.at() }
 
 // spot is a value in the file together with how it was reached.
 type spot struct {
@@ -73,21 +64,18 @@ type spot struct {
 
 // at is where a message about the value points: at the value, but at the key
 // when the value is a block below it.
-func (s spot) at() position {
+func (s spot) at() Problem {
 	n := s.node
 	block := n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0
 	empty := n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0
-	if s.key != nil && (block || empty) {
-		n = s.key
+	if block || empty {
+		return s.atKey()
 	}
-	return position{line: n.Line, column: n.Column, path: s.path}
+	return Problem{Line: n.Line, Column: n.Column, Path: s.path.String()}
 }
 
 // atKey points at the key in front of the value.
-func (s spot) atKey() position {
-	n := s.key
-	if n == nil {
-		n = s.node
-	}
-	return position{line: n.Line, column: n.Column, path: s.path}
+func (s spot) atKey() Problem {
+	n := cmp.Or(s.key, s.node)
+	return Problem{Line: n.Line, Column: n.Column, Path: s.path.String()}
 }

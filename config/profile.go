@@ -1,7 +1,9 @@
 package config
 
 import (
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,6 +18,12 @@ type Profile struct {
 	LoopGuard      LoopGuard     `yaml:"loop_guard" doc:"When a model that goes round in circles is nudged, refused and stopped. See loops.md."`
 
 	Recovery ProfileRecovery `yaml:"recovery" doc:"What failed calls of this profile are told of what was tried before them."`
+}
+
+func (p Profile) check(w within) {
+	if d := p.MaxDuration; d > 0 && d < time.Millisecond {
+		w.in("max_duration").bad("stores count in milliseconds: expected 1ms or more, or 0s for no limit")
+	}
 }
 
 // Profiles are the profiles by name.
@@ -45,27 +53,8 @@ func anyGlob(globs []string, name string) bool {
 }
 
 // matchGlob matches name against a glob in which * stands for any run of
-// characters and ? for one. It takes at most len(glob)·len(name) steps: on a
-// mismatch only the last * is tried again, one character further.
+// characters and ? for one. To filepath.Match a slash is no character like another.
 func matchGlob(glob, name string) bool {
-	g, n, star, from := 0, 0, -1, 0
-	for n < len(name) {
-		switch {
-		case g < len(glob) && glob[g] == '*':
-			star, from = g, n
-			g++
-		case g < len(glob) && (glob[g] == '?' || glob[g] == name[n]):
-			g++
-			n++
-		case star >= 0:
-			from++
-			g, n = star+1, from
-		default:
-			return false
-		}
-	}
-	for g < len(glob) && glob[g] == '*' {
-		g++
-	}
-	return g == len(glob)
+	ok, err := filepath.Match(strings.ReplaceAll(glob, "/", "\n"), strings.ReplaceAll(name, "/", "\n"))
+	return ok && err == nil
 }

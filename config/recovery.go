@@ -70,26 +70,20 @@ func (c *Config) Recovery(r CallRules) Recovery {
 // Off reports that no failed call of the profile is told anything.
 func (r ProfileRecovery) Off() bool { return r.Context == off }
 
-// generalRules checks which tools they are for, and which they name.
-func (k *checker) generalRules() {
-	at := []string{"defaults", "recovery", "rules"}
-	for i, rule := range k.Defaults.Recovery.Rules {
-		for j, glob := range rule.Tools {
-			if !k.matches(glob) {
-				k.globWarning(glob, append(slices.Clone(at), index(i), "tools", index(j)))
-			}
-		}
-		k.suggested(rule.RecoveryRule, append(slices.Clone(at), index(i)))
+func (r RecoveryRules) check(w within) {
+	if r.Context == off && (r.Rules != nil || r.Target != nil || r.MaxChars != 0) {
+		w.in("context").find(RuleUnused, "with context: off the other keys say nothing")
 	}
 }
 
-// recovery checks what a tool says of it.
-func (k *checker) recovery(r RecoveryRules, at []string) {
-	for i, rule := range r.Rules {
-		k.suggested(rule, append(slices.Clone(at), "rules", index(i)))
-	}
-	if r.Context == off && (r.Rules != nil || r.Target != nil || r.MaxChars != 0) {
-		k.find(RuleUnused, "with context: off the other keys say nothing", append(slices.Clone(at), "context")...)
+// generalRules checks which tools they are for, and which they name.
+func (k *checker) generalRules(w within) {
+	for i, rule := range k.Defaults.Recovery.Rules {
+		at := w.in(index(i))
+		for j, glob := range rule.Tools {
+			k.glob(glob, at.in("tools", index(j)))
+		}
+		k.suggested(rule.RecoveryRule, at)
 	}
 }
 
@@ -97,10 +91,10 @@ func (k *checker) recovery(r RecoveryRules, at []string) {
 var inBraces = regexp.MustCompile(`\{([^{}\s]+)\}`)
 
 // suggested warns of tools that a rule names and that nobody has.
-func (k *checker) suggested(rule RecoveryRule, at []string) {
+func (k *checker) suggested(rule RecoveryRule, w within) {
 	for i, text := range rule.Suggest {
 		for _, named := range inBraces.FindAllStringSubmatch(text, -1) {
-			k.known(named[1], append(slices.Clone(at), "suggest", index(i)))
+			k.known(named[1], w.in("suggest", index(i)))
 		}
 	}
 }

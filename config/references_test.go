@@ -26,7 +26,4 @@ backends:
 	if c.File() != "c.yaml" {
 		t.Errorf("the file is %s", c.File())
 	}
-	if c.Release(); c.FileReferences() != nil {
-		t.Error("something is found after Release")
-	}
 }

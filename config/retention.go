@@ -15,11 +15,11 @@ func (k *checker) retention() {
 	if k.Retention == 0 || k.Retention >= least {
 		return
 	}
-	if k.written("retention") {
-		at = []string{"retention"}
+	if here := k.in("retention"); here.written() {
+		at = here
 	}
-	k.bad("retention is "+k.Retention.String()+", and the longest deadline with two leases is "+least.String()+
-		": a running call would be forgotten, and its id run again; set retention to at least "+least.String(), at...)
+	at.bad("retention is " + k.Retention.String() + ", and the longest deadline with two leases is " + least.String() +
+		": a running call would be forgotten, and its id run again; set retention to at least " + least.String())
 }
 
 // MaxDeadline is the longest that a call may take whose tool the file does not know:
@@ -28,11 +28,11 @@ func (c *Config) MaxDeadline() time.Duration { return c.Retention - 2*c.Lease }
 
 // longestDeadline is the longest that a call of any tool may take, and where the
 // file says so.
-func (k *checker) longestDeadline() (longest time.Duration, at []string) {
-	longest, at = k.Defaults.Deadline, []string{"defaults", "deadline"}
+func (k *checker) longestDeadline() (longest time.Duration, at within) {
+	longest, at = k.Defaults.Deadline, k.in("defaults", "deadline")
 	consider := func(deadline time.Duration, path ...string) {
 		if deadline > longest {
-			longest, at = deadline, append(slices.Clone(path), "deadline")
+			longest, at = deadline, k.in(path...).in("deadline")
 		}
 	}
 	for _, name := range k.toolNames {

@@ -2,13 +2,10 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/sidecall/sidecall/tool"
 )
 
 // item is the field's rules as they hold for each item of a list or a map.
@@ -75,14 +72,12 @@ func advice(sc *scalar, f *field, n *yaml.Node) string {
 		return ""
 	}
 	switch tag := n.ShortTag(); {
-	case sc.text && (tag == "!!int" || tag == "!!float" || tag == "!!bool"):
+	case sc.text && f.enum == nil && (tag == "!!int" || tag == "!!float" || tag == "!!bool"):
 		return ": put it in quotes"
-	case sc.number != nil && tag == "!!str" && strings.Contains(n.Value, "${"):
+	case !sc.text && tag == "!!str" && strings.Contains(n.Value, "${"):
 		return ": references are resolved in strings only"
 	case tag == "!!str" && sc.parses(textNode(n.Value)):
 		return ": write it without quotes"
-	case sc.schema["enum"] != nil && tag == "!!str":
-		return didYouMean(n.Value, sc.schema["enum"].([]string))
 	case f.enum != nil && tag == "!!str":
 		return didYouMean(n.Value, f.enum)
 	case sc == boolScalar && tag == "!!str":
@@ -99,14 +94,6 @@ func advise(value string) string {
 	return ": write " + value
 }
 
-// didYouMean names the nearest of the values, if any is near.
-func didYouMean(value string, among []string) string {
-	if name := tool.Closest(value, among); name != "" {
-		return "; did you mean " + quote(name) + "?"
-	}
-	return ""
-}
-
 // listAdvice shows how one value is written as a list.
 func listAdvice(n *yaml.Node) string {
 	switch {
@@ -117,9 +104,3 @@ func listAdvice(n *yaml.Node) string {
 	}
 	return ""
 }
-
-// The scalars that messages make exceptions for.
-var (
-	stringScalar = scalars[reflect.TypeFor[string]()]
-	boolScalar   = scalars[reflect.TypeFor[bool]()]
-)

@@ -9,56 +9,7 @@ import (
 // references count for what they stand for.
 func Same(a, b any) bool { return same(reflect.ValueOf(a), reflect.ValueOf(b)) }
 
-func same(a, b reflect.Value) bool {
-	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
-		return false
-	}
-	if !a.IsValid() {
-		return true
-	}
-	switch a.Interface().(type) {
-	case Text, Secret:
-		return a.Interface().(Revealer).Reveal() == b.Interface().(Revealer).Reveal() //nolint:forcetypeassert // both are
-	}
-	switch a.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() == b.IsNil()
-		}
-		return same(a.Elem(), b.Elem())
-	case reflect.Struct:
-		for i := range a.NumField() {
-			if a.Type().Field(i).IsExported() && !same(a.Field(i), b.Field(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Slice:
-		// None at all and nothing may mean different things: profiles: [] offers none.
-		return a.IsNil() == b.IsNil() && sameItems(a, b)
-	case reflect.Array:
-		return sameItems(a, b)
-	case reflect.Map:
-		return a.Len() == b.Len() && !slices.ContainsFunc(a.MapKeys(), func(key reflect.Value) bool {
-			other := b.MapIndex(key)
-			return !other.IsValid() || !same(a.MapIndex(key), other)
-		})
-	default:
-		return a.Equal(b)
-	}
-}
-
-func sameItems(a, b reflect.Value) bool {
-	if a.Len() != b.Len() {
-		return false
-	}
-	for i := range a.Len() {
-		if !same(a.Index(i), b.Index(i)) {
-			return false
-		}
-	}
-	return true
-}
+func same(a, b reflect.Value) bool { return reflect.DeepEqual(dump(a, true), dump(b, true)) }
 
 // Differences are the keys in which two configs do not mean the same, each as the
 // deepest path below which something differs: a list counts as one. What is at paths
@@ -76,7 +27,7 @@ func differences(a, b reflect.Value, at []string, differs func(path []string), l
 	for a.Kind() == reflect.Pointer && !a.IsNil() && !b.IsNil() {
 		a, b = a.Elem(), b.Elem()
 	}
-	if a.Kind() != reflect.Struct || isLeaf(a.Type()) {
+	if shapeOf(a.Type()) == nil || shapeOf(a.Type()).keys == nil {
 		differs(at)
 		return
 	}

@@ -17,9 +17,7 @@ type scalar struct {
 	expect string // what to say that was expected
 	text   bool   // holds free text: enum and format apply, and quotes help
 	// parse returns the value; ok is false when the node is not one.
-	parse func(n *yaml.Node) (value any, ok bool)
-	// number is the value for comparison with min and max; nil when it has none.
-	number func(value any) float64
+	parse  func(n *yaml.Node) (value any, ok bool)
 	schema map[string]any
 }
 
@@ -29,79 +27,57 @@ const bytesPattern = `^[0-9]+ ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`
 
 // scalars are the scalar types, each with what makes it up.
 var scalars = map[reflect.Type]*scalar{
-	reflect.TypeFor[bool](): {
-		expect: "true or false",
-		parse:  parseBool,
-		schema: map[string]any{"type": "boolean"},
-	},
-	reflect.TypeFor[int](): {
-		expect: "a whole number",
-		parse: func(n *yaml.Node) (any, bool) {
-			i, ok := parseInt(n)
-			return int(i), ok
-		},
-		number: func(v any) float64 { return float64(v.(int)) },
-		schema: map[string]any{"type": "integer"},
-	},
-	reflect.TypeFor[int64](): {
-		expect: "a whole number",
-		parse: func(n *yaml.Node) (any, bool) {
-			i, ok := parseInt(n)
-			return i, ok
-		},
-		number: func(v any) float64 { return float64(v.(int64)) },
-		schema: map[string]any{"type": "integer"},
-	},
-	reflect.TypeFor[float64](): {
-		expect: "a number",
-		parse:  parseFloat,
-		number: func(v any) float64 { return v.(float64) },
-		schema: map[string]any{"type": "number"},
-	},
+	reflect.TypeFor[bool]():    boolScalar,
+	reflect.TypeFor[int]():     intScalar,
+	reflect.TypeFor[int64]():   intScalar,
+	reflect.TypeFor[float64](): {expect: "a number", parse: as(parseFloat), schema: map[string]any{"type": "number"}},
 	reflect.TypeFor[time.Duration](): {
 		expect: `a duration with a unit (ns, us, ms, s, m or h), such as 30s or 1m30s`,
-		parse:  parseDuration,
-		number: func(v any) float64 { return float64(v.(time.Duration)) },
+		parse:  as(parseDuration),
 		schema: map[string]any{"type": "string", "pattern": durationPattern},
 	},
 	reflect.TypeFor[Bytes](): {
 		expect: `a number of bytes or a size such as 4MiB`,
-		parse:  parseBytes,
-		number: func(v any) float64 { return float64(v.(Bytes)) },
+		parse:  as(parseBytes),
 		schema: map[string]any{"type": []string{"integer", "string"}, "pattern": bytesPattern},
 	},
-	reflect.TypeFor[tool.Effect](): {
-		expect: "one of read_only, idempotent, keyed, non_idempotent",
-		parse: func(n *yaml.Node) (any, bool) {
-			effect, err := tool.ParseEffect(n.Value)
-			return effect, err == nil && isString(n)
-		},
-		schema: map[string]any{"enum": effectNames()},
-	},
-	reflect.TypeFor[tool.Code](): {
-		expect: "one of " + strings.Join(mappableCodes, ", "),
-		parse: func(n *yaml.Node) (any, bool) {
-			for _, code := range mappableCodes {
-				if code == n.Value && isString(n) {
-					return tool.Code(code), true
-				}
-			}
-			return tool.Code(""), false
-		},
-		schema: map[string]any{"enum": mappableCodes},
-	},
-	reflect.TypeFor[string](): {
-		expect: "a string",
-		text:   true,
-		parse:  func(n *yaml.Node) (any, bool) { return n.Value, isString(n) },
-		schema: map[string]any{"type": "string"},
-	},
-	reflect.TypeFor[Trust](): {
-		expect: "a string",
-		text:   true,
-		parse:  func(n *yaml.Node) (any, bool) { return Trust(n.Value), isString(n) },
-		schema: map[string]any{"type": "string"},
-	},
+	reflect.TypeFor[tool.Effect](): {text: true, parse: as(parseEffect)},
+	reflect.TypeFor[tool.Code]():   stringScalar,
+	reflect.TypeFor[Trust]():       stringScalar,
+	reflect.TypeFor[string]():      stringScalar,
+}
+
+// The scalars of several types, or that messages make exceptions for.
+var (
+	boolScalar   = &scalar{expect: "true or false", parse: as(parseBool), schema: map[string]any{"type": "boolean"}}
+	intScalar    = &scalar{expect: "a whole number", parse: as(parseInt), schema: map[string]any{"type": "integer"}}
+	stringScalar = &scalar{expect: "a string", text: true, parse: func(n *yaml.Node) (any, bool) { return n.Value, isString(n) }}
+)
+
+// enums are the types of which there are only these values.
+var enums = map[reflect.Type][]string{
+	reflect.TypeFor[tool.Effect](): {tool.ReadOnly.String(), tool.Idempotent.String(), tool.Keyed.String(), tool.NonIdempotent.String()},
+	reflect.TypeFor[tool.Code]():   mappableCodes,
+	reflect.TypeFor[Trust]():       {string(Trusted), string(Untrusted)},
+}
+
+func as[T any](parse func(n *yaml.Node) (T, bool)) func(n *yaml.Node) (any, bool) {
+	return func(n *yaml.Node) (any, bool) {
+		value, ok := parse(n)
+		return value, ok
+	}
+}
+
+// number is a value for comparison with min and max.
+func number(value any) (float64, bool) {
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		return float64(v.Int()), true
+	case v.CanFloat():
+		return v.Float(), true
+	default:
+		return 0, false
+	}
 }
 
 // mappableCodes are the codes that an error mapping may give: those that say
@@ -114,10 +90,6 @@ var mappableCodes = []string{
 	string(tool.CodeOutcomeUnknown), string(tool.CodeInvalidOutput),
 }
 
-func effectNames() []string {
-	return []string{tool.ReadOnly.String(), tool.Idempotent.String(), tool.Keyed.String(), tool.NonIdempotent.String()}
-}
-
 // isString reports whether the node is text. A plain 2026-11-21 is: YAML 1.2
 // knows no dates.
 func isString(n *yaml.Node) bool {
@@ -128,7 +100,7 @@ func isString(n *yaml.Node) bool {
 	return tag == "!!str" || tag == "!!timestamp" && n.Style&yaml.TaggedStyle == 0
 }
 
-func parseBool(n *yaml.Node) (any, bool) {
+func parseBool(n *yaml.Node) (bool, bool) {
 	ok := n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool"
 	value, err := strconv.ParseBool(strings.ToLower(n.Value))
 	return value, ok && err == nil
@@ -142,47 +114,44 @@ func parseInt(n *yaml.Node) (int64, bool) {
 	return i, err == nil
 }
 
-func parseFloat(n *yaml.Node) (any, bool) {
+func parseFloat(n *yaml.Node) (float64, bool) {
 	if i, ok := parseInt(n); ok {
 		return float64(i), true
 	}
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!float" {
-		return 0.0, false
+		return 0, false
 	}
 	// Fails on .inf and .nan, which no key here means.
 	f, err := strconv.ParseFloat(n.Value, 64)
 	return f, err == nil
 }
 
-func parseDuration(n *yaml.Node) (any, bool) {
-	if !isString(n) {
-		return time.Duration(0), false
-	}
+func parseDuration(n *yaml.Node) (time.Duration, bool) {
 	// The sign is legal for Go but no duration here is negative, and a bare 0
 	// has no unit.
 	d, err := time.ParseDuration(n.Value)
-	return d, err == nil && d >= 0 && !strings.ContainsAny(n.Value, "+-") && n.Value != "0"
+	return d, isString(n) && err == nil && d >= 0 && !strings.ContainsAny(n.Value, "+-") && n.Value != "0"
 }
 
-func parseBytes(n *yaml.Node) (any, bool) {
+func parseBytes(n *yaml.Node) (Bytes, bool) {
 	if i, ok := parseInt(n); ok {
 		return Bytes(i), i >= 0
 	}
 	if !isString(n) {
-		return Bytes(0), false
+		return 0, false
 	}
 	for _, u := range byteUnits {
-		digits, found := strings.CutSuffix(n.Value, u.name)
-		if !found {
-			continue
+		if digits, found := strings.CutSuffix(n.Value, u.name); found {
+			i, err := strconv.ParseUint(strings.TrimSuffix(digits, " "), 10, 63)
+			return Bytes(int64(i) * u.size), err == nil && i <= uint64(1<<62)/uint64(u.size)
 		}
-		i, err := strconv.ParseUint(strings.TrimSuffix(digits, " "), 10, 63)
-		if err != nil || i > uint64(1<<62)/uint64(u.size) {
-			return Bytes(0), false
-		}
-		return Bytes(int64(i) * u.size), true
 	}
-	return Bytes(0), false
+	return 0, false
+}
+
+func parseEffect(n *yaml.Node) (tool.Effect, bool) {
+	effect, err := tool.ParseEffect(n.Value)
+	return effect, err == nil && isString(n)
 }
 
 // describe says what a node is, for "found ...".

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -17,6 +18,8 @@ type shape struct {
 	// groups lists, per name of a one tag, the keys of which exactly one is
 	// wanted.
 	groups [][]string
+	// forms are the fields with an as tag.
+	forms []*field
 }
 
 // field is what the tags of one field say.
@@ -24,39 +27,43 @@ type field struct {
 	index    []int
 	typ      reflect.Type
 	key, doc string
+	as       string
 	def      string
 	required bool
 	items    int
+	with     []string
 	enum     []string
 	min, max string
 	format   *format // of the strings in it
 	keys     *format // of the keys of a map
 }
 
-// shapes of every struct type that Config holds, built once.
-var shapes = func() map[reflect.Type]*shape {
-	all := map[reflect.Type]*shape{}
-	addShape(all, reflect.TypeFor[Config]())
-	addShape(all, reflect.TypeFor[listenerKeys]()) // which reads itself
-	return all
-}()
+// shapes of the struct types that were asked for.
+var shapes sync.Map
 
-// addShape reads the tags of a struct and of every struct below it. A tag that
-// makes no sense panics: at start, in every test.
-func addShape(all map[reflect.Type]*shape, t reflect.Type) {
-	t = elem(t)
-	if t.Kind() != reflect.Struct || all[t] != nil || isLeaf(t) {
-		return
+// shapeOf reads the tags of a struct type, once; it is nil for any other type. A tag
+// that makes no sense panics, in every test.
+func shapeOf(t reflect.Type) *shape {
+	if s, known := shapes.Load(t); known {
+		return s.(*shape) //nolint:forcetypeassert // nothing else is stored
+	}
+	if t.Kind() != reflect.Struct || isLeaf(t) {
+		return nil
 	}
 	s := &shape{byKey: map[string]*field{}}
-	all[t] = s
 	groups := map[string]int{}
 	for _, sf := range reflect.VisibleFields(t) {
-		tag, ok := sf.Tag.Lookup("yaml")
-		if !ok || strings.HasSuffix(tag, ",inline") {
+		key, as := sf.Tag.Get("yaml"), sf.Tag.Get("as")
+		if strings.HasSuffix(key, ",inline") || key == "" && as == "" {
 			continue
 		}
-		f := newField(sf, tag)
+		f := newField(sf, key)
+		if as != "" {
+			s.forms = append(s.forms, f)
+		}
+		if key == "" {
+			continue
+		}
 		s.fields = append(s.fields, f)
 		s.byKey[f.key] = f
 		s.keys = append(s.keys, f.key)
@@ -67,20 +74,58 @@ func addShape(all map[reflect.Type]*shape, t reflect.Type) {
 			}
 			s.groups[groups[name]] = append(s.groups[groups[name]], f.key)
 		}
-		addShape(all, f.typ)
 	}
+	shapes.Store(t, s)
+	return s
+}
+
+// formOf is the as tag of a field in which a node can stand.
+func formOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "map"
+	case n.Kind == yaml.SequenceNode:
+		return "list"
+	case isString(n):
+		return "text"
+	default:
+		return ""
+	}
+}
+
+// form is the field for a whole value of a form; nil when it cannot have that.
+func (s *shape) form(as string) *field {
+	for _, f := range s.forms {
+		if f.as == as {
+			return f
+		}
+	}
+	return nil
+}
+
+// formWords say what may stand where a value has several forms.
+func (s *shape) formWords() string {
+	var words []string
+	for _, f := range s.forms {
+		words = append(words, f.doc)
+	}
+	return strings.Join(words, ", or ")
 }
 
 func newField(sf reflect.StructField, key string) *field {
 	get := func(name string) string { return sf.Tag.Get(name) }
 	f := &field{
-		index: sf.Index, typ: sf.Type, key: key, doc: get("doc"), def: get("default"),
+		index: sf.Index, typ: sf.Type, key: key, as: get("as"), doc: get("doc"), def: get("default"),
 		required: get("required") == "true",
 		min:      get("min"), max: get("max"),
 		format: mustFormat(get("format")), keys: mustFormat(get("keys")),
 	}
+	f.enum = enums[elem(sf.Type)]
 	if s := get("enum"); s != "" {
 		f.enum = strings.Split(s, "|")
+	}
+	if s := get("with"); s != "" {
+		f.with = strings.Split(s, "|")
 	}
 	if s := get("items"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -111,7 +156,6 @@ func elem(t reflect.Type) reflect.Type {
 // special is a type that reads a node in its own way.
 type special interface {
 	decode(d *decoder, f *field, s spot)
-	schema(f *field) map[string]any
 }
 
 var specialType = reflect.TypeFor[special]()
@@ -137,32 +181,18 @@ func textNode(text string) *yaml.Node {
 
 // bound parses a min or max tag of a scalar.
 func (sc *scalar) bound(text string) (float64, bool) {
-	if text == "" || sc.number == nil {
+	if text == "" {
 		return 0, false
 	}
 	value, ok := sc.parse(textNode(text))
 	if !ok {
 		panic(fmt.Sprintf("config: bound %q is not %s", text, sc.expect))
 	}
-	return sc.number(value), true
+	return number(value)
 }
 
 // parses reports whether the node is a value of the type.
 func (sc *scalar) parses(n *yaml.Node) bool {
 	_, ok := sc.parse(n)
 	return ok
-}
-
-// stringSchema describes text under the rules of its field.
-func (f *field) stringSchema() map[string]any {
-	out := map[string]any{"type": "string"}
-	switch {
-	case f.enum != nil:
-		out["enum"] = f.enum
-	case f.format != nil:
-		out["pattern"] = f.format.pattern
-	case f.required:
-		out["minLength"] = 1
-	}
-	return out
 }

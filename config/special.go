@@ -1,7 +1,6 @@
 package config
 
 import (
-	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -19,8 +18,6 @@ func (t *Text) decode(d *decoder, f *field, s spot) {
 	}
 	t.p = d.resolve(f, s, found)
 }
-
-func (*Text) schema(f *field) map[string]any { return f.stringSchema() }
 
 // decode resolves the references of a Path, and where it is seen from.
 func (p *Path) decode(d *decoder, f *field, s spot) {
@@ -41,8 +38,6 @@ func (t *Secret) decode(d *decoder, f *field, s spot) {
 	*t = seal(d.resolve(f, s, ""))
 }
 
-func (*Secret) schema(f *field) map[string]any { return f.stringSchema() }
-
 // resolve returns nil for the empty string and for a problem. found ends the
 // message about a value that breaks the format.
 func (d *decoder) resolve(f *field, s spot, found string) *resolved {
@@ -54,8 +49,8 @@ func (d *decoder) resolve(f *field, s spot, found string) *resolved {
 		d.found.find(RuleReference, s.at(), "%s", err.Error())
 		return nil
 	}
-	for _, ref := range r.references() {
-		d.found.given = append(d.found.given, given{s.path.String(), ref.Name, NewSecret(ref.Value)})
+	for _, ref := range r.refs {
+		d.found.given = append(d.found.given, given{s.at(), ref.Name, NewSecret(ref.Value)})
 	}
 	if r.value == "" && f.required {
 		d.found.add(s.at(), "expected a string that is not empty%s", r.origin())
@@ -77,49 +72,4 @@ func (j *JSON) decode(d *decoder, _ *field, s spot) {
 		return
 	}
 	*j = d.json(nil, s)
-}
-
-func (*JSON) schema(*field) map[string]any { return map[string]any{"type": "object"} }
-
-func (e *Env) decode(d *decoder, _ *field, s spot) {
-	names := &field{format: formats["env_name"]}
-	switch s.node.Kind {
-	case yaml.SequenceNode:
-		d.value(reflect.ValueOf(&e.Pass).Elem(), names, s)
-	case yaml.MappingNode:
-		d.value(reflect.ValueOf(&e.Set).Elem(), &field{keys: formats["env_name"], format: formats["env_value"]}, s)
-	default:
-		if !isNull(s.node) {
-			d.found.add(s.at(), "expected a list of names to pass on, or a map of names to values, found %s", describeKind(s.node))
-		}
-	}
-}
-
-func (*Env) schema(*field) map[string]any {
-	name := map[string]any{"type": "string", "pattern": formats["env_name"].pattern}
-	return map[string]any{"oneOf": []any{
-		map[string]any{"type": "array", "items": name},
-		map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": formats["env_name"].pattern}, "additionalProperties": map[string]any{"type": "string"}},
-		map[string]any{"type": "null"},
-	}}
-}
-
-func (b *Body) decode(d *decoder, _ *field, s spot) {
-	rules := &field{format: formats["nonempty"], keys: formats["nonempty"]}
-	switch {
-	case s.node.Kind == yaml.MappingNode:
-		d.value(reflect.ValueOf(&b.Members).Elem(), rules, s)
-	case isString(s.node):
-		d.value(reflect.ValueOf(&b.Arg).Elem(), rules, s)
-	default:
-		d.found.add(s.at(), "expected the name of an argument, or a map of body members to arguments, found %s", describe(s.node))
-	}
-}
-
-func (*Body) schema(*field) map[string]any {
-	name := map[string]any{"type": "string", "pattern": formats["nonempty"].pattern}
-	return map[string]any{"oneOf": []any{
-		name,
-		map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": formats["nonempty"].pattern}, "additionalProperties": name},
-	}}
 }

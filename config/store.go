@@ -1,7 +1,9 @@
 package config
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,15 +16,15 @@ type Store struct {
 }
 
 // Kind is embedded, redis or memory.
-func (s Store) Kind() string {
-	switch {
-	case s.Redis != nil:
-		return "redis"
-	case s.Memory != nil:
-		return "memory"
-	default:
-		return "embedded"
-	}
+func (s Store) Kind() string { return append(kindsOf(s), "embedded")[0] }
+
+// kindsOf are the keys of a struct that is there in one of several kinds.
+func kindsOf(of any) []string {
+	v := reflect.ValueOf(of)
+	shape := shapeOf(v.Type())
+	return slices.DeleteFunc(slices.Concat(shape.groups...), func(key string) bool {
+		return v.FieldByIndex(shape.byKey[key].index).IsZero()
+	})
 }
 
 // Embedded is the store in one local file.
@@ -42,8 +44,8 @@ type Redis struct {
 	Username   Text   `yaml:"username" doc:"ACL user."`
 	Password   Secret `yaml:"password" doc:"Password; better a reference such as ${env:REDIS_PASSWORD} than the value."`
 	// The Sentinels may want credentials of their own.
-	SentinelUsername Text   `yaml:"sentinel_username" doc:"ACL user of the Sentinels."`
-	SentinelPassword Secret `yaml:"sentinel_password" doc:"Password of the Sentinels; better a reference than the value."`
+	SentinelUsername Text   `yaml:"sentinel_username" with:"master_name" doc:"ACL user of the Sentinels."`
+	SentinelPassword Secret `yaml:"sentinel_password" with:"master_name" doc:"Password of the Sentinels; better a reference than the value."`
 
 	DB           int           `yaml:"db" doc:"Database number; always 0 on a Cluster." min:"0" max:"1000000"`
 	TLS          *RedisTLS     `yaml:"tls" doc:"TLS to Redis. Off when absent or empty."`
@@ -53,11 +55,27 @@ type Redis struct {
 	KeyPrefix    Text          `yaml:"key_prefix" doc:"Prefix of every key." default:"sidecall:"`
 }
 
+// check looks for what the store would refuse at the start.
+func (r Redis) check(w within) {
+	switch {
+	case r.Cluster && r.MasterName.Reveal() != "":
+		w.in("cluster").bad("cluster and master_name exclude each other: expected cluster for a Redis Cluster, or master_name for Sentinel")
+	case r.Cluster && r.DB != 0:
+		w.in("db").bad("a Redis Cluster has only database 0")
+	}
+	if len(r.Addrs) > 1 && !r.Cluster && !w.in("master_name").written() {
+		w.in("addrs").bad("several addresses are Sentinels or nodes of a Cluster: expected master_name or cluster with them, or one address")
+	}
+	if strings.ContainsAny(r.KeyPrefix.Reveal(), "{}") {
+		w.in("key_prefix").bad("braces decide the slot of a key: expected a prefix without { and }")
+	}
+}
+
 // TLS is what a TLS client needs beyond the system's roots.
 type TLS struct {
 	CA                 Path `yaml:"ca" doc:"PEM file of the certificate authorities to trust instead of the system's."`
-	Cert               Path `yaml:"cert" doc:"PEM file of the client certificate; with key."`
-	Key                Path `yaml:"key" doc:"PEM file of the client certificate's key; with cert."`
+	Cert               Path `yaml:"cert" with:"key" doc:"PEM file of the client certificate."`
+	Key                Path `yaml:"key" with:"cert" doc:"PEM file of the client certificate's key."`
 	ServerName         Text `yaml:"server_name" doc:"Name to verify in the server's certificate instead of the host's."`
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" doc:"Do not verify the server's certificate. For tests only."`
 }
@@ -72,6 +90,12 @@ func (t TLS) Files() []string {
 type RedisTLS struct {
 	Enabled *bool `yaml:"enabled" doc:"Speak TLS. Without this key: when any other key of the block is there."`
 	TLS     `yaml:",inline"`
+}
+
+func (t RedisTLS) check(w within) {
+	if t.Enabled == nil && !t.On() {
+		w.warn("an empty tls block leaves the connection unencrypted; write tls: {enabled: true} for TLS with the system's roots")
+	}
 }
 
 // On reports whether TLS is spoken.

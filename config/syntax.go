@@ -18,45 +18,44 @@ import (
 const maxDepth = 100
 
 // parseText turns the text of a file into the node of its one document; an
-// empty file is an empty mapping.
-func parseText(file string, data []byte) (*yaml.Node, *Problem) {
+// empty file is an empty mapping. It returns nil with a problem.
+func parseText(found *collector, data []byte) *yaml.Node {
 	if len(data) > MaxFileBytes {
-		return nil, &Problem{File: file, Message: fmt.Sprintf("cannot read the config file: %v: more than %s", errTooLarge, Bytes(MaxFileBytes))}
+		found.find(RuleSyntax, Problem{}, "cannot read the file: %v: more than %s", errTooLarge, Bytes(MaxFileBytes))
+		return nil
 	}
-	if bad := checkRunes(file, data); bad != nil {
-		return nil, bad
+	if !checkRunes(found, data) {
+		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data),
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
-		return nil, syntaxProblem(file, data, err)
+		return notYAML(found, data, err)
 	}
 	var doc, second yaml.Node
 	switch err := loader.Load(&doc); {
 	case errors.Is(err, io.EOF):
-		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}, nil
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
 	case err != nil:
-		return nil, syntaxProblem(file, data, err)
+		return notYAML(found, data, err)
 	}
 	switch err := loader.Load(&second); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		return nil, syntaxProblem(file, data, err)
+		return notYAML(found, data, err)
 	default:
-		return nil, &Problem{
-			File: file, Line: second.Line, Column: second.Column,
-			Message: "a second document starts here; expected one document in the file: remove the --- line or move what follows into a file of its own",
-		}
+		found.find(RuleSyntax, place(&second), "a second document starts here; expected one document in the file: remove the --- line or move what follows into a file of its own")
+		return nil
 	}
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
-		return doc.Content[0], nil
+		return doc.Content[0]
 	}
-	return &doc, nil
+	return &doc
 }
 
 // checkRunes finds what no YAML file may hold; the parser would report these
 // without a position.
-func checkRunes(file string, data []byte) *Problem {
+func checkRunes(found *collector, data []byte) bool {
 	line, column := 1, 1
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
@@ -68,7 +67,8 @@ func checkRunes(file string, data []byte) *Problem {
 			bad = fmt.Sprintf("a control character (%U); remove it, or write it as an escape in double quotes", r)
 		}
 		if bad != "" {
-			return &Problem{File: file, Line: line, Column: column, Message: "found " + bad}
+			found.find(RuleSyntax, Problem{Line: line, Column: column}, "found %s", bad)
+			return false
 		}
 		i += size
 		column++
@@ -76,7 +76,7 @@ func checkRunes(file string, data []byte) *Problem {
 			line, column = line+1, 1
 		}
 	}
-	return nil
+	return true
 }
 
 // breaksLine reports whether the parser counts a new line after r.
@@ -91,12 +91,13 @@ func breaksLine(r rune, rest []byte) bool {
 	}
 }
 
-// syntaxProblem gives the parser's error its position and says what to do
-// about the mistakes that people make.
-func syntaxProblem(file string, data []byte, err error) *Problem {
+// notYAML gives the parser's error its position and says what to do about the
+// mistakes that people make.
+func notYAML(found *collector, data []byte, err error) *yaml.Node {
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
-		return &Problem{File: file, Message: "not YAML: " + parserSays(strings.TrimPrefix(err.Error(), "yaml: "))}
+		found.find(RuleSyntax, Problem{}, "not YAML: %s", parserSays(strings.TrimPrefix(err.Error(), "yaml: ")))
+		return nil
 	}
 	message := "not YAML: " + parserSays(le.Message)
 	if le.ContextMsg != "" {
@@ -108,7 +109,8 @@ func syntaxProblem(file string, data []byte, err error) *Problem {
 	if advice := syntaxAdvice(le, lineAt(data, le.Mark.Line)); advice != "" {
 		message += "; " + advice
 	}
-	return &Problem{File: file, Line: le.Mark.Line, Column: le.Mark.Column, Message: message}
+	found.find(RuleSyntax, Problem{Line: le.Mark.Line, Column: le.Mark.Column}, "%s", message)
+	return nil
 }
 
 // parserSays are the words of the parser, which may quote an anchor or a tag of

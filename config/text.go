@@ -1,9 +1,6 @@
 package config
 
-import (
-	"log/slog"
-	"strings"
-)
+import "strings"
 
 // Text is a string of the file that may hold references: ${env:NAME} is the
 // environment variable, ${file:/path} the content of the file without its last
@@ -25,9 +22,8 @@ type sealed struct{ r *resolved }
 // resolved is a string whose references have been looked up.
 type resolved struct {
 	value  string
-	source string   // as written
-	refs   []string // the references in source
-	values []string // what they stand for
+	source string // as written
+	refs   []Reference
 }
 
 // hidden is what shows of a Secret.
@@ -67,9 +63,6 @@ func (t Text) String() string {
 // MarshalText is String.
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// LogValue is String.
-func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
-
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string {
 	if s.p == nil {
@@ -97,13 +90,10 @@ func (s Secret) MarshalText() ([]byte, error) {
 	}
 	var refs []byte
 	for _, ref := range s.p.r.refs {
-		refs = append(refs, ref...)
+		refs = append(refs, ref.Name...)
 	}
 	return refs, nil
 }
-
-// LogValue is String.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // Reference is a reference in a text, and what it stands for.
 type Reference struct {
@@ -119,11 +109,7 @@ func (r *resolved) references() []Reference {
 	if r == nil {
 		return nil
 	}
-	out := make([]Reference, len(r.refs))
-	for i := range r.refs {
-		out[i] = Reference{r.refs[i], r.values[i]}
-	}
-	return out
+	return r.refs
 }
 
 // References returns what the text refers to.
@@ -163,5 +149,9 @@ func (r *resolved) origin() string {
 	if len(r.refs) == 0 {
 		return ""
 	}
-	return " (the value comes from " + strings.Join(r.refs, ", ") + ")"
+	names := make([]string, len(r.refs))
+	for i, ref := range r.refs {
+		names[i] = ref.Name
+	}
+	return " (the value comes from " + strings.Join(names, ", ") + ")"
 }

@@ -75,7 +75,7 @@ type CallRules struct {
 	Retry             RetryRules    `yaml:"retry" doc:"Retry policy. Keys not written: defaults.retry."`
 	MaxOutputChars    int           `yaml:"max_output_chars" doc:"The most characters of a result. Without this key: defaults.max_output_chars." min:"1" max:"7000000"`
 	Output            string        `yaml:"output" doc:"How a result that is too long is cut. Without this key: defaults.output." enum:"auto|json|head|tail|head_tail"`
-	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted, and it gets the caller's baggage. Without this key: what the backend says." enum:"trusted|untrusted"`
+	Trust             Trust         `yaml:"trust" doc:"Whether its output is trusted, and it gets the caller's baggage. Without this key: what the backend says."`
 	OnCancel          string        `yaml:"on_cancel" doc:"What becomes of an attempt whose caller leaves (cancels, loses its connection, or reaches its deadline). finish: it goes on and is recorded, and the id sent again gets its result. cancel: it is broken off, for tools that then undo what they have begun. read_only tools are always cancelled. Without this key: finish." enum:"finish|cancel"`
 	Sequential        bool          `yaml:"sequential" doc:"Calls of one batch run one after the other, in request order."`
 	Coerce            bool          `yaml:"coerce" doc:"Turn \"5\" into 5, and the like, where the schema wants it."`
@@ -90,6 +90,12 @@ type CallRules struct {
 	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done; done(item) is what an item says of itself. See partial.md."`
 }
 
+func (r CallRules) check(w within) {
+	if r.AttemptTimeout > r.Deadline && r.Deadline != 0 {
+		w.in("attempt_timeout").warn("attempt_timeout is longer than the deadline of the whole call, which ends the attempt")
+	}
+}
+
 // Verify says how the answer of a read-only tool decides what became of a call
 // of unknown outcome. All but Tool, NotRunAfter and Timeout are CEL: DoneWhen,
 // NotRunWhen and Result over the read-only tool's status, headers, result, text
@@ -100,9 +106,15 @@ type Verify struct {
 	Args        map[string]string `yaml:"args" doc:"Its arguments: name to CEL expression over the args, tool_use_id, conversation_id, turn_id and idempotency_key of the call in question." keys:"nonempty" format:"nonempty"`
 	DoneWhen    string            `yaml:"done_when" doc:"CEL condition over its answer (result, status, is_error, text, headers) and args, under which the call has happened."`
 	NotRunWhen  string            `yaml:"not_run_when" doc:"CEL condition under which the call has not happened, or not yet."`
-	NotRunAfter time.Duration     `yaml:"not_run_after" doc:"How long after the call's end not_run_when is believed: until then the request may still be under way. Without this key: attempt_timeout, at least 30s." min:"1s" max:"24h"`
-	Result      string            `yaml:"result" doc:"CEL expression: what the model gets as the result of a call that has happened. Without this key: a sentence."`
+	NotRunAfter time.Duration     `yaml:"not_run_after" with:"not_run_when" doc:"How long after the call's end not_run_when is believed: until then the request may still be under way. Without this key: attempt_timeout, at least 30s." min:"1s" max:"24h"`
+	Result      string            `yaml:"result" with:"done_when" doc:"CEL expression: what the model gets as the result of a call that has happened. Without this key: a sentence."`
 	Timeout     time.Duration     `yaml:"timeout" doc:"Time to ask, bounded by the read-only tool's attempt_timeout and by what is left of the call's deadline." min:"1ms" max:"1m" default:"5s"`
+}
+
+func (v Verify) check(w within) {
+	if v.DoneWhen == "" && v.NotRunWhen == "" {
+		w.bad("it can never decide: expected done_when, not_run_when, or both")
+	}
 }
 
 // EffectKey says which calls of a tool do the same: a call under a new id that would
@@ -111,6 +123,14 @@ type EffectKey struct {
 	Args   []string      `yaml:"args" doc:"The arguments by which calls are the same; the input schema requires each." required:"true" items:"1" format:"nonempty"`
 	Scope  string        `yaml:"scope" doc:"Whose calls are compared: those of one conversation, or of all of a tenant's. tenant is not possible on a Redis Cluster." enum:"conversation|tenant" default:"conversation"`
 	Window time.Duration `yaml:"window" doc:"How long after its end an effect is not had again; at most the retention. Without this key: the retention." min:"1s" max:"8760h"`
+}
+
+func (e EffectKey) check(w within) {
+	for i, name := range e.Args {
+		if slices.Contains(e.Args[:i], name) {
+			w.in("args", index(i)).bad("the argument " + quote(name) + " is named twice")
+		}
+	}
 }
 
 // scopeTenant is the scope of an effect that is its whole tenant's.
@@ -132,6 +152,12 @@ type RetryRules struct {
 	Base        time.Duration `yaml:"base" doc:"Ceiling of the first wait." min:"1ms" max:"1h"`
 	Multiplier  float64       `yaml:"multiplier" doc:"Factor from one ceiling to the next." min:"1" max:"100"`
 	Max         time.Duration `yaml:"max" doc:"The highest ceiling." min:"1ms" max:"1h"`
+}
+
+func (r RetryRules) check(w within) {
+	if r.Base != 0 && r.Max != 0 && r.Base > r.Max {
+		w.in("base").bad("base is longer than max: expected base <= max")
+	}
 }
 
 // ErrorRule turns a reply into an error.

@@ -48,8 +48,8 @@ func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJ
 // Env is the environment of a process: Pass lists variables of the sidecar
 // that it inherits, Set those that it is given. Only one of the two is used.
 type Env struct {
-	Pass []string
-	Set  map[string]Secret
+	Pass []string          `as:"list" doc:"a list of names to pass on" format:"env_name"`
+	Set  map[string]Secret `as:"map" doc:"a map of names to values" keys:"env_name" format:"env_value"`
 }
 
 // List returns the environment as NAME=value, sorted. lookup finds the
@@ -67,25 +67,9 @@ func (e Env) List(lookup func(name string) (string, bool)) []string {
 	return out
 }
 
-// MarshalJSON writes the environment as it is written in the file.
-func (e Env) MarshalJSON() ([]byte, error) {
-	if e.Pass != nil {
-		return json.Marshal(e.Pass)
-	}
-	return json.Marshal(e.Set)
-}
-
 // Body says what the body of a request is: the value of the argument Arg, or
 // an object whose members are the arguments that Members names.
 type Body struct {
-	Arg     string
-	Members map[string]string
-}
-
-// MarshalJSON writes the body as it is written in the file.
-func (b Body) MarshalJSON() ([]byte, error) {
-	if b.Members != nil {
-		return json.Marshal(b.Members)
-	}
-	return json.Marshal(b.Arg)
+	Arg     string            `as:"text" doc:"the name of an argument" format:"nonempty"`
+	Members map[string]string `as:"map" doc:"a map of body members to arguments" keys:"nonempty" format:"nonempty"`
 }

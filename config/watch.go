@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
-	"time"
 )
 
 // Watch reads a config file again and again, and tells when there is something new to
@@ -27,10 +25,10 @@ type Watch struct {
 	// files were read beside path, sorted, and had is what all of them held.
 	files []string
 	had   digest
-	// seen is what all held at the last look that read them, and looked how they looked
-	// then. While they look like settled, they hold what they had.
-	seen            digest
-	looked, settled []look
+	// seen is what all held at the last look.
+	seen digest
+	// again: it was read before.
+	again bool
 }
 
 // digest is a hash of the content of files.
@@ -41,26 +39,25 @@ func NewWatch(path string) *Watch { return &Watch{path: path, env: System()} }
 
 // Again returns a Watch over the same file that reads it as this one does when it reads it
 // again.
-func (w *Watch) Again() *Watch { return &Watch{path: w.path, env: w.env, looked: []look{}} }
+func (w *Watch) Again() *Watch { return &Watch{path: w.path, env: w.env, again: true} }
 
 // Load is Load of the file; Changed compares with what it has read, right or wrong.
 // When it is called again the file has to be a regular one.
 func (w *Watch) Load() (*Config, error) {
-	again := w.looked != nil
-	w.looked, w.settled = w.look(), nil
 	read := readBounded
-	if again {
+	if w.again {
 		read = ReadRegular
 	} else if info, err := os.Stat(w.path); err == nil {
 		w.once = !info.Mode().IsRegular()
 	}
+	w.again = true
 	data, err := read(w.path, MaxFileBytes)
 	if err != nil {
 		w.remember(contentOf(nil, err), nil)
-		return nil, Problems{{File: w.path, Message: "cannot read the config file: " + reason(err), Rule: RuleSyntax}}
+		return nil, unreadable(w.path, "config file", err)
 	}
 	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
-	c, problems := examine(&collector{file: w.path}, data, files)
+	c, problems := examine(&collector{file: w.path, most: MaxProblems}, data, files)
 	if c != nil {
 		for _, path := range c.certificates() {
 			files.read[path] = contentOf(w.env.ReadFile(path))
@@ -81,23 +78,9 @@ func (w *Watch) Changed() bool {
 	if w.once {
 		return false
 	}
-	now := w.look()
-	if slices.EqualFunc(now, w.settled, look.same) {
-		return false
-	}
-	before := w.looked
-	w.looked = now
-	is := w.digest()
 	last := w.seen
-	w.seen = is
-	switch {
-	case is != w.had:
-		return is == last
-	case slices.EqualFunc(now, before, look.same):
-		// Read twice, a look apart: whatever is written from now on looks different.
-		w.settled = now
-	}
-	return false
+	w.seen = w.digest()
+	return w.seen != w.had && w.seen == last
 }
 
 // Fingerprint is the same of two configs that a Watch has read with the same text, the same
@@ -208,30 +191,4 @@ func (r *recorder) ReadFile(path string) ([]byte, error) {
 	data, err := r.Environment.ReadFile(path)
 	r.read[path] = contentOf(data, err)
 	return data, err
-}
-
-// look is what can be seen of a file without reading it.
-type look struct {
-	info fs.FileInfo // nil when there is none
-	size int64
-	time time.Time
-}
-
-func (w *Watch) look() []look {
-	looks := make([]look, 0, len(w.files)+1)
-	for _, path := range append([]string{w.path}, w.files...) {
-		var seen look
-		if info, err := os.Stat(path); err == nil {
-			seen = look{info, info.Size(), info.ModTime()}
-		}
-		looks = append(looks, seen)
-	}
-	return looks
-}
-
-func (l look) same(other look) bool {
-	if l.info == nil || other.info == nil {
-		return l.info == other.info
-	}
-	return os.SameFile(l.info, other.info) && l.size == other.size && l.time.Equal(other.time)
 }

@@ -6,18 +6,18 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"strings"
+	"testing"
 )
-
-//go:generate go test -run ^TestPublishedSchema$ -update .
 
 // schemaID is where the schema is published: beside this file.
 const schemaID = "https://github.com/sidecall/sidecall/config/schema.json"
 
-// JSONSchema returns the JSON Schema (draft 2020-12) of the config file, made
+// jsonSchema returns the JSON Schema (draft 2020-12) of the config file, made
 // from the same tags that the decoder reads. Editors use it for completion; it
 // accepts every file that Parse accepts, and says nothing of references
 // between parts of a file. schema.json holds the same bytes.
-func JSONSchema() []byte {
+func jsonSchema() []byte {
 	defs := map[string]any{}
 	root := structSchema(reflect.TypeFor[Config](), defs)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -37,7 +37,7 @@ func JSONSchema() []byte {
 // structSchema describes a mapping with known keys, and adds the structs in it
 // to defs.
 func structSchema(t reflect.Type, defs map[string]any) map[string]any {
-	s := shapes[t]
+	s := shapeOf(t)
 	properties := map[string]any{}
 	var required []string
 	for _, f := range s.fields {
@@ -56,16 +56,30 @@ func structSchema(t reflect.Type, defs map[string]any) map[string]any {
 		out["required"] = required
 	}
 	for _, group := range s.groups {
-		var branches []any
-		for _, key := range group {
-			branches = append(branches, map[string]any{"required": []string{key}})
+		out["oneOf"] = haveOne(group)
+	}
+	beside := map[string]any{}
+	for _, f := range s.fields {
+		if f.with != nil {
+			beside[f.key] = map[string]any{"anyOf": haveOne(f.with)}
 		}
-		out["oneOf"] = branches
+	}
+	if len(beside) > 0 {
+		out["dependentSchemas"] = beside
 	}
 	if required == nil && s.groups == nil {
 		out["type"] = orNull("object")
 	}
 	return out
+}
+
+// haveOne are the schemas of mappings that have one of the keys.
+func haveOne(keys []string) []any {
+	branches := make([]any, len(keys))
+	for i, key := range keys {
+		branches[i] = map[string]any{"required": []string{key}}
+	}
+	return branches
 }
 
 // orNull lets a key be written without anything after it.
@@ -76,8 +90,11 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 	if sc := scalars[t]; sc != nil {
 		return f.scalarSchema(sc)
 	}
-	if sp, ok := reflect.TypeAssert[special](reflect.New(t)); ok {
-		return sp.schema(f)
+	switch t {
+	case reflect.TypeFor[Text](), reflect.TypeFor[Path](), reflect.TypeFor[Secret]():
+		return f.stringSchema()
+	case reflect.TypeFor[JSON]():
+		return map[string]any{"type": "object"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -95,13 +112,30 @@ func valueSchema(t reflect.Type, f *field, defs map[string]any) map[string]any {
 		}
 		return out
 	default:
-		name := t.Name()
-		if defs[name] == nil {
-			defs[name] = true // ends the recursion of a type that holds itself
-			defs[name] = structSchema(t, defs)
-		}
-		return map[string]any{"$ref": "#/$defs/" + name}
+		return formsSchema(t, defs)
 	}
+}
+
+// formsSchema describes a struct, which may be written in several forms.
+func formsSchema(t reflect.Type, defs map[string]any) map[string]any {
+	shape := shapeOf(t)
+	var forms []any
+	for _, f := range shape.forms {
+		forms = append(forms, valueSchema(f.typ, f, defs))
+	}
+	if forms != nil && shape.keys == nil {
+		return map[string]any{"anyOf": forms}
+	}
+	name := t.Name()
+	if defs[name] == nil {
+		defs[name] = true // ends the recursion of a type that holds itself
+		defs[name] = structSchema(t, defs)
+	}
+	keys := map[string]any{"$ref": "#/$defs/" + name}
+	if forms != nil {
+		return map[string]any{"anyOf": append(forms, keys)}
+	}
+	return keys
 }
 
 // scalarSchema describes a scalar under the rules of its field.
@@ -132,4 +166,45 @@ func (f *field) defaultJSON() any {
 		return []any{json.RawMessage(text)}
 	}
 	return json.RawMessage(text)
+}
+
+// stringSchema describes text under the rules of its field.
+func (f *field) stringSchema() map[string]any {
+	out := map[string]any{"type": "string"}
+	switch {
+	case f.enum != nil:
+		out["enum"] = f.enum
+	case f.format != nil:
+		out["pattern"] = f.format.pattern
+	case f.required:
+		out["minLength"] = 1
+	}
+	return out
+}
+
+// TestPublishedSchema keeps schema.json equal to the types it is made from.
+func TestPublishedSchema(t *testing.T) {
+	golden(t, "schema.json", string(jsonSchema()))
+}
+
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	var schema struct {
+		Properties map[string]struct{ Description string }
+		Defs       map[string]struct {
+			Properties map[string]struct{ Description string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(jsonSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if len(schema.Properties) < 10 || len(schema.Defs) < 15 {
+		t.Fatalf("%d keys and %d blocks: the schema is not whole", len(schema.Properties), len(schema.Defs))
+	}
+	for name, def := range schema.Defs {
+		for key, property := range def.Properties {
+			if !strings.HasSuffix(property.Description, ".") {
+				t.Errorf("%s.%s: description %q is no sentence", name, key, property.Description)
+			}
+		}
+	}
 }
