@@ -61,7 +61,7 @@ func disarm(text []byte) []byte {
 	done := 0
 	for i := nextOpener(text, 0); i < len(text); i = nextOpener(text, i) {
 		r, size := decode(text, i)
-		if opens(r) && namesTag(text, i+size) {
+		if twins[r] == '<' && namesTag(text, i+size) {
 			out = append(append(out, text[done:i]...), disarmed)
 			done = i + size
 		}

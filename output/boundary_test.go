@@ -54,7 +54,7 @@ func TestTrustedTextKeepsItsTags(t *testing.T) {
 }
 
 func TestWhatIsNoTagStays(t *testing.T) {
-	for _, text := range []string{"untrusted_output", "a < b, untrusted output", "<p>untrusted</p> output", "<untrusted>"} {
+	for _, text := range []string{"untrusted_output", "a < b, untrusted output", "<p>untrusted</p> output", "<untrusted>", "100% of it", "%UNTRUST3Doutput", "a & b", `C:\q`, "%"} {
 		if got := string(disarm([]byte(text))); got != text {
 			t.Errorf("%q became %q", text, got)
 		}

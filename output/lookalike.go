@@ -8,7 +8,7 @@ import (
 
 // What looks like a tag of ours is found as a generous reader would read: one who
 // undoes escapes (see decode), takes one letter for another that looks like it (see
-// spell), and does not care for spaces, slashes, signs and accents between them.
+// twins), and does not care for spaces, slashes, signs and accents between them.
 //
 // Each opener is looked behind until the first character that does not fit, which
 // is the next opener at the latest: so all of them together cost one pass.
@@ -34,11 +34,16 @@ func nextOpener(text []byte, i int) int {
 }
 
 // mayOpen are the bytes with which begins what may read like "<": itself, escapes,
-// and the lead bytes of its look-alikes.
-var mayOpen = [256]bool{
-	'<': true, '\\': true, '&': true, '%': true,
-	0xC2: true, 0xCB: true, 0xE1: true, 0xE2: true, 0xE3: true, 0xEF: true, 0xF0: true,
-}
+// and the first bytes of its look-alikes.
+var mayOpen = func() (t [256]bool) {
+	t['\\'], t['&'], t['%'] = true, true, true
+	for r, sign := range twins {
+		if sign == '<' {
+			t[string(r)[0]] = true
+		}
+	}
+	return t
+}()
 
 // mayOpenAny reports whether one of eight bytes is in mayOpen, or may be: it takes
 // all that is no ASCII for such.
@@ -46,19 +51,6 @@ func mayOpenAny(x uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	zero := func(x uint64) uint64 { return (x - ones) &^ x }
 	return (x|zero(x^'<'*ones)|zero(x^'\\'*ones)|zero(x^'&'*ones)|zero(x^'%'*ones))&highs != 0
-}
-
-// opens reports whether a character reads like "<": its compatibility forms, what
-// Unicode lists as looking like it, and the other brackets and signs that point to
-// the left.
-func opens(r rune) bool {
-	switch r {
-	case '<', '«', '˂', 'ᐸ', 'ᚲ', '‹', '≤', '≦', '≪', '≮', '≺', '⋖', '\u2329', '❬', '❮', '❰', '⟨', '⟪', '⦑', '⧼', '⩽', '⪡', '⪦',
-		'〈', '《', '﹤', '＜', '𝈶':
-		return true
-	default:
-		return false
-	}
 }
 
 // namesTag reports whether what stands at i reads like the name of our tag, with or
@@ -125,14 +117,5 @@ func isSoft(r rune) bool {
 			return r <= ' ' || r == 0x7F
 		}
 	}
-	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Z, unicode.C, unicode.Pc, unicode.Pd) || looksLikeSlash(r)
-}
-
-func looksLikeSlash(r rune) bool {
-	for _, s := range "᜵⁁⁄∕╱⟋⧸⧶Ⳇ\u2F03〳ノ㇓\u4E3F𝈺／＼﹨∖⧵⧹" {
-		if r == s {
-			return true
-		}
-	}
-	return false
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Z, unicode.C, unicode.Pc, unicode.Pd) || twins[r] == '/'
 }

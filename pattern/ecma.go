@@ -18,42 +18,22 @@ import (
 //
 // Anything else that Go cannot do is refused. The error is one clause.
 func ECMA(source string) (*Pattern, error) {
-	return readECMA(source, newPart)
-}
-
-// Measure says how many instructions ECMA would make of an expression, and makes
-// none. It fails where ECMA does.
-func Measure(source string) (int, error) {
-	p, err := readECMA(source, func(text string) (part, error) {
-		size, err := measure(text)
-		return part{size: size}, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return p.size, nil
-}
-
-// reader makes a part of an expression in Go's syntax.
-type reader func(text string) (part, error)
-
-func readECMA(source string, read reader) (*Pattern, error) {
 	if len(source) > MaxLength {
 		return nil, fmt.Errorf("longer than %d bytes", MaxLength)
 	}
 	p := &Pattern{source: source}
 	var err error
-	if p.body, err = read.ecma(source); err == nil {
+	if p.body, err = ecma(source); err == nil {
 		p.size = p.body.size
 		return p, nil
 	} else if !strings.Contains(source, "(?=") && !strings.Contains(source, "(?!") {
 		return nil, err
 	}
-	rest, err := p.lookaheads(source, read)
+	rest, err := p.lookaheads(source)
 	if err != nil {
 		return nil, err
 	}
-	if p.body, err = read.ecma("^" + rest); err != nil {
+	if p.body, err = ecma("^" + rest); err != nil {
 		return nil, err
 	}
 	if p.size += p.body.size; p.size > MaxInstructions {
@@ -63,7 +43,7 @@ func readECMA(source string, read reader) (*Pattern, error) {
 }
 
 // lookaheads takes the look-aheads behind a leading ^ and returns what follows.
-func (p *Pattern) lookaheads(source string, read reader) (rest string, err error) {
+func (p *Pattern) lookaheads(source string) (rest string, err error) {
 	unsupported := fmt.Errorf("a look-ahead is supported only directly behind a leading ^, without | beside it: %s", source)
 	rest, anchored := strings.CutPrefix(source, "^")
 	if !anchored {
@@ -74,7 +54,7 @@ func (p *Pattern) lookaheads(source string, read reader) (rest string, err error
 		if end < 0 {
 			return "", fmt.Errorf("missing closing ): %s", source)
 		}
-		one, err := read.ecma("^(?:" + rest[3:end] + ")")
+		one, err := ecma("^(?:" + rest[3:end] + ")")
 		if err != nil {
 			return "", err
 		}
@@ -155,9 +135,9 @@ func classLen(s string) int {
 
 // ecma reads an expression without look-aheads. What Go takes as it stands means
 // the same, but for [^].
-func (read reader) ecma(source string) (part, error) {
+func ecma(source string) (part, error) {
 	if !strings.Contains(source, "[^]") {
-		if p, err := read(source); err == nil {
+		if p, err := newPart(source); err == nil {
 			return p, nil
 		}
 	}
@@ -165,7 +145,7 @@ func (read reader) ecma(source string) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	return read(text)
+	return newPart(text)
 }
 
 // translate rewrites ECMA-262 syntax that Go spells otherwise.

@@ -7,9 +7,9 @@
 // multiplies nested repetitions out. A few dozen bytes can stand for gigabytes,
 // and a megabyte of text keep a core for minutes. So here
 //
-//   - what an expression would compile to is counted before it is (Size, Measure),
-//     and bounded: by MaxInstructions for one, and by who compiles many for those
-//     of one origin;
+//   - what an expression would compile to is counted before it is (Size), and
+//     bounded: by MaxInstructions for one, and by who reads many for those of one
+//     origin. It is compiled when it is first matched;
 //   - matching takes steps that are counted (Meter), each about as long as any
 //     other, and ends when they are used up or the caller has left.
 //
@@ -91,56 +91,43 @@ func (p *Pattern) MatchString(s string) bool {
 // stopped, which its Err tells.
 func (p *Pattern) Match(m *Meter, s string) bool {
 	for _, never := range p.never {
-		if never.machine().search(m, s) >= 0 {
+		if never.machine().search(m, s, false) >= 0 {
 			return false
 		}
 	}
 	for _, ahead := range p.ahead {
-		if ahead.machine().search(m, s) < 0 {
+		if ahead.machine().search(m, s, false) < 0 {
 			return false
 		}
 	}
-	return p.body.machine().search(m, s) >= 0 && m.Err() == nil
+	return p.body.machine().search(m, s, false) >= 0
 }
 
 // Find returns the index at which the leftmost match in s begins; -1 when there
 // is none, or the meter has stopped.
 func (p *Pattern) Find(m *Meter, s string) int {
-	at := p.body.machine().find(m, s)
-	if m.Err() != nil {
-		return -1
-	}
-	return at
+	return p.body.machine().search(m, s, true)
 }
 
-// newPart reads one expression.
+// newPart reads one expression: it counts what it would compile to, and compiles
+// nothing. The error says why it cannot be used.
 func newPart(text string) (part, error) {
-	size, err := measure(text)
-	if err != nil {
+	if err := bounded(text); err != nil {
 		return part{}, err
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return part{}, reason(err)
+	}
+	size := instructions(tree)
+	if size > MaxInstructions {
+		return part{}, tooLarge()
 	}
 	return part{
 		text: text, size: size,
 		re:      sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) }), // what parses compiles
 		machine: sync.OnceValue(func() *machine { return newMachine(text) }),
 	}, nil
-}
-
-// measure parses an expression and counts what it would compile to, without
-// compiling it. The error says why it cannot be used.
-func measure(text string) (int, error) {
-	if err := bounded(text); err != nil {
-		return 0, err
-	}
-	tree, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return 0, reason(err)
-	}
-	size := instructions(tree)
-	if size > MaxInstructions {
-		return 0, tooLarge()
-	}
-	return int(size), nil
 }
 
 // reason is the parser's complaint without its preface.

@@ -2,53 +2,38 @@ package pattern
 
 import (
 	"fmt"
-	"math"
 	"regexp/syntax"
 	"strings"
 )
 
 // instructions is an upper bound of the instructions that a tree compiles to,
-// repetitions multiplied out; it follows Simplify and compile of regexp/syntax.
-func instructions(tree *syntax.Regexp) int64 { return add(sizeOf(tree), 2) } // fail, match
+// repetitions multiplied out; it follows Simplify and compile of regexp/syntax. It is
+// no large number: the parser takes no repetition beyond 1,000, nested ones multiplied.
+func instructions(tree *syntax.Regexp) int { return sizeOf(tree) + 2 } // fail, match
 
-func sizeOf(re *syntax.Regexp) int64 {
+func sizeOf(re *syntax.Regexp) int {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return int64(max(len(re.Rune), 1))
+		return max(len(re.Rune), 1)
 	case syntax.OpCapture, syntax.OpStar:
-		return add(sizeOf(re.Sub[0]), 2)
+		return sizeOf(re.Sub[0]) + 2
 	case syntax.OpPlus, syntax.OpQuest:
-		return add(sizeOf(re.Sub[0]), 1)
+		return sizeOf(re.Sub[0]) + 1
 	case syntax.OpConcat, syntax.OpAlternate:
-		total := int64(1)
+		total := 1
 		for _, sub := range re.Sub {
-			total = add(total, add(sizeOf(sub), 1))
+			total += sizeOf(sub) + 1
 		}
 		return total
 	case syntax.OpRepeat:
 		once := sizeOf(re.Sub[0])
 		if re.Max < 0 {
-			return add(times(once, int64(max(re.Min, 1))), 2)
+			return once*max(re.Min, 1) + 2
 		}
-		return add(times(once, int64(re.Min)), add(times(add(once, 1), int64(re.Max-re.Min)), 1))
+		return once*re.Min + (once+1)*(re.Max-re.Min) + 1
 	default:
 		return 1
 	}
-}
-
-// add and times stay at the largest number instead of running over.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func times(a, b int64) int64 {
-	if b > 0 && a > math.MaxInt64/b {
-		return math.MaxInt64
-	}
-	return a * b
 }
 
 const (

@@ -28,43 +28,30 @@ func (e *expression) MatchString(s string) bool {
 // maxPatterns bounds the instructions of all patterns of one schema.
 const maxPatterns = 300_000
 
-// patterns are the different ones of a schema, by source. The value is nil where
-// they are only measured.
-type patterns map[string]measured
-
-type measured struct {
-	size int
-	made *pattern.Pattern
-}
+// patterns are the different ones of a schema, by source.
+type patterns map[string]*pattern.Pattern
 
 func (p patterns) total() (size int) {
 	for _, one := range p {
-		size += one.size
+		size += one.Size()
 	}
 	return size
 }
 
-// measure counts a pattern, and makes none.
-func (p patterns) measure(source string) error {
-	if _, known := p[source]; known {
-		return nil
+// read reads a pattern, which counts it and compiles nothing.
+func (p patterns) read(source string) (*pattern.Pattern, error) {
+	if one, known := p[source]; known {
+		return one, nil
 	}
-	size, err := pattern.Measure(source)
-	if err == nil {
-		err = p.room(size)
+	one, err := pattern.ECMA(source)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		p[source] = measured{size: size}
+	if p.total()+one.Size() > maxPatterns {
+		return nil, fmt.Errorf("the patterns of the schema have more than %d instructions together", maxPatterns)
 	}
-	return err
-}
-
-// room says whether so many more instructions fit into the schema.
-func (p patterns) room(size int) error {
-	if p.total()+size > maxPatterns {
-		return fmt.Errorf("the patterns of the schema have more than %d instructions together", maxPatterns)
-	}
-	return nil
+	p[source] = one
+	return one, nil
 }
 
 // engine compiles the patterns of one schema, and afterwards looks whether what
@@ -80,19 +67,11 @@ func (e *engine) compile(source string) (jsonschema.Regexp, error) {
 	if e.done {
 		return nil, e.read(source)
 	}
-	one, known := e.known[source]
-	if !known {
-		if err := e.known.measure(source); err != nil {
-			return nil, err
-		}
-		made, err := pattern.ECMA(source)
-		if err != nil {
-			return nil, err
-		}
-		one = measured{made.Size(), made}
-		e.known[source] = one
+	one, err := e.known.read(source)
+	if err != nil {
+		return nil, err
 	}
-	return &expression{one.made, e.meter}, nil
+	return &expression{one, e.meter}, nil
 }
 
 // read says what is wrong with an expression, which is not compiled for that.
@@ -100,6 +79,6 @@ func (e *engine) read(source string) error {
 	if e.meter != nil && !e.meter.Spend(int64(len(source))*pattern.StepsToRead) {
 		return e.meter.Err()
 	}
-	_, err := pattern.Measure(source)
+	_, err := pattern.ECMA(source)
 	return err
 }

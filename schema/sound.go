@@ -166,7 +166,11 @@ func (c soundness) reference(v any) bool {
 
 func (c soundness) isPattern(v any) bool {
 	s, ok := v.(string)
-	return ok && c.found.measure(s) == nil
+	if !ok {
+		return false
+	}
+	_, err := c.found.read(s)
+	return err == nil
 }
 
 func isPlainNumber(v any) bool {
