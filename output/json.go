@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // asInTheField are the options that take for JSON what its parsers in use do: a name may
@@ -55,16 +58,12 @@ func cleanStrings(b []byte) []byte {
 	}
 	var text, cleaned []byte
 	return rewritten(b, func(dst, value []byte) []byte {
-		if value[0] != '"' {
+		if value[0] != '"' || firstTrouble(value) == len(value) && !hidesTrouble(value) {
 			return append(dst, value...)
 		}
-		var lone error // surrogates
-		text, lone = jsontext.AppendUnquote(text[:0], value)
+		text, _ = jsontext.AppendUnquote(text[:0], value) // lone surrogates become U+FFFD
 		cleaned = cleanFrom(cleaned[:0], text, firstTrouble(text))
-		if lone == nil && bytes.Equal(cleaned, text) {
-			return append(dst, value...)
-		}
-		return appendQuoted(dst, cleaned)
+		return tool.AppendQuoted(dst, cleaned)
 	})
 }
 
@@ -90,9 +89,17 @@ func hidesTrouble(b []byte) bool {
 	}
 }
 
+// decoders are kept, each with its stacks: a short result that is not clean is common.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 // rewritten is a JSON text with each string, number and word as write appends it.
 func rewritten(b []byte, write func(dst, value []byte) []byte) []byte {
-	dec := newDecoder(b)
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer func() {
+		dec.Reset(new(bytes.Buffer)) // do not keep the text alive
+		decoders.Put(dec)
+	}()
+	dec.Reset(bytes.NewBuffer(b), asInTheField...)
 	out := make([]byte, 0, len(b)+utf8.UTFMax)
 	for done := 0; ; {
 		if _, err := dec.ReadToken(); err != nil {
@@ -106,12 +113,6 @@ func rewritten(b []byte, write func(dst, value []byte) []byte) []byte {
 		}
 		done = end
 	}
-}
-
-// appendQuoted appends text as a JSON string.
-func appendQuoted[text []byte | string](dst []byte, s text) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s) // the error is of invalid UTF-8, which is mended
-	return dst
 }
 
 // brokenOff tells of the beginning of an object or array up to where it consists of

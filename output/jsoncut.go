@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -205,7 +207,7 @@ func (c *jsonCutter) str(src []byte, room int) {
 	tail := text[max(len(head), clusterCeil(text, escapedTail(text, room-room/2))):]
 	gap := stringGap(total - countChars(head) - countChars(tail))
 	c.markers += utf8.RuneCountInString(gap)
-	c.out = appendQuoted(c.out, slices.Concat(head, []byte(gap), tail))
+	c.out = tool.AppendQuoted(c.out, slices.Concat(head, []byte(gap), tail))
 }
 
 func stringGap(left int) string { return "[… " + strconv.Itoa(left) + " characters left out …]" }

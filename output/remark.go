@@ -1,6 +1,10 @@
 package output
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
+)
 
 // A remark is what the sidecar itself says of a result beside it: that only some of
 // it was done, that nothing was found. It counts within the limit. JSON stays JSON:
@@ -19,7 +23,7 @@ func remarked(in Input) Shaped {
 	remarks, limit := in.Remarks, in.Limit
 	in.Remarks = nil
 	for _, remark := range remarks {
-		quoted := appendQuoted(nil, remark)
+		quoted := tool.AppendQuoted(nil, remark)
 		left := limit - countChars(quoted) - remarkExtra
 		if left < min(MinLimit, limit/2) {
 			continue

@@ -36,10 +36,10 @@ func (in *Input) jsonWithoutSecrets(b []byte) []byte {
 		if value[0] == '"' {
 			text, _ = jsontext.AppendUnquote(text[:0], value)
 			if without := in.Secrets.Bytes(text); !bytes.Equal(without, text) {
-				return appendQuoted(dst, without)
+				return tool.AppendQuoted(dst, without)
 			}
 		} else if without := in.Secrets.Bytes(value); !bytes.Equal(without, value) {
-			return appendQuoted(dst, tool.ReceivedRedacted)
+			return tool.AppendQuoted(dst, tool.ReceivedRedacted)
 		}
 		return append(dst, value...)
 	})

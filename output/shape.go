@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Shape turns a reply into what the model receives.
@@ -167,7 +169,7 @@ func (s *shaping) cutJSON(n notice) {
 			s.out.Content = s.join(result, n.text(level), full)
 			return
 		}
-		b := appendQuoted([]byte(beforeNotice), n.text(level))
+		b := tool.AppendQuoted([]byte(beforeNotice), n.text(level))
 		b = append(append(append(b, beforeResult...), result...), '}')
 		s.out.Content = string(b)
 		return
@@ -182,7 +184,7 @@ func (s *shaping) cutJSON(n notice) {
 // quotes is how many characters a notice takes more as a string of JSON.
 func quotes(n notice, level int) int {
 	text := n.text(level)
-	return len(appendQuoted(nil, text)) - len(text)
+	return len(tool.AppendQuoted(nil, text)) - len(text)
 }
 
 // onlyNotice is for limits that leave no room for anything else.
@@ -199,14 +201,14 @@ func (s *shaping) onlyNotice(n notice) {
 func (s *shaping) onlyNoticeJSON(n notice) {
 	for level := range levels {
 		text := n.text(level)
-		quoted := appendQuoted(nil, text)
+		quoted := tool.AppendQuoted(nil, text)
 		if countChars(quoted)+len(beforeNotice)+len(`}`) <= s.in.Limit {
 			s.out.Content = beforeNotice + string(quoted) + `}`
 			return
 		}
 	}
 	for level := brief; level < levels; level++ {
-		quoted := appendQuoted(nil, n.text(level))
+		quoted := tool.AppendQuoted(nil, n.text(level))
 		if countChars(quoted) <= s.in.Limit {
 			s.out.Content = string(quoted)
 			return
