@@ -83,7 +83,7 @@ func (d *document) read(text []byte, declared bool) {
 	if d.cut {
 		text = wholeRunes(text)
 	}
-	if !declared && !looksJSON(text) {
+	if !declared && !backend.LooksJSON(text) {
 		d.body = in.withoutSecrets(clean(text))
 		return
 	}

@@ -10,24 +10,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
 )
 
-// asInTheField are the options that take for JSON what its parsers in use do: a name may
-// stand twice, and what strings have of invalid UTF-8 and lone surrogates is mended by
-// cleaning.
-var asInTheField = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
-func isJSON(text []byte) bool { return jsontext.Value(text).IsValid(asInTheField...) }
+func isJSON(text []byte) bool { return jsontext.Value(text).IsValid(backend.LooseJSON...) }
 
 func newDecoder(text []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(text), asInTheField...)
-}
-
-// looksJSON reports whether it is worth finding out if text is JSON.
-func looksJSON(text []byte) bool {
-	kind := jsontext.Value(text).Kind()
-	return kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray
+	return jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
 }
 
 // CleanJSON cleans a JSON text as Clean does other text, in the strings and
@@ -99,7 +89,7 @@ func rewritten(b []byte, write func(dst, value []byte) []byte) []byte {
 		dec.Reset(new(bytes.Buffer)) // do not keep the text alive
 		decoders.Put(dec)
 	}()
-	dec.Reset(bytes.NewBuffer(b), asInTheField...)
+	dec.Reset(bytes.NewBuffer(b), backend.LooseJSON...)
 	out := make([]byte, 0, len(b)+utf8.UTFMax)
 	for done := 0; ; {
 		if _, err := dec.ReadToken(); err != nil {

@@ -3,6 +3,7 @@ package output
 import (
 	"unicode/utf8"
 
+	"github.com/sidecall/sidecall/backend"
 	"github.com/sidecall/sidecall/tool"
 )
 
@@ -53,5 +54,5 @@ func (s *Shaped) with(remark, quoted string, asText bool) string {
 
 // isObjectOrList reports whether a content is JSON that a remark must leave JSON.
 func isObjectOrList(content string) bool {
-	return content != "" && utf8.ValidString(content) && looksJSON([]byte(content)) && isJSON([]byte(content))
+	return content != "" && utf8.ValidString(content) && backend.EvidentJSON([]byte(content))
 }
