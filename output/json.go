@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -69,11 +70,19 @@ func hidesTrouble(b []byte) bool {
 		case 'b', 'f', 'r':
 			return true
 		case 'u':
-			r, size := unicodeEscape(b[i+2:])
-			if !utf8.ValidRune(r) || r < utf8.RuneSelf && !plain[r] || r >= utf8.RuneSelf && fateOf(r) != kept {
+			r, _ := hex(b[i+2:], 4)
+			i += 4
+			if utf16.IsSurrogate(r) {
+				low := rune(0)
+				if bytes.HasPrefix(b[i+2:], []byte(`\u`)) {
+					low, _ = hex(b[i+4:], 4)
+				}
+				r = utf16.DecodeRune(r, low)
+				i += 6
+			}
+			if r == utf8.RuneError || r < utf8.RuneSelf && !plain[r] || r >= utf8.RuneSelf && fateOf(r) != kept {
 				return true
 			}
-			i += size
 		}
 		b = b[i+2:]
 	}
