@@ -1,9 +1,9 @@
 package assembly
 
 import (
-	"github.com/sidecall/sidecall/limit"
 	"errors"
 	"fmt"
+	"github.com/sidecall/sidecall/limit"
 	"maps"
 	"testing"
 

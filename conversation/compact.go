@@ -6,8 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/sidecall/sidecall/provider"
 	"github.com/sidecall/sidecall/tool"
 )
@@ -187,9 +185,9 @@ func standIn(conversation string, at int64, id, content string) string {
 	text := said(content)
 	line := fmt.Sprintf("[A result of %s, left out of this conversation to save room: read_output with output_ref %q returns it.]",
 		tool.Count(utf8.RuneCountInString(text), "character"), refOf(conversation, at, id, text))
-	quoted, err := jsontext.AppendQuote(nil, line)
-	if err != nil || len(quoted)+minSaved > len(content) {
-		return "" // never the first: an id is valid UTF-8, and stands there in base64
+	quoted := tool.AppendQuoted(nil, line)
+	if len(quoted)+minSaved > len(content) {
+		return ""
 	}
 	return string(quoted)
 }

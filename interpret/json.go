@@ -15,13 +15,10 @@ import (
 	"github.com/sidecall/sidecall/backend"
 )
 
-// loose accepts what JSON parsers in use accept.
-var loose = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
 // parse decodes JSON into what CEL knows: integers stay integers where int64
 // holds them, so that they can be compared and counted with.
 func parse(text []byte) (any, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), loose...)
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
 	value, err := parseValue(decoder)
 	if err != nil {
 		return nil, err
@@ -117,13 +114,7 @@ func native(value any) any {
 	}
 }
 
-func isJSON(reply *backend.Reply) bool {
-	if reply.JSON {
-		return true
-	}
-	start := bytes.TrimLeft(reply.Text, " \t\r\n")
-	return len(start) > 0 && (start[0] == '{' || start[0] == '[') && jsontext.Value(reply.Text).IsValid(loose...)
-}
+func isJSON(reply *backend.Reply) bool { return reply.JSON || backend.EvidentJSON(reply.Text) }
 
 // plainValue turns a CEL value into what encoding/json writes.
 func plainValue(value ref.Val) any {

@@ -121,7 +121,7 @@ func step(value any, steps []string) (any, error) {
 
 // locate follows a pointer through JSON text and returns the text it points to.
 func locate(text []byte, steps []string) (json.RawMessage, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), loose...)
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
 	for _, name := range steps {
 		token, err := decoder.ReadToken()
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestCleanRemovesWhatNobodySees(t *testing.T) {
@@ -132,6 +134,7 @@ func TestCleanJSONReachesThroughEscapes(t *testing.T) {
 		`["\u0000\b\f\r\n\t"]`:                   `["\n\n\t"]`,
 		`["a\u2028b"]`:                           `["a\nb"]`,
 		`["\ud800","\udc00x","\ud83d\ude00"]`:    "[\"\uFFFD\",\"\uFFFDx\",\"\\ud83d\\ude00\"]",
+		`["\ud83d\\ude00","\ud83d\ud83d"]`:       "[\"\uFFFD\\\\ude00\",\"\uFFFD\uFFFD\"]",
 		"{\"k\u200b\":1,\"b\": \"\xff\"}":        "{\"k\":1,\"b\": \"\uFFFD\"}",
 		"{\r\n\"a\":\r1}":                        "{\n\"a\":\n1}",
 		"\ufeff[1]":                              "[1]",
@@ -189,7 +192,7 @@ func hidden(f fate) bool { return f == dropped || f == newline || f == sequence 
 func FuzzCleanJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"a":"\u202e","b":[1,{}],"c":null}`, `"\ud83d\ude00\ud800"`, "[\r\n-0.5e+7 , true,false ]", `{"`, "[[[[", "\xff", `["\u00`,
-		`{"a":{"b":[1,2`, `[1,2,"abc`, `[12`,
+		`{"a":{"b":[1,2`, `[1,2,"abc`, `[12`, `"\ud83d\\ude00"`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -198,8 +201,8 @@ func FuzzCleanJSON(f *testing.F) {
 		if want := json.Valid(withoutBOM(b)); ok != want {
 			t.Fatalf("%q: valid %v, encoding/json says %v", b, ok, want)
 		}
-		if scan := scanJSON(b); scan.open {
-			closed := slices.Concat(b[:scan.safe], scan.closers)
+		if whole, closers := brokenOff(b); len(closers) > 0 {
+			closed := slices.Concat(b[:whole], closers)
 			if !json.Valid(closed) {
 				t.Fatalf("%q closed is %q, no JSON", b, closed)
 			}
@@ -207,7 +210,7 @@ func FuzzCleanJSON(f *testing.F) {
 		if !ok {
 			return
 		}
-		if !json.Valid(got) || !utf8.Valid(got) {
+		if !jsontext.Value(got).IsValid(jsontext.AllowDuplicateNames(true)) { // no lone surrogates either
 			t.Fatalf("%q became %q, no JSON", b, got)
 		}
 		if again, _ := CleanJSON(got); !bytes.Equal(again, got) {

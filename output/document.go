@@ -83,45 +83,34 @@ func (d *document) read(text []byte, declared bool) {
 	if d.cut {
 		text = wholeRunes(text)
 	}
-	if !declared && !looksJSON(text) {
+	if !declared && !backend.LooksJSON(text) {
 		d.body = in.withoutSecrets(clean(text))
 		return
 	}
-	scan := scanJSON(text)
-	switch {
-	case scan.valid && scan.dirty:
+	if isJSON(text) {
 		d.body = in.jsonWithoutSecrets(cleanStrings(text))
 		d.tree = d.body
-	case scan.valid:
-		d.body = in.jsonWithoutSecrets(text)
-		d.tree = d.body
-	case d.cut && scan.open && scan.safe > len(text)/2:
-		// What was read of the last value is dropped; all before is shown as
-		// the JSON that it is.
-		closed := slices.Concat(text[:scan.safe], scan.closers)
-		d.tree = in.jsonWithoutSecrets(cleanStrings(closed))
-		d.body = d.tree[:len(d.tree)-len(scan.closers)]
-	default:
-		d.body = in.withoutSecrets(clean(text))
-	}
-}
-
-// oneSpelling leaves the white space of JSON out that is going to be cut: what is kept is
-// then spelled as what is shown, and a search finds what was seen there.
-func (d *document) oneSpelling(json bool) {
-	if !json || d.tree == nil {
 		return
 	}
-	ours := len(d.tree) - len(d.body) // the brackets that close what was read
-	d.tree, _ = compact(d.tree)
-	d.body = d.tree[:len(d.tree)-ours]
-	d.chars = countChars(d.body)
+	if d.cut {
+		// What was read of the last value is dropped; all before is shown as
+		// the JSON that it is.
+		if whole, closers := brokenOff(text); whole > len(text)/2 {
+			d.tree = in.jsonWithoutSecrets(cleanStrings(slices.Concat(text[:whole], closers)))
+			d.body = d.tree[:len(d.tree)-len(closers)]
+			return
+		}
+	}
+	d.body = in.withoutSecrets(clean(text))
 }
 
-// looksJSON reports whether it is worth finding out if text is JSON.
-func looksJSON(text []byte) bool {
-	i := skipSpace(text, 0)
-	return i < len(text) && (text[i] == '{' || text[i] == '[')
+// oneSpelling leaves the white space of JSON out that does not fit: what is kept is
+// then spelled as what is shown, and a search finds what was seen there.
+func (d *document) oneSpelling() {
+	ours := len(d.tree) - len(d.body) // the brackets that close what was read
+	d.tree = compact(d.tree)
+	d.body = d.tree[:len(d.tree)-ours]
+	d.chars = countChars(d.body)
 }
 
 // wholeRunes drops a code point that was cut off at the end.

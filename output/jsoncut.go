@@ -1,13 +1,16 @@
 package output
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 const (
@@ -26,6 +29,13 @@ const (
 
 // leftOut is the member that says how many members an object lost.
 const leftOut = "_left_out"
+
+// part is a member of an object or an item of an array, by its place in the
+// source.
+type part struct {
+	key, value      []byte // the key with quotes; nil in an array
+	keyChars, chars int
+}
 
 // overhead is what a part costs besides its value: key, colon, comma.
 func (p part) overhead() int {
@@ -53,30 +63,20 @@ type jsonCutter struct {
 }
 
 // cutJSON returns valid JSON of at most room characters, at least minValue, and
-// how many characters of the source it shows. src is valid JSON, and clean.
+// how many characters of the source it shows. src is valid JSON, clean and compact.
 func cutJSON(src []byte, room int) (out []byte, shown int) {
-	src = bytes.TrimSpace(src)
 	c := jsonCutter{
 		out:   make([]byte, 0, min(len(src), room+room/4)+minValue),
 		reads: max(maxReads, maxTimes*len(src)),
 	}
-	_, chars := measure(src, 0)
-	c.value(src, chars, room, 0)
+	c.value(src, countChars(src), room, 0)
 	return c.out, countChars(c.out) - c.markers
-}
-
-// compact returns src without the white space outside of strings, and its
-// characters.
-func compact(src []byte) (out []byte, chars int) {
-	src = bytes.TrimSpace(src)
-	_, chars = measure(src, 0)
-	return appendCompact(make([]byte, 0, len(src)), src), chars
 }
 
 // value writes a value in at most room characters, at least minValue.
 func (c *jsonCutter) value(src []byte, chars, room, depth int) {
 	if chars <= room {
-		c.out = appendCompact(c.out, src)
+		c.out = append(c.out, src...)
 		return
 	}
 	switch src[0] {
@@ -97,13 +97,38 @@ func (c *jsonCutter) marker(format string, args ...any) {
 	c.markers += countChars(c.out[before:])
 }
 
-// open lists the parts of a value that might be shown, and counts all.
+// open lists the parts of an object or array: as many of the first ones as could be
+// shown in room characters, and how many there are in all.
 func (c *jsonCutter) open(src []byte, room, depth int) (parts []part, total int) {
 	c.reads -= len(src)
 	if depth >= maxDepth || c.reads < 0 {
 		room = 0
 	}
-	return split(src, room)
+	most := room / len("1,")
+	if src[0] == '{' {
+		most = room / len(`"":1,`)
+	}
+	dec := newDecoder(src)
+	next := func() []byte {
+		value, _ := dec.ReadValue() // it is JSON
+		end := int(dec.InputOffset())
+		return src[end-len(value) : end]
+	}
+	_, _ = dec.ReadToken()
+	for dec.PeekKind() != jsontext.KindEndObject && dec.PeekKind() != jsontext.KindEndArray {
+		var p part
+		if src[0] == '{' {
+			p.key = next()
+		}
+		if p.value = next(); len(p.value) == 0 { // never in JSON, and without end in what is none
+			break
+		}
+		if total++; len(parts) < most {
+			p.keyChars, p.chars = countChars(p.key), countChars(p.value)
+			parts = append(parts, p)
+		}
+	}
+	return parts, total
 }
 
 // array shows the leading items whole, or, when they are large, the first few
@@ -171,10 +196,7 @@ func (c *jsonCutter) object(src []byte, room, depth int) {
 
 // str shows the head and the tail of a string.
 func (c *jsonCutter) str(src []byte, room int) {
-	text := src[1 : len(src)-1]
-	if bytes.IndexByte(text, '\\') >= 0 {
-		text = appendUnquoted(make([]byte, 0, len(text)), text)
-	}
+	text, _ := jsontext.AppendUnquote(nil, src)
 	total := countChars(text)
 	room -= len(`""`) + utf8.RuneCountInString(stringGap(total))
 	if room < 16 {
@@ -183,12 +205,22 @@ func (c *jsonCutter) str(src []byte, room int) {
 	}
 	head := text[:clusterFloor(text, escapedHead(text, room/2))]
 	tail := text[max(len(head), clusterCeil(text, escapedTail(text, room-room/2))):]
-	c.out = appendEscaped(append(c.out, '"'), head)
-	c.marker("%s", stringGap(total-countChars(head)-countChars(tail)))
-	c.out = append(appendEscaped(c.out, tail), '"')
+	gap := stringGap(total - countChars(head) - countChars(tail))
+	c.markers += utf8.RuneCountInString(gap)
+	c.out = tool.AppendQuoted(c.out, slices.Concat(head, []byte(gap), tail))
 }
 
 func stringGap(left int) string { return "[… " + strconv.Itoa(left) + " characters left out …]" }
+
+// escapedLen is how many characters a byte of clean text takes in a JSON string.
+func escapedLen(c byte) int {
+	switch c {
+	case '"', '\\', '\n', '\t':
+		return 2
+	default:
+		return 1
+	}
+}
 
 // escapedHead returns the index behind as much of text as takes at most room
 // characters in a JSON string.

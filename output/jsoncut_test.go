@@ -29,7 +29,7 @@ func TestWhatJSONLoses(t *testing.T) {
 		"duplicate keys are kept":        {`{"a":1,"a":2,"b":"` + x(90) + `"}`, 90, `{"a":1,"a":2,"b":"` + x(20) + `[… 49 characters left out …]` + x(21) + `"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, shown := cutJSON([]byte(c.in), c.room)
+			got, shown := cutJSON(compact([]byte(c.in)), c.room)
 			if string(got) != c.want || countChars(got) > c.room {
 				t.Errorf("%d characters of %d:\ngot  %s\nwant %s", countChars(got), c.room, got, c.want)
 			}

@@ -21,7 +21,7 @@ func wrongArgument(field, constraint, received, hint string) *tool.Error {
 // quoted writes a received string as JSON, shortened to what an error may show.
 func quoted(s string) string {
 	const most = 200
-	b := append(appendEscaped([]byte{'"'}, clean([]byte(s))), '"')
+	b := tool.AppendQuoted(nil, clean([]byte(s)))
 	if countChars(b) > most {
 		b = append(b[:clusterFloor(b, indexChar(b, most-1))], "…"...)
 	}

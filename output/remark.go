@@ -1,6 +1,11 @@
 package output
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/backend"
+	"github.com/sidecall/sidecall/tool"
+)
 
 // A remark is what the sidecar itself says of a result beside it: that only some of
 // it was done, that nothing was found. It counts within the limit. JSON stays JSON:
@@ -9,8 +14,8 @@ import "unicode/utf8"
 //
 // and of an untrusted result it stands behind the boundary.
 const (
-	beforeRemark = `{"_note":"`
-	// remarkExtra is the most that a remark takes beside its own characters.
+	beforeRemark = `{"_note":`
+	// remarkExtra is the most that a remark takes beside itself in quotes.
 	remarkExtra = len(beforeRemark) + len(beforeResult) + len(`}`)
 )
 
@@ -19,21 +24,21 @@ func remarked(in Input) Shaped {
 	remarks, limit := in.Remarks, in.Limit
 	in.Remarks = nil
 	for _, remark := range remarks {
-		escaped := appendEscaped(nil, []byte(remark))
-		left := limit - countChars(escaped) - remarkExtra
+		quoted := tool.AppendQuoted(nil, remark)
+		left := limit - countChars(quoted) - remarkExtra
 		if left < min(MinLimit, limit/2) {
 			continue
 		}
 		in.Limit = left
 		s := Shape(in)
-		s.Content = s.with(remark, escaped, in.Untrusted || !isObjectOrList(s.Content))
+		s.Content = s.with(remark, string(quoted), in.Untrusted || !isObjectOrList(s.Content))
 		return s
 	}
 	return Shape(in)
 }
 
 // with is the content with a remark, as text or as JSON.
-func (s *Shaped) with(remark string, escaped []byte, asText bool) string {
+func (s *Shaped) with(remark, quoted string, asText bool) string {
 	const cut = `{"_truncated":`
 	switch {
 	case s.Content == "":
@@ -41,13 +46,13 @@ func (s *Shaped) with(remark string, escaped []byte, asText bool) string {
 	case asText:
 		return s.Content + "\n[" + remark + "]"
 	case s.Truncated && len(s.Content) > len(cut) && s.Content[:len(cut)] == cut:
-		return beforeRemark + string(escaped) + `",` + s.Content[1:]
+		return beforeRemark + quoted + "," + s.Content[1:]
 	default:
-		return beforeRemark + string(escaped) + beforeResult + s.Content + "}"
+		return beforeRemark + quoted + beforeResult + s.Content + "}"
 	}
 }
 
 // isObjectOrList reports whether a content is JSON that a remark must leave JSON.
 func isObjectOrList(content string) bool {
-	return content != "" && utf8.ValidString(content) && looksJSON([]byte(content)) && scanJSON([]byte(content)).valid
+	return content != "" && utf8.ValidString(content) && backend.EvidentJSON([]byte(content))
 }

@@ -30,100 +30,44 @@ const (
 	keycap    = '\u20E3'
 )
 
-// fateOf judges a code point of U+0080 and above. The list is Unicode's
-// Default_Ignorable_Code_Point, the format characters that change the order of
-// others, the controls and the noncharacters. The ranges in which nothing is
+// invisible is what Unicode says has no shape, changes the order of others, or is no
+// character.
+var invisible = []*unicode.RangeTable{
+	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point,
+}
+
+// fateOf judges a code point of U+0080 and above. The ranges in which nothing is
 // wrong, and in which nearly all text lies, come first.
 func fateOf(r rune) fate {
 	switch {
-	case r > 0xAD && r < 0x34F, r > 0x34F && r < 0x61C, r > 0x61C && r < 0x115F,
-		r > 0x206F && r < 0x3164, r > 0x3164 && r < 0xFDD0:
+	case r > 0xAD && r < 0x34F, r > 0x34F && r < 0x61C, r > 0x61C && r < 0x115F, r > 0x200F && r < 0x2028,
+		r > 0x206F && r < 0x3164, r > 0x3164 && r < 0xFDD0, r > 0xFEFF && r < 0xFFA0,
+		r > 0x1D17A && r < blackFlag, r > blackFlag && r < 0x1FFFE:
 		return kept
-	case r < 0xA0:
-		return fateOfC1(r)
-	case r < 0x2000:
-		return fateBelow2000(r)
-	case r < 0x2070:
-		return fateOfPunctuation(r)
-	case r < 0x10000:
-		return fateOfSpecials(r)
-	default:
-		return fateOfSupplementary(r)
-	}
-}
-
-// fateOfC1 judges U+0080 to U+009F.
-func fateOfC1(r rune) fate {
-	switch r {
-	case 0x85:
+	case r == 0x85, r == 0x2028, r == 0x2029:
 		return newline
-	case 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F: // DCS SOS CSI OSC PM APC
+	case r == 0x90, r == 0x98, r >= 0x9B && r <= 0x9F && r != 0x9C: // DCS SOS CSI OSC PM APC
 		return sequence
-	default:
-		return dropped
-	}
-}
-
-func fateBelow2000(r rune) fate {
-	switch r {
-	case 0xAD, // soft hyphen
-		0x34F,          // combining grapheme joiner
-		0x61C,          // Arabic letter mark
-		0x115F, 0x1160, // Hangul fillers
-		0x17B4, 0x17B5: // Khmer inherent vowels
-		return dropped
-	case 0x180B, 0x180C, 0x180D, 0x180E, 0x180F:
-		return mongolVS
-	default:
-		return kept
-	}
-}
-
-// fateOfPunctuation judges the general punctuation, U+2000 to U+206F.
-func fateOfPunctuation(r rune) fate {
-	switch {
 	case r == zwnj, r == zwj:
 		return joiner
-	case r == 0x2028, r == 0x2029:
-		return newline
-	case r == 0x200B, r == 0x200E, r == 0x200F, // zero-width space, direction marks
-		r >= 0x202A && r <= 0x202E, // embeddings and overrides
-		r >= 0x2060:                // word joiner, invisible operators, isolates
-		return dropped
-	default:
-		return kept
-	}
-}
-
-// fateOfSpecials judges what is odd from U+3164 to U+FFFF.
-func fateOfSpecials(r rune) fate {
-	switch {
 	case r == 0xFE0E, r == 0xFE0F:
 		return emojiVS
-	case r == 0x3164, r == 0xFFA0, // Hangul fillers
-		r >= 0xFDD0 && r <= 0xFDEF, // noncharacters
-		r >= 0xFE00 && r <= 0xFE0D, // variation selectors
-		r == 0xFEFF,                // byte order mark
-		r >= 0xFFF0 && r <= 0xFFFB, // unassigned, interlinear annotation
-		r >= 0xFFFE:                // noncharacters
+	case r >= 0x180B && r <= 0x180F:
+		return mongolVS
+	case r == blackFlag:
+		return flagBase
+	case unicode.In(r, invisible...) && !visibleFormat(r):
 		return dropped
 	default:
 		return kept
 	}
 }
 
-func fateOfSupplementary(r rune) fate {
-	switch {
-	case r == blackFlag:
-		return flagBase
-	case r >= 0x1BCA0 && r <= 0x1BCA3, // shorthand format controls
-		r >= 0x1D173 && r <= 0x1D17A, // musical format controls
-		r >= 0xE0000 && r <= 0xE0FFF, // tags, variation selectors supplement
-		r&0xFFFE == 0xFFFE:           // noncharacters
-		return dropped
-	default:
-		return kept
-	}
+// visibleFormat reports the format characters that are seen: they enclose or precede
+// digits and letters, or join hieroglyphs.
+func visibleFormat(r rune) bool {
+	return unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r >= 0x13430 && r <= 0x1343F
 }
 
 // pictograph reports whether r is Extended_Pictographic: exactly those code

@@ -2,7 +2,8 @@ package output
 
 import (
 	"bytes"
-	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/tool"
 )
@@ -30,35 +31,16 @@ func (in *Input) jsonWithoutSecrets(b []byte) []byte {
 	if raw := in.Secrets.Bytes(b); len(raw) == len(b) && bytes.Equal(raw, b) {
 		return b
 	}
-	out, text := make([]byte, 0, len(b)), []byte(nil)
-	for i := 0; i < len(b); {
-		end := tokenEnd(b, i)
-		token := b[i:end]
-		i = end
-		if token[0] == '"' {
-			text = appendUnquoted(text[:0], token[1:len(token)-1])
+	var text []byte
+	return rewritten(b, func(dst, value []byte) []byte {
+		if value[0] == '"' {
+			text, _ = jsontext.AppendUnquote(text[:0], value)
 			if without := in.Secrets.Bytes(text); !bytes.Equal(without, text) {
-				out = append(appendEscaped(append(out, '"'), without), '"')
-				continue
+				return tool.AppendQuoted(dst, without)
 			}
-		} else if without := in.Secrets.Bytes(token); !bytes.Equal(without, token) {
-			out = append(append(append(out, '"'), tool.ReceivedRedacted...), '"')
-			continue
+		} else if without := in.Secrets.Bytes(value); !bytes.Equal(without, value) {
+			return tool.AppendQuoted(dst, tool.ReceivedRedacted)
 		}
-		out = append(out, token...)
-	}
-	return out
-}
-
-// tokenEnd returns the index behind what begins at i of a JSON text: a string, a
-// number or word, or one other character.
-func tokenEnd(b []byte, i int) int {
-	if b[i] == '"' {
-		return skipString(b, i)
-	}
-	end := i
-	for end < len(b) && strings.IndexByte("{}[],: \t\r\n\"", b[end]) < 0 {
-		end++
-	}
-	return max(end, i+1)
+		return append(dst, value...)
+	})
 }

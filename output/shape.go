@@ -1,10 +1,11 @@
 package output
 
 import (
-	"bytes"
 	"cmp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Shape turns a reply into what the model receives.
@@ -47,44 +48,18 @@ func shape(in Input, d document) Shaped {
 		s.boundary = &b
 		s.frame = b.chars()
 	}
-	if !d.cut {
-		if content, ok := s.whole(); ok {
-			return d.shown(content, in.CarryLimit)
-		}
+	room := in.Limit - s.frame
+	if (d.cut || d.chars > room) && s.strategy() == JSON {
+		d.oneSpelling()
 	}
-	d.oneSpelling(s.strategy() == JSON)
+	if !d.cut && d.chars <= room {
+		return d.shown(s.framed("", d.body, ""), in.CarryLimit)
+	}
 	s.out = Shaped{Blocks: d.blocks, BlockRefs: d.blockRefs, OriginalChars: int64(d.chars), Truncated: true}
 	s.keep()
 	s.cut()
 	d.keeper.finish(&s.out)
 	return s.out
-}
-
-// whole shows everything, if there is room for it; for strategy json, without
-// white space if need be.
-func (s *shaping) whole() (content string, ok bool) {
-	room := s.in.Limit - s.frame
-	if s.doc.chars <= room {
-		return s.framed("", s.doc.body, ""), true
-	}
-	if s.strategy() != JSON {
-		return "", false
-	}
-	text, chars := s.compacted(room)
-	if chars > room {
-		return "", false
-	}
-	return s.framed("", text, ""), true
-}
-
-// compacted returns the JSON without white space; only its characters when
-// they are more than room.
-func (s *shaping) compacted(room int) ([]byte, int) {
-	src := bytes.TrimSpace(s.doc.tree)
-	if _, chars := measure(src, 0); chars > room {
-		return nil, chars
-	}
-	return compact(src)
 }
 
 // strategy is how the result is cut if it must be.
@@ -171,8 +146,8 @@ func (s *shaping) join(text []byte, notice string, level int) string {
 
 // The object around trusted JSON that was cut.
 const (
-	beforeNotice = `{"_truncated":"`
-	beforeResult = `","result":`
+	beforeNotice = `{"_truncated":`
+	beforeResult = `,"result":`
 )
 
 func (s *shaping) cutJSON(n notice) {
@@ -194,7 +169,7 @@ func (s *shaping) cutJSON(n notice) {
 			s.out.Content = s.join(result, n.text(level), full)
 			return
 		}
-		b := appendEscaped([]byte(beforeNotice), []byte(n.text(level)))
+		b := tool.AppendQuoted([]byte(beforeNotice), n.text(level))
 		b = append(append(append(b, beforeResult...), result...), '}')
 		s.out.Content = string(b)
 		return
@@ -206,13 +181,10 @@ func (s *shaping) cutJSON(n notice) {
 	s.onlyNotice(n)
 }
 
-// quotes is how many characters escaping adds to a notice in JSON.
+// quotes is how many characters a notice takes more as a string of JSON.
 func quotes(n notice, level int) int {
-	count := 0
-	for _, c := range []byte(n.text(level)) {
-		count += escapedLen(c) - 1
-	}
-	return count
+	text := n.text(level)
+	return len(tool.AppendQuoted(nil, text)) - len(text)
 }
 
 // onlyNotice is for limits that leave no room for anything else.
@@ -229,16 +201,16 @@ func (s *shaping) onlyNotice(n notice) {
 func (s *shaping) onlyNoticeJSON(n notice) {
 	for level := range levels {
 		text := n.text(level)
-		escaped := appendEscaped(nil, []byte(text))
-		if countChars(escaped)+len(beforeNotice)+len(`"}`) <= s.in.Limit {
-			s.out.Content = beforeNotice + string(escaped) + `"}`
+		quoted := tool.AppendQuoted(nil, text)
+		if countChars(quoted)+len(beforeNotice)+len(`}`) <= s.in.Limit {
+			s.out.Content = beforeNotice + string(quoted) + `}`
 			return
 		}
 	}
 	for level := brief; level < levels; level++ {
-		escaped := appendEscaped([]byte{'"'}, []byte(n.text(level)))
-		if countChars(escaped)+1 <= s.in.Limit {
-			s.out.Content = string(append(escaped, '"'))
+		quoted := tool.AppendQuoted(nil, n.text(level))
+		if countChars(quoted) <= s.in.Limit {
+			s.out.Content = string(quoted)
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unicode/utf8"
@@ -20,6 +21,8 @@ type fault struct {
 	name     string // of a member that appears twice
 	// separated: a comma or colon stands between the last good token and offset.
 	separated bool
+	// openString: what stands behind the last good token is a string.
+	openString bool
 }
 
 // newFault asks the decoder where it stands. It must be called before the
@@ -35,6 +38,7 @@ func newFault(dec *jsontext.Decoder, err error) *fault {
 		}
 	}
 	f.expected, f.separated = expectation(dec)
+	f.openString = bytes.HasPrefix(bytes.TrimLeft(dec.UnreadBuffer(), ",: \t\r\n"), []byte{'"'})
 	return f
 }
 

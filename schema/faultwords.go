@@ -69,11 +69,10 @@ func (f *fault) locate(raw string) {
 	if f.offset < len(raw) {
 		f.found, _ = utf8.DecodeRuneInString(raw[f.offset:])
 	}
-	before := raw[:f.offset]
 	switch {
 	case f.offset < len(raw) && loneSurrogate.MatchString(raw[f.offset:]):
 		f.expected = "both halves of a surrogate pair"
-	case inString || errors.Is(f.err, io.ErrUnexpectedEOF) && openString(before):
+	case inString || errors.Is(f.err, io.ErrUnexpectedEOF) && f.openString:
 		f.expected = stringExpectation(f.found, f.offset == len(raw))
 	case strings.Contains(f.err.Error(), "in number"):
 		f.expected = "a digit"
@@ -99,21 +98,6 @@ func wordStart(text string, offset int) int {
 
 // blanks is the length of the white space that text begins with.
 func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " \t\r\n")) }
-
-// openString reports whether text ends inside a string. text is JSON as far as
-// it goes.
-func openString(text string) bool {
-	open := false
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			open = !open
-		}
-	}
-	return open
-}
 
 func stringExpectation(found rune, end bool) string {
 	switch {

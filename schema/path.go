@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sidecall/sidecall/tool"
 )
 
 // location is the way from the arguments to one value: property names and
@@ -170,10 +170,4 @@ func item(arr []any, token string) any {
 
 // quoted is s as a JSON string, without the HTML escapes that make a message
 // unreadable. Invalid UTF-8 becomes U+FFFD.
-func quoted(s string) string {
-	b, err := jsontext.AppendQuote(nil, s)
-	if err != nil {
-		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD")) // valid now: cannot fail
-	}
-	return string(b)
-}
+func quoted(s string) string { return string(tool.AppendQuoted(nil, s)) }

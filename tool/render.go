@@ -3,7 +3,8 @@ package tool
 import (
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // RenderError writes an error as the model sees it: a JSON object with exactly
@@ -11,23 +12,18 @@ import (
 // there are further errors a sixth key, more, holds them in the same shape.
 // Text stays readable: < > & are not escaped.
 func RenderError(first Error, more []Error) string {
-	var b strings.Builder
-	b.Grow(256 * (1 + len(more)))
-	writeError(&b, first)
+	b := appendError(make([]byte, 0, 256*(1+len(more))), first)
 	if len(more) == 0 {
-		b.WriteByte('}')
-		return b.String()
+		return string(append(b, '}'))
 	}
-	b.WriteString(`,"more":[`)
+	b = append(b, `,"more":[`...)
 	for i, e := range more {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		writeError(&b, e)
-		b.WriteByte('}')
+		b = append(appendError(b, e), '}')
 	}
-	b.WriteString("]}")
-	return b.String()
+	return string(append(b, "]}"...))
 }
 
 // ParseError reads an error that RenderError has written, at the beginning of a text;
@@ -53,57 +49,18 @@ func ParseError(text string) (Error, bool) {
 	return Error{Code: e.Code, Field: *e.Field, Constraint: *e.Constraint, Received: *e.Received, Hint: *e.Hint}, known
 }
 
-// writeError writes the object without its closing brace.
-func writeError(b *strings.Builder, e Error) {
-	b.WriteString(`{"code":`)
-	writeString(b, string(e.Code))
-	b.WriteString(`,"field":`)
-	writeString(b, e.Field)
-	b.WriteString(`,"constraint":`)
-	writeString(b, e.Constraint)
-	b.WriteString(`,"received":`)
-	writeString(b, e.Received)
-	b.WriteString(`,"hint":`)
-	writeString(b, e.Hint)
+// appendError writes the object without its closing brace.
+func appendError(b []byte, e Error) []byte {
+	b = AppendQuoted(append(b, `{"code":`...), string(e.Code))
+	b = AppendQuoted(append(b, `,"field":`...), e.Field)
+	b = AppendQuoted(append(b, `,"constraint":`...), e.Constraint)
+	b = AppendQuoted(append(b, `,"received":`...), e.Received)
+	return AppendQuoted(append(b, `,"hint":`...), e.Hint)
 }
 
-// writeString writes a JSON string with the shortest escapes. Invalid UTF-8
+// AppendQuoted appends text as a JSON string with the shortest escapes. Invalid UTF-8
 // becomes U+FFFD.
-func writeString(b *strings.Builder, s string) {
-	b.WriteByte('"')
-	start := 0
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if escape := escaped(r, size); escape != "" {
-			b.WriteString(s[start:i])
-			b.WriteString(escape)
-			start = i + size
-		}
-		i += size
-	}
-	b.WriteString(s[start:])
-	b.WriteByte('"')
-}
-
-// escaped is how r is written inside a JSON string; empty: as it is.
-func escaped(r rune, size int) string {
-	const hex = "0123456789abcdef"
-	switch {
-	case r == '"':
-		return `\"`
-	case r == '\\':
-		return `\\`
-	case r == '\n':
-		return `\n`
-	case r == '\r':
-		return `\r`
-	case r == '\t':
-		return `\t`
-	case r < ' ':
-		return `\u00` + string(hex[r>>4]) + string(hex[r&15])
-	case r == utf8.RuneError && size == 1:
-		return "\uFFFD"
-	default:
-		return ""
-	}
+func AppendQuoted[text []byte | string](dst []byte, s text) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // the error is of the invalid UTF-8, which is mended
+	return dst
 }

@@ -2,7 +2,6 @@ package exectool
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -75,7 +74,7 @@ func (o *output) reply() backend.Reply {
 		return reply
 	}
 	reply.Text = text
-	reply.JSON = !reply.Cut && isJSON(text)
+	reply.JSON = !reply.Cut && backend.EvidentJSON(text)
 	return reply
 }
 
@@ -102,13 +101,6 @@ func binaryType(data []byte) (media string, binary bool) {
 	default:
 		return media, true
 	}
-}
-
-// isJSON reports whether text evidently is one JSON object or array. A bare
-// number or word is left as the text that it more likely is.
-func isJSON(text []byte) bool {
-	trimmed := bytes.TrimLeft(text, " \t\r\n")
-	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(trimmed)
 }
 
 // lastBytes returns the end of text, after "…" when that is not all.

@@ -156,7 +156,7 @@ func fieldPath(name string) string {
 		c := name[i]
 		word := c == '_' || c == '-' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !word {
-			return "[" + string(appendJSONString(nil, name)) + "]"
+			return "[" + string(tool.AppendQuoted(nil, name)) + "]"
 		}
 	}
 	return name

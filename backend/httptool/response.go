@@ -314,18 +314,15 @@ func declaresJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json") || mediaType == "text/json"
 }
 
-// looseJSON accepts what JSON parsers in use accept.
-var looseJSON = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
 // isJSON reports whether text is one JSON value: declared as such and true, or
 // evidently an object or list that was declared as nothing in particular.
 func isJSON(mediaType string, text []byte) bool {
-	if !declaresJSON(mediaType) {
-		start := bytes.TrimLeft(text, " \t\r\n")
-		vague := mediaType == "" || mediaType == "text/plain" || mediaType == "application/octet-stream"
-		if !vague || len(start) == 0 || start[0] != '{' && start[0] != '[' {
-			return false
-		}
+	switch {
+	case declaresJSON(mediaType):
+		return jsontext.Value(text).IsValid(backend.LooseJSON...)
+	case mediaType == "", mediaType == "text/plain", mediaType == "application/octet-stream":
+		return backend.EvidentJSON(text)
+	default:
+		return false
 	}
-	return jsontext.Value(text).IsValid(looseJSON...)
 }

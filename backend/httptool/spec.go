@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/sidecall/sidecall/tool"
 )
 
 // Spec says which request a call of one tool becomes. Every map goes from a
@@ -191,7 +193,7 @@ func (at *endpoint) compileBody(spec Spec) error {
 	case spec.Body.Members != nil:
 		at.body = bodyMembers
 		for _, name := range slices.Sorted(maps.Keys(spec.Body.Members)) {
-			key := append(appendJSONString(nil, name), ':')
+			key := append(tool.AppendQuoted(nil, name), ':')
 			at.members = append(at.members, member{string(key), spec.Body.Members[name]})
 		}
 	}

@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/sidecall/sidecall/backend"
@@ -258,7 +258,7 @@ func encode(msg jsonrpc.Message) []byte {
 // unbatch returns the messages of a batch, which protocol version 2025-03-26
 // allows; data itself when it is none.
 func unbatch(data []byte) []json.RawMessage {
-	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
+	if jsontext.Value(data).Kind() == jsontext.KindBeginArray {
 		messages, _, err := items(data, maxItems)
 		if err == nil {
 			return messages

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -225,8 +226,7 @@ func inputSchema(raw json.RawMessage) (schema json.RawMessage, repaired bool) {
 }
 
 func isObject(raw json.RawMessage) bool {
-	trimmed := bytes.TrimLeft(raw, " \t\r\n")
-	return len(trimmed) > 0 && trimmed[0] == '{'
+	return jsontext.Value(raw).Kind() == jsontext.KindBeginObject
 }
 
 // effect is what the hints claim. Hints that are all absent claim nothing,

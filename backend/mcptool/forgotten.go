@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 // noSession are the words in which servers say with 400 that they do not know
@@ -58,7 +60,7 @@ func (w *wire) checkSession(req *http.Request, a answer) sessionWord {
 // read. A body that is no JSON is all words.
 func errorText(body []byte) (text string, answers, readable bool) {
 	body = bytes.TrimSpace(body)
-	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
+	if !backend.LooksJSON(body) {
 		return string(body), false, true
 	}
 	var msg struct {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/backend"
 )
 
 // A list of a million empty items has three megabytes, and a hundred once each item
@@ -26,7 +28,7 @@ var errNoList = errors.New("it is no list")
 // items lists the items of a JSON list, so many at the most; more says that there are
 // others. They share the memory of the list.
 func items(list []byte, most int) (found []json.RawMessage, more bool, err error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(list), backend.LooseJSON...)
 	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '[' {
 		return nil, false, errNoList
 	}

@@ -140,7 +140,7 @@ func (r toolResult) reply(limit int64) backend.Reply {
 			return reply
 		}
 	}
-	reply.JSON = texts == 1 && !reply.Cut && isJSON(reply.Text)
+	reply.JSON = texts == 1 && !reply.Cut && backend.EvidentJSON(reply.Text)
 	return reply
 }
 
@@ -204,13 +204,6 @@ func (bl block) keep(room int64) backend.Block {
 	return kept
 }
 
-// isJSON reports whether text evidently is one JSON object or array. A bare
-// number or word is left as the text that it more likely is.
-func isJSON(text []byte) bool {
-	trimmed := bytes.TrimLeft(text, " \t\r\n")
-	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(trimmed)
-}
-
 // read turns an answer into what Invoke returns.
 func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	switch a.outcome {
@@ -249,7 +242,7 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 
 // statusReply is an HTTP answer that is no MCP message, for error mapping.
 func statusReply(a answer) backend.Reply {
-	reply := backend.Reply{Status: a.status, Text: a.body, Size: int64(len(a.body)), JSON: isJSON(a.body)}
+	reply := backend.Reply{Status: a.status, Text: a.body, Size: int64(len(a.body)), JSON: backend.EvidentJSON(a.body)}
 	if len(a.header) > 0 {
 		reply.Header = make(map[string]string, len(a.header))
 		for name, values := range a.header {

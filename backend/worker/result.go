@@ -102,7 +102,7 @@ func (b *reader) text(content string) {
 		content, b.left = content[:cut], 0
 	}
 	b.reply.Text = []byte(content)
-	b.reply.JSON = !b.reply.Cut && isJSON(b.reply.Text)
+	b.reply.JSON = !b.reply.Cut && backend.EvidentJSON(b.reply.Text)
 }
 
 func (b *reader) structured(value []byte) {
@@ -136,12 +136,6 @@ func (b *reader) blocks(blocks []*sidecallv1.ContentBlock) {
 		}
 		b.reply.Blocks = append(b.reply.Blocks, kept)
 	}
-}
-
-// isJSON reports whether text evidently is one JSON object or array.
-func isJSON(text []byte) bool {
-	trimmed := bytes.TrimLeft(text, " \t\r\n")
-	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(trimmed)
 }
 
 // unreadable is a result that cannot be read. The function ran; what it did is not in

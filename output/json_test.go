@@ -14,20 +14,23 @@ func TestWhatIsJSON(t *testing.T) {
 		`[1 2]`: false, `[,]`: false, `{"a" 1}`: false, `{"a":}`: false, `{a:1}`: false, `{"a":1,}`: false, `[}`: false, `{]`: false, `'a'`: false,
 		`"\a"`: false, `"\u12g4"`: false, `"\`: false, "\"\t\"": false, `[1]x`: false, "\"\x7f\"": true, `"\uABcd"`: true,
 	} {
-		if got := scanJSON([]byte(text)).valid; got != want || got != json.Valid([]byte(text)) {
+		if _, got := CleanJSON([]byte(text)); got != want || got != json.Valid([]byte(text)) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }
 
+// What is clean is returned as it is, uncopied.
 func TestWhatIsDirty(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"a":"b\n\t\"\\\/é\u00e9\ud83d\ude00"}`: false, "[1 , 2]\n": false,
 		`"\r"`: true, `"\b"`: true, `"\f"`: true, `"\u0000"`: true, `"\u001B"`: true, `"\u007f"`: true, `"\u0085"`: true, `"\u202e"`: true,
 		`"\ud800"`: true, `"\udb40\udc41"`: true, "\"\x7f\"": true, "\"\u200b\"": true, "\"\xff\"": true, "[1]\r\n": true,
 	} {
-		if scan := scanJSON([]byte(text)); !scan.valid || scan.dirty != want {
-			t.Errorf("%q: valid %v, dirty %v, want %v", text, scan.valid, scan.dirty, want)
+		in := []byte(text)
+		clean, ok := CleanJSON(in)
+		if dirty := &clean[0] != &in[0]; !ok || dirty != want || dirty == (string(clean) == text) {
+			t.Errorf("%q: valid %v, dirty %v, want %v: %q", text, ok, dirty, want, clean)
 		}
 	}
 }
@@ -50,21 +53,23 @@ func TestJSONThatBreaksOffCanBeClosed(t *testing.T) {
 		`[-`:                          `[]`,
 		strings.Repeat(`{"a":[`, 100): strings.Repeat(`{"a":[`, 100) + strings.Repeat(`]}`, 100),
 	} {
-		scan := scanJSON([]byte(text))
-		if got := string(slices.Concat([]byte(text[:scan.safe]), scan.closers)); !scan.open || got != want {
-			t.Errorf("%q: open %v, closed %q, want %q", text, scan.open, got, want)
+		whole, closers := brokenOff([]byte(text))
+		if got := string(slices.Concat([]byte(text[:whole]), closers)); got != want {
+			t.Errorf("%q closed is %q, want %q", text, got, want)
 		}
 	}
 	for _, text := range []string{"", `"half`, "12", "[1,}", `{"a":1]`, `[1,"\x`, "tru", `{"a":nul}`, "text"} {
-		if scan := scanJSON([]byte(text)); scan.open {
+		if whole, closers := brokenOff([]byte(text)); whole > 0 || len(closers) > 0 {
 			t.Errorf("%q: taken for the beginning of JSON", text)
 		}
 	}
 }
 
 func TestNestingIsBounded(t *testing.T) {
-	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
-	if !scanJSON(nested(maxNesting)).valid || scanJSON(nested(maxNesting+1)).valid {
-		t.Error("the bound is elsewhere")
+	const most = 10_000
+	for n, want := range map[int]bool{most: true, most + 1: false} {
+		if _, ok := CleanJSON([]byte(strings.Repeat("[", n) + strings.Repeat("]", n))); ok != want {
+			t.Errorf("nested %d times: %v", n, ok)
+		}
 	}
 }
