@@ -97,7 +97,7 @@ func noneDone(v *view, reading *Reading, ambiguous int) *tool.Failure {
 func (p *partial) readItem(v *view, value ref.Val, index int, spent *int64) Item {
 	v.item, v.index = value, index
 	var said verdict
-	isDone := false
+	var isDone bool
 	if p.ok == nil {
 		said = wordOf(value)
 		*spent++
