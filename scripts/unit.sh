@@ -13,7 +13,7 @@ GO=${GO:-go}
 # changes, so the race detector would find nothing, and it makes them ten times
 # slower. What they have for many callers at once (a sync.Pool, a sync.OnceValue) is
 # raced in the tests of server and in those end to end.
-alone="./call/explain ./config ./docs ./failures ./guard ./interpret ./output ./pattern ./redact ./schema ./schema/repair ./tool"
+alone="./call/explain ./docs ./failures ./guard ./interpret ./output ./pattern ./redact ./schema ./schema/repair ./tool"
 for package in $alone; do
 	for file in "$package"/*.go; do
 		case $file in *_test.go) continue ;; esac
