@@ -51,8 +51,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 			}
 		}
 		heard.Exceeded = admission.Ceiling
-		refused := c.held.hear(nil, heard)
-		if admission.Verdict == dedupe.Exceeded {
+		if refused := c.held.hear(nil, heard); refused != nil {
 			return heard, refused
 		}
 		r := recorded{c, admission}
