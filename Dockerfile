@@ -36,7 +36,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=
-RUN scripts/image-root.sh /out "$VERSION"
+RUN tools/image-root.sh /out "$VERSION"
 
 FROM scratch
 COPY --from=build /out/root/ /

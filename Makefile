@@ -10,8 +10,8 @@ GO ?= go
 BUF := $(GO) tool -modfile=tools/buf/go.mod buf
 GOLANGCI := $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 GOVULNCHECK := $(GO) tool -modfile=tools/govulncheck/go.mod govulncheck
-PYTHON := e2e/.venv/bin/python
-AGENTS := e2e/.venv-agents/bin/python
+PYTHON := test/e2e/.venv/bin/python
+AGENTS := test/e2e/.venv-agents/bin/python
 
 # The race detector needs a C compiler. Without one the unit tests still run,
 # and say that they ran without it. `make test` insists on it: RACE=-race.
@@ -39,24 +39,24 @@ demo: ## Watch Sidecall survive the incidents; nothing to install
 
 .PHONY: picture
 picture: ## Draw docs/demo.svg: what the demo prints, for the README
-	$(GO) run ./cmd/sidecall demo | $(GO) run ./scripts/demosvg >docs/demo.svg
+	$(GO) run ./cmd/sidecall demo | $(GO) run ./tools/demosvg >docs/demo.svg
 
 .PHONY: bench
 bench: build ## Measure against the floor; needs redis-server
-	$(GO) build -trimpath -o bin/floor ./bench/floor
-	$(GO) run ./bench/compare
+	$(GO) build -trimpath -o bin/floor ./test/bench/floor
+	$(GO) run ./test/bench/compare
 
 .PHONY: npm
 npm: ## Pack dist/npm: @sidecall/client and the sidecar for each platform, PLATFORMS=here: for this one; tries them
-	GO="$(GO)" scripts/npm.sh dist/npm $(PLATFORMS)
+	GO="$(GO)" tools/npm.sh dist/npm $(PLATFORMS)
 
 .PHONY: wheel
 wheel: ## Python wheels that carry the sidecar, in dist/, for each platform, PLATFORMS=here: for this one; tries them
-	GO="$(GO)" scripts/wheels.sh dist $(PLATFORMS)
+	GO="$(GO)" tools/wheels.sh dist $(PLATFORMS)
 
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
-	rm -rf bin clients/node/node_modules e2e/node/node_modules e2e/.venv e2e/.venv-sqlite e2e/.venv-agents
+	rm -rf bin clients/node/node_modules test/e2e/node/node_modules test/e2e/.venv test/e2e/.venv-sqlite test/e2e/.venv-agents
 	rm -rf clients/node/dist* clients/node/src/generated
 	rm -rf clients/python/build clients/python/src/sidecall.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -65,7 +65,7 @@ clean: ## Remove what was built or installed below this directory
 
 .PHONY: test
 test: ## THE test command: all but what a clock judges, with timings; installs what it needs
-	@GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/test.sh
+	@GO="$(GO)" MAKE="$(THIS_MAKE)" tools/test.sh
 
 .PHONY: quick
 quick: ## What one runs while working: vet, and the unit tests of what has changed, without the race detector
@@ -74,66 +74,66 @@ quick: ## What one runs while working: vet, and the unit tests of what has chang
 
 .PHONY: test-frozen
 test-frozen: ## The same on a machine that stands still for five seconds in every minute
-	GO="$(GO)" MAKE="$(THIS_MAKE)" scripts/freeze.sh scripts/test.sh
+	GO="$(GO)" MAKE="$(THIS_MAKE)" tools/freeze.sh tools/test.sh
 
 .PHONY: unit
 unit: ## Unit tests: Go and nothing else
 	@test -n "$(RACE)" || echo "unit: no C compiler, so no race detector"
-	GO="$(GO)" scripts/unit.sh $(RACE)
+	GO="$(GO)" tools/unit.sh $(RACE)
 
 .PHONY: e2e
 e2e: deps ## End-to-end tests: real servers, real clients, faults
-	scripts/e2e.sh $(RACE)
+	tools/e2e.sh $(RACE)
 
 .PHONY: prove
 prove: deps ## Every fault, every figure, some two hours: one table, no violation, or it fails
-	GO="$(GO)" $(GO) run ./prove -full
+	GO="$(GO)" $(GO) run ./test/prove -full
 
 .PHONY: prove-short
 prove-short: deps ## The short form of it, a few minutes
-	GO="$(GO)" $(GO) run ./prove
+	GO="$(GO)" $(GO) run ./test/prove
 
 .PHONY: prove-counted
 prove-counted: deps ## What of the short form compares and counts, and needs no clock: as in make test, two steps at a time
-	GO="$(GO)" $(GO) run ./prove -counted -together 2
+	GO="$(GO)" $(GO) run ./test/prove -counted -together 2
 
 .PHONY: figures
 figures: deps ## Print what the tests measure: calls repaired, kills survived, duplicates, start, memory
-	$(GO) test -count=1 -v ./schema -run TestProgramRepairsCallsFromTheFiveFieldsAlone
-	$(GO) test -tags e2e -count=1 -v ./e2e -run 'TestRepairOfCallsToRealServers|TestServeWithAThousandTools'
-	$(GO) test -tags prove -count=1 -v ./prove/crash -run 'TestKilledUnderLoad|TestDuplicates'
+	$(GO) test -count=1 -v ./internal/schema -run TestProgramRepairsCallsFromTheFiveFieldsAlone
+	$(GO) test -tags e2e -count=1 -v ./test/e2e -run 'TestRepairOfCallsToRealServers|TestServeWithAThousandTools'
+	$(GO) test -tags prove -count=1 -v ./test/prove/crash -run 'TestKilledUnderLoad|TestDuplicates'
 
 .PHONY: test-python
 test-python: deps ## The Python client, as packaged
-	scripts/test-python.sh $(PYTHON) $(AGENTS)
+	tools/test-python.sh $(PYTHON) $(AGENTS)
 
 .PHONY: test-node
 test-node: deps ## The Node client, as packaged, and its adapters
-	GO="$(GO)" scripts/test-node.sh
+	GO="$(GO)" tools/test-node.sh
 
 .PHONY: check-readme
 check-readme: ## The README's commands, links and table of codes
-	scripts/check-readme.sh
+	tools/check-readme.sh
 
 .PHONY: check-first-hour
 check-first-hour: deps ## The newcomer's path, docs/first-hour.md
-	scripts/check-first-hour.sh $(PYTHON)
+	tools/check-first-hour.sh $(PYTHON)
 
 .PHONY: check-image
 check-image: ## The content of the Docker image, without a Docker engine
-	scripts/check-image.sh
+	tools/check-image.sh
 
 .PHONY: check-deploy
 check-deploy: ## The files of deploy/: manifests, chart, Compose file, systemd unit; without a cluster or an engine
-	GO="$(GO)" scripts/check-deploy.sh
+	GO="$(GO)" tools/check-deploy.sh
 
 .PHONY: vuln
 vuln: ## Known vulnerabilities in what is called, where their database can be reached
-	GOVULNCHECK="$(GOVULNCHECK)" scripts/vuln.sh
+	GOVULNCHECK="$(GOVULNCHECK)" tools/vuln.sh
 
 .PHONY: deps
 deps: ## Install what the end-to-end tests need
-	scripts/deps.sh
+	tools/deps.sh
 
 ## Generate and lint
 
@@ -146,7 +146,7 @@ generate-go: ## Generate the Go code from proto/
 
 .PHONY: generate-python
 generate-python: deps ## Generate the Python stubs from proto/
-	scripts/generate-python.sh $(PYTHON) clients/python/src
+	tools/generate-python.sh $(PYTHON) clients/python/src
 
 .PHONY: generate-node
 generate-node: ## Copy the contract into the Node package
@@ -164,25 +164,25 @@ fix: ## Format, and let the linters mend what they can
 .PHONY: lint-proto
 lint-proto:
 	$(BUF) lint
-	BUF="$(BUF)" scripts/buf-breaking.sh
+	BUF="$(BUF)" tools/buf-breaking.sh
 
 .PHONY: lint-generated
 lint-generated:
-	BUF="$(BUF)" scripts/check-generated.sh
+	BUF="$(BUF)" tools/check-generated.sh
 
 .PHONY: lint-format
 lint-format:
-	scripts/check-format.sh
+	tools/check-format.sh
 
 .PHONY: lint-house
 lint-house:
-	$(GO) run ./scripts/house
+	$(GO) run ./tools/house
 
 .PHONY: lint-platforms
 lint-platforms:
-	scripts/platforms.sh | while read -r platform _; do \
+	tools/platforms.sh | while read -r platform _; do \
 		case $$platform in "$$($(GO) env GOOS)"/*) continue ;; esac; \
-		GO="$(GO)" scripts/binary.sh "$$platform" /dev/null lint || exit; \
+		GO="$(GO)" tools/binary.sh "$$platform" /dev/null lint || exit; \
 	done
 
 .PHONY: lint-go

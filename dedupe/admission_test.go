@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
-	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 var errDown = errors.New("connection refused")

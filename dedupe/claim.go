@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sidecall/sidecall/failpoint"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Claim is the right to run one call. It renews its lease by itself for as long as the call

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/storetest"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 func TestALongCallKeepsItsClaim(t *testing.T) {

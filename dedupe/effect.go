@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // EffectKey is the identity of what a call does: the same payment ordered under a new id has

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 var payment = EffectKey{Print: [32]byte{7}, Window: time.Hour}

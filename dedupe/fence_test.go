@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
-	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // line is a wire that carries bids too, and can forget the tenure. What is cut off

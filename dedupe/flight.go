@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // flights is the table of the calls that this process is about to ask the store for, running, or

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
-	"github.com/sidecall/sidecall/testkit/transcript"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/transcript"
 )
 
 // carried runs a test with time of its own, a store, and a process that keeps

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Bounds that every store keeps.

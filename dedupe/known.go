@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Note is about a call that is refused before anything was claimed: one look at its record, and at

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/embedded"
-	"github.com/sidecall/sidecall/dedupe/journal"
-	"github.com/sidecall/sidecall/dedupe/memory"
-	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/testkit/transcript"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/internal/store/journal"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/transcript"
 )
 
 // sidecar is a process with a journal; end and begin are its death and its

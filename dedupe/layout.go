@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1

@@ -3,7 +3,7 @@ package dedupe
 import (
 	"context"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Machine is the state machine of calls over an engine: what every Store does, in one

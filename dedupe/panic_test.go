@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/storetest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/storetest"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // buggy is a store that does its work and then panics, as often as it is told.

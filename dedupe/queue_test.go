@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 var errAway = errors.New("connection refused")

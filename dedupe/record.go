@@ -3,7 +3,7 @@ package dedupe
 import (
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // State is the state of a record.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Request asks for the right to run a call.

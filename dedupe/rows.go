@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Rows are what an engine keeps, as one step reads and changes it: all at one instant of the

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Origin is a claim as it was made, for a store that has forgotten it: after a failover, say,

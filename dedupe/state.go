@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Admit applies a request to a record at an instant of the store's clock. It returns the record

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 var (

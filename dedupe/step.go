@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // step is what all steps have in common. Once a row cannot be read or written nothing more is

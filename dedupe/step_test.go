@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // noted is an engine that notes what steps write, and whether the last one binds.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Listed is a call with its record, of a listing say.

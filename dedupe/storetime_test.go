@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/internal/store/memory"
 )
 
 // clockStore has a time of its own.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // What a transition gives back, and what it charges, for every transition that

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sidecall/sidecall/failpoint"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // How often a claim held by another process is asked after.

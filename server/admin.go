@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/catalog"
 )
 
 // pingTimeout bounds the look at the store that /readyz takes.

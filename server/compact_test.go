@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // A conversation that is loaded and resumed compacted: its pages go on where the first

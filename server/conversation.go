@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/conversation"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 

@@ -18,11 +18,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/conversation"
-	"github.com/sidecall/sidecall/limit"
-	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/output"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 

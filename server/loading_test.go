@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/internal/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 

@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/call"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // listed is all that a listing gives, page by page.

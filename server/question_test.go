@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/sidecall/sidecall/limit"
-	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 func asked(t *testing.T) (*GRPC, *intake, testClient) {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/internal/limit"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/dedupe/redisstore"
-	"github.com/sidecall/sidecall/testkit/redisserver"
+	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/test/testkit/redisserver"
 )
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // tenantOf names the tenant of a listener that offers profiles of its own: by the set of

@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/call/result"
-	"github.com/sidecall/sidecall/conversation"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/provider"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/provider"
-	"github.com/sidecall/sidecall/tool"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
-	"github.com/sidecall/sidecall/failpoint"
+	"github.com/sidecall/sidecall/internal/failpoint"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 

@@ -10,15 +10,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/limit"
-	"github.com/sidecall/sidecall/output"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // Service is the ToolService of a sidecar: it turns requests into calls, and

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/call"
+	"github.com/sidecall/sidecall/internal/call"
 )
 
 // statusOf is the status of a request about a call that cannot be done; nil of

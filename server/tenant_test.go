@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/catalog"
-	"github.com/sidecall/sidecall/conversation"
-	"github.com/sidecall/sidecall/dedupe/memory"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // caller is an agent or operator, and what it can reach.

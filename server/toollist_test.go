@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/catalog"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // A list of 9 MB, with a tool in it that no message could hold, is read by a

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/testkit/calltest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // The span and the baggage of a caller reach the attempt, in the form that the propagator

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/conversation"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/provider"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/provider"
 )
 
 const (

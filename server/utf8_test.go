@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // notUTF8 stands in a message of these tests for the bytes FF FE, which no

@@ -19,10 +19,10 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sidecall/sidecall/call"
-	"github.com/sidecall/sidecall/limit"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/testkit/calltest"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // mute is the stream of a worker that says nothing, or what first holds.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sidecall/sidecall/provider"
+	"github.com/sidecall/sidecall/internal/provider"
 )
 
 // Format is the wire format of a provider.

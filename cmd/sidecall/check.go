@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sidecall/sidecall/assembly"
-	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // checking is how far sidecall check goes.
@@ -108,7 +108,7 @@ func checkFile(ctx context.Context, path string, how checking) findings {
 		found.Tools, found.Backends = len(cfg.Tools), len(cfg.Backends)
 		ctx, cancel := context.WithTimeout(ctx, how.timeout)
 		defer cancel()
-		all = assembly.Check(ctx, cfg, known, assembly.CheckOptions{Discover: how.discover, Version: buildVersion().Version})
+		all = app.Check(ctx, cfg, known, app.CheckOptions{Discover: how.discover, Version: buildVersion().Version})
 	}
 	for _, p := range all {
 		if slices.Contains(how.ignore, string(p.Rule)) {

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sidecall/sidecall/assembly"
 	"github.com/sidecall/sidecall/cmd/sidecall/share"
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
 )
 
 // startTimeout is how long a launched sidecar has until its program is told where it is.
@@ -59,7 +59,7 @@ func (l *launch) address() string { return "unix://" + filepath.Join(l.dir, "age
 // enter finds out whether this process is to have the store, or is a guest of the one that
 // has it. A host that has another config may have read the file later: it is read again
 // then, and what it says is the config.
-func (l *launch) enter(cfg *config.Config, options assembly.Options) (*config.Config, *share.Guest, error) {
+func (l *launch) enter(cfg *config.Config, options app.Options) (*config.Config, *share.Guest, error) {
 	for {
 		guest, err := l.visit(cfg, options)
 		if !errors.Is(err, share.ErrOther) {
@@ -73,7 +73,7 @@ func (l *launch) enter(cfg *config.Config, options assembly.Options) (*config.Co
 	}
 }
 
-func (l *launch) visit(cfg *config.Config, options assembly.Options) (guest *share.Guest, err error) {
+func (l *launch) visit(cfg *config.Config, options app.Options) (guest *share.Guest, err error) {
 	if cfg.Store.Kind() != "embedded" {
 		return nil, nil
 	}
@@ -99,7 +99,7 @@ func (l *launch) stay(ctx context.Context, guest *share.Guest) error {
 
 // serve tells the program where the sidecar is, once it is ready or has had its time, and
 // whoever comes later with the config that is in force.
-func (l *launch) serve(sidecar *assembly.Sidecar, version string) {
+func (l *launch) serve(sidecar *app.Sidecar, version string) {
 	if l == nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (l *launch) serve(sidecar *assembly.Sidecar, version string) {
 // agree waits, at most until ctx ends, until what a guest has is in force, for as long as the
 // file says just that: it may have changed since this sidecar has read it. The error says
 // what is known of why it is not.
-func (l *launch) agree(ctx context.Context, sidecar *assembly.Sidecar, version, guest string) error {
+func (l *launch) agree(ctx context.Context, sidecar *app.Sidecar, version, guest string) error {
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for identity(sidecar.Config(), version) != guest {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sidecall/sidecall/cmd/sidecall/share"
-	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/testkit/harness"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
 // program is one that has launched a sidecar.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/config"
 )
 
 // operatorEnv is where the socket of operators is when a command line does not

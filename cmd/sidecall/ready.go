@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/server"
-	"github.com/sidecall/sidecall/tool"
 )
 
 const (

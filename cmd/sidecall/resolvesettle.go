@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // settle settles one call as the command line says.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sidecall/sidecall/assembly"
-	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/telemetry"
 )
 
 // drainTimeout is how long calls in flight may take to end after SIGTERM; the
@@ -76,12 +76,12 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return fail(exitUsage, err)
 			}
-			defer assembly.Isolate(logger)()
+			defer app.Isolate(logger)()
 			if _, err := os.Stat(path); path == defaultConfig && errors.Is(err, fs.ErrNotExist) {
 				return fail(exitUsage, fmt.Errorf("there is no %s here: name the config file, as in sidecall serve FILE", defaultConfig))
 			}
 			from := &source{Watch: config.NewWatch(path), listen: listen, watch: watch}
-			options := assembly.Options{Log: logger, Version: buildVersion().Version, Source: from}
+			options := app.Options{Log: logger, Version: buildVersion().Version, Source: from}
 			if launched {
 				return serveLaunched(cmd, from, start, hangups, options)
 			}
@@ -104,7 +104,7 @@ func newServe() *cobra.Command {
 }
 
 // serveLaunched is serve for a program that has started this process.
-func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hangups *hangups, options assembly.Options) error {
+func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hangups *hangups, options app.Options) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	l, err := newLaunch(ctx, cmd.OutOrStdout(), from, timeout)
@@ -162,7 +162,7 @@ type source struct {
 	watch  bool
 }
 
-// Load implements assembly.Source.
+// Load implements app.Source.
 func (s *source) Load() (*config.Config, error) {
 	cfg, err := s.Watch.Load()
 	if err != nil || len(s.listen) == 0 {
@@ -174,13 +174,13 @@ func (s *source) Load() (*config.Config, error) {
 	return cfg, nil
 }
 
-// Changed implements assembly.Source.
+// Changed implements app.Source.
 func (s *source) Changed() bool { return s.watch && s.Watch.Changed() }
 
 // serve runs a sidecar until ctx ends, its terminal hangs up or a part of it fails. l is who
 // has launched it; nil for nobody.
-func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options assembly.Options, l *launch) error {
-	sidecar, err := assembly.Start(ctx, cfg, options)
+func serve(ctx context.Context, cfg *config.Config, hangups *hangups, options app.Options, l *launch) error {
+	sidecar, err := app.Start(ctx, cfg, options)
 	if err != nil {
 		return fail(startCode(err), err)
 	}

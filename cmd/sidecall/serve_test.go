@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/config"
 )
 
 // What the command line says holds for every config that comes after the first, too.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sidecall/sidecall/cases"
-	"github.com/sidecall/sidecall/config"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/cases"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 func newTest() *cobra.Command {

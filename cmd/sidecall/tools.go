@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/assembly"
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -112,7 +112,7 @@ func (a asked) ofFile(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	offer, err := assembly.NewOffer(cfg, buildVersion().Version)
+	offer, err := app.NewOffer(cfg, buildVersion().Version)
 	if err != nil {
 		return fail(exitUsage, err)
 	}

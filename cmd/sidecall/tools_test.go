@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/assembly"
-	"github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -39,7 +39,7 @@ func TestToolsOfAFileAndOfASidecar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := assembly.Start(t.Context(), cfg, assembly.Options{Log: slog.DiscardHandler, Version: "test"})
+	s, err := app.Start(t.Context(), cfg, app.Options{Log: slog.DiscardHandler, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

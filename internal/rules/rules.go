@@ -8,12 +8,12 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/sidecall/sidecall/call/result"
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/rules/loop/guard"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // Rule is a rule as one call meets it. Its methods are called in the order in which they

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/assembly"
-	sidecallcfg "github.com/sidecall/sidecall/config"
+	"github.com/sidecall/sidecall/internal/app"
+	sidecallcfg "github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -17,7 +17,7 @@ func TestTheInstructionsOfTheDemosToolsAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offer, err := assembly.NewOffer(cfg, "test")
+	offer, err := app.NewOffer(cfg, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

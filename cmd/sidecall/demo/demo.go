@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // ErrBroken is returned when a promise was not kept.

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/schema/repair"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/schema/repair"
-	"github.com/sidecall/sidecall/tool"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/tool"
 )
 
 // shown is how much of a content is printed, in characters.

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/rules"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/telemetry"
+	"github.com/sidecall/sidecall/internal/telemetry"
 )
 
 // Whatever refuses a call is counted under its own name.

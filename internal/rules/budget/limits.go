@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/rules"
 )
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sidecall/sidecall/call/explain"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // wrapUp is what a model is to do that may make no more calls.

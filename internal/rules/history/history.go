@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
-	"github.com/sidecall/sidecall/catalog"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/failures"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/schema"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/rules/history/failures"
+	"github.com/sidecall/sidecall/internal/schema"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // rule is what one call knows of the attempts before it.

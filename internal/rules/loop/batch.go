@@ -3,9 +3,9 @@ package loop
 import (
 	"crypto/sha256"
 
-	"github.com/sidecall/sidecall/guard"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/schema"
+	"github.com/sidecall/sidecall/internal/rules/loop/guard"
+	"github.com/sidecall/sidecall/internal/schema"
 )
 
 // prompted is what two calls of a batch have in common that may be the same call.

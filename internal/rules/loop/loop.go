@@ -7,14 +7,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/sidecall/sidecall/backend"
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/guard"
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/interpret"
-	"github.com/sidecall/sidecall/tool"
+	"github.com/sidecall/sidecall/internal/rules/loop/guard"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // rule is the loop guard of one call.

@@ -8,11 +8,11 @@ import (
 	"crypto/rand"
 	"slices"
 
-	"github.com/sidecall/sidecall/call/explain"
-	"github.com/sidecall/sidecall/call/result"
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/output"
 )
 
 // rule is what one call has to do with it.

@@ -1,11 +1,11 @@
-// A model's provider, played by e2e/python/provider.py: it says what it is told to, on one port in all three formats, and
+// A model's provider, played by test/e2e/python/provider.py: it says what it is told to, on one port in all three formats, and
 // refuses a conversation as the real ones do.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const PLAY = fileURLToPath(new URL('../../../../e2e/python/play.py', import.meta.url))
+const PLAY = fileURLToPath(new URL('../../../../test/e2e/python/play.py', import.meta.url))
 
 /** Starts one, which ends with the test. A turn is {text, calls: [[name, arguments]]}; the last one is said for ever. */
 export async function play(t, script) {

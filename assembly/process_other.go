@@ -1,8 +1,0 @@
-//go:build !linux
-
-package assembly
-
-// world is empty where nobody can say which processes are of one machine and boot.
-func world() string { return "" }
-
-func startOf(int) (start string, exists bool) { return "", true }

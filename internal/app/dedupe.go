@@ -1,0 +1,65 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/telemetry"
+)
+
+// openDedupe opens the store and the journal, what keeps the records of calls in them,
+// and what keeps conversations in the store. Closing the first closes them.
+func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*dedupe.Dedupe, *conversation.Book, error) {
+	store, err := openStore(cfg, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	journal, err := openJournal(cfg, t)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	kept := cfg.Conversations
+	book := &conversation.Book{Store: store, Limits: conversation.Limits{
+		TTL: kept.TTL, Messages: int64(kept.MaxMessages), Bytes: int64(kept.MaxBytes),
+	}}
+	return dedupe.New(store, dedupe.Options{
+		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
+		Lease: cfg.Lease, Retention: cfg.Retention, Incarnation: incarnation(),
+		Instance: shared(cfg, instance), Who: self(), Gone: gone,
+	}), book, nil
+}
+
+// shared is the instance where other processes may be the same one: an embedded
+// store is locked by its process, and memory is its process's own.
+func shared(cfg *config.Config, instance string) string {
+	if cfg.Store.Kind() != "redis" {
+		return ""
+	}
+	return instance
+}
+
+// maxLateBytes is what may wait in memory for a disk that stands still.
+const maxLateBytes = 16 << 20
+
+// lateBytes bounds what waits in the journal, or in memory for the store that has no
+// journal unless a second disk is there for one. Who has switched the journal of another
+// store off is taken at his word.
+func lateBytes(cfg *config.Config) int64 {
+	switch kind := cfg.Store.Kind(); {
+	case cfg.Journal.On(kind):
+		return int64(cfg.Journal.MaxBytes)
+	case kind == "embedded":
+		return maxLateBytes
+	default:
+		return 0
+	}
+}
+
+// incarnation names this process in the records it owns.
+func incarnation() string {
+	return fmt.Sprintf("%s-%d", hostName(), os.Getpid())
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/redact"
+)
+
+func TestSecretsOfABackendDoNotShow(t *testing.T) {
+	t.Setenv("SECRETS_TEST", "from-the-environment")
+	t.Setenv("SECRETS_TEST_TOKEN", "passed-on-by-name")
+	cfg, err := config.Parse("test.yaml", []byte(`
+backends:
+  shop: {http: {base_url: "http://127.0.0.1:1", headers: {Authorization: "Bearer literal-token", Accept: application/json, X-Shop: "${env:SECRETS_TEST}"}}}
+  files: {mcp: {command: [x], env: {PATH: "/usr/bin:/bin", API_KEY: literal-key, MODE: "production", PIN: "1234"}}}
+  scripts: {exec: {env: [PATH, SECRETS_TEST_TOKEN]}}
+  plain: {exec: {}}
+  basic: {http: {base_url: "http://127.0.0.1:1", headers: {Authorization: "Basic YXBwOnA0c3N3MHJkLW9mLWJhc2lj"}}}
+  strings: {mcp: {command: [x], env: {DSN: "host=db user=app password='p4ssw0rd of a dsn' sslmode=require", STORAGE: "AccountName=a;AccountKey=a2V5LW9mLWFuLWFjY291bnQ=;Suffix=x", API: "https://api.example.com/?api_key=key-in-a-query&v=1"}}}
+`), config.System())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := func(name string) *redact.Set {
+		declared := cfg.Backends[name]
+		return secretsOf(kinds[declared.Kind()].entrusted(declared)).set()
+	}
+	for _, c := range []struct{ backend, said, want string }{
+		{"shop", "denied: Bearer literal-token", "denied: (redacted)"},
+		{"shop", "denied: literal-token", "denied: (redacted)"},
+		{"shop", "denied: from-the-environment", "denied: (redacted)"},
+		{"shop", "Bearer of application/json", "Bearer of application/json"},
+		{"files", "no literal-key in /usr/bin:/bin, production, 1234", "no (redacted) in /usr/bin:/bin, production, 1234"},
+		{"scripts", "TOKEN=passed-on-by-name", "TOKEN=(redacted)"},
+		{"basic", "user app, password p4ssw0rd-of-basic; app:p4ssw0rd-of-basic; YXBwOnA0c3N3MHJkLW9mLWJhc2lj", "user app, password (redacted); (redacted); (redacted)"},
+		{"strings", "auth failed for app with p4ssw0rd of a dsn", "auth failed for app with (redacted)"},
+		{"strings", "signed with a2V5LW9mLWFuLWFjY291bnQ=, asked with key-in-a-query", "signed with (redacted), asked with (redacted)"},
+	} {
+		if got := secrets(c.backend).Replace(c.said); got != c.want {
+			t.Errorf("%s says %q, want %q", c.backend, got, c.want)
+		}
+	}
+	if secrets("plain") != nil {
+		t.Error("a backend without secrets has some")
+	}
+}
+
+// Every literal is taken for a secret that could be one; not what turns up in any
+// text, and not the places that tools name and are asked for.
+func TestWhatIsASecret(t *testing.T) {
+	t.Setenv("WORDS_DSN", "postgres://app:p4ssw0rd-of-db@db/x")
+	t.Setenv("WORDS_REGION", "production")
+	t.Setenv("WORDS_HOME", "/home/somebody")
+	t.Setenv("WORDS_API_TOKEN", "in-the-command-line")
+	t.Setenv("WORDS_REDIS", "of-the-store-itself")
+	cfg, err := config.Parse("test.yaml", []byte(`
+store: {redis: {addrs: ["127.0.0.1:1"], password: "${env:WORDS_REDIS}"}}
+backends:
+  files:
+    mcp:
+      command: [server, "--token=${env:WORDS_API_TOKEN}", --dir, "${env:WORDS_HOME}"]
+      env:
+        LITERAL: "a literal that is long"
+        DATABASE: "${env:WORDS_DSN}"
+        REGION: "${env:WORDS_REGION}"
+        HOME: "${env:WORDS_HOME}"
+        LANG: en_US.UTF-8
+        DEBUG: "true"
+        MODE: production
+        ROOT: /srv/shared/documents
+        API: https://api.example.com/v1/items
+        HOOK: https://hooks.example.com/T0/x9Kd83JmQp20ZzAbCd
+        SERVICE: '{"type":"service_account","private_key":"-----BEGIN KEY-----","client":"somebody@example"}'
+        AUTH_SOCK: /tmp/agent/sock.1
+  other: {exec: {}}
+`), config.System())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGeneration(cfg, surroundings{logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close(t.Context())
+	for text, at := range map[string]struct{ files, other bool }{
+		"a literal that is long":                          {true, false},
+		"postgres://app:p4ssw0rd-of-db@db/x":              {true, true},
+		"p4ssw0rd-of-db":                                  {true, true},
+		"in-the-command-line":                             {true, true},
+		"of-the-store-itself":                             {true, true},
+		"https://hooks.example.com/T0/x9Kd83JmQp20ZzAbCd": {true, false},
+		"-----BEGIN KEY-----":                             {true, true},
+		"production":                                      {false, false},
+		"true":                                            {false, false},
+		"en_US.UTF-8":                                     {false, false},
+		"/home/somebody":                                  {false, false},
+		"/srv/shared/documents":                           {false, false},
+		"https://api.example.com/v1/items":                {false, false},
+		"/tmp/agent/sock.1":                               {false, false},
+	} {
+		for name, want := range map[string]bool{"files": at.files, "other": at.other} {
+			if got := g.hosts[name].secrets.Replace("x "+text) != "x "+text; got != want {
+				t.Errorf("%s takes %q for a secret: %v", name, text, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// Package backend says what Sidecall needs of a place where tools live. Each
+// kind of place (http, exec, mcp) has a package of its own below this one.
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// ErrLeft is wrapped by why a backend is down whose program has gone in order: nobody has
+// to see to it.
+var ErrLeft = errors.New("the last one has left")
+
+// Backend is a place where tools live. Implementations are safe for concurrent
+// use, never retry an attempt on their own, and never keep a goroutine or a
+// process of an invocation beyond its context plus a short, bounded grace.
+type Backend interface {
+	// Invoke makes one attempt at one tool. Exactly one attempt: whatever the
+	// transport would re-send by itself is switched off.
+	//
+	// On success failure is nil. On a failure the reply holds whatever arrived
+	// (an HTTP error body, stderr), so that the tool's own error mapping can
+	// look at it. Invoke returns promptly when ctx ends; an attempt cut off
+	// by ctx is Ambiguous unless nothing had been sent.
+	Invoke(ctx context.Context, call Invocation) (reply Reply, failure *tool.Failure)
+
+	// Close ends what the backend owns (connections, processes) and waits for
+	// it, at most until ctx ends. No Invoke may be started after Close.
+	Close(ctx context.Context) error
+}
+
+// Discoverer is a Backend that finds its tools at run time.
+type Discoverer interface {
+	Backend
+
+	// Run connects, discovers and keeps the connection alive until ctx ends,
+	// with backoff. It calls update with the whole list, names without prefix,
+	// each time the list changed, and with an error each time the backend went
+	// down; the tools last seen stay callable and fail by themselves.
+	// update is never called concurrently.
+	Run(ctx context.Context, update func(tools []Discovered, err error))
+}
+
+// Discovered is a tool that a backend found.
+type Discovered struct {
+	Name         string // as the backend calls it
+	Description  string
+	InputSchema  json.RawMessage
+	OutputSchema json.RawMessage // nil when there is none
+	// Effect is what the backend's own annotations claim. It counts only when
+	// the operator trusts them; Claimed is false when there is no claim.
+	Effect      tool.Effect
+	Claimed     bool
+	Annotations map[string]string
+	// Wishes of how it is called; nil for none. They count where the config says
+	// nothing.
+	Wishes *Wishes
+}
+
+// Wishes are what a discovered tool says of how it wants to be called. Zero says
+// nothing.
+type Wishes struct {
+	// As in tool.Policy.
+	Sequential, Polling, FailsCleanly, CancelWithCaller bool
+	AttemptTimeout, Deadline                            time.Duration
+}
+
+// Right is the right to send a call. It can be lost while a request is on its
+// way to a connection: what is claimed for a while may be decided by somebody
+// else when that is over.
+type Right interface {
+	// Held reports whether the call may be sent now. It asks nobody, and costs
+	// nothing worth mentioning.
+	Held() bool
+}
+
+// Invocation is one attempt.
+type Invocation struct {
+	// CallID is the call's. A backend keeps apart what is of different tenants and
+	// conversations.
+	tool.CallID
+
+	// Client is what the program calls itself that has made the call, if it says so.
+	Client string
+	// Tool is the registered name; Target the backend's own name for it (for a
+	// discovered tool, without prefix).
+	Tool   string
+	Target string
+	// Args are the validated arguments: one JSON object, canonical (RFC 8785).
+	Args json.RawMessage
+	// Parsed is Args decoded: map[string]any with json.Number for numbers.
+	// Read-only: attempts share it.
+	Parsed map[string]any
+	// IdempotencyKey is the same for every attempt of a call, different
+	// for every call, 32 to 64 characters of [A-Za-z0-9_-].
+	IdempotencyKey string
+	// Attempt counts from 1.
+	Attempt int
+	// Right to send the call, which the backend asks for right before the first
+	// byte of the request leaves: Withheld. nil is always held.
+	Right Right
+	// Effect of the tool: what the transport may consider harmless to repeat.
+	Effect tool.Effect
+	// RejectsBeforeWork and FailsCleanly as in tool.Policy.
+	RejectsBeforeWork []int
+	FailsCleanly      bool
+	// MaxBytes bounds what is read of the reply. Reading stops there; the
+	// reply then says so and is not a failure.
+	MaxBytes int64
+	// Room there is for the reply below MaxBytes: see Fits. nil is without a bound.
+	Room Room
+	// MaxChars is how many characters of a result the model will get.
+	MaxChars int
+	// Progress, when not nil, is told of signs of life of a long call
+	// (MCP progress). Called from any goroutine.
+	Progress func(note string)
+}
+
+// Reply is what one attempt brought back.
+type Reply struct {
+	// Status is the HTTP status or exit code; 0 when the transport has none.
+	Status int
+	// Header holds response header values by lower-case name, for error
+	// mapping. nil when the transport has none.
+	Header map[string]string
+	// Text is the main text of the reply, as bytes from the upstream: maybe
+	// not valid UTF-8. For JSON replies it is the JSON text.
+	Text []byte
+	// JSON reports that Text is (declared or evidently) one JSON value.
+	JSON bool
+	// Blocks are non-text parts, and text resources.
+	Blocks []Block
+	// Structured is the structured result where the transport has its own
+	// place for one (MCP structuredContent); nil otherwise.
+	Structured json.RawMessage
+	// Binary is the media type when the body is not text; Text is then empty
+	// and Size says how long the body was.
+	Binary string
+	// Size is the number of bytes of the body as far as known: the declared
+	// length, else what was read.
+	Size int64
+	// Cut reports that reading stopped at MaxBytes, or where there was no room.
+	Cut bool
+}
+
+// Block is one non-text part of a reply, or a text resource.
+type Block struct {
+	Type     string // image, audio, resource, resource_link
+	MIMEType string
+	Data     []byte
+	Text     string
+	URI      string
+	Name     string
+	Size     int64
+}

@@ -1,0 +1,162 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+const (
+	// readyWait is how long an attempt waits for a session: long enough for a server
+	// that has just died to be there again, so that nobody notices.
+	readyWait = 2 * time.Second
+	// soon is what a call is told that has waited for a session in vain, while one is
+	// still being opened.
+	soon = time.Second
+	// drainGrace is how long the end of an answered stream may take, so that
+	// its connection can be used again.
+	drainGrace = time.Second
+	// methodCall is the method of a tool call.
+	methodCall = "tools/call"
+)
+
+// Invoke implements backend.Backend: one tools/call.
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	s, failure := b.acquire(ctx)
+	if failure != nil {
+		return backend.Reply{}, failure
+	}
+	defer s.leave()
+
+	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx)}
+	if len(call.Args) == 0 {
+		params.Arguments = json.RawMessage("{}")
+	}
+	if call.Progress != nil {
+		token := "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
+		params.Meta["progressToken"] = token
+		defer s.watch(token, call.Progress)()
+	}
+
+	callCtx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
+	c := &capture{method: methodCall, right: call.Right, room: call.Room}
+	result, err := s.client.CallTool(c.in(callCtx), params)
+	a, sent, streaming := c.done()
+	stop()
+	s.describe(ctx, c, a)
+	if streaming && ctx.Err() == nil {
+		c.linger(drainGrace, func() { cancel(nil) })
+	} else {
+		defer cancel(nil)
+	}
+
+	if c.wasWithheld() {
+		return backend.Reply{}, backend.LeaseLost()
+	}
+	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
+		// What our own cancellation caused says nothing.
+		a = answer{err: a.err}
+	}
+	if a.outcome == unanswered && err == nil && ctx.Err() == nil {
+		a = remade(result)
+	}
+	if a.outcome == unanswered {
+		failure := unansweredFailure(ctx, a, sent, err)
+		if failure.ErrorType == errorTypeTimeout {
+			notify(s.suspect)
+		}
+		return backend.Reply{}, failure
+	}
+	reply, failure := read(a, call)
+	if failure != nil && failure.Code == tool.CodeUnknownTool {
+		// Few servers say that their list has changed. Once it is read again, such
+		// a call is refused before it is sent.
+		notify(s.changed)
+	}
+	return reply, failure
+}
+
+// remade is an answer that came on a stream that answers nothing: it is read from
+// what the SDK made of it. The SDK leaves out what it does not know, so that nothing
+// is left of what may be a task.
+func remade(result *mcp.CallToolResult) answer {
+	if len(result.Content) == 0 && result.StructuredContent == nil && !result.IsError {
+		return answer{outcome: notMCP, err: errors.New("what came of the answer is empty")}
+	}
+	data, err := json.Marshal(result)
+	if err != nil {
+		return answer{outcome: notMCP, err: err}
+	}
+	return answer{outcome: resulted, result: data}
+}
+
+// acquire returns the session for one call; the caller must leave it.
+func (b *Backend) acquire(ctx context.Context) (*session, *tool.Failure) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, tool.NotExecuted)
+	}
+	if st := b.state.Load(); st.session != nil && st.session.enter() {
+		return st.session, nil
+	}
+	return b.acquireNext(ctx)
+}
+
+// acquireNext waits for the next session, unless it cannot come in time.
+func (b *Backend) acquireNext(ctx context.Context) (*session, *tool.Failure) {
+	until := time.Now().Add(readyWait)
+	timer := time.NewTimer(readyWait)
+	defer timer.Stop()
+	for {
+		st := b.state.Load()
+		switch {
+		case st.session != nil && st.session.enter():
+			return st.session, nil
+		case st.opening == nil || st.due.After(until):
+			return nil, downFailure(st)
+		}
+		select {
+		case <-st.opening:
+		case <-timer.C:
+			return nil, downFailure(b.state.Load())
+		case <-ctx.Done():
+			return nil, ended(ctx, tool.NotExecuted)
+		}
+	}
+}
+
+// meta is the _meta of a request as a carrier of trace context and baggage, which MCP
+// puts there without a prefix.
+type meta map[string]any
+
+// Get implements propagation.TextMapCarrier.
+func (m meta) Get(key string) string {
+	value, _ := m[key].(string)
+	return value
+}
+
+// Set implements propagation.TextMapCarrier.
+func (m meta) Set(key, value string) { m[key] = value }
+
+// Keys implements propagation.TextMapCarrier.
+func (m meta) Keys() []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func metaOf(ctx context.Context) mcp.Meta {
+	m := make(meta, 4)
+	otel.GetTextMapPropagator().Inject(ctx, m)
+	return mcp.Meta(m)
+}

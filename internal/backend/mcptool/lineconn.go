@@ -1,0 +1,194 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend"
+)
+
+const (
+	// writeTimeout bounds a write that has no deadline of its own (an answer
+	// to a request of the server).
+	writeTimeout = 10 * time.Second
+	// noiseShown is how much of the first line that is no message is logged.
+	noiseShown = 200
+)
+
+// Read implements mcp.Connection. It returns io.EOF at the end of the process,
+// however it ended; reason knows more.
+func (c *pipeConn) Read(context.Context) (jsonrpc.Message, error) {
+	for len(c.queue) == 0 {
+		ln, err := c.lines.next()
+		if err != nil {
+			_ = c.out.Close()
+			return nil, io.EOF
+		}
+		c.queue = c.messages(ln)
+	}
+	msg := c.queue[0]
+	c.queue = c.queue[1:]
+	c.watch.heard()
+	return msg, nil
+}
+
+// messages returns the messages of a line; none for noise.
+func (c *pipeConn) messages(ln line) []jsonrpc.Message {
+	if ln.giant {
+		return c.giant(ln)
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(ln.text, []byte("\ufeff")))
+	if len(text) == 0 {
+		return nil
+	}
+	var msgs []jsonrpc.Message
+	for _, data := range unbatch(text) {
+		msg, err := decode(data)
+		if i := bytes.Index(data, []byte(`{"jsonrpc"`)); err != nil && i > 0 {
+			// A message behind a print without a newline.
+			msg, err = decode(data[i:])
+		}
+		if err != nil {
+			c.noisy(ln.size, data)
+			continue
+		}
+		if msg = c.accept(msg, ln.size); msg != nil {
+			msgs = append(msgs, msg)
+		}
+	}
+	return msgs
+}
+
+// accept hands a response to its capture; nil when the SDK need not see it.
+func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
+	switch msg := msg.(type) {
+	case *jsonrpc.Request:
+		if !wanted(msg, c.watch) {
+			return nil
+		}
+		slimmed(msg)
+	case *jsonrpc.Response:
+		if cp := c.take(msg.ID); cp != nil {
+			if !backend.Fits(cp.room, 0, size) { // one line was read before it was known whose it is
+				cp.settle(answer{outcome: tooLarge, size: size})
+				return stub(msg.ID)
+			}
+			return cp.settleResponse(msg, size)
+		}
+		if size > largeAnswer { // of the handshake
+			return oversized(msg.ID, size)
+		}
+	}
+	return msg
+}
+
+// giant answers the request that a line answers which is too long to be read.
+func (c *pipeConn) giant(ln line) []jsonrpc.Message {
+	id, ok := identify(ln.text, ln.tail)
+	if !ok {
+		c.noisy(ln.size, ln.text)
+		return nil
+	}
+	cp := c.take(id)
+	if cp == nil {
+		c.noisy(ln.size, ln.text)
+		return []jsonrpc.Message{oversized(id, ln.size)}
+	}
+	cp.settle(answer{outcome: tooLarge, size: ln.size})
+	return []jsonrpc.Message{stub(id)}
+}
+
+// noisy logs the first line that is no message.
+func (c *pipeConn) noisy(size int64, text []byte) {
+	c.noise++
+	if c.noise == 1 {
+		c.log.Warn("the MCP server prints to its standard output what is no message; such lines are dropped",
+			"bytes", size, "line", string(text[:min(len(text), noiseShown)]))
+	}
+}
+
+func (c *pipeConn) take(id jsonrpc.ID) *capture {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cp := c.pending[id]
+	delete(c.pending, id)
+	return cp
+}
+
+// Write implements mcp.Connection. A message that could not be written whole
+// breaks the connection, since nothing can follow half a message.
+func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if _, ok := msg.(*jsonrpc.Response); ok {
+		defer c.watch.answered()
+	}
+	data := append(encode(msg), '\n')
+	var cp *capture
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		if cp = captureOf(ctx, req.Method); cp != nil {
+			c.mu.Lock()
+			c.pending[req.ID] = cp
+			c.mu.Unlock()
+			cp.sending(req.ID, func() { c.take(req.ID) })
+		}
+	}
+	n, err := c.write(ctx, data, cp)
+	if err == nil {
+		return nil
+	}
+	if cp != nil {
+		// Without its end a message is no JSON: nobody can have acted on it.
+		cp.failed(err, n < len(data)-1)
+	}
+	if n > 0 {
+		_ = c.Close() // never fails
+	}
+	return fmt.Errorf("writing to the server: %w", err)
+}
+
+// write writes a line. cp is that of a call, whose right to send is asked when its
+// turn has come.
+func (c *pipeConn) write(ctx context.Context, data []byte, cp *capture) (int, error) {
+	select {
+	case c.writing <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-c.closing:
+		return 0, os.ErrClosed
+	}
+	defer func() { <-c.writing }()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	// A pipe takes 64 KiB at once; what is larger waits for the server to read,
+	// as long as the call may. Where files have no deadlines the restart of a
+	// server that hangs ends it.
+	var deadline time.Time
+	if _, ok := ctx.Deadline(); !ok {
+		deadline = time.Now().Add(writeTimeout)
+	}
+	_ = c.in.SetWriteDeadline(deadline)
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.in.SetWriteDeadline(time.Unix(1, 0))
+		close(expired)
+	})
+	defer func() {
+		if !stop() {
+			<-expired // or it would hit the next write
+		}
+	}()
+	if cp != nil && !cp.mayLeave() {
+		return 0, errWithheld
+	}
+	n, err := c.in.Write(data)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return n, err
+}

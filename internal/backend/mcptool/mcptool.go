@@ -1,0 +1,267 @@
+// Package mcptool is the mcp backend: tools that an MCP server offers, over
+// stdio (a process that Sidecall starts) or streamable HTTP.
+//
+// The official SDK keeps the protocol: handshake, request ids, cancellation,
+// notifications. What Sidecall promises beyond it is done where bytes cross the
+// process boundary, below the SDK:
+//
+//	Invoke ── SDK session ──┬─ pipes (stdio.go)  lines ── process
+//	   ▲                    └─ wire  (wire.go)   HTTP  ── server
+//	   └────── capture ───────────┘
+//
+// Each request that matters carries a capture in its context. The transport
+// tells it whether any byte of the request can have left, and hands it the
+// answer as it came. Three things follow. What a failure proves is known rather
+// than guessed from the SDK's errors, which call a reset after sending
+// "rejected". Results are read once, from the original bytes, so that numbers,
+// key order and unknown content survive. And the SDK sees only well-formed, small
+// messages, so that one sick answer cannot end a session that others use.
+//
+// # Re-sends
+//
+// None. Multi-round-trip calls are off, redirects are not followed, requests
+// have no GetBody, and headers that would make Go's transport replay a request
+// are refused. The SDK resumes a broken result stream with GET, which asks for
+// the rest of an answer and starts nothing.
+//
+// # Down and up again
+//
+// Run keeps one session open. A process that exits, hangs or breaks the
+// protocol is ended as a group and started again after an exponential, jittered
+// delay. While there is no session, a call waits for the next one, for readyWait at
+// the most; when the next try is later than that, it fails at once and is told when
+// that is. Either way it is provably unexecuted. An HTTP session that the server has
+// forgotten is replaced without delay; calls of the old one come to their end.
+package mcptool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/process"
+)
+
+// Config is one MCP server. Exactly one of Command and URL is set.
+type Config struct {
+	// Name of the backend, for errors and logs.
+	Name string
+
+	// Command is the program of a stdio server and its arguments; no shell.
+	Command []string
+	// Dir is its working directory; empty means Sidecall's own.
+	Dir string
+	// Env is its whole environment, as NAME=VALUE.
+	Env []string
+	// User is whom it runs as; nil means Sidecall's own user.
+	User *process.User
+
+	// URL is the endpoint of a streamable HTTP server.
+	URL string
+	// Headers are sent with every request to URL.
+	Headers map[string]string
+	// HTTPClient connects to URL and decides which addresses may be reached.
+	// Required with URL: there is no default that would forget that check.
+	// Its Timeout and CheckRedirect are not used.
+	HTTPClient *http.Client
+
+	// MaxMessage is the most bytes of one message of the server that are
+	// read; 0 means 32 MiB. A larger result is INVALID_OUTPUT.
+	MaxMessage int
+	// MaxList is the most bytes of the whole tool list, all pages together,
+	// that are read; 0 means 64 MiB, and it is never below MaxMessage. The
+	// rest of a longer list is left out.
+	MaxList int
+	// Timing holds waits and bounds; its zero value is fine.
+	Timing Timing
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Version of Sidecall, told to the server; empty means unknown.
+	Version string
+}
+
+// Timing bounds what can wait. Zero means the default.
+type Timing struct {
+	// Connect bounds start and handshake; 60 s, as npx may have to download.
+	Connect time.Duration
+	// List bounds one reading of the tool list; 30 s.
+	List time.Duration
+	// PingEvery is how long an idle server is left alone; 30 s.
+	PingEvery time.Duration
+	// Ping is how long it may take to answer a ping; 10 s. Two missed in a
+	// row are a hang.
+	Ping time.Duration
+	// RestartBase and RestartMax bound the delay before connecting again:
+	// it doubles from the one to the other; 500 ms and 30 s.
+	RestartBase, RestartMax time.Duration
+	// Grace is how long a process may take to end after SIGTERM; 2 s.
+	Grace time.Duration
+}
+
+const (
+	defaultMaxMessage = 32 << 20
+	defaultMaxList    = 64 << 20
+)
+
+func (t Timing) withDefaults() Timing {
+	fill := func(d *time.Duration, def time.Duration) {
+		if *d <= 0 {
+			*d = def
+		}
+	}
+	fill(&t.Connect, time.Minute)
+	fill(&t.List, 30*time.Second)
+	fill(&t.PingEvery, 30*time.Second)
+	fill(&t.Ping, 10*time.Second)
+	fill(&t.RestartBase, 500*time.Millisecond)
+	fill(&t.RestartMax, 30*time.Second)
+	fill(&t.Grace, 2*time.Second)
+	return t
+}
+
+// Backend is an MCP server. It implements backend.Discoverer.
+type Backend struct {
+	cfg    Config
+	timing Timing
+	log    *slog.Logger
+	http   *http.Client // nil for stdio
+
+	// state is what Invoke looks at; only Run changes it.
+	state atomic.Pointer[state]
+	// modern is set while the newest protocol is to be tried: see open.
+	modern bool
+	// attempts numbers progress tokens.
+	attempts atomic.Int64
+
+	// closing ends Run and everything it started.
+	closing context.Context
+	close   context.CancelFunc
+	// mu guards closed and running.Add against Close.
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+var _ backend.Discoverer = (*Backend)(nil)
+
+// state is whether calls can be made.
+type state struct {
+	session *session // nil while there is none
+	// opening is not nil while a session is being opened, or is to be: calls then
+	// wait a little. Closed when the state is over.
+	opening chan struct{}
+	// due is when the next try to open one begins; zero while one is under way.
+	due time.Time
+	// reason says why there is no session.
+	reason error
+}
+
+var errNotStarted = errors.New("the backend has not been started")
+
+// New checks the config. It neither starts nor connects anything: Run does.
+func New(cfg Config) (*Backend, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("backend %s: %w", cfg.Name, err)
+	}
+	b := &Backend{cfg: cfg, timing: cfg.Timing.withDefaults(), log: cfg.Logger}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.log = b.log.With("backend", cfg.Name)
+	if b.cfg.MaxMessage <= 0 {
+		b.cfg.MaxMessage = defaultMaxMessage
+	}
+	if b.cfg.MaxList <= 0 {
+		b.cfg.MaxList = defaultMaxList
+	}
+	b.cfg.MaxList = max(b.cfg.MaxList, b.cfg.MaxMessage)
+	if b.cfg.Version == "" {
+		b.cfg.Version = "unknown"
+	}
+	if cfg.URL != "" {
+		b.http = cfg.HTTPClient
+	}
+	b.closing, b.close = context.WithCancel(context.Background())
+	b.state.Store(&state{reason: errNotStarted})
+	return b, nil
+}
+
+func (cfg Config) validate() error {
+	switch {
+	case cfg.URL == "" && len(cfg.Command) == 0:
+		return errors.New("an mcp backend needs a command or a url")
+	case cfg.URL != "" && len(cfg.Command) != 0:
+		return errors.New("an mcp backend has a command or a url, not both")
+	case cfg.URL == "":
+		return process.Spec{Argv: cfg.Command, Dir: cfg.Dir, Env: cfg.Env}.Validate()
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		// Not shown: it may hold a secret.
+		return errors.New("the url is not an http or https URL")
+	}
+	if cfg.HTTPClient == nil {
+		return errors.New("an mcp backend with a url needs an HTTP client")
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Headers)) { // of several mistakes always the same
+		switch http.CanonicalHeaderKey(name) {
+		case "Idempotency-Key", "X-Idempotency-Key":
+			return fmt.Errorf("header %s is refused: with it Go's HTTP transport sends a request again by itself", name)
+		case "Content-Type", "Content-Length", "Accept", "Host", "Connection", "Transfer-Encoding", "Last-Event-Id":
+			return fmt.Errorf("header %s belongs to the protocol and cannot be set", name)
+		}
+		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Mcp-") {
+			return fmt.Errorf("header %s belongs to the protocol and cannot be set", name)
+		}
+	}
+	return nil
+}
+
+// Close ends Run, the session and the process, and waits for them until ctx
+// ends.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.close()
+	done := make(chan struct{})
+	go func() {
+		// Everything counted here is bounded by a grace or a timeout.
+		b.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("backend %s: still closing: %w", b.cfg.Name, context.Cause(ctx))
+	}
+}
+
+// enter counts something that Close waits for; false after Close.
+func (b *Backend) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.running.Add(1)
+	return true
+}
+
+// background runs f in a goroutine that Close waits for. f must end by itself.
+// Only what Run started, directly or not, may call it: Run's own count then
+// keeps Close waiting meanwhile.
+func (b *Backend) background(f func()) {
+	b.running.Go(f)
+}

@@ -1,0 +1,105 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+
+	"github.com/sidecall/sidecall/internal/backend"
+)
+
+// sending watches how far a request gets.
+type sending struct{ connected, wrote atomic.Bool }
+
+func (s *sending) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { s.connected.Store(true) },
+		WroteHeaders: func() { s.wrote.Store(true) },
+	})
+}
+
+// nothing reports whether a request that failed provably reached nobody whole.
+// When its context ended it may still be on its way to the connection, so that
+// only one that never had a connection counts then.
+func (s *sending) nothing(ctx context.Context, err error) bool {
+	if !s.connected.Load() {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	return !s.wrote.Load() || backend.Unprocessed(err)
+}
+
+// limited is a body that ends early.
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// readFitting reads a body to its end, or to limit bytes, as long as there is room
+// for it.
+func readFitting(body io.Reader, limit int64, room backend.Room) (data []byte, fits bool, err error) {
+	if room == nil {
+		data, err = io.ReadAll(io.LimitReader(body, limit))
+		return data, true, err
+	}
+	var all bytes.Buffer
+	for size := min(backend.Uncounted, limit); ; size = min(2*size, limit) {
+		_, err = io.CopyN(&all, body, size-int64(all.Len()))
+		switch {
+		case err == io.EOF: //nolint:errorlint // only the bare one is the end
+			return all.Bytes(), true, nil
+		case err != nil || size >= limit:
+			return all.Bytes(), true, err
+		case !backend.Fits(room, size, min(2*size, limit)):
+			more, err := io.CopyN(io.Discard, body, 1)
+			if err == io.EOF { //nolint:errorlint // only the bare one is the end
+				err = nil
+			}
+			return all.Bytes(), more == 0, err
+		}
+	}
+}
+
+func success(status int) bool { return status >= 200 && status < 300 }
+
+func mediaType(resp *http.Response) string {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+// discard gives up a response whose body was read as far as wanted. A short
+// rest is read, so that the connection can be used again.
+func discard(resp *http.Response) {
+	// Errors mean only that the connection is closed instead.
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
+
+// synthetic is a response that did not come from the server.
+func synthetic(req *http.Request, status int, contentType string, body []byte) *http.Response {
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		StatusCode:    status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       req,
+	}
+	if contentType != "" {
+		resp.Header.Set("Content-Type", contentType)
+	}
+	return resp
+}

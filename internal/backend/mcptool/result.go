@@ -1,0 +1,253 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// maxBlocks bounds the blocks of one result that are kept.
+const maxBlocks = 1000
+
+// maxSize is the largest size that is believed of what a server only links to.
+const maxSize = 1 << 60
+
+// toolResult is the result of tools/call.
+type toolResult struct {
+	Content    []block         `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+	ResultType any             `json:"resultType"`
+	// Task is in the place of a result in the protocol of 2025-11-25, which has no
+	// types of results.
+	Task any  `json:"task"`
+	cut  bool // there were more blocks than are read
+}
+
+// The types of results that are known; none is resultComplete.
+const (
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
+)
+
+// kind is the type of a result. A task is work that goes on after its answer.
+func (r toolResult) kind() any {
+	switch {
+	case r.Task != nil:
+		return "task"
+	case r.ResultType == nil, r.ResultType == "":
+		return resultComplete
+	default:
+		return r.ResultType
+	}
+}
+
+// block is one content block of any type.
+type block struct {
+	Type     string    `json:"type"`
+	Text     string    `json:"text"`
+	Data     string    `json:"data"` // base64
+	MIMEType string    `json:"mimeType"`
+	URI      string    `json:"uri"`
+	Name     string    `json:"name"`
+	Size     *float64  `json:"size"`
+	Resource *resource `json:"resource"`
+}
+
+type resource struct {
+	URI      string  `json:"uri"`
+	MIMEType string  `json:"mimeType"`
+	Text     *string `json:"text"`
+	Blob     string  `json:"blob"` // base64
+}
+
+// parse reads a result once; one with a member of the wrong type is read again,
+// block by block, to keep what can be kept. So is a large one, as far as its blocks
+// are not too many.
+func parse(raw json.RawMessage) (toolResult, error) {
+	var r toolResult
+	if len(raw) <= largeAnswer && json.Unmarshal(raw, &r) == nil {
+		return r, nil
+	}
+	var loose struct {
+		Content    json.RawMessage `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    any             `json:"isError"`
+		ResultType any             `json:"resultType"`
+		Task       any             `json:"task"`
+	}
+	if err := json.Unmarshal(raw, &loose); err != nil {
+		return toolResult{}, err
+	}
+	var blocks []json.RawMessage
+	r = toolResult{Structured: loose.Structured, ResultType: loose.ResultType, Task: loose.Task}
+	if len(loose.Content) > 0 && string(loose.Content) != "null" {
+		var err error
+		if blocks, r.cut, err = items(loose.Content, maxItems); err != nil {
+			blocks = []json.RawMessage{loose.Content} // a single block without its array
+		}
+	}
+	r.IsError, _ = loose.IsError.(bool)
+	for _, item := range blocks {
+		var bl block
+		if json.Unmarshal(item, &bl) != nil {
+			// What it says is shown as it is.
+			bl = block{Type: "text", Text: strings.ToValidUTF8(string(item), "\uFFFD")}
+		}
+		r.Content = append(r.Content, bl)
+	}
+	return r, nil
+}
+
+// reply turns a result into a reply of at most limit bytes of text and as many
+// of blocks; limit 0 means that the bound of the message is enough.
+func (r toolResult) reply(limit int64) backend.Reply {
+	if limit <= 0 {
+		limit = 1 << 62
+	}
+	reply := backend.Reply{Cut: r.cut}
+	texts, room := 0, limit
+	for _, bl := range r.Content {
+		if bl.isText() {
+			if texts++; texts > 1 {
+				addText(&reply, "\n", limit)
+			}
+			addText(&reply, bl.Text, limit)
+			continue
+		}
+		if len(reply.Blocks) == maxBlocks {
+			reply.Cut = true
+			continue
+		}
+		kept := bl.keep(room)
+		room -= int64(len(kept.Data) + len(kept.Text))
+		reply.Blocks = append(reply.Blocks, kept)
+	}
+	if structured := bytes.TrimSpace(r.Structured); len(structured) > 0 && !bytes.Equal(structured, []byte("null")) {
+		if int64(len(structured)) <= limit {
+			reply.Structured = structured
+		} else {
+			reply.Cut = true
+		}
+		if texts == 0 && reply.Structured != nil {
+			reply.Text, reply.Size, reply.JSON = structured, int64(len(structured)), true
+			return reply
+		}
+	}
+	reply.JSON = texts == 1 && !reply.Cut && backend.EvidentJSON(reply.Text)
+	return reply
+}
+
+func addText(reply *backend.Reply, text string, limit int64) {
+	reply.Size += int64(len(text))
+	if room := limit - int64(len(reply.Text)); int64(len(text)) > room {
+		for room > 0 && !utf8.RuneStart(text[room]) {
+			room-- // no half of a character
+		}
+		text = text[:room]
+		reply.Cut = true
+	}
+	reply.Text = append(reply.Text, text...)
+}
+
+// isText reports whether a block belongs to the text of the reply. A block of a
+// type that nobody knows does when it has text.
+func (bl block) isText() bool {
+	switch bl.Type {
+	case "text":
+		return true
+	case "image", "audio", "resource", "resource_link":
+		return false
+	default:
+		return bl.Data == "" && bl.Resource == nil && bl.URI == ""
+	}
+}
+
+// keep describes a block, with its content when that fits into room.
+func (bl block) keep(room int64) backend.Block {
+	kept := backend.Block{Type: bl.Type, MIMEType: bl.MIMEType, URI: bl.URI, Name: bl.Name}
+	data := bl.Data
+	if res := bl.Resource; res != nil {
+		kept.URI, kept.MIMEType, data = res.URI, res.MIMEType, res.Blob
+		if res.Text != nil {
+			kept.Size = int64(len(*res.Text))
+			if kept.Size <= room {
+				kept.Text = *res.Text
+			}
+			return kept
+		}
+	}
+	if bl.Size != nil {
+		kept.Size = int64(min(max(*bl.Size, 0), maxSize))
+	}
+	if data == "" {
+		return kept
+	}
+	kept.Size = int64(base64.StdEncoding.DecodedLen(len(data)))
+	if kept.Size-2 > room {
+		return kept
+	}
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return kept // described by its length, as unreadable as it is
+	}
+	kept.Size, kept.Data = int64(len(decoded)), decoded
+	if kept.Size > room {
+		kept.Data = nil
+	}
+	return kept
+}
+
+// read turns an answer into what Invoke returns.
+func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	switch a.outcome {
+	case resulted:
+		r, err := parse(a.result)
+		if err != nil {
+			return backend.Reply{}, unreadable(tool.Definite, "the tool ran, but its result is not in the shape that MCP demands", err)
+		}
+		reply := r.reply(call.MaxBytes)
+		switch kind := r.kind(); {
+		case kind == resultInputRequired:
+			return reply, call.OwnWord(inputRequired())
+		case kind != resultComplete:
+			return backend.Reply{}, otherResult(kind)
+		case r.IsError:
+			return reply, toolFailure(reply, &call)
+		}
+		return reply, nil
+	case refused:
+		return backend.Reply{}, rpcFailure(a.rpc, &call)
+	case tooLarge:
+		return backend.Reply{Size: a.size}, unreadable(tool.Definite,
+			fmt.Sprintf("the tool ran, but its result is too large to be read (at least %d bytes)", a.size), nil)
+	case httpError:
+		return statusReply(a), statusFailure(a, call)
+	case notMCP:
+		return statusReply(a), unreadable(tool.Ambiguous, "the server's answer is not MCP", a.err)
+	case brokenOff:
+		return backend.Reply{}, lost(a.err)
+	case unanswered:
+		panic("mcptool: there is no answer to read")
+	default:
+		panic(fmt.Sprintf("mcptool: no such outcome: %d", a.outcome))
+	}
+}
+
+// statusReply is an HTTP answer that is no MCP message, for error mapping.
+func statusReply(a answer) backend.Reply {
+	reply := backend.Reply{Status: a.status, Text: a.body, Size: int64(len(a.body)), JSON: backend.EvidentJSON(a.body)}
+	if len(a.header) > 0 {
+		reply.Header = make(map[string]string, len(a.header))
+		for name, values := range a.header {
+			reply.Header[lower(name)] = values[0]
+		}
+	}
+	return reply
+}

@@ -1,0 +1,248 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend/conn"
+)
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
+	req := orig.Clone(orig.Context())
+	// Without it neither Go's transport nor its client can send a body again.
+	req.GetBody = nil
+	for name, value := range w.headers {
+		if req.Header.Get(name) == "" {
+			req.Header.Set(name, value)
+		}
+	}
+	switch req.Method {
+	case http.MethodPost:
+		id, method := envelope(orig)
+		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
+			c.sending(id, nil)
+			resp, err := w.there(req, orig.GetBody, c)
+			if err != nil {
+				return nil, err
+			}
+			return w.captured(req, resp, id, c)
+		}
+		if id.IsValid() && method == "" {
+			defer w.watch.answered()
+		}
+		return w.plain(req, id.IsValid() && method != "")
+	case http.MethodGet:
+		if c, ok := req.Context().Value(captureKey{}).(*capture); ok {
+			return w.resume(req, c)
+		}
+		return w.listen(req), nil
+	case http.MethodDelete:
+		return w.end(req), nil
+	default:
+		return w.base.RoundTrip(req)
+	}
+}
+
+// envelope reads the id and the method of the message that a request carries.
+// The SDK writes both before the parameters.
+func envelope(req *http.Request) (id jsonrpc.ID, method string) {
+	if req.GetBody == nil {
+		return jsonrpc.ID{}, ""
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return jsonrpc.ID{}, ""
+	}
+	defer func() { _ = body.Close() }() // bytes in memory
+	dec := json.NewDecoder(body)
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return jsonrpc.ID{}, ""
+	}
+	for {
+		key, err := dec.Token()
+		if err != nil || key == json.Delim('}') {
+			return id, method
+		}
+		var value any
+		if dec.Decode(&value) != nil {
+			return id, method
+		}
+		switch key {
+		case "id":
+			id = makeID(value)
+		case "method":
+			method, _ = value.(string)
+			return id, method
+		}
+	}
+}
+
+// plain sends a message that nobody captures: the handshake, notifications and
+// answers to requests of the server.
+func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	w.watch.heard()
+	switch {
+	case !isCall && !success(resp.StatusCode):
+		// A server that dislikes a notification must not cost the session.
+		w.checkSession(req, answer{status: resp.StatusCode})
+		discard(resp)
+		return synthetic(req, http.StatusAccepted, "", nil), nil
+	case !success(resp.StatusCode):
+		resp.Body = limited{io.LimitReader(resp.Body, errorBody), resp.Body}
+	case mediaType(resp) == "text/event-stream":
+		resp.Body = newEvents(resp.Body, w, jsonrpc.ID{}, nil)
+	default:
+		resp.Body = limited{io.LimitReader(resp.Body, min(int64(w.limit), largeAnswer)), resp.Body}
+	}
+	return resp, nil
+}
+
+// captured gives the answer to a request to its capture, and returns what the SDK gets
+// of it.
+func (w *wire) captured(req *http.Request, resp *http.Response, id jsonrpc.ID, c *capture) (*http.Response, error) {
+	w.watch.heard()
+	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
+		c.stream()
+		// The session id was settled by the handshake; another one here would
+		// end the SDK's session.
+		resp.Header.Del(sessionHeader)
+		resp.Body = newEvents(resp.Body, w, id, c)
+		return resp, nil
+	}
+	defer discard(resp)
+	switch {
+	case !success(resp.StatusCode):
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
+		a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body}
+		a.rpc = rpcError(body)
+		a.session = w.checkSession(req, a)
+		c.settle(a)
+	case mediaType(resp) == "application/json":
+		if original := w.readJSON(resp, id, c); c.forSDK(original) && original != nil {
+			return synthetic(req, http.StatusOK, "application/json", original), nil
+		}
+	default:
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
+		c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: body,
+			err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))})
+	}
+	// An error of the HTTP client is the cheapest end of a request for the SDK,
+	// and one that leaves the session alone.
+	return nil, errCaptured
+}
+
+var errUnfit = errors.New("on every open connection there was an answer that nobody had asked for, or its end")
+
+// there sends a captured request and returns its answer. What is not one, and
+// whether anything was sent, goes to the capture.
+func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *capture) (*http.Response, error) {
+	for range conn.MaxUnfit {
+		ctx, stop := context.WithCancel(req.Context())
+		trip, sent := conn.Trip{Right: c.right, Stop: stop}, new(sending)
+		resp, err := w.base.RoundTrip(req.WithContext(trip.Watch(sent.trace(ctx))))
+		fate := trip.Fate(err)
+		if err == nil && fate == conn.Underway {
+			return resp, nil // its body ends with the call
+		}
+		stop()
+		if resp != nil {
+			_ = resp.Body.Close() // it is somebody else's
+		}
+		switch fate {
+		case conn.Withheld:
+			c.withhold()
+			return nil, errWithheld
+		case conn.Underway:
+			c.failed(err, sent.nothing(req.Context(), err))
+			return nil, err
+		case conn.Unfit:
+		}
+		if req.Body, err = body(); err != nil {
+			break
+		}
+	}
+	c.failed(errUnfit, true)
+	return nil, errUnfit
+}
+
+// readJSON reads an answer that is one JSON document, and returns the message in
+// it that answers the request, or nil.
+func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
+	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.room)
+	switch {
+	case len(data) > w.limit || !fits:
+		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
+		return nil
+	case err != nil:
+		c.settle(answer{outcome: brokenOff, err: err})
+		return nil
+	}
+	for _, m := range unbatch(data) {
+		msg, err := decode(m)
+		if r, ok := msg.(*jsonrpc.Response); err == nil && ok && r.ID == id {
+			c.settleResponse(r, int64(len(data)))
+			return m
+		}
+	}
+	c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: data[:min(len(data), errorBody)],
+		err: errors.New("the answer is no JSON-RPC response to the request")})
+	return nil
+}
+
+// resume asks for the rest of a stream that broke off before its answer.
+func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		// Nobody listens: the process that had the answer is gone, and the
+		// caller need not wait for all the tries that the SDK would make.
+		w.watch.doubt()
+		return w.brokenOff(req, c, err), nil
+	case err != nil:
+		return nil, err // the SDK asks again, a few times
+	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
+		resp.Header.Del(sessionHeader)
+		resp.Body = newEvents(resp.Body, w, c.requestID(), c)
+		return resp, nil
+	default:
+		discard(resp)
+		return w.brokenOff(req, c, fmt.Errorf("HTTP status %d", resp.StatusCode)), nil
+	}
+}
+
+// brokenOff settles a call whose stream cannot be resumed: this call is lost,
+// the session is not.
+func (w *wire) brokenOff(req *http.Request, c *capture, why error) *http.Response {
+	c.settle(answer{outcome: brokenOff, err: fmt.Errorf("the stream broke off and could not be resumed: %w", why)})
+	event := append(append([]byte("data: "), encode(stub(c.requestID()))...), "\n\n"...)
+	return synthetic(req, http.StatusOK, "text/event-stream", event)
+}
+
+// end ends the session at the server without making the SDK wait for it: it
+// waits with a lock held that calls need.
+func (w *wire) end(req *http.Request) *http.Response {
+	ctx := context.WithoutCancel(req.Context())
+	w.background(func() {
+		ctx, cancel := context.WithTimeout(ctx, endTimeout)
+		defer cancel()
+		resp, err := w.base.RoundTrip(req.WithContext(ctx))
+		if err != nil {
+			w.log.Debug("the MCP session could not be ended at the server", "error", err)
+			return
+		}
+		discard(resp)
+	})
+	return synthetic(req, http.StatusNoContent, "", nil)
+}

@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+const (
+	// lastWord is how long a worker has to say what became of a call that was
+	// cancelled.
+	lastWord = time.Second
+	// shortWord is what it has when the time of the whole call is over.
+	shortWord = 25 * time.Millisecond
+)
+
+// Invoke implements backend.Backend: one call of a function.
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	if ctx.Err() != nil {
+		return backend.Reply{}, ended(ctx, tool.NotExecuted)
+	}
+	if int64(len(call.Args)) > b.cfg().MaxMessage-envelope {
+		return backend.Reply{}, tooLarge(b.cfg().MaxMessage - envelope)
+	}
+	failpoint.Hit(failpoint.RequestUnsent)
+	inv := b.enlist(ctx, call)
+	look := time.NewTimer(patience)
+	defer look.Stop()
+	for {
+		select {
+		case o := <-inv.done:
+			failpoint.Hit(failpoint.ResponseRead)
+			return o.read(&inv.call)
+		case <-look.C:
+			if failure := b.lookAgain(inv); failure != nil {
+				return backend.Reply{}, failure
+			}
+			look.Reset(patience)
+		case <-ctx.Done():
+			return b.giveUp(ctx, inv)
+		}
+	}
+}
+
+// enlist gives a call a place, or puts it in line for one.
+func (b *Backend) enlist(ctx context.Context, call backend.Invocation) *invocation {
+	inv := &invocation{call: call, ctx: ctx, done: make(chan outcome, 1)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.roster.numbered++
+	inv.id = strconv.FormatUint(b.roster.numbered, 10)
+	b.roster.place(inv)
+	inv.unserved = inv.state == waiting && !b.roster.serves(&inv.call)
+	return inv
+}
+
+// lookAgain ends the wait of a call whose tool nobody serves, and did not when it was
+// looked at before.
+func (b *Backend) lookAgain(inv *invocation) *tool.Failure {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if inv.state != waiting {
+		return nil
+	}
+	before := inv.unserved
+	inv.unserved = !b.roster.serves(&inv.call)
+	if !before || !inv.unserved {
+		return nil
+	}
+	b.roster.leaveLine(inv)
+	inv.state = over
+	return away(b.cfg().Name)
+}
+
+// giveUp ends a call whose context has ended.
+func (b *Backend) giveUp(ctx context.Context, inv *invocation) (backend.Reply, *tool.Failure) {
+	b.mu.Lock()
+	switch inv.state {
+	case waiting:
+		b.roster.leaveLine(inv)
+		inv.state = over
+		b.mu.Unlock()
+		return backend.Reply{}, notServed(ctx, inv.unserved, b.cfg().Name)
+	case queued:
+		inv.state = over
+		inv.session.unsay(inv)
+		b.roster.release(inv)
+		b.mu.Unlock()
+		return backend.Reply{}, ended(ctx, tool.NotExecuted)
+	case sent:
+		inv.session.say(cancelled(inv.id))
+	case over: // in this moment
+	}
+	b.mu.Unlock()
+	word := time.NewTimer(wordWithin(ctx, inv.call.Effect))
+	defer word.Stop()
+	select {
+	case o := <-inv.done:
+		return o.readLate(ctx, &inv.call)
+	case <-word.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if inv.state == over {
+		return (<-inv.done).readLate(ctx, &inv.call)
+	}
+	inv.alone = true
+	return backend.Reply{}, ended(ctx, tool.Ambiguous)
+}
+
+// wordWithin is how long a worker has for its last word. Of a call without an effect
+// nothing is to be learned, and when the call's own time is over somebody waits for
+// its result.
+func wordWithin(ctx context.Context, effect tool.Effect) time.Duration {
+	if effect == tool.ReadOnly {
+		return 0
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if end, ok := ctx.Deadline(); ok {
+			return min(lastWord, max(time.Until(end), shortWord))
+		}
+	}
+	return lastWord
+}

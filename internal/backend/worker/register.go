@@ -1,0 +1,338 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// maxRefusal bounds the message of a refusal, in bytes.
+const maxRefusal = 4 << 10
+
+// Serve keeps a worker of a tenant that has sent its registration, until either side
+// ends the stream; it returns the status of that. A registration that is refused leaves
+// nothing behind.
+func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stream Stream) error {
+	if !b.enter() {
+		return errParting
+	}
+	defer b.running.Done()
+	if err := b.begun(stream.Context()); err != nil {
+		return err
+	}
+	s, err := b.register(tenant, register, stream)
+	if err != nil {
+		b.Refuse(tenant, register, err)
+		b.log.Warn("a worker was refused", "worker", tool.Shorten(register.GetWorker(), longestName), "error", err)
+		return err
+	}
+	s.log.Info("a worker has come", "tools", len(s.tools), "max_in_flight", s.most)
+	err = s.serve()
+	b.remove(s, err) // first: its calls do not wait until it has taken the last word
+	if err == nil {
+		err = s.farewell()
+	}
+	return err
+}
+
+// begun waits until workers may register.
+func (b *Backend) begun(ctx context.Context) error {
+	select {
+	case <-b.started:
+		return nil
+	case <-b.ending.Done():
+		return errParting
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// register takes a worker in, with all its tools or not at all. Where it declares a tool
+// otherwise than a worker that serves it, it waits until that one has ended or is proven
+// to live: who hangs up and comes again is often here before its end is.
+func (b *Backend) register(tenant string, register *sidecallv1.WorkerRegister, stream Stream) (*session, error) {
+	tools, err := b.declaration(register)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(stream.Context(), (missedHeartbeats+2)*b.cfg().Heartbeat)
+	defer cancel()
+	for {
+		s, err := b.take(tenant, register, tools, stream)
+		conflict, ok := errors.AsType[*conflict](err)
+		if !ok {
+			return s, err
+		}
+		if err := b.outlast(ctx, conflict); err != nil {
+			if err := stream.Context().Err(); err != nil {
+				return nil, status.FromContextError(err).Err()
+			}
+			return nil, err
+		}
+	}
+}
+
+// maxOutlasting bounds the registrations that wait for the end of others.
+const maxOutlasting = 16
+
+// outlast waits until the worker that stands in the way has ended. The error is lasting
+// only where that one lives.
+func (b *Backend) outlast(ctx context.Context, c *conflict) error {
+	defer b.outlasting.Add(-1)
+	if b.outlasting.Add(1) <= maxOutlasting {
+		switch lives, err := c.with.proven(ctx); {
+		case lives:
+			return status.Error(codes.FailedPrecondition, c.Error())
+		case err == nil || errors.Is(err, errParting):
+			return err
+		}
+	}
+	return status.Error(codes.Unavailable, c.Error()+"; whether that one lives is not known yet: try again")
+}
+
+// conflict is a tool that a worker declares otherwise than one that serves it.
+type conflict struct {
+	with       *session
+	tool, what string
+}
+
+func (c *conflict) Error() string {
+	return fmt.Sprintf("tool %s: its %s is another one than that of the worker %s, which serves it: all workers of a tool declare the same; end the others first, or call it otherwise",
+		c.tool, c.what, c.with.name)
+}
+
+// take takes a worker in if nothing stands in the way now; else the error may be a
+// *conflict.
+func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, stream Stream) (*session, error) {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	if b.update == nil {
+		return nil, errParting
+	}
+	next, news, err := b.with(tenant, register.GetWorker(), tools)
+	if err != nil {
+		return nil, err
+	}
+	found := discovered(next)
+	if news.tools {
+		if err := b.examined(next, found); err != nil {
+			return nil, err
+		}
+	}
+	if news.tools || news.first {
+		b.update(found, nil) // first: what it says may have its tools refused
+	}
+	return b.admit(tenant, register, tools, next, stream)
+}
+
+// news is what a registration changes.
+type news struct {
+	// tools: there are other tools than before. first: there was no worker.
+	tools, first bool
+}
+
+// with is what tools there are when a worker has come; or why it cannot.
+func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*known, news, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if tenant != "" {
+		return b.beside(tools)
+	}
+	if b.roster.staying() >= b.cfg().MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
+	}
+	next := maps.Clone(b.roster.known)
+	changed := b.forgotten(next, worker, tools)
+	for _, d := range tools {
+		was := next[d.Name]
+		if was != nil {
+			if what := d.differs(&was.declared); what != "" {
+				if by := b.roster.server(d.Name); by != nil {
+					return nil, news{}, &conflict{by, d.Name, what}
+				}
+				was = nil
+			}
+		}
+		if was == nil {
+			changed, next[d.Name] = true, &known{declared: *d, owner: worker}
+		}
+	}
+	if len(next) > b.cfg().MaxTools {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the workers of the backend %s would have %d tools, and may have %d (max_tools); those of workers that are away count",
+			b.cfg().Name, len(next), b.cfg().MaxTools)
+	}
+	return next, news{tools: changed, first: len(b.roster.sessions) == 0}, nil
+}
+
+// beside is with for a worker of a tenant with a name: what tools there are, and what they
+// are, is said by those of the tenant without one. It takes no more than half of the places.
+func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
+	if named := b.roster.staying() - b.roster.stayingOf(""); named >= max(b.cfg().MaxWorkers/2, 1) || b.roster.staying() >= b.cfg().MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted,
+			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, b.roster.staying(), named, b.cfg().MaxWorkers)
+	}
+	for _, d := range tools {
+		if was := b.roster.known[d.Name]; was == nil || d.differs(&was.declared) != "" {
+			return nil, news{}, status.Errorf(codes.PermissionDenied,
+				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
+		}
+	}
+	return maps.Clone(b.roster.known), news{first: len(b.roster.sessions) == 0}, nil
+}
+
+// forgotten takes out the tools that the workers of a name had, have no more, and that
+// nobody serves.
+func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (some bool) {
+	has := make(map[string]bool, len(tools))
+	for _, d := range tools {
+		has[d.Name] = true
+	}
+	for name, k := range from {
+		if k.owner == worker && !has[name] && b.roster.server(name) == nil {
+			some = true
+			delete(from, name)
+		}
+	}
+	return some
+}
+
+// server is a worker of the tenant without a name that serves a tool; nil when there is
+// none.
+func (r *roster) server(target string) *session {
+	for s := range r.sessions {
+		if s.tenant == "" && s.stays() && s.tools[target] {
+			return s
+		}
+	}
+	return nil
+}
+
+// discovered are the tools by name.
+func discovered(tools map[string]*known) []backend.Discovered {
+	found := make([]backend.Discovered, 0, len(tools))
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		found = append(found, tools[name].declared.found())
+	}
+	return found
+}
+
+// examined has all tools looked at, and notes what they become.
+func (b *Backend) examined(next map[string]*known, found []backend.Discovered) error {
+	if b.examine == nil {
+		return nil
+	}
+	admitted, err := b.examine(found)
+	if taken, ok := errors.AsType[*TakenError](err); ok {
+		return status.Error(codes.AlreadyExists, clipped(taken.Error()))
+	}
+	if err != nil {
+		return status.Error(codes.InvalidArgument, clipped(err.Error()))
+	}
+	for i, f := range found {
+		made := *next[f.Name] // of the tools that were there others have a hold
+		made.admitted = admitted[i]
+		next[f.Name] = &made
+	}
+	return nil
+}
+
+// clipped is a message that may have words of others in it, in one line.
+func clipped(message string) string {
+	return tool.ShortenBytes(text(strings.Join(strings.Fields(message), " ")), maxRefusal)
+}
+
+// admit lets a worker have calls.
+func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, next map[string]*known, stream Stream) (*session, error) {
+	s := &session{
+		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(), client: register.GetClient(),
+		log:   b.log.With("worker", register.GetWorker()),
+		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
+		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}), written: make(chan struct{}),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.parting {
+		return nil, errParting
+	}
+	registered := &sidecallv1.WorkerRegistered{
+		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
+	}
+	for _, d := range tools {
+		s.tools[d.Name] = true
+		if tenant == "" {
+			b.roster.withdraw(d)
+			next[d.Name].owner = s.name
+		}
+		registered.Tools = append(registered.Tools, accepted(d, next[d.Name].admitted))
+	}
+	b.roster.known = next
+	s.say(outgoing{command: &sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Registered{Registered: registered}}})
+	b.roster.turn++
+	s.last = b.roster.turn
+	b.roster.sessions[s] = struct{}{}
+	b.roster.fill(s)
+	b.roster.relieve(tenant, register)
+	return s, nil
+}
+
+// accepted is what a worker is told of its tool.
+func accepted(d *declared, as Admitted) *sidecallv1.WorkerAccepted {
+	if as.Name == "" { // nobody has looked at it
+		as.Name, as.Effect = d.Name, d.Effect
+	}
+	told := &sidecallv1.WorkerAccepted{Name: d.Name, ToolName: as.Name, LeftOut: as.LeftOut}
+	for on, effect := range effects {
+		if effect == as.Effect {
+			told.Effect = on
+		}
+	}
+	return told
+}
+
+// remove takes a worker out whose session is over. What it had been sent is of unknown
+// outcome; what it had not is handed on.
+func (b *Backend) remove(s *session, why error) {
+	b.mu.Lock()
+	delete(b.roster.sessions, s)
+	s.leaving = true
+	b.roster.handOn(s)
+	count := len(s.busy)
+	for id, inv := range s.busy {
+		delete(s.busy, id)
+		inv.end(outcome{failure: lost(why)})
+	}
+	last := len(b.roster.sessions) == 0
+	b.mu.Unlock()
+	s.log.Info("a worker has gone", "calls_lost", count, "status", status.Code(why).String(), "error", why)
+	if last {
+		b.tellEmpty(why == nil)
+	}
+}
+
+// tellEmpty says that no worker is there, if it is still so, and whether the last one has
+// left in order.
+func (b *Backend) tellEmpty(left bool) {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	b.mu.Lock()
+	empty := len(b.roster.sessions) == 0 && !b.parting // at the end nobody asks
+	b.mu.Unlock()
+	switch {
+	case b.update == nil || !empty:
+	case left:
+		b.update(nil, errLeft)
+	default:
+		b.update(nil, errNobody)
+	}
+}

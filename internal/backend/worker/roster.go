@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// roster is who is there, what they can do, and who waits for them. All of it is
+// guarded by the mutex of its backend.
+type roster struct {
+	sessions map[*session]struct{}
+	// known are the tools that anybody has had, by the workers' own names.
+	known map[string]*known
+	// waiting are the invocations without a place, the oldest first.
+	waiting *list.List
+	// turn counts the calls that were given places.
+	turn uint64
+	// numbered counts invocations, for their ids.
+	numbered uint64
+}
+
+// known is a tool that some worker has had.
+type known struct {
+	declared declared
+	admitted Admitted
+	// owner is what the workers call themselves that had it last.
+	owner string
+}
+
+func newRoster() roster {
+	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
+}
+
+// withdraw takes a tool from the workers of tenants with a name, where it is not known any
+// more that it is the one that they have registered.
+func (r *roster) withdraw(d *declared) {
+	if was := r.known[d.Name]; was != nil && d.differs(&was.declared) == "" {
+		return
+	}
+	for s := range r.sessions {
+		if s.tenant != "" {
+			delete(s.tools, d.Name)
+		}
+	}
+}
+
+// stayingOf is how many workers of a tenant there are that stay.
+func (r *roster) stayingOf(tenant string) (n int) {
+	for s := range r.sessions {
+		if s.stays() && s.tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+// serves reports whether some worker takes a call.
+func (r *roster) serves(call *backend.Invocation) bool {
+	for s := range r.sessions {
+		if s.takes(call) {
+			return true
+		}
+	}
+	return false
+}
+
+// place gives an invocation to the least busy worker that takes it; of several, to
+// the one that has waited longest. Without a free one it is in line.
+func (r *roster) place(inv *invocation) {
+	var best *session
+	for s := range r.sessions {
+		if s.takes(&inv.call) && s.free() &&
+			(best == nil || len(s.busy) < len(best.busy) || len(s.busy) == len(best.busy) && s.last < best.last) {
+			best = s
+		}
+	}
+	if best == nil {
+		inv.state, inv.line = waiting, r.waiting.PushBack(inv)
+		return
+	}
+	r.give(best, inv)
+}
+
+func (r *roster) give(s *session, inv *invocation) {
+	r.turn++
+	s.last = r.turn
+	inv.state, inv.session = queued, s
+	s.busy[inv.id] = inv
+	s.say(outgoing{invoke: inv})
+}
+
+// fill gives the free places of a worker to those who wait for it.
+func (r *roster) fill(s *session) {
+	for e := r.waiting.Front(); e != nil && s.free(); {
+		inv, next := e.Value.(*invocation), e.Next()
+		if s.takes(&inv.call) {
+			r.leaveLine(inv)
+			r.give(s, inv)
+		}
+		e = next
+	}
+}
+
+// leaveLine takes an invocation out of the line.
+func (r *roster) leaveLine(inv *invocation) {
+	if inv.line != nil {
+		r.waiting.Remove(inv.line)
+		inv.line = nil
+	}
+}
+
+// release gives a place back, and passes it on.
+func (r *roster) release(inv *invocation) {
+	s := inv.session
+	delete(s.busy, inv.id)
+	if s.leaving && len(s.busy) == 0 {
+		s.over(nil)
+		return
+	}
+	r.fill(s)
+}
+
+// handOn gives the calls that a worker has not been sent to others; it takes no more of
+// them itself.
+func (r *roster) handOn(s *session) {
+	for _, inv := range s.busy {
+		if inv.state == queued {
+			s.unsay(inv)
+			delete(s.busy, inv.id)
+			r.place(inv)
+		}
+	}
+}
+
+// dismiss lets a worker finish what it has been sent.
+func (r *roster) dismiss(s *session) {
+	s.leaving = true
+	r.handOn(s)
+	if len(s.busy) == 0 {
+		s.over(nil)
+	}
+}
+
+// relieve dismisses one of the workers of a name, and of a client, that were told Goodbye,
+// for the one that has come, or was refused, in its place. Of several it does not matter
+// which.
+func (r *roster) relieve(tenant string, register *sidecallv1.WorkerRegister) {
+	for s := range r.sessions {
+		if s.parted && !s.leaving && s.tenant == tenant && s.name == register.GetWorker() && s.client == register.GetClient() {
+			r.dismiss(s)
+			return
+		}
+	}
+}
+
+// staying is how many workers there are that are not on their way out.
+func (r *roster) staying() (n int) {
+	for s := range r.sessions {
+		if s.stays() {
+			n++
+		}
+	}
+	return n
+}
+
+// patience is how long a call waits for a worker to come: long enough for one that has
+// just ended to be there again, so that nobody notices.
+const patience = 2 * time.Second

@@ -1,0 +1,83 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// claim asks for the right to run the call: the one store round trip before the
+// effect. Without an answer it may run, unless a rule says no to what was heard. A
+// duplicate gets the first one's result, here or after waiting.
+func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
+	ask := c.held.ask(nil)
+	req := dedupe.Request{
+		Key:         c.Key,
+		Tool:        c.route.Tool.Name,
+		Effect:      c.effect(),
+		Fingerprint: c.args.fingerprint,
+		EffectKey:   c.args.effect,
+		Draw:        ask.Draw,
+		Logs:        ask.Logs,
+	}
+	for looked := false; ; {
+		admission, claim, err := c.stay.ticket.Admit(ctx, req)
+		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
+			admission, claim, err = c.stay.ticket.Wait(ctx)
+		}
+		if err != nil {
+			return rules.Heard{}, e.withoutStore(ctx, c, err)
+		}
+		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs}
+		if c.run.claim = claim; claim != nil {
+			return heard, nil
+		}
+		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && (recorded{c, admission}).isOf() {
+			// The schema has been changed since, and reads the arguments otherwise.
+			req.Fingerprint = admission.Record.Fingerprint
+			continue
+		}
+		var tooEarly time.Duration
+		if admission.Verdict == dedupe.OutcomeUnknown && !looked {
+			looked = true
+			var settled bool
+			if settled, tooEarly = e.lookAgain(ctx, c, admission); settled {
+				continue
+			}
+		}
+		heard.Exceeded = admission.Ceiling
+		if refused := c.held.hear(nil, heard); refused != nil {
+			return heard, refused
+		}
+		r := recorded{c, admission}
+		a := r.sayWhenToAsk(r.answer(), tooEarly)
+		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
+			return heard, e.orderedAgain(ctx, c, a)
+		}
+		return heard, a
+	}
+}
+
+// withoutStore decides a call that could not be admitted; nil lets it run. Nothing
+// has been sent. Only a tool without any effect may go on unrecorded, and no sensitive
+// one: nobody can tell what has entered its prompt. A call that has a record, in another
+// layout, is not one without.
+func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer {
+	c.log.cause = err
+	switch {
+	case dedupe.IsCorrupt(err):
+		return c.result().Refused(c.subject().Corrupt(), 0)
+	case ctx.Err() != nil:
+		return c.result().Refused(c.notStarted(ctx), 0)
+	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded &&
+		c.held.hear(nil, rules.Heard{Unknown: true}) == nil:
+		return nil
+	default:
+		return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
+	}
+}

@@ -1,0 +1,69 @@
+package call
+
+import (
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/tool"
+	"strings"
+)
+
+// duplicate answers a call whose effect another one has had.
+func (r recorded) duplicate() *answer {
+	res, err := result.Recorded(r.Record)
+	if err != nil {
+		res = &response{} // it is done, whatever it returned
+	}
+	if code := tool.Code(res.GetError().GetCode()); code != "" && code != tool.CodeInvalidOutput {
+		// It failed, and may yet have had its effect: frees has the reasons.
+		return r.effectUnknown()
+	}
+	earlier := r.earlier()
+	earlier.Content, earlier.OutputRef = res.GetContent(), res.GetTruncation().GetOutputRef()
+	if r.Earlier.Conversation != r.Key.Conversation {
+		earlier.Content, earlier.OutputRef = withoutHandles(res), ""
+	}
+	a := r.result().Refused(r.subject().DuplicateEffect(&earlier), 0)
+	a.Quotes = res
+	return r.besides(dedupe.Done, a)
+}
+
+// effectUnknown answers a call whose effect another one may have had.
+func (r recorded) effectUnknown() *answer {
+	earlier := r.earlier()
+	a := r.result().Refused(r.subject().EffectUnknown(&earlier), 0)
+	a.Alternatives = r.verifiers()
+	return r.besides(dedupe.Unknown, a)
+}
+
+// effectInProgress answers a call whose effect another one is having.
+func (r recorded) effectInProgress() *answer {
+	earlier := r.earlier()
+	return r.besides(dedupe.Claimed, r.result().Refused(r.subject().EffectInProgress(&earlier), explain.WhenInProgress))
+}
+
+func (r recorded) earlier() explain.Earlier {
+	return explain.Earlier{Key: r.Earlier, Record: r.Record}
+}
+
+// besides adds to a refusal the call that stands in its way.
+func (r recorded) besides(state dedupe.State, a *answer) *answer {
+	a.Earlier = result.NewEarlier(r.Earlier, state, r.Record.FinishedAt)
+	return a
+}
+
+// withoutHandles is the content of a result of another conversation, whose handles
+// this one cannot read.
+func withoutHandles(res *response) string {
+	handles := []string{res.GetTruncation().GetOutputRef(), res.GetStructuredOutputRef()}
+	for _, b := range res.GetBlocks() {
+		handles = append(handles, b.GetOutputRef())
+	}
+	content := res.GetContent()
+	for _, handle := range handles {
+		if handle != "" {
+			content = strings.ReplaceAll(content, handle, "(of another conversation)")
+		}
+	}
+	return content
+}

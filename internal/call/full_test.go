@@ -1,0 +1,53 @@
+package call_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
+)
+
+// full is a store that has room for records and none for outputs.
+type full struct{ dedupe.Store }
+
+func (f full) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	if s.Output != nil {
+		return 0, fmt.Errorf("%w: of a test", dedupe.ErrFull)
+	}
+	return f.Store.Settle(ctx, s)
+}
+
+// A result whose rest has no room is told without it, at once and in its record: nobody is
+// sent to read what is not there.
+func TestAResultWhoseRestIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			return backend.Reply{Text: []byte(strings.Repeat("many words ", 10_000))}, nil
+		}}
+		s := calltest.NewOn(t, full{memory.New(memory.Options{})}, calltest.NewRoute(t, "list_orders", tool.NonIdempotent, b))
+		began := time.Now()
+		first := s.Call(calltest.Request("toolu_1", "list_orders"))
+		if first.GetIsError() || !first.GetRecorded() || time.Since(began) != 0 {
+			t.Errorf("after %v: recorded %v, %s", time.Since(began), first.GetRecorded(), first.GetContent())
+		}
+		cut := first.GetTruncation()
+		if cut.GetOutputRef() != "" || cut.GetOriginalChars() != 110_000 || strings.Contains(first.GetContent(), "out_") ||
+			!strings.Contains(first.GetContent(), "The rest is not kept and cannot be read.") {
+			t.Errorf("it is told %v, and %s", cut, first.GetContent())
+		}
+		again := s.Call(calltest.Request("toolu_1", "list_orders"))
+		if !again.GetReplayed() || again.GetContent() != first.GetContent() || !proto.Equal(again.GetTruncation(), cut) || b.Calls.Load() != 1 {
+			t.Errorf("after %d calls the record says %v", b.Calls.Load(), again)
+		}
+	})
+}

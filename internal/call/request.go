@@ -1,0 +1,89 @@
+package call
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// Request is one call as a front hands it over.
+type Request struct {
+	// Key is its identity.
+	Key    tool.CallID
+	Prompt string
+	// Nameless says why the call has no identity, Impossible why it cannot be
+	// made though it has one; nil when nothing is wrong.
+	Nameless, Impossible *tool.Error
+	// Client is what the program calls itself that makes the call; a worker may serve it
+	// alone. Empty where nobody says so.
+	Client string
+	// Message names the message of the model that the call stands in, if somebody says.
+	Message string
+	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
+	// what was sent byte by byte, also where that is not UTF-8.
+	Tool, Arguments string
+	Profile         string
+	// Offered are the profiles that the caller may choose from; nil is all.
+	Offered []string
+	// ValidateOnly: nothing is run.
+	ValidateOnly bool
+	// AllowDuplicateEffect: somebody has decided to have the effect once more.
+	AllowDuplicateEffect bool
+	// Timeout and MaxOutputChars may only shorten what the tool's policy says;
+	// 0 does not.
+	Timeout        time.Duration
+	MaxOutputChars int
+	// TokensUsed are the tokens that the loop has used in this prompt; 0 says
+	// nothing.
+	TokensUsed int64
+	Labels     map[string]string
+	// Bytes is the part of Parts.Bytes that the call takes room of; nil is the whole.
+	Bytes *limit.Bytes
+	// Load is what the request holds of it; nil for nothing.
+	Load *limit.Load
+}
+
+// NewRequest is the request of a tenant as the contract has it; required are the
+// ids that it must have, as in KeyOf.
+func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...string) Request {
+	key, nameless := KeyOf(tenant, req, required...)
+	r := Request{
+		Key:                  key,
+		Nameless:             nameless,
+		Impossible:           impossible(req),
+		Prompt:               text(req.GetPromptId()),
+		Message:              req.GetMessageId(),
+		Tool:                 text(req.GetToolName()),
+		Arguments:            req.GetArgumentsJson(),
+		Profile:              text(req.GetProfile()),
+		ValidateOnly:         req.GetValidateOnly(),
+		AllowDuplicateEffect: req.GetAllowDuplicateEffect(),
+		Timeout:              req.GetTimeout().AsDuration(),
+		MaxOutputChars:       int(req.GetMaxOutputChars()),
+		TokensUsed:           req.GetTokensUsed(),
+		Labels:               req.GetLabels(),
+	}
+	if r.Impossible != nil { // perhaps for one of them
+		r.Labels = texts(r.Labels)
+	}
+	return r
+}
+
+// idempotencyKey derives the key that is forwarded to the upstream from the
+// identity of the call, so that every attempt, in whatever process and after
+// whatever crash, carries the same one.
+func idempotencyKey(key tool.CallID) string {
+	hash := sha256.New()
+	for _, part := range [...]string{key.Tenant, key.Conversation, key.Turn, key.ID} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		hash.Write(size[:])
+		hash.Write([]byte(part))
+	}
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,195 @@
+package call
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/retry"
+)
+
+// run takes an admitted call to its end at the backend: attempts,
+// interpretation, shaping. It does not touch the record. When ctx ends, nothing
+// more is begun; what is under way ends with atWork.
+func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
+	if !c.stay.seats.complete(e.Slots, c.route) {
+		return c.notRun(c.subject().NoRoom(c.stay.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
+	}
+	defer c.stay.seats.leaveTarget()
+
+	limits := &c.snapshot.Limits
+	errand := newErrand(c.route, c.Key, c.args.values, c.args.canonical, limits.KeepOutputBytes)
+	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
+	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
+	if c.run.hurried {
+		errand.caller = ctx
+	}
+	right := rightFor(ctx, c.run.claim, c.route.Withdrawal)
+	errand.invocation.Right = right
+	errand.invocation.Room = (*replyRoom)(&c.stay.load)
+	reopened := c.run.claim != nil && c.run.claim.Epoch() > 1
+	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
+		c.run.begin()
+		c.stay.load.Empty() // of the attempt before
+		if c.run.tried.ambiguous {
+			errand.invocation.Right = repeatable{right, c.route, e.Catalog}
+		}
+		failure := c.run.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
+		if failure == nil {
+			return retry.Verdict{}
+		}
+		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
+	})
+	if report.Attempts == 0 || c.run.tried.sent == 0 && ctx.Err() != nil {
+		return c.notRun(c.notStarted(ctx), &tool.Failure{})
+	}
+	c.log.cause, c.log.stack = cmp.Or(c.run.tried.cause, c.log.cause), c.run.tried.stack
+	if failure := c.run.tried.reading.Failure; failure != nil {
+		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{right, c.route, e.Catalog}.still()
+		return failing{c, failure, report, mayRepeat}.end()
+	}
+	return c.succeed()
+}
+
+// replyWeight is how often a reply is in memory while it is worked on: while its
+// buffer grows, as it came, as it is shown and kept.
+const replyWeight = 3
+
+// replyRoom is the room that the replies of a call take.
+type replyRoom limit.Load
+
+// Take implements backend.Room.
+func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
+
+// succeed tells the reply of a call that worked.
+func (c *call) succeed() ending {
+	reading, policy, limits := &c.run.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
+		Secrets:   secretsOf(c.route),
+		Limit:     c.outputLimit(),
+		Strategy:  policy.OutputStrategy,
+		Untrusted: policy.Untrusted,
+		// Without a claim there is no settlement that could carry the output.
+		Keep: c.run.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
+	}}
+	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
+		subject := c.subject()
+		a.Items, a.Show.Remarks = itemsOf(c.route, subject, reading), subject.Remarks(reading)
+	}
+	return ending{answer: a, state: dedupe.Done}
+}
+
+func itemsOf(route *catalog.Route, subject *explain.Subject, reading *interpret.Reading) result.Items {
+	return result.ItemsOf(reading, route.Secrets, subject.ItemErrors(reading.Total))
+}
+
+// secretsOf is what takes the secrets out of what a tool returned; nil when there
+// are none.
+func secretsOf(route *catalog.Route) output.Secrets {
+	if route.Secrets == nil {
+		return nil
+	}
+	return route.Secrets
+}
+
+// failing is a call whose last attempt has failed.
+type failing struct {
+	*call
+
+	failure *tool.Failure
+	report  retry.Report
+	// repeatable says that the call may be made again if it may have run.
+	repeatable bool
+}
+
+// end is the error for the model, and the state of the record. Of items none of which was
+// done it tells too.
+func (f failing) end() ending {
+	own := *f.failure // who failed may fail others in the same words
+	f.failure = &own
+	own.AllowedAlternatives = noStronger(&f.of, own.AllowedAlternatives)
+	end := f.explained()
+	if reading := &f.run.tried.reading; len(reading.Items) > 0 {
+		end.answer.Items = itemsOf(f.route, f.subject(), reading)
+	}
+	return end
+}
+
+func (f failing) explained() ending {
+	failure := f.failure
+	explained := f.subject().Failure(failure, f.report)
+	failure.AllowedAlternatives = f.subject().Open(failure.AllowedAlternatives)
+	if explain.Ours(failure) {
+		f.args.refs.hide(&explained, f.route)
+	}
+	switch {
+	case failure.Evidence == tool.Definite:
+		return ending{answer: f.result().Failed(explained, failure), state: dedupe.Done, harmless: f.provesNothingDone()}
+	case failure.Evidence == tool.Ambiguous && !f.repeatable:
+		return f.unknown(failure)
+	}
+	if f.report.After > 0 {
+		failure.RetryAfter = f.report.After
+	}
+	end := f.notRun(explained, failure)
+	end.harmless = failure.Evidence == tool.NotExecuted
+	end.answer.Exhausted = f.run.tried.sent > 0 && mayRepeat(failure, f.effect())
+	return end
+}
+
+// notRun ends a call that may be sent again under its id: provably nothing was
+// sent, or its effect may repeat.
+func (c *call) notRun(explained tool.Error, failure *tool.Failure) ending {
+	return ending{answer: c.result().Failed(explained, failure), state: dedupe.NotRun}
+}
+
+// unknown ends a call that may or may not have had its effect.
+func (c *call) unknown(failure *tool.Failure) ending {
+	a := c.result().Refused(c.subject().Unknown(failure), 0)
+	a.Alternatives = c.verifiers()
+	return ending{answer: a, state: dedupe.Unknown}
+}
+
+// verifiers are the tools that can tell whether the call has happened.
+func (c *call) verifiers() []string {
+	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
+		return c.subject().Open([]string{verify})
+	}
+	return nil
+}
+
+// afterBug ends a call that a bug in the pipeline interrupted.
+func (c *call) afterBug(explained tool.Error) ending {
+	if c.run.tried.sent > 0 && !c.effect().Repeatable() {
+		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
+	}
+	return c.notRun(explained, &tool.Failure{})
+}
+
+// repeatable is the right to send what may have had its effect already: while the
+// tool is one that may be repeated. A discovered one may have been declared anew
+// since, by a server that was started again; the stricter of both decides.
+type repeatable struct {
+	right
+
+	route   *catalog.Route
+	catalog Catalog
+}
+
+// Held implements backend.Right.
+func (r repeatable) Held() bool { return r.still() && r.right() }
+
+func (r repeatable) still() bool {
+	if !r.route.Tool.Effect.Repeatable() {
+		return false
+	}
+	now, ok := r.catalog.Snapshot().Lookup(r.route.Tool.Name)
+	return !ok || now.Tool.Effect.Repeatable()
+}

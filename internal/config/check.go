@@ -1,0 +1,154 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// check looks at what no single key can say: references between parts of the
+// file. It sees a Config that may have problems already and makes no second
+// problem of a first. discovered are the tools that backends were found to have;
+// nil when nobody has asked.
+func (c *Config) check(found *collector, discovered []string) {
+	if c.Store == (Store{}) {
+		c.Store.Embedded = new(Embedded)
+		(&decoder{dir: c.source.dir}).setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
+	}
+	k := newChecker(c, found, discovered)
+	k.listen()
+	k.operator()
+	k.store()
+	k.files()
+	k.retention()
+	k.generalRules(k.in("defaults", "recovery", "rules"))
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		k.backend(name, c.Backends[name], k.in("backends", name))
+	}
+	for _, name := range k.toolNames {
+		k.tool(name, c.Tools[name], k.in("tools", name))
+	}
+	k.profiles()
+}
+
+// operator keeps agents and operators apart.
+func (k *checker) operator() {
+	for _, address := range k.Listen {
+		if address.Reveal() != "" && address.Reveal() == k.Operator.Reveal() {
+			k.in("operator").bad("this is an address of agents, in listen: expected another socket, best in a directory that no agent may enter")
+		}
+	}
+}
+
+func (k *checker) store() {
+	if e := k.Store.Embedded; e != nil && e.MaxBytes != 0 && 3*k.Limits.KeepOutputBytes > e.MaxBytes {
+		k.in("store", "embedded", "max_bytes").warn("outputs may have a third of " + e.MaxBytes.String() + ", and one that is as large as limits.keep_output_bytes, " +
+			k.Limits.KeepOutputBytes.String() + ", is never kept: expected at least " + (3 * k.Limits.KeepOutputBytes).String())
+	}
+}
+
+func (k *checker) backend(name string, b Backend, w within) {
+	if name == builtinBackend {
+		w.bad("this name is Sidecall's own: choose another")
+	}
+	switch {
+	case !b.HasOneKind(): // reported already
+	case b.Discovers():
+		k.discoveredTools(b, w)
+	case !k.used[name]:
+		w.find(RuleUnused, "no tool uses this backend")
+	}
+}
+
+// discoveredTools checks what the file says of tools that a backend is yet to find.
+func (k *checker) discoveredTools(b Backend, w within) {
+	for _, name := range slices.Sorted(maps.Keys(b.Effects)) {
+		at := w.in("effects", name)
+		if b.Effects[name] == tool.Keyed && b.MCP != nil {
+			at.bad(noKey)
+		}
+		if b.Tools[name].Effect != nil {
+			at.bad("the effect of this tool is also in tools." + name + ".effect: expected it in one place")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Tools)) {
+		at, o := w.in("tools", name), b.Tools[name]
+		if o.Effect != nil && *o.Effect == tool.Keyed && b.MCP != nil {
+			at.in("effect").bad(noKey)
+		}
+		if o.EffectKey != nil && b.saysReadOnly(name) {
+			at.in("effect_key").bad(noEffect)
+		}
+		k.rules(fitName(b.Prefix+name), o.CallRules, at)
+	}
+}
+
+func (k *checker) profiles() {
+	if _, ok := k.Profile(k.DefaultProfile); !ok {
+		k.in("default_profile").bad("there is no profile " + quote(k.DefaultProfile) + Suggestion(k.DefaultProfile, k.knownProfiles()))
+	}
+	narrow := false
+	for _, p := range k.Profiles {
+		narrow = narrow || !slices.Contains(p.Tools, "*")
+	}
+	if _, declared := k.Profiles[k.DefaultProfile]; !declared && narrow && builtinProfiles[k.DefaultProfile].Tools != nil {
+		k.in("profiles").warn("a request that names no profile gets " + quote(k.DefaultProfile) + ", which is built in and has every tool: set default_profile to one of these, or declare it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
+		for i, glob := range k.Profiles[name].Tools {
+			k.glob(glob, k.in("profiles", name, "tools", index(i)))
+		}
+	}
+}
+
+// glob warns of one that no tool of the file has.
+func (k *checker) glob(glob string, w within) {
+	switch {
+	case k.matches(glob):
+	case k.discovers:
+		w.find(RuleUndiscovered, "no tool of this file matches "+quote(glob)+"; it has to be a discovered one")
+	default:
+		w.find(RuleUnknownName, "no tool matches "+quote(glob))
+	}
+}
+
+// matches reports whether a glob of a profile names some tool of the file; *
+// always does.
+func (k *checker) matches(glob string) bool {
+	if glob == "*" || matchGlob(glob, builtinTool) {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(k.toolNames, k.discovered), func(name string) bool { return matchGlob(glob, name) })
+}
+
+// files keeps the files apart that the sidecar writes: one would be the end of the
+// other.
+func (k *checker) files() {
+	store, journal, pins := "", "", clean(k.PinsFile())
+	if k.Journal.On(k.Store.Kind()) {
+		journal = clean(k.JournalPath())
+	}
+	if k.Store.Embedded != nil {
+		store = clean(k.Store.Embedded.Path.Reveal())
+	}
+	if journal != "" && journal == store {
+		k.in("journal", "path").bad("this is the file of the store: expected another one, best on another disk")
+	}
+	if pins != "" && pins == store {
+		k.in("pins", "path").bad("this is the file of the store: expected another one")
+	}
+	if pins != "" && pins == journal {
+		k.in("pins", "path").bad("this is the file of the journal: expected another one")
+	}
+}
+
+// clean is a path of which there is one spelling in a directory; empty stays so.
+func clean(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Clean(path)
+}

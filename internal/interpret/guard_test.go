@@ -1,0 +1,111 @@
+package interpret
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/pattern"
+)
+
+// evaluate is the value of an expression over a reply; with what it allocated
+// and the steps of its patterns.
+func evaluate(t *testing.T, text string, reply *backend.Reply) (value any, allocated uint64, steps int64, err error) {
+	t.Helper()
+	c := compiler{}
+	e := c.compile("test", text, replyScope, nil)
+	if len(c.errs) > 0 {
+		t.Fatal(c.errs)
+	}
+	v := &view{reply: reply, meter: pattern.NewMeter(t.Context(), maxSteps)}
+	v.ResolveName("body")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := e.value(v)
+	runtime.ReadMemStats(&after)
+	if err == nil {
+		value = got.Value()
+	}
+	return value, after.TotalAlloc - before.TotalAlloc, v.meter.Spent(), err
+}
+
+func jsonReply(t *testing.T, v any) *backend.Reply {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &backend.Reply{Text: text, JSON: true}
+}
+
+// Each of these took minutes, or memory without end, for one call of a function,
+// which CEL's own limit looks at when it is over.
+func TestOneCallOfAFunctionIsBounded(t *testing.T) {
+	mega := func(s string) string { return strings.Repeat(s, 5<<20/len(s)) }
+	for text, body := range map[string]any{
+		`text.matches("(?:(?:a{1,10}){1,10}){1,10}b")`:           mega("a"),
+		`text.matches(body.p)`:                                   map[string]any{"p": `(?:(?:a{1,10}){1,10}){1,10}b`, "t": mega("a")},
+		`body.t.matches(body.p)`:                                 map[string]any{"p": `(((a{1000})))` + strings.Repeat(`a{1000}`, 2000), "t": "a"},
+		`matches(body.t, "(?:x?){900}y")`:                        map[string]any{"t": mega("x")},
+		`[1, 2, 3, 4].all(i, !text.matches("(?:[a-z]?){900}!"))`: mega("a"),
+		`body.t.indexOf(body.n) < 0`:                             map[string]any{"t": mega("a"), "n": mega("a") + "b"},
+		`body.t.lastIndexOf(body.n) < 0`:                         map[string]any{"t": mega("a"), "n": "b" + mega("a")},
+		`body.t.replace(body.n, body.v)`:                         map[string]any{"t": mega("a"), "n": "a", "v": mega("b")},
+		`body.t.replace("", body.v)`:                             map[string]any{"t": mega("a"), "v": mega("b")},
+		`body.t.split("")`:                                       map[string]any{"t": mega("a")},
+		`body.t.split(",").join(body.v)`:                         map[string]any{"t": strings.Repeat(",", 1<<19), "v": mega("b")},
+		`body.t.split(",").map(x, body.v).join()`:                map[string]any{"t": strings.Repeat(",", 1<<15), "v": mega("b")},
+		`"%s %s".format([body.f.format([1.5]), "x"])`:            map[string]any{"f": "%.999999999f"},
+		`body.l.all(i, size(text) > i)`:                          map[string]any{"l": make([]int, 1<<19), "t": mega("a")},
+	} {
+		_, allocated, steps, err := evaluate(t, text, jsonReply(t, body))
+		if err == nil || allocated > 128<<20 || steps > maxSteps+4*pattern.MaxInstructions {
+			t.Errorf("%s: %v, %d MiB, %d steps", text, err, allocated>>20, steps)
+		}
+	}
+}
+
+func TestFunctionsDoWhatTheyDid(t *testing.T) {
+	body := map[string]any{"t": "one, two, two", "n": "two", "p": "^one.*o$", "l": []string{"a", "b"}, "z": "größe"}
+	for text, want := range map[string]any{
+		`body.t.indexOf("two")`: int64(5), `body.t.indexOf(body.n, 6)`: int64(10), `body.t.lastIndexOf("two")`: int64(10), `body.t.lastIndexOf("two", 9)`: int64(5), `body.t.replace("two", "2")`: "one, 2, 2",
+		`body.t.replace(body.n, "2", 1)`: "one, 2, two", `body.t.split(", ")[2]`: "two", `body.t.split(", ", 2)[1]`: "two, two", `body.l.join()`: "ab", `body.l.join(body.n)`: "atwob", `"%d of %s".format([3, body.n])`: "3 of two",
+		`"%.2f".format([1.5])`: "1.50", `body.t.matches(body.p)`: true, `body.t.matches("^two")`: false, `matches(body.t, "t.o")`: true, `size(body.z)`: int64(5), `body.z.size()`: int64(5), `body.z.matches("^gr.ße$")`: true,
+		`body.t.upperAscii()`: "ONE, TWO, TWO", `["a", "b"].join("-")`: "a-b", `"abc".matches("b")`: true, `"abc".replace("b", "")`: "ac",
+	} {
+		if got, _, _, err := evaluate(t, text, jsonReply(t, body)); got != want {
+			t.Errorf("%s is %v, not %v: %v", text, got, want, err)
+		}
+	}
+	for _, text := range []string{`body.l.matches("a")`, `body.t.indexOf(body.l)`, `body.t.matches(body.l)`, `body.t.matches("a" + "(")`, `body.none.matches("a")`, `body.none.split(",")`} {
+		if got, _, _, err := evaluate(t, text, jsonReply(t, body)); err == nil {
+			t.Errorf("%s is %v", text, got)
+		}
+	}
+}
+
+// A pattern that every reply would be held against is refused at start.
+func TestAPatternThatMultipliesIsNoExpression(t *testing.T) {
+	_, err := Compile(Config{Success: `text.matches("` + strings.Repeat("a{1000}", 200) + `")`})
+	if err == nil || !strings.Contains(err.Error(), "instructions") {
+		t.Error(err)
+	}
+}
+
+// What all items cost together is bounded, not only what one does.
+func TestManyItemsAreBounded(t *testing.T) {
+	program, err := Compile(Config{Partial: &PartialRule{Items: "body", OK: `!text.contains("needle")`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make([]string, 1<<19)
+	for i := range items {
+		items[i] = "item"
+	}
+	reading := program.Interpret(*jsonReply(t, items), nil, nil)
+	if reading.Outcome != OK || reading.Items != nil || reading.Failure != nil {
+		t.Errorf("%v, %d items, %v", reading.Outcome, len(reading.Items), reading.Failure)
+	}
+}

@@ -1,0 +1,246 @@
+package interpret
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/interpreter"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// VerificationConfig says how the answer of a read-only tool tells what became
+// of a call of another tool, of which nobody knows whether it ran. All are CEL.
+//
+// Variables, besides those of every expression, which are about the read-only
+// tool's answer, but for args, which are the unknown call's:
+//
+//	tool_use_id, conversation_id, turn_id  string  what names the unknown call
+//	idempotency_key                        string  the key its attempts carried
+//
+// The expressions of Args know these four and args alone.
+type VerificationConfig struct {
+	// Args are the arguments to ask the read-only tool with, by name.
+	Args map[string]string
+	// DoneWhen and NotRunWhen are conditions; at least one is needed.
+	DoneWhen, NotRunWhen string
+	// Result is what the model gets of a call that is done; empty for a sentence.
+	Result string
+}
+
+// Subject is the call that a verification is about.
+type Subject struct {
+	tool.CallID
+
+	IdempotencyKey string
+	// Args are its arguments, decoded, numbers as json.Number; nil when they are
+	// not known.
+	Args map[string]any
+}
+
+// Verdict is what an answer says of the call in question.
+type Verdict uint8
+
+const (
+	// Inconclusive: it cannot be told. The zero value.
+	Inconclusive Verdict = iota
+	// Happened: the call has had its effect.
+	Happened
+	// NotThere: at the time of the answer, it had not.
+	NotThere
+)
+
+// String returns inconclusive, happened or not_there.
+func (v Verdict) String() string {
+	switch v {
+	case Inconclusive:
+		return "inconclusive"
+	case Happened:
+		return "happened"
+	case NotThere:
+		return "not_there"
+	default:
+		return fmt.Sprintf("verdict(%d)", uint8(v))
+	}
+}
+
+// Judgement is what a verification makes of an answer.
+type Judgement struct {
+	Verdict Verdict
+	// Why says in a few words why nothing can be told; nil otherwise.
+	Why error
+	// Result is what the model gets of a call that Happened; nil when none is
+	// configured or the answer lacks it.
+	Result *backend.Reply
+}
+
+// Verification is a compiled VerificationConfig. It is immutable and safe for
+// concurrent use.
+type Verification struct {
+	args             map[string]*expression
+	names            []string // of args, sorted
+	doneWhen, notRun *expression
+	result           *expression
+	readsArgs        bool
+}
+
+// KeyError is an expression of a verification that does not compile.
+type KeyError struct {
+	// Key leads to it in the config, from the verification's own block.
+	Key    []string
+	Reason string
+}
+
+func (e *KeyError) Error() string { return strings.Join(e.Key, ".") + ": " + e.Reason }
+
+// CompileVerification compiles a config. Its errors are *KeyError, all at once.
+func CompileVerification(cfg VerificationConfig) (*Verification, error) {
+	v := &Verification{args: make(map[string]*expression, len(cfg.Args)), names: slices.Sorted(maps.Keys(cfg.Args))}
+	var errs []error
+	compile := func(text string, in scope, want *cel.Type, key ...string) *expression {
+		c := compiler{}
+		compiled := c.compile("", text, in, want)
+		for _, err := range c.errs {
+			errs = append(errs, &KeyError{key, strings.TrimPrefix(err.Error(), ": ")})
+		}
+		v.readsArgs = v.readsArgs || compiled != nil && reads(in, text, "args")
+		return compiled
+	}
+	for _, name := range v.names {
+		if cfg.Args[name] == "" {
+			errs = append(errs, &KeyError{[]string{"args", name}, "an expression is missing"})
+		}
+		v.args[name] = compile(cfg.Args[name], subjectScope, nil, "args", name)
+	}
+	v.doneWhen = compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when")
+	v.notRun = compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when")
+	v.result = compile(cfg.Result, verificationScope, nil, "result")
+	if cfg.DoneWhen == "" && cfg.NotRunWhen == "" {
+		errs = append(errs, &KeyError{nil, "it can never decide: expected done_when, not_run_when, or both"})
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return v, nil
+}
+
+// reads reports whether an expression that compiles mentions a variable.
+func reads(in scope, text, variable string) bool {
+	env, err := in.environment()
+	if err != nil {
+		return true
+	}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return true
+	}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if reference.Name == variable {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadsArgs reports whether an expression reads the arguments of the call: then
+// nothing can be verified without them.
+func (v *Verification) ReadsArgs() bool { return v.readsArgs }
+
+// Arguments are those to ask the read-only tool with: a JSON object.
+func (v *Verification) Arguments(about Subject) (json.RawMessage, error) {
+	args := make(map[string]any, len(v.names))
+	for _, name := range v.names {
+		value, err := v.args[name].value(&verificationView{view: &view{args: about.Args}, about: &about})
+		if err != nil {
+			return nil, fmt.Errorf("args.%s: %w", name, err)
+		}
+		args[name] = plainValue(value)
+	}
+	return encode(args)
+}
+
+// Judge reads the answer of the read-only tool. Only an answer tells something:
+// a failure to get one, and one that was cut, tell nothing. Nothing is told
+// either when an expression cannot be evaluated, or both conditions hold.
+func (v *Verification) Judge(answer Reading, about Subject) Judgement {
+	failure := answer.Failure
+	switch {
+	case failure != nil && failure.Evidence != tool.Definite:
+		return Judgement{Why: fmt.Errorf("there is no answer (%s)", failure.Code)}
+	case answer.Reply.Cut:
+		return Judgement{Why: errors.New("the answer is too long to be read to its end")}
+	}
+	seen := &verificationView{view: &view{reply: &answer.Reply, failure: failure, args: about.Args}, about: &about}
+	done, err := v.doneWhen.isTrue(seen)
+	if err != nil {
+		return Judgement{Why: fmt.Errorf("done_when cannot be evaluated: %w", err)}
+	}
+	notRun, err := v.notRun.isTrue(seen)
+	switch {
+	case err != nil:
+		return Judgement{Why: fmt.Errorf("not_run_when cannot be evaluated: %w", err)}
+	case done && notRun:
+		return Judgement{Why: errors.New("done_when and not_run_when both hold")}
+	case done:
+		return Judgement{Verdict: Happened, Result: v.picked(seen)}
+	case notRun:
+		return Judgement{Verdict: NotThere}
+	default:
+		return Judgement{Why: errors.New("neither done_when nor not_run_when holds")}
+	}
+}
+
+// picked is the result for the model; nil when there is none.
+func (v *Verification) picked(seen *verificationView) *backend.Reply {
+	if v.result == nil {
+		return nil
+	}
+	value, err := v.result.value(seen)
+	if err != nil {
+		return nil // what matters is certain, and a sentence says it
+	}
+	text, err := encode(plainValue(value))
+	if err != nil {
+		return nil
+	}
+	reply := &backend.Reply{Status: seen.reply.Status, Text: text, JSON: true}
+	if text[0] == '"' {
+		if plain, err := jsontext.AppendUnquote(nil, text); err == nil {
+			reply.Text, reply.JSON = plain, false
+		}
+	}
+	reply.Size = int64(len(reply.Text))
+	return reply
+}
+
+// verificationView is an answer beside the call that it is to tell of.
+type verificationView struct {
+	*view
+
+	about *Subject
+}
+
+var _ interpreter.Activation = (*verificationView)(nil)
+
+// ResolveName implements interpreter.Activation.
+func (v *verificationView) ResolveName(name string) (any, bool) {
+	switch name {
+	case "tool_use_id":
+		return v.about.ID, true
+	case "conversation_id":
+		return v.about.Conversation, true
+	case "turn_id":
+		return v.about.Turn, true
+	case "idempotency_key":
+		return v.about.IdempotencyKey, true
+	default:
+		return v.view.ResolveName(name)
+	}
+}

@@ -1,0 +1,236 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// Check judges the arguments of a call.
+//
+// When they fit, checked is args itself, and there is nothing else to say. An
+// optional property that is null where the schema wants no null is left out of
+// checked (providers' strict modes send such nulls), and with Options.Coerce
+// lossless spellings are taken for what they mean; then checked is a copy, and
+// notes says what was done, one short clause each, without values. Otherwise
+// checked is nil and violations lists what is wrong, the most useful first, at
+// most ten. args is never changed.
+func (s *Schema) Check(args map[string]any) (checked map[string]any, notes []string, violations []tool.Error) {
+	checked, notes, violations, _ = s.CheckWithin(context.Background(), args, sizeOf(args)) // which does not end
+	return checked, notes, violations
+}
+
+// check is CheckWithin with a schema that counts, where that is needed.
+func (s *Schema) check(ctx context.Context, args map[string]any, size int) (checked map[string]any, notes []string, violations []tool.Error, err error) {
+	c, fail := s.compiled()
+	if fail != nil {
+		return nil, nil, []tool.Error{internal(s.name)}, nil //nolint:nilerr // which the violation says
+	}
+	if c.work(c.root, args, size) > maxWork {
+		return nil, nil, []tool.Error{s.tooDeep()}, nil
+	}
+	err = c.root.Validate(args)
+	if err == nil {
+		return args, nil, nil, nil
+	}
+	var verdict *jsonschema.ValidationError
+	if !errors.As(err, &verdict) {
+		return nil, nil, []tool.Error{internal(s.name)}, nil
+	}
+	l := c.look(ctx)
+	checked, notes, violations = s.mend(args, verdict, l)
+	return checked, notes, violations, l.ended()
+}
+
+// mend leaves out and spells anew what may be, or says what is wrong.
+func (s *Schema) mend(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (checked map[string]any, notes []string, violations []tool.Error) {
+	if verdict, checked, notes = s.dropNulls(args, verdict, l); verdict == nil {
+		return checked, notes, nil
+	}
+	if s.options.Coerce {
+		var more []string
+		if verdict, checked, more = s.coerce(args, checked, verdict, l); verdict == nil {
+			return checked, append(notes, more...), nil
+		}
+	}
+	return nil, nil, s.explain(args, checked, verdict, l)
+}
+
+func (s *Schema) tooDeep() tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInvalidArgs,
+		Constraint: "the arguments are nested deeper, or hold more, than can be checked with this schema",
+		Received:   "an object with too many levels or values",
+		Hint:       "Send the same with fewer levels of nesting, or in smaller parts, then call " + s.name + " again.",
+	}
+}
+
+// maxNotes bounds what is said of one call; it stands in its log line.
+const maxNotes = 100
+
+// noted adds a note, unless there are enough.
+func noted(notes []string, note string) []string {
+	switch {
+	case len(notes) < maxNotes:
+		return append(notes, note)
+	case len(notes) == maxNotes:
+		return append(notes, "and more of the same kind")
+	default:
+		return notes
+	}
+}
+
+// maxRounds bounds how often nulls are left out anew, because some turned out to be
+// required.
+const maxRounds = 8
+
+// dropNulls leaves out the nulls that the verdict complains of, except those of
+// properties that then turn out to be required.
+func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
+	nulls := nullsIn(verdict, args, map[string]bool{}, nil)
+	slices.SortFunc(nulls, func(a, b location) int { return slices.CompareFunc(a, b, compareTokens) })
+	for round := 0; len(nulls) > 0 && round < maxRounds; round++ {
+		slim := clone(args).(map[string]any)
+		var notes []string
+		for _, at := range nulls {
+			if parent, ok := at.parent().at(slim); ok {
+				delete(parent.(map[string]any), at.last())
+				notes = noted(notes, "left out "+at.field(args)+", which was null")
+			}
+		}
+		err := l.judge(s.root(), slim)
+		if err == nil {
+			return nil, slim, notes
+		}
+		after, ok := errors.AsType[*jsonschema.ValidationError](err)
+		if !ok {
+			break
+		}
+		_, findings := s.examine(args, slim, after, l)
+		missing := map[string]bool{}
+		for _, f := range findings {
+			if f.missing() {
+				missing[f.at.key()] = true
+			}
+		}
+		kept := slices.DeleteFunc(slices.Clone(nulls), func(l location) bool { return missing[l.key()] })
+		if len(kept) == len(nulls) {
+			return after, slim, notes
+		}
+		nulls = kept
+	}
+	return verdict, args, nil
+}
+
+// nullsIn adds the members that are null where a type or a value is wanted to out;
+// known are the keys of those in it.
+func nullsIn(e *jsonschema.ValidationError, args any, known map[string]bool, out []location) []location {
+	switch e.ErrorKind.(type) {
+	case *kind.Type, *kind.Enum, *kind.Const:
+		l := location(e.InstanceLocation)
+		if len(l) == 0 {
+			break
+		}
+		v, present := l.at(args)
+		parent, _ := l.parent().at(args)
+		if present && v == nil && isObject(parent) && !known[l.key()] {
+			known[l.key()] = true
+			out = append(out, l)
+		}
+	}
+	for _, cause := range e.Causes {
+		out = nullsIn(cause, args, known, out)
+	}
+	return out
+}
+
+// coerce replaces values by what they spell, where that is what the schema
+// wants and nothing is lost.
+func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
+	x, findings := s.examine(given, args, verdict, l)
+	out := clone(args).(map[string]any)
+	var notes []string
+	for _, f := range findings {
+		v, present := x.value(f.at)
+		if !present || len(f.at) == 0 {
+			continue
+		}
+		to, from, ok := x.spelled(f, v)
+		if !ok || !replace(out, f.at, to) {
+			continue
+		}
+		notes = noted(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(from), articled(typeName(to))))
+	}
+	if len(notes) == 0 {
+		return verdict, args, nil
+	}
+	err := l.judge(s.root(), out)
+	if after, ok := errors.AsType[*jsonschema.ValidationError](err); ok || err == nil {
+		return after, out, notes
+	}
+	return verdict, args, nil
+}
+
+// spelled is the value that v spells, of the first type that f wants.
+func (x *explainer) spelled(f finding, v any) (to any, from string, ok bool) {
+	var want []string
+	switch k := f.kind.(type) {
+	case *kind.Type:
+		want = x.wantedBy(f, k)
+	case *kind.Enum, *kind.Const:
+		return fixedSpelling(f.fixedValues(), v)
+	}
+	for _, t := range want {
+		if to, ok := lossless(v, t); ok {
+			return to, typeName(v), true
+		}
+	}
+	return nil, "", false
+}
+
+// fixedSpelling is the one of values that v spells.
+func fixedSpelling(values []any, v any) (to any, from string, ok bool) {
+	for _, fixed := range values {
+		if to, ok := lossless(v, typeName(fixed)); ok && compact(to) == compact(fixed) {
+			return fixed, typeName(v), true
+		}
+	}
+	return nil, "", false
+}
+
+// lossless takes v for a value of the type, when it is exactly the spelling of
+// one.
+func lossless(v any, typ string) (any, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), typ == "string"
+	case string:
+		switch {
+		case (typ == "number" || typ == "integer") && isNumber(v):
+			r := rational(json.Number(v))
+			return json.Number(v), r != nil && (typ == "number" || r.IsInt())
+		case typ == "boolean" && (v == "true" || v == "false"):
+			return v == "true", true
+		case typ == "null" && v == "null":
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// internal is the violation for a fault of ours: the id of the call finds it in
+// the log.
+func internal(name string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInternal,
+		Constraint: "the arguments could not be checked",
+		Hint:       "Do not call " + orTheTool(name) + " again with these arguments.",
+	}
+}

@@ -1,0 +1,70 @@
+package schema_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/internal/schema"
+)
+
+// doubling is a schema of n definitions that each refer to the next one twice;
+// between puts what stands between one and the next.
+func doubling(n int, between func(next string) string) string {
+	var defs []string
+	for i := range n {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+		defs = append(defs, fmt.Sprintf(`"d%d":%s`, i, between(next)))
+	}
+	defs = append(defs, fmt.Sprintf(`"d%d":{"required":["zz"]}`, n))
+	return `{"properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` + strings.Join(defs, ",") + `}}`
+}
+
+func inPlace(keyword string) func(string) string {
+	return func(next string) string { return fmt.Sprintf(`{%q:[%s,%s]}`, keyword, next, next) }
+}
+
+func TestReferencesThatMultiplyAreRefused(t *testing.T) {
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, n := range []int{13, 16, 40} {
+			text := []byte(doubling(n, inPlace(keyword)))
+			_, err := schema.Compile("t", text, schema.Options{})
+			var fail *schema.CompileError
+			if !errors.As(err, &fail) || !strings.HasPrefix(fail.Pointer, "/$defs/d") || !strings.Contains(fail.Reason, "references multiply") {
+				t.Errorf("%s, %d levels: %v", keyword, n, err)
+			}
+			if _, err := schema.CompileOutput("t", text); err == nil {
+				t.Errorf("%s, %d levels: fine as an output schema", keyword, n)
+			}
+		}
+		if _, err := schema.Compile("t", []byte(doubling(6, inPlace(keyword))), schema.Options{}); err != nil {
+			t.Errorf("%s: a schema that can be checked is refused: %v", keyword, err)
+		}
+	}
+}
+
+// Levels of the schema that meet levels of the value: only some values cost too
+// much, and those are refused.
+func TestValuesForWhichReferencesMultiplyAreRefused(t *testing.T) {
+	items := func(next string) string { return fmt.Sprintf(`{"items":{"anyOf":[%s,%s]}}`, next, next) }
+	s := mustCompile(t, doubling(40, items), schema.Options{})
+	for depth, refused := range map[int]bool{1: false, 5: false, 30: true} {
+		args, violation := s.ParseArgs(`{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)
+		if violation != nil {
+			t.Fatal(*violation)
+		}
+		_, _, violations := s.Check(args)
+		if (violations != nil) != refused {
+			t.Errorf("depth %d: %+v", depth, violations)
+		}
+	}
+	wide := mustCompile(t, strings.Replace(doubling(8, inPlace("anyOf")), `"a":{`, `"a":{"items":{"$ref":"#/$defs/d0"}},"b":{`, 1), schema.Options{})
+	args, violation := wide.ParseArgs(`{"a":[` + strings.Repeat("1,", 5000) + `1]}`)
+	if violation != nil {
+		t.Fatal(*violation)
+	}
+	if _, _, violations := wide.Check(args); len(violations) != 1 || !strings.Contains(violations[0].Constraint, "hold more") {
+		t.Errorf("%+v", violations)
+	}
+}

@@ -1,0 +1,231 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/failpoint"
+)
+
+// Options of a Store; zero values mean the defaults.
+type Options struct {
+	// LockWait is how long Open waits for another process to let go of the
+	// file, as one that is just shutting down does. Default 2 s.
+	LockWait time.Duration
+	// MaxOutputBytes bounds the kept outputs together; the ones that expire
+	// first give way. Default 256 MiB, a third of MaxFileBytes at the most.
+	MaxOutputBytes int64
+	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
+	// until records expire. 0 means no bound but the disk.
+	MaxFileBytes int64
+	// Log is told what an operator should know. Default: nobody.
+	Log *slog.Logger
+}
+
+// partOfOutputs is which part of the file outputs may have, so that there is room for
+// records.
+const partOfOutputs = 3
+
+// database is the open file, with what is in it.
+type database struct {
+	options Options
+	clock   clock
+
+	// writing is held by who may change something, in scratch.
+	writing sync.Mutex
+	scratch txn
+	// mu is held for writing while a commit takes effect, for reading while somebody looks.
+	// Only the committer changes what it guards.
+	mu    sync.RWMutex
+	file  *file
+	index *index
+
+	// life ends, with the cause, when nobody has to wait for the committer any more: the
+	// store has failed, or the committer has ended.
+	life   context.Context
+	end    context.CancelCauseFunc
+	failed sync.Once
+}
+
+// fail makes the store refuse everything from now on, once and for good. What the disk or the
+// kernel did with data that it failed to write is unknown, and a second try
+// that seems to succeed proves nothing about the first. Nobody waits any longer
+// for the committer, which may be stuck.
+func (d *database) fail(cause error) error {
+	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
+	d.failed.Do(func() {
+		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
+			"path", d.file.path, "error", cause)
+		d.end(err)
+	})
+	return err
+}
+
+var errPanic = errors.New("panic in the store")
+
+// guarded makes an error of a panic, which is a bug: it costs the request that has met it.
+func guarded(f func(*txn) error, t *txn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return f(t)
+}
+
+// dies makes an error of a panic in the middle of a commit: nobody knows what the file holds.
+func (d *database) dies(err *error) {
+	if p := recover(); p != nil {
+		*err = d.fail(fmt.Errorf("%w: %v", errPanic, p))
+	}
+}
+
+// transact applies operations in one transaction, and commits it if any of them changed
+// something. One that fails leaves nothing behind, and has its error.
+func (d *database) transact(ops []*operation) error {
+	t := d.begin()
+	least := int64(0)
+	for _, op := range ops {
+		before := t.mark()
+		if op.err = guarded(op.apply, t); op.err != nil {
+			t.rollback(before)
+		} else if op.room != dedupe.Frees && t.mark() != before {
+			least = d.file.reserve()
+		}
+	}
+	if len(t.changes) == 0 {
+		return nil
+	}
+	if d.wasteful() {
+		if err := t.clean(4*len(t.frames)+segmentSize, math.MaxInt); err != nil {
+			return err
+		}
+	}
+	return d.commit(t, max(least, 1)+partsOf(t.largest))
+}
+
+// commit makes a transaction durable, and then known. Only an error that wraps dedupe.ErrFull
+// leaves the store as it was before; after any other, nobody knows what the file holds. least
+// is how many segments have to be left for others.
+func (d *database) commit(t *txn, least int64) error {
+	f := d.file
+	// What is written to a file that is gone is not told as stored, and a copy that
+	// somebody has put there is not spoiled.
+	if err := f.asLeft(); err != nil {
+		return d.fail(err)
+	}
+	before := f.head
+	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
+	next.sum = int64(checksum(next.durable, t.frames))
+	err := f.room(partsOf(next.end)-partsOf(before.end), least)
+	if err == nil {
+		t.hit(failpoint.CommitUnwritten)
+		err = f.writeLog(t.frames)
+	}
+	if err == nil {
+		err = f.writeHead(next)
+	}
+	if errors.Is(err, dedupe.ErrFull) {
+		return err
+	}
+	if err == nil {
+		t.hit(failpoint.CommitUnsynced)
+		err = f.sync()
+		t.hit(failpoint.CommitSynced)
+	}
+	if err != nil {
+		return d.fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.follow(before)
+	f.largest = t.largest
+	for i := range t.changes {
+		d.index.change(&t.changes[i])
+	}
+	d.index.pass(t.ms(), d.options.MaxOutputBytes)
+	return nil
+}
+
+// hit comes by a failpoint with what somebody waits for. That the log is on the disk is said
+// every second, and would be counted among the commits of calls.
+func (t *txn) hit(place failpoint.Name) {
+	if len(t.frames) > 0 {
+		failpoint.Hit(place)
+	}
+}
+
+// slack is how much of the log need not be live, however little is.
+const slack = 4 * segmentSize
+
+// dead is how many bytes of the log are not live.
+func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live.bytes }
+
+// wasteful reports that most of the log is dead.
+func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
+
+// transactReclaiming is transact, with the room that can be made for it.
+func (d *database) transactReclaiming(ops []*operation) (err error) {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	defer d.dies(&err)
+	most := int64(16 * mostCleaned)
+	for _, op := range ops {
+		most += leastDead * int64(op.bytes)
+	}
+	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
+	for again := 1; ; again *= 2 {
+		err := d.transact(ops)
+		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
+			return err
+		}
+		for i := 0; i < again && d.file.tail < end; i++ {
+			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
+				return cmp.Or(why, err)
+			} else if !progress {
+				break
+			}
+		}
+	}
+}
+
+// mostCleaned bounds the bytes of a transaction that only cleans.
+const mostCleaned = 1 << 20
+
+// leastDead is which part of the log is dead at least when it is gone through for room.
+const leastDead = 8
+
+// reclaim frees room at the beginning of the log. It reports whether there was some to be had
+// for what it costs. What is moved may make the file grow, if it can.
+func (d *database) reclaim() (progress bool, err error) {
+	if dead := d.dead(); dead < segmentSize || dead < (d.file.end-d.file.tail)/leastDead {
+		return false, nil
+	}
+	free := int64(len(d.file.free))
+	for _, room := range [...]int64{free + max(d.file.most-d.file.segments, 0), free} {
+		t := d.begin()
+		before := d.file.head
+		rest := partsOf(before.end)*partSize - before.end // of the last one
+		if err := t.clean(mostCleaned, int(room*partSize+rest)); err != nil || t.tail == before.tail {
+			return false, err
+		}
+		if err = d.commit(t, 0); !errors.Is(err, dedupe.ErrFull) {
+			return err == nil, err
+		}
+	}
+	return false, err
+}
+
+// release lets go of the file, when nobody reads it any more.
+func (d *database) release() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.file.Close()
+}

@@ -1,0 +1,280 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// fileBytes is how long the file is.
+func (s *Store) fileBytes(t *testing.T) int64 {
+	t.Helper()
+	info, err := os.Stat(s.file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// However many outputs there are, the file does not outgrow its bound, and calls are
+// claimed and settled: older outputs give way.
+func TestLargeOutputsDoNotOutgrowTheFile(t *testing.T) {
+	t.Parallel()
+	const bound, size = 64 << 20, 9 << 20
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: bound})
+	refused := 0
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		claim(t, s, request(id, tool.NonIdempotent))
+		end := settlement(id, "ok")
+		end.Output = &dedupe.Output{Ref: id, Data: make([]byte, size), TTL: time.Hour + time.Duration(i)*time.Second}
+		_, err := s.Settle(t.Context(), end)
+		switch {
+		case errors.Is(err, dedupe.ErrFull):
+			refused++
+			end.Output = nil
+			settle(t, s, end)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			if _, err := s.Output(t.Context(), "acme", id); err != nil {
+				t.Errorf("output %s was just kept: %v", id, err)
+			}
+		}
+		for n := range 20 {
+			finished(t, s, fmt.Sprint(id, " beside ", n), "ok")
+		}
+		if got := s.fileBytes(t); got > bound {
+			t.Fatalf("after %d outputs the file has %d bytes, and may have %d", i+1, got, bound)
+		}
+	}
+	if refused > 4 {
+		t.Errorf("%d outputs of 40 were not kept, though older ones give way", refused)
+	}
+}
+
+// fillUp claims and settles calls until the file has no room for more.
+func fillUp(t *testing.T, s *Store) (calls int) {
+	t.Helper()
+	for ; ; calls++ {
+		id := fmt.Sprint("filler ", calls)
+		if _, err := s.Admit(t.Context(), brief(id, time.Hour)); errors.Is(err, dedupe.ErrFull) {
+			return calls
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		end := settlement(id, "ok")
+		end.Result, end.Retention = make([]byte, 3000), time.Hour
+		if _, err := s.Settle(t.Context(), end); errors.Is(err, dedupe.ErrFull) {
+			return calls
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What there is no room for fails alone, the largest first: an output, then what begins,
+// and last what ends.
+func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 4 << 20})
+	for _, id := range []string{"large", "small"} {
+		claim(t, s, request(id, tool.NonIdempotent))
+	}
+	for i := range 4 {
+		claim(t, s, request(fmt.Sprint("settled ", i), tool.NonIdempotent))
+	}
+	large, small := settlement("large", "ok"), settlement("small", "ok")
+	large.Output = &dedupe.Output{Ref: "o", Data: make([]byte, 5<<20), TTL: time.Hour}
+	group := []*operation{settling(t, large), settling(t, small), admitting(t, request("new", tool.NonIdempotent))}
+	s.serve(group)
+	for i, want := range []error{dedupe.ErrFull, nil, nil} {
+		if err := group[i].err; !errors.Is(err, want) {
+			t.Errorf("operation %d: %v, want %v", i, err, want)
+		}
+	}
+	if got := lookup(t, s, "large"); got.State != dedupe.Claimed {
+		t.Errorf("the call whose output has no room is %v", got.State)
+	}
+
+	fillUp(t, s)
+	group = nil
+	for i := range 4 {
+		end := settlement(fmt.Sprint("settled ", i), strings.Repeat("paid", 5000))
+		group = append(group, settling(t, end))
+	}
+	for i := range 500 {
+		group = append(group, admitting(t, request(fmt.Sprint("one more ", i), tool.NonIdempotent)))
+	}
+	s.serve(group)
+	for i, op := range group {
+		if err := op.err; i < 4 && err != nil || i >= 4 && !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("operation %d: %v", i, err)
+			break
+		}
+	}
+	if _, err := s.Lookup(context.Background(), large.Key); err != nil {
+		t.Error(err)
+	}
+}
+
+// An output that is larger than all of them may be together fails alone, and no smaller
+// one with it.
+func TestAnOutputThatNeverFits(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 100})
+	var group []*operation
+	for id, size := range map[string]int{"small": 40, "large": 101} {
+		claim(t, s, request(id, tool.NonIdempotent))
+		end := settlement(id, "ok")
+		end.Output = &dedupe.Output{Ref: id, Data: make([]byte, size), TTL: time.Hour}
+		group = append(group, settling(t, end))
+	}
+	group = append(group, admitting(t, request("new", tool.NonIdempotent)))
+	s.serve(group)
+	if _, err := s.Output(t.Context(), "acme", "small"); err != nil {
+		t.Errorf("the small one: %v", err)
+	}
+	if got := lookup(t, s, "large"); got.State != dedupe.Claimed {
+		t.Errorf("the call of the large one is %v", got.State)
+	}
+}
+
+// A bound that is less than what the file has already: it grows no more, and what has expired
+// makes room in it.
+func TestABoundBelowTheFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s := open(t, path, Options{MaxFileBytes: 4 << 20})
+		fillUp(t, s)
+		size := s.fileBytes(t)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, path, Options{MaxFileBytes: 1 << 20})
+		if _, err := s.Admit(t.Context(), request("new", tool.NonIdempotent)); !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("while it is full: %v", err)
+		}
+		time.Sleep(time.Hour + 2*time.Minute)
+		claim(t, s, request("newer", tool.NonIdempotent))
+		if got := s.fileBytes(t); got != size {
+			t.Errorf("it has grown from %d to %d bytes", size, got)
+		}
+	})
+}
+
+// A record that is larger than the reserve is in nobody's way, also where the log begins.
+func TestALargeRecordIsMovedInAFullFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 16 << 20})
+		finished(t, s, "large", strings.Repeat("x", 4<<20)) // for a day
+		for round := range 3 {
+			fillUp(t, s)
+			time.Sleep(time.Hour + 2*time.Minute)
+			if _, err := s.Admit(t.Context(), request(fmt.Sprint("round ", round), tool.NonIdempotent)); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			s = reopen(t, s)
+		}
+		if got := lookup(t, s, "large"); len(got.Result) != 4<<20 {
+			t.Errorf("the large one has %d bytes", len(got.Result))
+		}
+	})
+}
+
+// A store that is full of calls that are at work opens, and nobody makes them twice.
+func TestAFullStoreOfOpenCallsOpens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 2 << 20})
+		n := 0
+		for ; ; n++ {
+			if _, err := s.Admit(t.Context(), request(fmt.Sprint(n), tool.NonIdempotent)); errors.Is(err, dedupe.ErrFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			s = reopen(t, s)
+			for i := range n {
+				again := request(fmt.Sprint(i), tool.NonIdempotent)
+				again.Owner = "another"
+				if a, err := s.Admit(t.Context(), again); a.Verdict == dedupe.Won || err != nil && !errors.Is(err, dedupe.ErrFull) {
+					t.Fatalf("call %d of %d: %v, %v", i, n, a.Verdict, err)
+				}
+			}
+			time.Sleep(2 * time.Minute)
+			if got := lookup(t, s, "0"); got.State != dedupe.Unknown {
+				t.Errorf("afterwards it is %v", got.State)
+			}
+		}
+	})
+}
+
+// Whoever finds the store full waits for a part of the log to be gone through, not for all of
+// it. The next one goes on from there.
+func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	for i := range 44 {
+		s.mustPut(t, fmt.Sprint(min(i, 28)), 1<<20, time.Hour) // what is dead comes last
+	}
+	op := func() *operation {
+		return newOperation(dedupe.Begins, 1, func(t *txn) error {
+			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+		})
+	}
+	s.still(func() { s.file.most = s.file.segments })
+	var err error
+	for tries := range 5 {
+		before, end := logIs(s)
+		if err = s.do(t.Context(), op()); err == nil {
+			if tries == 0 {
+				t.Errorf("%d bytes of the log were gone through at once", end-before)
+			}
+			break
+		}
+		if after, _ := logIs(s); !errors.Is(err, dedupe.ErrFull) || after-before < 16*mostCleaned || after-before > 18*mostCleaned {
+			t.Errorf("from %d to %d: %v", before, after, err)
+		}
+	}
+	if err != nil {
+		t.Errorf("in the end: %v", err)
+	}
+}
+
+// On a disk that is nearly full the file grows by what there is.
+func TestTheFileGrowsByWhatTheDiskHas(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "x", "ok")
+	s.still(func() {
+		has, room := s.file.segments, 5*segmentSize/2
+		s.file.write = func(b []byte, at int64) (int, error) {
+			n, err := s.file.WriteAt(b[:min(len(b), room)], at)
+			if room -= n; n < len(b) {
+				err = syscall.ENOSPC
+			}
+			return n, err
+		}
+		if err := s.file.grow(4); err != nil || s.file.segments != has+2 || s.fileBytes(t) != s.file.size() {
+			t.Errorf("it has grown from %d to %d segments, %d bytes: %v", has, s.file.segments, s.fileBytes(t), err)
+		}
+		if err := s.file.grow(1); !errors.Is(err, dedupe.ErrFull) || s.fileBytes(t) != s.file.size() {
+			t.Errorf("beyond that: %v", err)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package embedded
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// A disk that stands still for longer than a settlement waits, and then goes on:
+// what became of the call is recorded all the same.
+func TestADiskThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(filepath.Join(t.TempDir(), "store.db"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dedupe.New(s, dedupe.Options{LateBytes: 1 << 20})
+		defer func() {
+			if err := d.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		call := request("call", tool.NonIdempotent)
+		ticket := d.Join(call.Key)
+		defer ticket.Leave()
+		admission, claim, err := ticket.Admit(t.Context(), call)
+		if err != nil || claim == nil {
+			t.Fatalf("%v, %v", admission.Verdict, err)
+		}
+		goesOn := make(chan struct{})
+		sync := s.file.sync
+		s.file.sync = func() error {
+			<-goesOn
+			return sync()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		verdict, err := claim.Settle(ctx, dedupe.Settlement{State: dedupe.Done, Attempts: 1, Result: []byte("paid")})
+		if err != nil || verdict != dedupe.Journaled || d.Late().Waiting != 1 {
+			t.Fatalf("while it stands still: %v, %v, %+v", verdict, err, d.Late())
+		}
+		time.Sleep(time.Minute)
+		close(goesOn)
+		for range 100 {
+			if d.Late().Waiting == 0 {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if r, err := d.Lookup(t.Context(), call.Key); err != nil || r.State != dedupe.Done || string(r.Result) != "paid" {
+			t.Errorf("the call is %v %q, %v", r.State, r.Result, err)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// A loss of power leaves any of the sectors that a commit has written, and not the others. The
+// next start finds all of the commit or nothing of it, what was before is as it was, and what
+// comes after it lasts.
+func TestALossOfPowerLeavesAWholeCommitOrNone(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"small": 10, "over segments": 3 * segmentSize} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(1, uint64(size)))
+			found := map[dedupe.State]int{}
+			for round := range 10 {
+				before, after := aCommit(t, round, size)
+				for range 4 {
+					found[crashed(t, random, before, after, size)]++
+				}
+			}
+			if found[dedupe.Absent] == 0 || found[dedupe.Done] == 0 {
+				t.Errorf("found are %v: the test misses the commit", found)
+			}
+		})
+	}
+}
+
+func (s *Store) mustDo(t *testing.T, apply func(t *txn) error) {
+	t.Helper()
+	if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, apply)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// aCommit is a file before and after a commit of several rows, at some distance from the
+// beginning of the log, so that it moves what is live there.
+func aCommit(t *testing.T, round, size int) (before, after []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path, Options{})
+	finished(t, s, "early", "ok")
+	for range round * 3 {
+		s.mustDo(t, func(t *txn) error {
+			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
+		})
+	}
+	claim(t, s, request("last", tool.NonIdempotent))
+	var err error
+	if before, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	group := []*operation{settling(t, settlement("last", strings.Repeat("y", size)))}
+	for i := range 5 {
+		group = append(group, admitting(t, request(fmt.Sprint("new ", i), tool.NonIdempotent)))
+	}
+	s.serve(group)
+	if after, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return before, after
+}
+
+// crashed opens a mixture of both, and says what has become of the commit. What comes after it
+// meets a loss of power too.
+func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) dedupe.State {
+	t.Helper()
+	s := mixed(t, random, before, after)
+	last := lookup(t, s, "last")
+	want := dedupe.Unknown // of what was claimed
+	state := dedupe.Absent
+	if last.State == dedupe.Done {
+		state = dedupe.Done
+		if len(last.Result) != size {
+			t.Errorf("its result has %d bytes", len(last.Result))
+		}
+	} else if want = dedupe.Absent; last.State != dedupe.Unknown {
+		t.Errorf("the last one is %v", last.State)
+	}
+	for i := range 5 {
+		if got := lookup(t, s, fmt.Sprint("new ", i)); got.State != want {
+			t.Errorf("of the commit there is %v, and new %d is %v", state, i, got.State)
+		}
+	}
+	var known []string
+	for round := range 4 {
+		id := fmt.Sprint("later ", round)
+		finished(t, s, id, strings.Repeat("z", size))
+		known = append(known, id, "early")
+		before, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim(t, s, request(id+" too", tool.NonIdempotent))
+		after, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mustClose(t)
+		s = mixed(t, random, before, after)
+		for _, id := range known {
+			if got := lookup(t, s, id); got.State != dedupe.Done {
+				t.Errorf("round %d: %s is %v", round, id, got.State)
+			}
+		}
+	}
+	s.mustClose(t)
+	return state
+}
+
+// mixed opens a file of which some sectors are as they were before, and some as after; and
+// once more, after a loss of power while it was opened.
+func mixed(t *testing.T, random *rand.Rand, before, after []byte) (s *Store) {
+	t.Helper()
+	const sector = 512
+	for range 2 {
+		mixed, odds := bytes.Clone(after), 1<<random.IntN(14) // that a sector is not there
+		for at := 0; at < len(before); at += sector {
+			if !bytes.Equal(before[at:at+sector], after[at:at+sector]) && random.IntN(odds) == 0 {
+				copy(mixed[at:at+sector], before[at:])
+			}
+		}
+		if random.IntN(4) == 0 { // the file is as long as it was
+			mixed = mixed[:len(before)]
+		}
+		path := filepath.Join(t.TempDir(), "mixed.db")
+		if err := os.WriteFile(path, mixed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s != nil {
+			s.mustClose(t)
+		}
+		s = open(t, path, Options{})
+		before = mixed
+		var err error
+		if after, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *Store) mustClose(t *testing.T) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Damage of the last commit, before the file says that it is on the disk, is as if it had come
+// to no end; afterwards it is found.
+func TestDamageOfTheLastCommitIsALossOfPower(t *testing.T) {
+	t.Parallel()
+	for confirmed, want := range map[bool]error{false: nil, true: dedupe.ErrCorrupt} {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+		finished(t, s, "before", "ok")
+		s.still(func() {
+			if err := s.transact([]*operation{admitting(t, request("last", tool.NonIdempotent))}); err != nil {
+				t.Fatal(err)
+			}
+			if confirmed {
+				if err := s.commit(s.begin(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.damage(t, s.index.rows[s.index.digest(recordRow, encodeKey(request("last", 0).Key))].place)
+		})
+		file, err := os.ReadFile(s.file.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "damaged.db")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Open(path, Options{})
+		if !errors.Is(err, want) {
+			t.Errorf("confirmed %v: %v", confirmed, err)
+		}
+		if err == nil {
+			if got := lookup(t, again, "before"); got.State != dedupe.Done {
+				t.Errorf("what was before is %v", got.State)
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

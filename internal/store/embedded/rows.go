@@ -1,0 +1,135 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// txn is what package dedupe asks of rows.
+var _ dedupe.Rows = (*txn)(nil)
+
+func (t *txn) Now() time.Time { return t.now }
+
+func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
+	value, _, err := t.get(recordRow, encodeKey(key))
+	if err != nil || value == nil {
+		return dedupe.Stored{}, err
+	}
+	return decodeRecord(value)
+}
+
+// record reads one that is in the index, and its key; Absent when its time is over.
+func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
+	r := t.index.rows[of]
+	if r.expires <= t.ms() {
+		return nil, dedupe.Stored{}, nil
+	}
+	f, err := t.read(r.place)
+	if err == nil {
+		stored, err = decodeRecord(f.value)
+	}
+	return f.key, stored, err
+}
+
+// decodeRecord reads a record with its result, which shares memory with the value.
+func decodeRecord(value []byte) (dedupe.Stored, error) {
+	stored, result, err := dedupe.DecodeStored(value)
+	if len(result) > 0 {
+		stored.Result = result
+	}
+	return stored, err
+}
+
+// undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
+func undecided(value []byte) bool {
+	return len(value) > 1 && (dedupe.State(value[1]) == dedupe.Claimed || dedupe.State(value[1]) == dedupe.Unknown)
+}
+
+func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
+	return t.setRecord(encodeKey(key), record, retention)
+}
+
+func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Duration) error {
+	stored := dedupe.Stored{Record: *record, Retention: retention}
+	body := stored.AppendTo(make([]byte, 0, stored.SealedBytes()))
+	return t.set(recordRow, key, t.now.Add(retention), body, record.Result)
+}
+
+// Confirm does nothing: what a step reads is on the disk when it is answered.
+func (*txn) Confirm(tool.CallID) {}
+
+// Awaited does nothing: there is no other process to tell.
+func (*txn) Awaited(tool.CallID) {}
+
+func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
+	body, _, err := t.get(name.Kind, sheetKey(name))
+	return string(body), err
+}
+
+func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+	key, expires := sheetKey(name), t.now.Add(keep)
+	if keep == 0 {
+		var err error
+		if _, expires, err = t.get(name.Kind, key); err != nil {
+			return err
+		}
+	}
+	return t.set(name.Kind, key, expires, []byte(body))
+}
+
+func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
+	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
+	body, err := t.Sheet(name)
+	if err != nil {
+		return err
+	}
+	return t.SetSheet(name, string(a.AppendTo([]byte(body))), keep)
+}
+
+func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
+	*into = nil
+	for _, name := range names {
+		body, err := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
+		if err != nil {
+			return err
+		}
+		entries, err := dedupe.DecodeLog([]byte(body))
+		if err != nil {
+			return err
+		}
+		*into = append(*into, entries)
+	}
+	return nil
+}
+
+// Keep stores an output, unless it is there already. Older ones
+// give way to it when it is there.
+func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
+	if size := int64(len(kept.Data)); size > t.options.MaxOutputBytes {
+		return fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.options.MaxOutputBytes)
+	}
+	key := outputKey(tenant, kept.Ref)
+	if there, _, err := t.get(outputRow, key); err != nil || there != nil {
+		return err
+	}
+	whole := byte(0)
+	if kept.Complete {
+		whole = 1
+	}
+	return t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
+}
+
+// output reads a kept output.
+func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
+	value, expires, err := t.get(outputRow, outputKey(tenant, ref))
+	if err == nil && len(value) == 0 {
+		err = dedupe.ErrNoOutput
+	}
+	if err != nil {
+		return dedupe.Output{}, err
+	}
+	return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
+}

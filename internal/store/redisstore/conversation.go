@@ -1,0 +1,130 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/conversation"
+)
+
+// conversationKeys are the keys of a conversation: of its head, and of the list of its
+// messages, both in the slot of its calls.
+func conversationKeys(prefix string, k conversation.Key) (head, messages string) {
+	return string(appendKey(nil, prefix, "conversation/", 2, k.Tenant, k.ID)), string(appendKey(nil, prefix, "messages/", 2, k.Tenant, k.ID))
+}
+
+// WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
+// Nothing is written when the head is another, or what it closes.
+func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
+	head, messages := conversationKeys(s.options.KeyPrefix, w.Key)
+	step := &own{bytes: len(w.Head)}
+	for _, m := range w.Messages {
+		step.bytes += len(m)
+	}
+	step.apply = func(r *rows) error {
+		at, list, ttl := r.believe([]byte(head), string(w.Was)), r.other([]byte(messages)), w.TTL.Milliseconds()
+		before := r.read[at].text
+		if step.binds = before == string(w.Head); step.binds {
+			// It is written again: what a WAIT says covers this answer then too.
+			r.set(at, before, w.TTL)
+			r.write('e', list, ttl, nil)
+			return nil
+		}
+		if before != string(w.Was) {
+			return nil
+		}
+		if before == "" { // messages without a head are of a conversation that has expired
+			r.write('d', list, 0, nil)
+		}
+		r.write('n', list, w.After, nil)
+		for _, m := range w.Messages {
+			r.write('R', list, 0, m)
+		}
+		r.write('e', list, ttl, nil)
+		shut, err := dedupe.Shut(r, w.Closings)
+		if !shut || err != nil {
+			r.writes = r.writes[:0]
+			return err
+		}
+		r.set(at, string(w.Head), w.TTL)
+		step.binds = true
+		return nil
+	}
+	if err := s.run(ctx, head, step); err != nil {
+		return false, err // it may still be decided
+	}
+	return step.binds, nil
+}
+
+// ReadConversation implements conversation.Store.
+func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
+	head, messages := conversationKeys(s.options.KeyPrefix, key)
+	var stored conversation.Stored
+	err := s.run(ctx, head, &own{apply: func(r *rows) error {
+		r.write('g', r.other([]byte(head)), 1, nil)
+		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
+		r.heard = func(at time.Time, told []string) {
+			stored = conversation.Stored{Now: at}
+			if told[0] == "" {
+				return // messages without a head are of a conversation that has expired
+			}
+			stored.Head = []byte(told[0])
+			for _, m := range told[1:] {
+				stored.Messages = append(stored.Messages, []byte(m))
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return conversation.Stored{}, err // it may still be decided
+	}
+	return stored, nil
+}
+
+// maxScans is how many parts of the keys one page of a listing looks through: most
+// are of records, and not of conversations.
+const maxScans = 20
+
+// ListConversations implements conversation.Store. It walks over the keys as
+// ListUnknown does.
+func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
+	prefix := strings.TrimSuffix(string(appendKey(nil, s.options.KeyPrefix, "conversation/", 2, tenant, "")), "}")
+	for range maxScans {
+		page.Next, err = s.scan(ctx, from, prefix, int64(most), func(on *redis.Client, keys []string) error {
+			page.Found = nil
+			return s.texts(ctx, on, keys, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
+				page.Found = append(page.Found, briefly(prefix, key, text, err))
+			})
+		})
+		if err != nil {
+			return conversation.Page{}, err
+		}
+		if from = page.Next; from == "" || len(page.Found) > 0 {
+			break
+		}
+	}
+	slices.SortFunc(page.Found, func(a, b conversation.Listed) int { return strings.Compare(a.ID, b.ID) })
+	return page, nil
+}
+
+// briefly is a conversation as a listing has it.
+func briefly(prefix, key, head string, err error) conversation.Listed {
+	found := conversation.Listed{ID: strings.TrimSuffix(strings.TrimPrefix(key, prefix), "}"), Err: err}
+	if id, odd := url.QueryUnescape(found.ID); odd == nil {
+		found.ID = id
+	} else if err == nil {
+		found.Err = fmt.Errorf("%w: %q is no key of a conversation", dedupe.ErrCorrupt, key)
+	}
+	if found.Err == nil {
+		found.Head = conversation.Brief([]byte(head))
+	}
+	return found
+}

@@ -1,0 +1,309 @@
+package redisstore
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// rows are those of one step on a server, as they are believed to be: a step is decided
+// here, and done there by step.lua if all that it has read is true. It says what is true
+// otherwise, and the step is decided again.
+type rows struct {
+	lane *lane
+	// now is at the earliest the time at which it is done.
+	now time.Time
+	// said is what the server has said of rows when it was asked last. If the step was done
+	// then, and has changed nothing, told is what was told of the keys that it asked for,
+	// and did the plan of it.
+	said   []row
+	saidAt time.Time
+	told   []string
+	did    text
+
+	read   []row
+	guess  bool   // some of it the server has not said
+	gets   int    // keys that are asked for
+	others []text // keys that are not read
+	writes []write
+	heard  func(at time.Time, told []string) // called when it is done
+	after  *command                          // what is to be done then, by its key and its step
+
+	plan, room text // room holds keys and texts until it is decided again
+}
+
+// row is a text under a key; empty where there is none.
+type row struct {
+	key, text string
+	record    *dedupe.Stored // that the text stands for, where it was read already
+}
+
+// write is something that step.lua does.
+type write struct {
+	what   byte
+	key    int // its place among those that were read, or before 0 among the others
+	amount int64
+	text   text           // what it takes of the texts
+	record *dedupe.Record // that it writes
+}
+
+// Now implements dedupe.Rows. What is counted from it has its location.
+func (r *rows) Now() time.Time { return r.now }
+
+// at is the place of a row among those that were read; it is read now if it was not.
+func (r *rows) at(key []byte) int { return r.believe(key, "") }
+
+// believe is at, where the step itself knows what the row was, should nobody else.
+func (r *rows) believe(key []byte, body string) int {
+	for i := range r.read {
+		if r.read[i].key == string(key) {
+			return i
+		}
+	}
+	found, known := r.lane.known(key)
+	at := slices.IndexFunc(r.said, func(said row) bool { return said.key == string(key) })
+	switch {
+	case at >= 0 && (!known || found.text == r.said[at].text):
+		found = r.said[at]
+	case known: // another step may have written it since
+		r.guess = true
+	default:
+		r.guess, found = true, row{key: string(key), text: body}
+	}
+	r.read = append(r.read, found)
+	return len(r.read) - 1
+}
+
+// write does something to the row at a place; see step.lua.
+func (r *rows) write(what byte, at int, amount int64, text text) {
+	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
+	if what == 'g' {
+		r.gets++
+	}
+}
+
+// other is the place of a key that is not read.
+func (r *rows) other(key text) int {
+	for i := range r.others {
+		if string(r.others[i]) == string(key) {
+			return -1 - i
+		}
+	}
+	r.others = append(r.others, key)
+	return -len(r.others)
+}
+
+// kept returns a text that stays as it is until the step is decided again.
+func (r *rows) kept(body string) text {
+	from := len(r.room)
+	r.room = append(r.room, body...)
+	return r.room[from:len(r.room):len(r.room)]
+}
+
+// key makes a key that does.
+func (r *rows) key(kind string, braced int, parts ...string) text {
+	from := len(r.room)
+	r.room = appendKey(r.room, r.lane.options.KeyPrefix, kind, braced, parts...)
+	return r.room[from:len(r.room):len(r.room)]
+}
+
+// set stores a text at a place, as SetSheet does.
+func (r *rows) set(at int, body string, keep time.Duration) {
+	switch {
+	case body == "":
+		r.write('d', at, 0, nil)
+	case keep == 0:
+		r.write('K', at, 0, r.kept(body))
+	default:
+		r.write('S', at, keep.Milliseconds(), r.kept(body))
+	}
+	r.lane.expect(row{key: r.read[at].key, text: body})
+}
+
+func (r *rows) record(key tool.CallID) int {
+	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
+}
+
+func (r *rows) Call(key tool.CallID) (dedupe.Stored, error) {
+	read := &r.read[r.record(key)]
+	switch {
+	case read.text == "":
+		return dedupe.Stored{}, nil
+	case read.record != nil:
+		return *read.record, nil
+	}
+	stored, err := decodeRecord(read.text)
+	if err != nil {
+		return dedupe.Stored{}, named(read.key, err)
+	}
+	read.record = &stored
+	return stored, nil
+}
+
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
+	at := r.record(key)
+	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
+	stored.Mark = waited && record.State == dedupe.Claimed
+	sinceWritten(&stored.Record, r.now)
+	from := len(r.room)
+	r.room = stored.AppendSealed(r.room)
+	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
+	r.lane.forget(r.read[at].key)
+	if waited && !stored.Mark {
+		r.write('P', at, 0, r.kept(settledChannel(r.lane.options.KeyPrefix)))
+	}
+	return nil
+}
+
+// Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
+// connection has written.
+func (r *rows) Confirm(key tool.CallID) {
+	at := r.record(key)
+	r.write('K', at, 0, r.kept(r.read[at].text))
+}
+
+func (r *rows) Awaited(key tool.CallID) {
+	if at := r.record(key); !marked(r.read[at].text) {
+		r.write('w', at, 0, nil)
+		r.lane.forget(r.read[at].key)
+	}
+}
+
+func (r *rows) sheet(name dedupe.Sheet) int {
+	if name.Kind == dedupe.TallySheet {
+		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
+	}
+	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
+	if name.Conversation == "" {
+		return r.at(r.key("effect/", 1, name.Tenant, hash))
+	}
+	return r.at(r.key("effect/", 2, name.Tenant, name.Conversation, hash))
+}
+
+func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.read[r.sheet(name)].text, nil }
+
+func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+	r.set(r.sheet(name), body, keep)
+	return nil
+}
+
+func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
+	r.write('L', r.other(r.key("log/", 2, key.Tenant, key.Conversation, a.Log)), keep.Milliseconds(), a.Framed())
+	return nil
+}
+
+func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
+	for _, name := range names {
+		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
+	}
+	if len(names) > 0 {
+		r.heard = func(_ time.Time, told []string) {
+			*into = make(dedupe.Logs, len(told))
+			for i, log := range told {
+				(*into)[i], _ = dedupe.DecodeLog([]byte(log)) // one that cannot be read stands in nobody's way
+			}
+		}
+	}
+	return nil
+}
+
+// Keep implements dedupe.Rows. On a Cluster the slot of an output is another than that of
+// its call: it is kept by a step of its own.
+func (r *rows) Keep(tenant string, output *dedupe.Output) error {
+	key, body := r.key("output/", 0, tenant, output.Ref), encodeOutput(output, r.now)
+	keep := func(r *rows) error {
+		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
+		return nil
+	}
+	if !r.lane.options.Cluster {
+		return keep(r)
+	}
+	key = slices.Clone(key)
+	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
+	return nil
+}
+
+func (r *rows) compose() {
+	r.plan = binary.BigEndian.AppendUint64(r.plan[:0], uint64(dedupe.Millis(r.now)))
+	r.plan = binary.BigEndian.AppendUint16(r.plan, uint16(len(r.read)))
+	for _, w := range r.writes {
+		number := w.key + 1
+		if w.key < 0 {
+			number = len(r.read) - w.key
+		}
+		r.plan = binary.BigEndian.AppendUint16(append(r.plan, w.what), uint16(number))
+		r.plan = binary.BigEndian.AppendUint64(r.plan, uint64(w.amount))
+	}
+}
+
+// planHead is how much of a plan says of which time it is, and of how many rows.
+const planHead = 8 + 2
+
+// words appends the words of the command that does the step. What they point to is not
+// changed before it is decided again.
+func (r *rows) words(words []any) []any {
+	words = append(words, len(r.read)+len(r.others))
+	for i := range r.read {
+		words = append(words, &r.read[i].key)
+	}
+	for i := range r.others {
+		words = append(words, &r.others[i])
+	}
+	words = append(words, &r.plan)
+	for i := range r.read {
+		words = append(words, &r.read[i].text)
+	}
+	for i := range r.writes {
+		if r.writes[i].what < 'a' { // it takes a text
+			words = append(words, &r.writes[i].text)
+		}
+	}
+	return words
+}
+
+// changes reports that it changes more than a mark, which is a hint.
+func (r *rows) changes() bool {
+	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' })
+}
+
+// sure reports that what was decided is the answer: it is what the server has said at one
+// instant, and there is nothing to do, or only what was done at that instant and changes
+// nothing.
+func (r *rows) sure() bool {
+	return !r.guess && (len(r.writes) == 0 || !r.changes() && bytes.Equal(r.plan[planHead:], r.did))
+}
+
+func (r *rows) forget() {
+	for _, read := range r.read {
+		r.lane.forget(read.key)
+	}
+}
+
+// end is told when the step was done: what has counted from then is known now. A record is
+// told as it was written; one that is settled is not asked for soon.
+func (r *rows) end(at time.Time, told []string) {
+	for i := range r.writes {
+		w := &r.writes[i]
+		if w.what != 'T' {
+			continue
+		}
+		known := row{key: r.read[w.key].key}
+		if w.record != nil {
+			sinceWritten(w.record, r.now)
+			whenWritten(w.record, at)
+			known.record = &dedupe.Stored{Record: *w.record, Mark: w.text[dedupe.MarkAt] == 1, Retention: time.Duration(w.amount) * time.Millisecond}
+		}
+		if w.record == nil || w.record.State == dedupe.Claimed {
+			known.text = stamp(w.text, at)
+		}
+		r.lane.expect(known)
+	}
+	if r.heard != nil {
+		r.heard(at, told)
+	}
+}

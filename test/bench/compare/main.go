@@ -1,0 +1,340 @@
+// Command compare measures Sidecall against the floor (test/bench/floor: the least
+// that a proxy with a memory can do) in one run on one machine: the same
+// upstream, the same Redis, the same load, rounds taken in turn. Only the ratios
+// mean anything on another machine.
+//
+// It needs redis-server on the PATH and two binaries, built by `make bench`.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+type options struct {
+	sidecall, floor string
+	rounds          int
+	round           time.Duration
+	inFlight        int
+	embedded        bool
+}
+
+func main() {
+	var o options
+	upstream := flag.String("upstream", "", "serve as the upstream on this address (used by the benchmark itself)")
+	flag.StringVar(&o.sidecall, "sidecall", "bin/sidecall", "the sidecall binary")
+	flag.StringVar(&o.floor, "floor", "bin/floor", "the floor binary")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement")
+	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round")
+	flag.IntVar(&o.inFlight, "in-flight", 32, "calls in flight in the loaded measurement")
+	flag.BoolVar(&o.embedded, "embedded", true, "measure the embedded store too")
+	flag.Parse()
+	if *upstream != "" {
+		serveUpstream(*upstream)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, o, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// serveUpstream answers every POST with a small JSON object.
+func serveUpstream(addr string) {
+	answer := []byte(`{"id":"re_1","order_id":"A-1","status":"refunded","cents":4200,"note":"two mugs, one with a chip"}`)
+	server := &http.Server{Addr: addr, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := w.Write(answer); err != nil {
+			return
+		}
+	})}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}
+
+// contestant is one way from the agent to the tool.
+type contestant struct {
+	name   string
+	call   caller
+	server *process // nil for the direct call
+	// loaded and single hold the rounds at many and at one call in flight.
+	loaded, single []sample
+	trips          float64 // to Redis, per call
+	closer         io.Closer
+}
+
+func run(ctx context.Context, o options, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "sidecall-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // scratch
+	bench := &bench{options: o, dir: dir}
+	defer bench.stop()
+	if err := bench.start(ctx); err != nil {
+		return err
+	}
+	if err := bench.measure(ctx, out); err != nil {
+		return err
+	}
+	return bench.print(out)
+}
+
+// bench is one run.
+type bench struct {
+	options
+	dir         string
+	processes   []*process
+	redis       *redis.Client
+	redisServer *process
+	contestants []*contestant
+	seq         atomic.Int64
+}
+
+func (b *bench) stop() {
+	for _, c := range b.contestants {
+		if c.closer != nil {
+			_ = c.closer.Close() // the process ends here
+		}
+	}
+	for _, p := range slices.Backward(b.processes) {
+		p.stop()
+	}
+}
+
+func (b *bench) spawn(ctx context.Context, name, addr string, argv ...string) (*process, error) {
+	p, err := start(ctx, name, listening(addr), argv...)
+	if err != nil {
+		return nil, err
+	}
+	p.addr = addr
+	b.processes = append(b.processes, p)
+	return p, nil
+}
+
+func (b *bench) start(ctx context.Context) error {
+	addrs := make([]string, 6)
+	for i := range addrs {
+		var err error
+		if addrs[i], err = freePort(); err != nil {
+			return err
+		}
+	}
+	redisAddr, upstreamAddr, floorAddr := addrs[0], addrs[1], addrs[2]
+	_, port, err := net.SplitHostPort(redisAddr)
+	if err != nil {
+		return err
+	}
+	if b.redisServer, err = b.spawn(ctx, "redis-server", redisAddr, "redis-server", "--port", port, "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--dir", b.dir); err != nil {
+		return fmt.Errorf("%w (Debian: apt-get install redis-server)", err)
+	}
+	b.redis = redis.NewClient(&redis.Options{Addr: redisAddr})
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, err := b.spawn(ctx, "upstream", upstreamAddr, self, "-upstream", upstreamAddr); err != nil {
+		return err
+	}
+	url := "http://" + upstreamAddr + "/refunds"
+	b.contestants = []*contestant{{name: "direct", call: directCaller(url)}}
+
+	if err := b.contest(ctx, "floor", floorAddr, b.floor, "-listen", floorAddr, "-redis", redisAddr, "-upstream", url); err != nil {
+		return err
+	}
+	config, err := b.config("redis", addrs[3], upstreamAddr, fmt.Sprintf("redis: {addrs: [%q]}", redisAddr))
+	if err != nil {
+		return err
+	}
+	if err := b.contest(ctx, "sidecall redis", addrs[3], b.sidecall, "serve", "--config", config); err != nil {
+		return err
+	}
+	if !b.embedded {
+		return nil
+	}
+	// Its yardstick syncs as often as it has to.
+	if err := b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor"), "-upstream", url); err != nil {
+		return err
+	}
+	config, err = b.config("embedded", addrs[4], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")))
+	if err != nil {
+		return err
+	}
+	return b.contest(ctx, "sidecall embedded", addrs[4], b.sidecall, "serve", "--config", config)
+}
+
+// config writes a config with every protection on.
+func (b *bench) config(name, addr, upstream, store string) (string, error) {
+	admin, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(b.dir, name+".yaml")
+	return path, os.WriteFile(path, fmt.Appendf(nil, `listen: [tcp://%s]
+admin: %s
+store:
+  %s
+profiles: # counted, and never used up
+  interactive: {max_tool_calls: 1000000000, max_tokens: 1000000000000, max_duration: 8760h}
+backends:
+  shop:
+    http: {base_url: "http://%s", allow_private: true}
+    breaker: {failures: 5, window: 30s, open_for: 10s}
+    max_in_flight: 1024
+tools:
+  refund:
+    backend: shop
+    effect: non_idempotent
+    http: {method: POST, path: "/refunds"}
+    input_schema:
+      type: object
+      properties:
+        order_id: {type: string, pattern: "^A-[0-9]+$"}
+        cents: {type: integer, minimum: 1}
+        note: {type: string, maxLength: 200}
+        tags: {type: array, items: {type: string, enum: [fragile, gift, express]}, maxItems: 5}
+      required: [order_id, cents]
+      additionalProperties: false
+    errors:
+      - {when: "status == 404", code: NOT_FOUND, hint: "Look the order up first."}
+`, addr, admin, store, upstream), 0o600)
+}
+
+func (b *bench) contest(ctx context.Context, name, addr string, argv ...string) error {
+	p, err := b.spawn(ctx, name, addr, argv...)
+	if err != nil {
+		return err
+	}
+	call, closer, err := grpcCaller(addr, "refund", strings.ReplaceAll(name, " ", "")+"-")
+	if err != nil {
+		return err
+	}
+	b.contestants = append(b.contestants, &contestant{name: name, call: call, server: p, closer: closer})
+	return nil
+}
+
+// measure takes rounds in turn, so that whatever else the machine does hits
+// all contestants alike. The first round of each warms up and does not count.
+func (b *bench) measure(ctx context.Context, out io.Writer) error {
+	for round := range b.rounds + 1 {
+		for _, c := range b.contestants {
+			for _, inFlight := range []int{1, b.inFlight} {
+				s, err := b.oneRound(ctx, c, inFlight)
+				if err != nil {
+					return fmt.Errorf("%s, %d in flight: %w", c.name, inFlight, err)
+				}
+				switch {
+				case round == 0:
+				case inFlight == 1:
+					c.single = append(c.single, s)
+				default:
+					c.loaded = append(c.loaded, s)
+				}
+			}
+		}
+		if _, err := fmt.Fprintf(out, "round %d of %d done\n", round, b.rounds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) oneRound(ctx context.Context, c *contestant, inFlight int) (sample, error) {
+	before, err := b.counters(ctx, c)
+	if err != nil {
+		return sample{}, err
+	}
+	s, err := load(ctx, c.call, inFlight, b.options.round, &b.seq)
+	if err != nil {
+		return sample{}, err
+	}
+	after, err := b.counters(ctx, c)
+	if err != nil {
+		return sample{}, err
+	}
+	s.cpu = after.cpu - before.cpu
+	c.trips = float64(trips(before, after)) / float64(s.calls)
+	return s, nil
+}
+
+func (b *bench) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 2, 0, 2, ' ', tabwriter.AlignRight)
+	n := b.inFlight
+	fmt.Fprintf(w, "\n\tcalls/s at %d\tp50\tp99\tCPU/call\tp50 at 1\tp99 at 1\tstore round trips/call\tRSS MiB\t\n", n)
+	for _, c := range b.contestants {
+		loaded, single := median(c.loaded), median(c.single)
+		rss := 0.0
+		if c.server != nil {
+			rss = c.server.rss()
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.0f\t\n", c.name, loaded.perSecond(),
+			us(loaded.p50), us(loaded.p99), us(loaded.cpuPerCall()), us(single.p50), us(single.p99), c.trips, rss)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	direct := b.contestants[0]
+	for i := 1; i+1 < len(b.contestants); i += 2 { // each floor, and who is measured by it
+		floor, c := b.contestants[i], b.contestants[i+1]
+		base, s := median(floor.loaded), median(c.loaded)
+		added := median(c.single).p50 - median(direct.single).p50
+		floorAdded := median(floor.single).p50 - median(direct.single).p50
+		if _, err := fmt.Fprintf(out, "\n%s / %s: throughput at %d in flight %.2f, CPU per call %.2f, p50 at %d %.2f, p99 at %d %.2f, added latency p50 at 1 %.2f\n",
+			c.name, floor.name, n, s.perSecond()/base.perSecond(), ratio(s.cpuPerCall(), base.cpuPerCall()),
+			n, ratio(s.p50, base.p50), n, ratio(s.p99, base.p99), ratio(added, floorAdded)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
+	if c.server == nil {
+		return counters{}, nil
+	}
+	cpu, err := c.server.cpu()
+	if err != nil {
+		return counters{}, err
+	}
+	info, err := b.redis.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return counters{}, err
+	}
+	result := counters{cpu: cpu}
+	for _, match := range commandCalls.FindAllStringSubmatch(info, -1) {
+		n, err := strconv.ParseInt(match[2], 10, 64)
+		if err != nil {
+			return counters{}, fmt.Errorf("INFO commandstats: %w", err)
+		}
+		switch match[1] {
+		case "evalsha", "eval":
+			result.scripts += n
+		case "set", "setnx", "get":
+			result.plain += n
+		default:
+		}
+	}
+	return result, nil
+}

@@ -1,0 +1,61 @@
+package mutants
+
+import "regexp"
+
+// The files of effect identity.
+const (
+	effectKeys    = "dedupe/effect.go"
+	callEffect    = "internal/call/effect.go"
+	callEarlier   = "internal/call/earlier.go"
+	callArguments = "internal/call/arguments.go"
+)
+
+// had are the cases of the conformance suite about effects.
+var (
+	had             = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/an_effect`)
+	memoryEffects   = Suite{"./internal/store/memory", "^TestConformance$/^an_effect", had}
+	embeddedEffects = Suite{"./internal/store/embedded", "^TestConformance$/^an_effect", had}
+	redisEffects    = Suite{"./internal/store/redisstore", "^TestOneServer$/^an_effect", had}
+	effectWaits     = Suite{"./dedupe", "^TestWaitingForAnEffect$", regexp.MustCompile(`(?m)^\s+--- FAIL: TestWaitingForAnEffect/`)}
+	forgottenEffect = test("./dedupe", "TestAnEffectThatTheStoreForgets")
+	failedEffect    = Suite{"./internal/call", "^TestWhatAFailureSaysOfAnEffect$", regexp.MustCompile(`(?m)^\s+--- FAIL: TestWhatAFailureSaysOfAnEffect/`)}
+	newID           = test("./internal/call", "TestAnEffectIsNotHadAgainUnderANewID")
+)
+
+// effects: an effect is had once, whatever the ids.
+func effects() []Mutant {
+	return []Mutant{
+		short(one("effect.go: what is done counts for nothing", effectKeys, "		verdict = DuplicateEffect", "		return 0", memoryEffects)),
+		one("effect.go: what nobody knows counts for nothing", effectKeys, "	case Unknown:\n", "	case Unknown:\n		return 0\n", memoryEffects),
+		one("effect.go: a keyed call that may have run counts for nothing", effectKeys, "if !r.MayHaveRun() || r", "if true || r", memoryEffects),
+		one("effect.go: a call that was never sent counts", effectKeys, "!r.MayHaveRun() || r", "!r.Effect.Repeatable() || r", memoryEffects),
+		one("effect.go: a running call counts for nothing", effectKeys, "return EffectInFlight", "return 0", memoryEffects),
+		one("effect.go: a claim whose lease is out counts for nothing", effectKeys, "		if r.harmless(req) {", "		if true {", memoryEffects),
+		one("effect.go: an incarnation that is gone is waited for", effectKeys, " && !succeeds(req.Owner, r.Owner) {\n			return EffectInFlight", " {\n			return EffectInFlight", memoryEffects),
+		one("effect.go: the window has no end", effectKeys, "if !now.Before(end.Add(req.EffectKey.Window)) {", "if end.IsZero() {", memoryEffects),
+		one("effect.go: holders are forgotten before the window is over", effectKeys, "return retention + k.Window", "return retention", memoryEffects),
+		one("effect.go: who is allowed holds it alone", effectKeys, "		holds = append(holds, worst.Key)\n", "", memoryEffects),
+		one("effect.go: any number is allowed", effectKeys, "|| len(holds) > MaxHolders", "", memoryEffects),
+		one("effect.go: its own claim, asked for again, is refused", effectKeys, " && !(r.State == Claimed && r.Owner == req.Owner)", "", memoryEffects),
+		one("rows.go: a tenant's effect is its conversation's", sheetNames, "if e.WholeTenant {", "if false {", memoryEffects),
+		short(one("step.go: nobody holds an effect", stepFile, "if holds != nil {", "if false && holds != nil {", memoryEffects)),
+		one("step.go: an effect is not compared", stepFile, "if old.Contends(req, verdict) {", "if false {", memoryEffects),
+		one("step.go: an effect is refused and charged", stepFile, "			a.admission = *refusal\n",
+			"			a.admission = *refusal\n			a.move(&old.Record, &next)\n			for _, c := range a.tallies {\n				a.setSheet(tallySheet(a.key, c.counter), c.encode(), a.keep)\n			}\n", memoryEffects),
+		one("step.go: holders are forgotten before the window is over", stepFile,
+			"encodeHolders(holds), a.req.EffectKey.Keep(a.keep))", "encodeHolders(holds), a.keep)", memoryEffects),
+		one("step.go: a call that is free of its effect holds it", stepFile, "Freed(keys, s.key)", "keys", memoryEffects),
+		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
+		one("step.go: a call that is restored holds nothing", stepFile, "Held(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
+		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
+		one("embedded: of an earlier call there is no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedEffects),
+		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('K', at, 0, r.kept(body))", "r.write('d', at, 0, nil)", redisEffects),
+		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
+		one("claim.go: a forgotten claim does not hold its effect again", claim, "Claim: Origin{c.record, c.effect}, Lease: lease", "Claim: Origin{Record: c.record}, Lease: lease", forgottenEffect),
+		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),
+		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {", "if !end.harmless {", failedEffect),
+		one("call: a tool's own word is a proof", callEffect, "return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),
+		one("call: an error is told as done", callEarlier, `code != "" && code != tool.CodeInvalidOutput`, `false && code != "" && code != tool.CodeInvalidOutput`, failedEffect),
+		one("call: the order of arguments makes another effect", callArguments, "Print:  schema.Fingerprint(c.route.Tool.Name, canonical)", "Print:  schema.Fingerprint(c.route.Tool.Name, append(canonical[:0:0], c.Arguments...))", newID),
+	}
+}

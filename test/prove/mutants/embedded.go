@@ -1,0 +1,36 @@
+package mutants
+
+// embedded: the log of the embedded store, and what is found in it.
+func embedded() []Mutant {
+	in := func(name string) Suite { return test("./internal/store/embedded", name) }
+	return []Mutant{
+		one("embedded: a record is kept for half of its retention", embeddedRows, "t.now.Add(retention), body", "t.now.Add(retention/2), body", embeddedHistories),
+		one("embedded: what has expired is there", transaction, "if !known || r.expires <= t.ms() && kind != messageRow {", "if !known {", embeddedTallies),
+		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep == 0 {", "if keep < 0 {", sheetTime),
+		one("embedded: a replay has no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedHistories),
+		one("embedded: claims of an earlier incarnation stay", reopen, "if stored.State != dedupe.Claimed {", "if stored.State != dedupe.Unknown {", embeddedHistories),
+		one("embedded: claims of an earlier incarnation are given back", reopen,
+			"stored.Record = observed\n", "stored.Record = observed\n\t\t\tstored.State = dedupe.NotRun\n", embeddedHistories),
+		short(one("embedded: commits without a sync", database, "		err = f.sync()\n", "", unsynced)),
+		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
+		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
+		one("embedded: what is live is not moved", transaction, "	return t.add(c, f.key, f.value)\n", "	return nil\n", in("TestWhatIsLiveIsMoved")),
+		one("embedded: messages are not moved", "internal/store/embedded/index.go", "if number < x.conversations[of].messages {", "if number < 0 {", in("TestWhatIsLiveIsMoved")),
+		one("embedded: messages are not kept for as long as their head", transaction, "if f.kind == messageRow {", "if f.kind == 0 {", in("TestExpiredConversationsLeaveTheFile")),
+		one("embedded: messages are over before their head", transaction, "r.expires <= t.ms() && kind != messageRow {", "r.expires <= t.ms() {", in("TestAMessageIsThereForAsLongAsItsHead")),
+		one("embedded: what was changed is moved over it", transaction, "newer || t.index.rows[c.of].place != f.place {", "newer && f.size == 0 || t.index.rows[c.of].place != f.place {", in("TestARowIsChangedAsItIsMoved")),
+		one("embedded: what has expired stays in the index", transaction, "		c.gone, c.place = true, f.place\n		t.changes = append(t.changes, c)\n", "", in("TestExpiredRecordsLeaveTheFile")),
+		one("embedded: half a commit is corrupt", reopen, "if other.end != f.durable {", "if other.end >= 0 {", in("TestALossOfPowerLeavesAWholeCommitOrNone")),
+		one("embedded: the head that is in force is written over", reopen, "f.head, f.slot = other, 1-f.slot", "f.head = other", in("TestALossOfPowerLeavesAWholeCommitOrNone")),
+		one("embedded: a frame passes for one of another place", storeFile, "binary.BigEndian.AppendUint64(nil, uint64(at))", "binary.BigEndian.AppendUint64(nil, 0)", in("FuzzFrame")),
+		one("embedded: segments are free before they are", storeFile, "(part+1)*partSize <= f.tail", "part*partSize <= f.tail", in("TestWhatIsLiveIsMoved")),
+		one("embedded: nothing is kept for what ends", database, "least = d.file.reserve()", "least = 0", in("TestWhatDoesNotFitTakesNobodyWithIt")),
+		one("embedded: half a commit passes for a whole one", reopen, "err != nil || sum != f.sum", "err != nil || sum < 0", in("TestTwoCommitsThatCameToNoEndAreNone")),
+		one("embedded: what came to no end is not free", reopen, "		if err := f.readSegments(); err != nil {\n", "		if err != nil {\n", in("TestSegmentsOfACommitThatCameToNoEndAreFree")),
+		one("embedded: what a killed process has written is not synced", reopen, "	return f.sync()\n", "	return nil\n", in("TestWhatAKilledProcessHasWrittenIsSynced")),
+		one("embedded: a large row is in the way", database, "max(least, 1)+partsOf(t.largest)", "max(least, 1)", in("TestALargeRecordIsMovedInAFullFile")),
+		one("embedded: half of an expired conversation is damage", "internal/store/embedded/index.go", "if x.rows[of].expires <= now {", "if x.rows[of].expires <= 0 {", in("TestAnExpiredConversationIsGoneThroughInPart")),
+		one("embedded: does not look where its file is", storeFile, "case !os.SameFile(f.info, info):", "case !os.SameFile(info, info):", fileGone),
+		one("embedded: does not look at what its file says", storeFile, "err != nil || b != f.heads[i]", "err != nil && b != f.heads[i]", fileGone),
+	}
+}

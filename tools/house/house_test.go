@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// drawn is a room with some arrows.
+func drawn(files []string, arrows ...arrow) *room {
+	return &room{files: files, arrows: arrows}
+}
+
+func TestTheOrderWithTheFewestArrowsUpward(t *testing.T) {
+	abcd := []string{"a", "b", "c", "d"}
+	for name, test := range map[string]struct {
+		arrows []arrow
+		upward int
+	}{
+		"no arrows":           {},
+		"a chain":             {[]arrow{{"d", "c"}, {"c", "b"}, {"b", "a"}}, 0},
+		"all above all below": {[]arrow{{"d", "a"}, {"d", "b"}, {"c", "a"}, {"c", "b"}, {"a", "b"}}, 0},
+		"a pair":              {[]arrow{{"a", "b"}, {"b", "a"}, {"c", "a"}}, 1},
+		"a ring":              {[]arrow{{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}}, 1},
+		"two rings in one":    {[]arrow{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"c", "d"}, {"d", "b"}}, 1},
+		"two pairs":           {[]arrow{{"a", "b"}, {"b", "a"}, {"c", "d"}, {"d", "c"}}, 2},
+	} {
+		o := drawn(abcd, test.arrows...).order()
+		slices.Sort(o.files)
+		if len(o.upward) != test.upward || !slices.Equal(o.files, abcd) {
+			t.Errorf("%s: %v run upward among %v, want %d", name, o.upward, o.files, test.upward)
+		}
+	}
+}
+
+func TestWhatIsSaidOfARoom(t *testing.T) {
+	for _, test := range []struct {
+		upward, arrows int
+		right          bool
+	}{
+		{0, 0, true}, {11, 100, true}, {12, 100, false}, {1, 1, false}, {1, 9, true},
+	} {
+		if said := judge(test.upward, test.arrows); (said == "") != test.right {
+			t.Errorf("%d of %d: %q", test.upward, test.arrows, said)
+		}
+	}
+}
+
+// The arrows of this very room: what main needs of the others, and nothing back.
+func TestTheArrowsOfThisRoom(t *testing.T) {
+	t.Chdir("../..")
+	all, err := rooms("./tools/house")
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	want := []arrow{{"main.go", "order.go"}, {"main.go", "rooms.go"}, {"main.go", "testless.go"}, {"order.go", "rooms.go"}}
+	if r := all[0]; r.name != "tools/house" || !slices.Equal(r.arrows, want) || len(r.order().upward) != 0 {
+		t.Errorf("%s has %v, want %v", r.name, r.arrows, want)
+	}
+	if uses := all[0].uses[want[2]]; !slices.Equal(uses, []string{"testless"}) {
+		t.Errorf("main uses %v of testless.go", uses)
+	}
+}
+
+func TestTestFilesWithoutATest(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"with_test.go":              "package p\nfunc TestIt(t *testing.T) {}\n",
+		"fuzz_test.go":              "//go:build e2e\n\npackage p\nfunc FuzzIt(f *testing.F) {}\n",
+		"main_test.go":              "package p\nfunc TestMain(m *testing.M) {}\n",
+		"export_test.go":            "package p\nvar It = it\n",
+		"idle_test.go":              "package p\ntype world struct{}\nfunc (world) TestNothing() {}\n",
+		"below/idle_test.go":        "//go:build prove\n\npackage p\nfunc help() {}\n",
+		"below/plain.go":            "package p\n",
+		"node_modules/idle_test.go": "package p\n",
+		"below/testdata/a_test.go":  "no Go at all",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := testless(dir)
+	if want := []string{filepath.Join(dir, "below/idle_test.go"), filepath.Join(dir, "idle_test.go")}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("found %q, %v; want %q", found, err, want)
+	}
+}
