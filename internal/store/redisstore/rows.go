@@ -52,6 +52,18 @@ type write struct {
 	record *dedupe.Record // that it writes
 }
 
+// begin begins a decision: by what the server has said, at the time at which that was, or
+// else by what the lane knows, now.
+func (r *rows) begin(l *lane) {
+	r.lane, r.now = l, r.saidAt
+	if r.now.IsZero() {
+		r.now = l.server.clock.now()
+	}
+	r.now = r.now.In(ofStep)
+	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]
+	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
+}
+
 // Now implements dedupe.Rows. What is counted from it has its location.
 func (r *rows) Now() time.Time { return r.now }
 

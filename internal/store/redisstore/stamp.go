@@ -18,18 +18,6 @@ type text []byte
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
 
-// begin begins a decision: by what the server has said, at the time at which that was, or
-// else by what the lane knows, now.
-func (r *rows) begin(l *lane) {
-	r.lane, r.now = l, r.saidAt
-	if r.now.IsZero() {
-		r.now = l.server.clock.now()
-	}
-	r.now = r.now.In(ofStep)
-	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]
-	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
-}
-
 // A record and a tenure end with the time at which they were written, twice (8 bytes each,
 // in milliseconds since 1970), which only the server knows. An instant in a record that was
 // counted from then stands in it as the negative of so many milliseconds after it, and one.

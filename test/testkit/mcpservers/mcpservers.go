@@ -69,7 +69,7 @@ func Dir() (string, error) {
 		return "", fmt.Errorf("finding the e2e directory: %w", err)
 	}
 	for {
-		e2e := filepath.Join(dir, "e2e")
+		e2e := filepath.Join(dir, "test", "e2e")
 		if _, err := os.Stat(filepath.Join(e2e, "install.sh")); err == nil {
 			return e2e, nil
 		}
