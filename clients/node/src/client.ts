@@ -5,7 +5,7 @@ import * as grpc from '@grpc/grpc-js'
 
 import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, mostBytes, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService, WorkerService } from './contract.js'
-import { compactionFields, Conversation, Kept, type Compaction } from './internal/conversation.js'
+import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
 import { BrokenAnswer, WrongTool } from './errors.js'
 import type {
   ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, Tool, ToolServiceStub,
@@ -19,7 +19,7 @@ import {
   address, callFields, checked, listed, milliseconds, named, object, text, waitFields, type Call, type Checks, type Fields, type Id, type OfAConversation,
   type Wait,
 } from './request.js'
-import type { JsonSchema, StandardSchema } from './internal/schema.js'
+import type { JsonSchema, StandardSchema } from './schema.js'
 import { Work, type WorkSettings } from './work.js'
 import { served, type Served, type ToolFunction, type ToolSettings } from './worker.js'
 import { answers, checkFormat, notRun, tooLarge, tools } from './write.js'

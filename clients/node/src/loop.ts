@@ -1,7 +1,7 @@
 /** The loop around the calls: asks the model and runs its tools until it is done, or the sidecar says stop. */
 import { randomUUID } from 'node:crypto'
 
-import { Conversation, kept } from './internal/conversation.js'
+import { Conversation, kept } from './conversation.js'
 import { WrongField } from './errors.js'
 import type { ExecuteToolResponse } from './generated/messages.js'
 import type { ToolMessages, Turn } from './messages.js'

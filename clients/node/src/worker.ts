@@ -3,7 +3,7 @@ import { Failure, WrongField, WrongTool } from './errors.js'
 import type { ContentBlock, WorkerResult, WorkerTool } from './generated/messages.js'
 import { aFunction } from './launch.js'
 import { checked, flag, labels, milliseconds, object, readable, shown, text, type Checks } from './request.js'
-import { argumentsOf, type Arguments, type Given, type JsonSchema, type StandardSchema } from './internal/schema.js'
+import { argumentsOf, type Arguments, type Given, type JsonSchema, type StandardSchema } from './schema.js'
 
 /** What repeating a call of a function does. keyed: nothing more, because the function sees to it by
  * context.idempotencyKey. */

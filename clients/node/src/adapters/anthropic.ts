@@ -19,7 +19,7 @@ import type { AnthropicBlock, AnthropicTool, Schema } from '../messages.js'
 import { object, shown as shownOf } from '../request.js'
 import { Reply } from '../worker.js'
 import { toolResult } from '../write.js'
-import { Calls, noAnswer, type Asked, type IdOf, type Options } from './internal/calls.js'
+import { Calls, noAnswer, type Asked, type IdOf, type Options } from './calls.js'
 import { read, replyOf, type Body } from './own.js'
 
 /** What the SDK knows of a call. */

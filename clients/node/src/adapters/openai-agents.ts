@@ -16,7 +16,7 @@ import type { AnthropicTool } from '../messages.js'
 import { object, type Id } from '../request.js'
 import { faultOf } from '../schema.js'
 import { isPicture, pictures, texts } from '../write.js'
-import { Calls, type Found, type Options } from './internal/calls.js'
+import { Calls, type Found, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Part } from './own.js'
 
 /** What the SDK knows of a call: the context of its run. */

@@ -16,7 +16,7 @@ import type { ExecuteToolResponse } from '../generated/messages.js'
 import { object } from '../request.js'
 import { Reply } from '../worker.js'
 import { isPicture, pictures, texts } from '../write.js'
-import { Calls, noAnswer, type Asked, type Found, type IdOf, type Options } from './internal/calls.js'
+import { Calls, noAnswer, type Asked, type Found, type IdOf, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Declared } from './own.js'
 
 /** What the SDK knows of a call. context is there when a tool is run, and not when its call is repaired. */

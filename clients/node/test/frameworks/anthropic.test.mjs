@@ -11,7 +11,7 @@ import { status, WorkerRefused, WrongField, WrongTool } from '@sidecall/client'
 import { tools, untilTold } from '@sidecall/client/anthropic'
 
 import { desk, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
-import { play } from './internal/provider.mjs'
+import { play } from './provider.mjs'
 
 const clientOf = ({ url }) => new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 })
 

@@ -10,7 +10,7 @@ import { status, WrongField, WrongTool } from '@sidecall/client'
 import { stopWhenTold, tools } from '@sidecall/client/openai-agents'
 
 import { desk, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
-import { play } from './internal/provider.mjs'
+import { play } from './provider.mjs'
 
 const models = { chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel }
 

@@ -11,7 +11,7 @@ import { status, WrongField, WrongTool } from '@sidecall/client'
 import { repairToolCall, stopWhenTold, ToolFailed, tools } from '@sidecall/client/vercel'
 
 import { desk, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
-import { play } from './internal/provider.mjs'
+import { play } from './provider.mjs'
 
 const models = {
   anthropic: ({ url }) => createAnthropic({ baseURL: `${url}/v1`, apiKey: 'none' })('played'),
