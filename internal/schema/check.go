@@ -36,6 +36,9 @@ func (s *Schema) check(ctx context.Context, args map[string]any, size int) (chec
 	if c.work(c.root, args, size) > maxWork {
 		return nil, nil, []tool.Error{s.tooDeep()}, nil
 	}
+	if c.quick != nil && c.quick(args) {
+		return args, nil, nil, nil
+	}
 	err = c.root.Validate(args)
 	if err == nil {
 		return args, nil, nil, nil

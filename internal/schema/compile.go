@@ -52,6 +52,7 @@ type checker struct {
 	weight   int64
 	burden   int64
 	patterns patterns
+	quick    quick // nil for none
 }
 
 // Compile reads the input schema of a tool: JSON Schema of draft 2020-12, or
@@ -217,5 +218,5 @@ func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker,
 		return checker{}, fail
 	}
 	e.done = true
-	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known}, nil
+	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known, quick: quickened{}.of(root)}, nil
 }
