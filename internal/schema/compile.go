@@ -218,5 +218,9 @@ func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker,
 		return checker{}, fail
 	}
 	e.done = true
-	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known, quick: quickened{}.of(root)}, nil
+	var fits quick
+	if meter == nil { // what is counted is matched once
+		fits = quickened{}.of(root)
+	}
+	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known, quick: fits}, nil
 }

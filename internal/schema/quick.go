@@ -19,7 +19,7 @@ type quick func(v any) bool
 // quickly are the keywords that it knows, and those that assert nothing. One that a
 // later draft, or version of the library, has beside them makes a schema slow, and not wrong.
 var quickly = []string{
-	"Bool", "Ref", "Types", "Enum", "Const", "AllOf", "AnyOf", "Format",
+	"Bool", "Ref", "Types", "Enum", "Const", "AllOf", "AnyOf", "Format", "Pattern",
 	"MaxProperties", "MinProperties", "Required", "Properties", "AdditionalProperties",
 	"MinItems", "MaxItems", "Items", "Items2020", "MinLength", "MaxLength",
 	"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum",
@@ -92,6 +92,12 @@ func quickValue(s *jsonschema.Schema) (all []quick, ok bool) {
 	}
 	if s.Format != nil {
 		all = append(all, func(v any) bool { return s.Format.Validate(v) == nil })
+	}
+	if s.Pattern != nil {
+		all = append(all, func(v any) bool {
+			text, is := v.(string)
+			return !is || s.Pattern.MatchString(text)
+		})
 	}
 	if s.MinLength != nil || s.MaxLength != nil {
 		all = append(all, func(v any) bool {

@@ -34,7 +34,7 @@ func TestWhatIsQuicklySaidIsTrue(t *testing.T) {
 		inside + `{"type":"string","minLength":1,"maxLength":3}}}`:                     true,
 		inside + `{"format":"date"}}}`:                                                 true,
 		inside + `{"format":"email","type":"string"}}}`:                                true,
-		inside + `{"pattern":"^r"}}}`:                                                  false,
+		inside + `{"pattern":"^r"}}}`:                                                  true,
 		inside + `{"items":{"type":"integer"},"minItems":1,"maxItems":2}}}`:            true,
 		inside + `{"prefixItems":[{"type":"string"}]}}}`:                               false,
 		inside + `{"uniqueItems":true}}}`:                                              false,
@@ -84,7 +84,7 @@ func TestWhatIsQuicklySaidIsTrue(t *testing.T) {
 // The good path of usual arguments asks no validator, and makes nothing.
 func TestUsualArgumentsMakeNothing(t *testing.T) {
 	s, err := Compile("t", []byte(`{"type":"object","required":["to","amount"],"additionalProperties":false,"properties":{
-		"to":{"type":"string","minLength":1},"amount":{"type":"integer","minimum":1},"currency":{"enum":["EUR","USD"]},"notes":{"type":"array","items":{"type":"string"}}}}`), Options{Closed: true})
+		"to":{"type":"string","minLength":1,"pattern":"^A-[0-9]+$"},"amount":{"type":"integer","minimum":1},"currency":{"enum":["EUR","USD"]},"notes":{"type":"array","items":{"type":"string"}}}}`), Options{Closed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
