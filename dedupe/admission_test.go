@@ -404,7 +404,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 }
 
 func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
-	d := dedupe.New(memory.New(memory.Options{MaxRecords: 1 << 30}), dedupe.Options{Retention: time.Hour})
+	d := dedupe.New(memory.New(memory.Options{MaxBytes: 16 << 30}), dedupe.Options{Retention: time.Hour})
 	result := make([]byte, 600)
 	b.SetParallelism(16)
 	b.ReportAllocs()

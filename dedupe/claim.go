@@ -84,7 +84,7 @@ func (c *Claim) renew() {
 	renewal := Renewal{Key: c.key, Claim: Origin{c.record, c.effect}, Lease: lease, Retention: d.options.Retention}
 	var record Record
 	var restored bool
-	err := survive(func() (err error) {
+	err := Survive(func() (err error) {
 		failpoint.Hit(failpoint.RenewalUnsent)
 		record, restored, err = d.fence.Renew(ctx, renewal)
 		failpoint.Hit(failpoint.RenewalDurable)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/tenured"
 )
 
 // line is a wire that carries bids too, and can forget the tenure. What is cut off
@@ -32,7 +32,7 @@ func (l *line) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Te
 	}
 	forgets := l.forget.Swap(false)
 	if forgets {
-		l.anew = memory.New(memory.Options{})
+		l.anew = tenured.New()
 	}
 	tenures := l.Store.(dedupe.Tenures)
 	if l.anew != nil {
@@ -48,14 +48,14 @@ func (l *line) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Te
 // succession is a store on which processes follow each other as one instance.
 type succession struct {
 	*testing.T
-	store *memory.Store
+	store *tenured.Store
 }
 
 func successions(t *testing.T, f func(t *testing.T, s *succession)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, &succession{T: t, store: memory.New(memory.Options{})})
+		f(t, &succession{T: t, store: tenured.New()})
 		synctest.Wait()
 	})
 }
@@ -83,7 +83,7 @@ func (s *succession) begin(name string, gone bool) *incarnation {
 }
 
 // open is a store that others go on with when one of them closes it.
-type open struct{ *memory.Store }
+type open struct{ *tenured.Store }
 
 func (open) Close() error { return nil }
 
@@ -375,7 +375,7 @@ func TestWhoResignsIsNotWaitedFor(t *testing.T) {
 // short is a store that hears each request for a claim and answers none, and then for a
 // while neither confirms a tenure nor settles: a Cluster that has lost a replica.
 type short struct {
-	*memory.Store
+	*tenured.Store
 
 	unconfirmed, unsettled atomic.Bool
 }

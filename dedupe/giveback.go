@@ -80,7 +80,7 @@ func (c *courier) tryGiveBack(turns chan struct{}, s Settlement) (over bool, err
 	ctx, cancel := context.WithTimeout(c.life.background, settleMax)
 	defer cancel()
 	var verdict SettleVerdict
-	err = survive(func() (err error) {
+	err = Survive(func() (err error) {
 		verdict, err = c.store.Settle(ctx, s)
 		return err
 	})

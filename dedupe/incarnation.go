@@ -20,7 +20,7 @@ func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 	defer cancel()
 	sent := time.Now()
 	var before, after Tenure
-	err := survive(func() (err error) {
+	err := Survive(func() (err error) {
 		before, after, err = f.tenures.Bid(ctx, f.bid)
 		return err
 	})
@@ -120,7 +120,7 @@ func (f *fence) resign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.options.Tenure/renewalsPerTenure)
 	defer cancel()
 	f.bid.Resigns = true
-	_ = survive(func() (err error) { // else it ends by itself
+	_ = Survive(func() (err error) { // else it ends by itself
 		_, _, err = f.tenures.Bid(ctx, f.bid)
 		return err
 	})

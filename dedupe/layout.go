@@ -14,10 +14,8 @@ import (
 // The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1
 // byte each), attempts (4), epoch, started, finished, lease end and retention (8 each; instants and
 // durations in milliseconds), the fingerprint (32); owner, tool and counter, each with its length in
-// 2 bytes before it. What comes after that is the store's own: its result, say.
-//
-// A store that keeps no checksum of its own seals the record: then come the CRC-32C of all else (4),
-// with 0 for the mark, which is set alone and decides nothing, and the result, up to the end.
+// 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
+// is set alone and decides nothing, and the result, up to the end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
@@ -25,15 +23,15 @@ const (
 	MarkAt      = 3                 // where the mark of a record stands
 )
 
-// Stored is a record as a store keeps it; its Result is kept apart.
+// Stored is a record as a store keeps it.
 type Stored struct {
 	Record
 	Mark      bool          // the store's own
 	Retention time.Duration // after the last change
 }
 
-// AppendTo appends the record in its layout, without its result.
-func (s *Stored) AppendTo(b []byte) []byte {
+// appendTo appends the record in its layout, without its result.
+func (s *Stored) appendTo(b []byte) []byte {
 	b = append(b, LayoutVersion, byte(s.State), byte(s.Effect), 0)
 	if s.Mark {
 		b[len(b)-1] = 1
@@ -55,9 +53,9 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 // KnownLayout reports whether a record that begins with a byte can be read.
 func KnownLayout(version byte) bool { return OldestLayout <= version && version <= LayoutVersion }
 
-// DecodeStored reads a record and returns the bytes after it, which share memory with b. The
+// decodeStored reads a record and returns the bytes after it, which share memory with b. The
 // error wraps ErrLayout, or ErrCorrupt, also for what no store would have written.
-func DecodeStored(b []byte) (s Stored, rest []byte, err error) {
+func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 	if len(b) > 0 && !KnownLayout(b[0]) {
 		return Stored{}, nil, fmt.Errorf("%w: %d", ErrLayout, b[0])
 	}
@@ -106,7 +104,7 @@ func (s *Stored) Verify() error {
 // AppendSealed appends the record in its layout, sealed and with its result.
 func (s *Stored) AppendSealed(b []byte) []byte {
 	from := len(b)
-	b = s.AppendTo(b)
+	b = s.appendTo(b)
 	b = binary.BigEndian.AppendUint32(b, seal(b[from:], s.Result))
 	return append(b, s.Result...)
 }
@@ -119,7 +117,7 @@ func (s *Stored) SealedBytes() int {
 // DecodeSealed reads a record with its result, which shares memory with b. The error
 // wraps ErrLayout or ErrCorrupt.
 func DecodeSealed(b []byte) (s Stored, err error) {
-	s, rest, err := DecodeStored(b)
+	s, rest, err := decodeStored(b)
 	if err != nil {
 		return Stored{}, err
 	}

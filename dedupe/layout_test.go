@@ -47,15 +47,15 @@ func TestTheLayoutOfARecord(t *testing.T) {
 	t.Parallel()
 	record := whole()
 	want := unhex(t, wholeFixed+wholeCounter)
-	if got := record.AppendTo(nil); !bytes.Equal(got, want) {
+	if got := record.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("stored as\n%x, want\n%x", got, want)
 	}
-	got, rest, err := DecodeStored(append(want, "result"...))
+	got, rest, err := decodeStored(append(want, "result"...))
 	if diff := cmp.Diff(record, got); err != nil || diff != "" || string(rest) != "result" {
 		t.Errorf("read with %q after it, %v: %s", rest, err, diff)
 	}
 	record.Counter, record.Mark = "", false
-	if got := record.AppendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00")) {
+	if got := record.appendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00")) {
 		t.Errorf("without a counter it is stored as\n%x", got)
 	}
 }
@@ -64,12 +64,12 @@ func TestTheLayoutOfARecord(t *testing.T) {
 func TestAnotherLayout(t *testing.T) {
 	t.Parallel()
 	record := whole()
-	for _, sound := range [][]byte{record.AppendTo(nil), record.AppendSealed(nil)} {
+	for _, sound := range [][]byte{record.appendTo(nil), record.AppendSealed(nil)} {
 		for _, version := range []byte{0, LayoutVersion + 1, 255} {
 			other := append([]byte{version}, sound[1:]...)
-			_, _, plain := DecodeStored(other)
+			_, _, plain := decodeStored(other)
 			_, sealed := DecodeSealed(other)
-			_, _, short := DecodeStored(other[:1])
+			_, _, short := decodeStored(other[:1])
 			for what, err := range map[string]error{"plain": plain, "sealed": sealed, "short": short} {
 				if !errors.Is(err, ErrLayout) || errors.Is(err, ErrCorrupt) {
 					t.Errorf("version %d, %s: %v", version, what, err)
@@ -101,23 +101,23 @@ func TestImpossibleRecords(t *testing.T) {
 		if err := record.Verify(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrInvalid) {
 			t.Errorf("a record %s: got %v", name, err)
 		}
-		if got, _, err := DecodeStored(record.AppendTo(nil)); !errors.Is(err, ErrCorrupt) {
+		if got, _, err := decodeStored(record.appendTo(nil)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("a record %s is read as %+v, %v", name, got, err)
 		}
 	}
 	record := whole()
-	sound := record.AppendTo(nil)
+	sound := record.appendTo(nil)
 	for name, bad := range map[string][]byte{
 		"marked 2":      slices.Concat(sound[:3], []byte{2}, sound[4:]),
 		"kept for ever": slices.Concat(sound[:40], bytes.Repeat([]byte{0x7f}, 8), sound[48:]),
 		"long ago":      slices.Concat(sound[:40], bytes.Repeat([]byte{0xf0}, 8), sound[48:]),
 	} {
-		if got, _, err := DecodeStored(bad); !errors.Is(err, ErrCorrupt) {
+		if got, _, err := decodeStored(bad); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("a record %s is read as %+v, %v", name, got, err)
 		}
 	}
 	for n := range sound {
-		if got, _, err := DecodeStored(sound[:n]); !errors.Is(err, ErrCorrupt) {
+		if got, _, err := decodeStored(sound[:n]); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("of %d bytes, %d are read as %+v, %v", len(sound), n, got, err)
 		}
 	}
@@ -126,21 +126,21 @@ func TestImpossibleRecords(t *testing.T) {
 // Any bytes are an error or a record, which is stored as the same bytes.
 func FuzzStored(f *testing.F) {
 	record := whole()
-	f.Add(record.AppendTo(nil))
+	f.Add(record.appendTo(nil))
 	f.Add(append(unhex(f, wholeFixed+wholeCounter), "result"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, rest, err := DecodeStored(b)
+		got, rest, err := decodeStored(b)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrLayout) {
 				t.Errorf("got %v", err)
 			}
 			return
 		}
-		again := append(got.AppendTo(nil), rest...)
+		again := append(got.appendTo(nil), rest...)
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x is stored anew as %x", b, again)
 		}
-		if same, _, err := DecodeStored(again); err != nil || !cmp.Equal(same, got) {
+		if same, _, err := decodeStored(again); err != nil || !cmp.Equal(same, got) {
 			t.Errorf("%+v came back as %+v, %v", got, same, err)
 		}
 	})

@@ -93,15 +93,15 @@ func (l *life) wait(ctx context.Context, pause time.Duration, wake <-chan struct
 	}
 }
 
-// errPanic is a bug that ended a request to the store, which may have taken effect.
-var errPanic = errors.New("panic")
+// ErrPanic is a bug that ended a request to the store, which may have taken effect.
+var ErrPanic = errors.New("panic")
 
-// survive makes an error of a panic, for goroutines that have no caller to answer: it would
-// end the process, and every call in it.
-func survive(request func() error) (err error) {
+// Survive makes an error of a panic, for goroutines that have no caller to answer, or others
+// beside it: it would end the process, and every call in it.
+func Survive(request func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanic, p)
+			err = fmt.Errorf("%w: %v", ErrPanic, p)
 		}
 	}()
 	return request()

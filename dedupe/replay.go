@@ -48,7 +48,7 @@ func (c *courier) round() (rest time.Duration, wake <-chan struct{}) {
 // replay brings what waits to the store, once.
 func (c *courier) replay(ctx context.Context) (ended int, left error) {
 	return c.late.replay(ctx, func(ctx context.Context, e Waiting, late Late) error {
-		return survive(func() error { return c.deliver(ctx, e, late) })
+		return Survive(func() error { return c.deliver(ctx, e, late) })
 	})
 }
 

@@ -35,7 +35,7 @@ func TestARecordWithoutASeal(t *testing.T) {
 	t.Parallel()
 	record := whole()
 	for _, result := range []string{"", "paid", "a result that is longer than a seal"} {
-		if got, err := DecodeSealed(append(record.AppendTo(nil), result...)); !errors.Is(err, ErrCorrupt) {
+		if got, err := DecodeSealed(append(record.appendTo(nil), result...)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("with the result %q it is read as %+v, %v", result, got, err)
 		}
 	}

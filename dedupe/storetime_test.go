@@ -36,7 +36,7 @@ func TestNowIsTheStores(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	d := dedupe.New(memory.New(memory.Options{}), dedupe.Options{})
+	d := dedupe.New(struct{ dedupe.Store }{memory.New(memory.Options{})}, dedupe.Options{})
 	if now, err := d.Now(t.Context()); err != nil || time.Since(now) > time.Minute || time.Since(now) < 0 {
 		t.Errorf("without a clock of its own: %v, %v", now, err)
 	}

@@ -128,7 +128,7 @@ func (t *Ticket) land(answer Admission, err error) {
 // ask asks the store on behalf of everybody here who wants this call. A claim that an error or a
 // panic keeps from being heard is given back.
 func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
-	d, failure := t.dedupe, errPanic
+	d, failure := t.dedupe, ErrPanic
 	unconfirmed := d.fence.await(ctx)
 	t.request.Owner = d.newOwner() // of the incarnation that this is by now
 	sent := time.Now()

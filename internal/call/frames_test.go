@@ -27,6 +27,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
+	"github.com/sidecall/sidecall/test/testkit/tenured"
 )
 
 // Whoever reads the code from the RPC to the store, or to the connection, has few
@@ -108,7 +109,7 @@ func TestFewFramesFromTheRPCToTheStore(t *testing.T) {
 			return d
 		},
 		"with tenures, as Redis": func(_ *testing.T, d *deep) dedupe.Store {
-			store := memory.New(memory.Options{})
+			store := tenured.New()
 			d.Store = store
 			return deepTenured{d, store}
 		},

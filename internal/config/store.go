@@ -12,7 +12,7 @@ import (
 type Store struct {
 	Embedded *Embedded `yaml:"embedded" one:"store" doc:"One local file, written and synced before a tool is called."`
 	Redis    *Redis    `yaml:"redis" one:"store" doc:"Redis: standalone, Sentinel (master_name) or Cluster (cluster)."`
-	Memory   *Memory   `yaml:"memory" one:"store" doc:"Nothing is kept beyond the process: for tests only."`
+	Memory   *Memory   `yaml:"memory" one:"store" doc:"Nothing is kept beyond the process, and no more than 1GiB in it: for tests only."`
 }
 
 // Kind is embedded, redis or memory.

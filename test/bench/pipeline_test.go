@@ -101,7 +101,7 @@ func newExecutor(b *testing.B, on options) *call.Executor {
 		Backend: instant{[]byte(`{"id":"re_1","order_id":"A-1","status":"refunded","cents":4200,"note":"two mugs"}`)},
 		Breaker: breaker.New(breaker.Settings{Name: "shop"}), Retries: retry.NewBudget(retry.BudgetShare, retry.BudgetFloor), Slots: limit.NewBulkhead(1000),
 	}})
-	claims := dedupe.New(memory.New(memory.Options{MaxRecords: 1 << 30}), dedupe.Options{})
+	claims := dedupe.New(memory.New(memory.Options{MaxBytes: 16 << 30}), dedupe.Options{})
 	b.Cleanup(func() {
 		if err := claims.Close(context.Background()); err != nil {
 			b.Error(err)

@@ -53,6 +53,10 @@ func (o *operation) take() bool { return !o.taken.Swap(true) }
 // may be stuck at the disk for ever: it is left there.
 func (s *Store) stop() {
 	s.shut(dedupe.ErrClosed)
+	if s.queue == nil {
+		s.end(dedupe.ErrClosed)
+		return
+	}
 	<-s.life.Done()
 	select {
 	case <-s.exited:
@@ -66,6 +70,10 @@ func (s *Store) stop() {
 func (s *Store) do(ctx context.Context, op *operation) error {
 	if err := s.usable(ctx); err != nil {
 		return err
+	}
+	if s.queue == nil {
+		s.serve([]*operation{op})
+		return op.err
 	}
 	select {
 	case s.queue <- op:
@@ -182,9 +190,7 @@ func (s *Store) tidy() (err error) {
 	if err := s.file.asLeft(); err != nil {
 		return s.fail(err)
 	}
-	s.mu.Lock()
-	s.index.pass(dedupe.Millis(s.clock.now()), s.options.MaxOutputBytes)
-	s.mu.Unlock()
+	s.pass()
 	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; {
 		if progress, err := s.reclaim(); err != nil || !progress {
 			return err

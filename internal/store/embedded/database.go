@@ -68,22 +68,10 @@ func (d *database) fail(cause error) error {
 	return err
 }
 
-var errPanic = errors.New("panic in the store")
-
-// guarded makes an error of a panic, which is a bug: it costs the request that has met it.
-func guarded(f func(*txn) error, t *txn) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	return f(t)
-}
-
 // dies makes an error of a panic in the middle of a commit: nobody knows what the file holds.
 func (d *database) dies(err *error) {
 	if p := recover(); p != nil {
-		*err = d.fail(fmt.Errorf("%w: %v", errPanic, p))
+		*err = d.fail(fmt.Errorf("%w: %v", dedupe.ErrPanic, p))
 	}
 }
 
@@ -94,7 +82,7 @@ func (d *database) transact(ops []*operation) error {
 	least := int64(0)
 	for _, op := range ops {
 		before := t.mark()
-		if op.err = guarded(op.apply, t); op.err != nil {
+		if op.err = dedupe.Survive(func() error { return op.apply(t) }); op.err != nil {
 			t.rollback(before)
 		} else if op.room != dedupe.Frees && t.mark() != before {
 			least = d.file.reserve()
@@ -171,11 +159,19 @@ func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live
 // wasteful reports that most of the log is dead.
 func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
 
+// pass lets go of what has expired, as far as nobody has to move anything for it.
+func (d *database) pass() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+}
+
 // transactReclaiming is transact, with the room that can be made for it.
 func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	defer d.dies(&err)
+	d.pass()
 	most := int64(16 * mostCleaned)
 	for _, op := range ops {
 		most += leastDead * int64(op.bytes)

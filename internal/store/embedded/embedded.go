@@ -39,7 +39,7 @@ type Store struct {
 	dedupe.Machine
 	database
 
-	queue chan *operation
+	queue chan *operation // nil without a committer
 	// open ends, with the cause, when Close begins, or with the life of the database.
 	open      context.Context
 	shut      context.CancelCauseFunc
@@ -56,30 +56,12 @@ var (
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
-	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
-	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
-	if options.MaxFileBytes > 0 {
-		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
-	}
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
-	if err := ensure(path, options.Log); err != nil {
+	s := newStore(options)
+	if err := ensure(path, s.options.Log); err != nil {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	s := &Store{
-		database: database{options: options, index: newIndex()},
-		queue:    make(chan *operation, queueLength), exited: make(chan struct{}),
-	}
-	s.Engine = s
-	s.life, s.end = context.WithCancelCause(context.Background())
-	s.open, s.shut = context.WithCancelCause(s.life)
-	s.closeOnce = sync.OnceValue(func() error {
-		s.stop()
-		return s.release()
-	})
 	var err error
-	if s.file, err = openFile(path, options.LockWait, options.MaxFileBytes); err != nil {
+	if s.file, err = openFile(path, s.options.LockWait, options.MaxFileBytes); err != nil {
 		return nil, explain(path, err)
 	}
 	if err = s.load(); err == nil {
@@ -88,8 +70,43 @@ func Open(path string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, explain(path, errors.Join(err, s.release()))
 	}
-	go s.commits() // ends in stop
+	s.queue = make(chan *operation, queueLength)
+	go s.commits() // ends in Close
 	return s, nil
+}
+
+// InMemory opens an empty store that ends with its process. There is no disk to wait for: every
+// request is a transaction of its own, which its caller makes.
+func InMemory(options Options) *Store {
+	options.MaxFileBytes = cmp.Or(max(options.MaxFileBytes, 0), 1<<30)
+	s := newStore(options)
+	most := segmentsIn(options.MaxFileBytes)
+	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most)
+	for s.file.segments < most {
+		s.file.add()
+	}
+	s.clock = newClock(time.Time{})
+	return s
+}
+
+func newStore(options Options) *Store {
+	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
+	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
+	if options.MaxFileBytes > 0 {
+		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{database: database{options: options, index: newIndex()}, exited: make(chan struct{})}
+	s.Engine = s
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.open, s.shut = context.WithCancelCause(s.life)
+	s.closeOnce = sync.OnceValue(func() error {
+		s.stop()
+		return s.release()
+	})
+	return s
 }
 
 // explain makes one clear sentence of why a store does not open, and what to do.
@@ -109,7 +126,7 @@ func explain(path string, err error) error {
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	apply := func(t *txn) error { return step.Apply(t) }
-	if step.Room() == dedupe.Begins {
+	if step.Room() == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
 		if err := s.look(ctx, apply); !errors.Is(err, errLook) {
@@ -148,7 +165,7 @@ func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return guarded(f, &txn{database: &s.database, now: s.clock.now()})
+	return dedupe.Survive(func() error { return f(&txn{database: &s.database, now: s.clock.now()}) })
 }
 
 // read returns what is found in the last state.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -31,7 +30,7 @@ import (
 // told of it, and the head before it is in force.
 const (
 	// format names the layout of the file. Another layout gets another name.
-	format      = "sidecall records 4"
+	format      = "sidecall records 5"
 	formatOfAny = "sidecall records "
 
 	pageSize    = 4096
@@ -62,9 +61,8 @@ type head struct {
 	sum                int64 // checksum of what is between them
 }
 
-func (h *head) encode() []byte {
-	b := append(make([]byte, 0, headBytes), format...)
-	b = b[:formatBytes]
+func (h *head) encode(b []byte) []byte {
+	b = append(append(b, format...), make([]byte, formatBytes-len(format))...)
 	for _, n := range [...]int64{h.commit, h.clock, h.tail, h.durable, h.end, h.sum} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
@@ -94,10 +92,9 @@ func corrupt(format string, args ...any) error {
 
 // file is the open file, locked.
 type file struct {
-	*os.File
+	medium
 
 	path string
-	info os.FileInfo
 	most int64 // segments
 	// largest is the size of the largest row that there was since Open, outputs apart.
 	largest int64
@@ -110,7 +107,8 @@ type file struct {
 	parts    map[int64]int64
 	free     []int64
 	// heads are the heads as this process has left them.
-	heads [2][headBytes]byte
+	heads   [2][headBytes]byte
+	scratch [headBytes]byte // of the committer
 }
 
 // openFile opens and locks the file at a path, and waits for a while for another process to
@@ -119,7 +117,7 @@ func openFile(path string, wait time.Duration, bound int64) (f *file, err error)
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
 		f, err = tryFile(path)
 		if err == nil && bound > 0 {
-			f.most = max(1, (bound-segmentsAt)/segmentSize)
+			f.most = segmentsIn(bound)
 		}
 		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
 			return f, err
@@ -130,6 +128,10 @@ func openFile(path string, wait time.Duration, bound int64) (f *file, err error)
 const lockPause = 20 * time.Millisecond
 
 var errInUse = errors.New("another process is using it")
+
+func newFile(path string, on medium, most int64) *file {
+	return &file{medium: on, path: path, most: most, write: on.WriteAt, sync: on.Sync, parts: map[int64]int64{}}
+}
 
 func tryFile(path string) (*file, error) {
 	info, err := os.Stat(path)
@@ -143,8 +145,6 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, info: info, most: math.MaxInt32, write: opened.WriteAt}
-	f.sync = func() error { return syncData(opened) }
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
 	}
@@ -157,20 +157,20 @@ func tryFile(path string) (*file, error) {
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return f, nil
+	return newFile(path, osFile{opened, info}, math.MaxInt32), nil
 }
 
 // readHeads reads the heads, and the segments as the newest has them. The other one is in
 // force if the commit of the newest is not whole.
 func (f *file) readHeads() (other head, err error) {
-	info, err := f.Stat()
+	size, err := f.length()
 	if err != nil {
 		return head{}, err
 	}
 	var heads [2]head
 	for i := range heads {
 		if _, err := f.ReadAt(f.heads[i][:], int64(i)*pageSize); err != nil {
-			return head{}, corrupt("the file has %d bytes, which is less than its heads", info.Size())
+			return head{}, corrupt("the file has %d bytes, which is less than its heads", size)
 		}
 		if heads[i], err = decodeHead(f.heads[i][:]); err != nil {
 			return head{}, err
@@ -180,7 +180,7 @@ func (f *file) readHeads() (other head, err error) {
 		f.slot = 1
 	}
 	f.head, other = heads[f.slot], heads[1-f.slot]
-	f.segments = (info.Size() - segmentsAt) / segmentSize
+	f.segments = (size - segmentsAt) / segmentSize
 	return other, f.readSegments()
 }
 
@@ -189,7 +189,8 @@ func (f *file) readHeads() (other head, err error) {
 // ones are in order: should the next commit come to no end, and the one after it begin the
 // same parts under the same number, then it begins each where the former did, or before that.
 func (f *file) readSegments() error {
-	f.parts, f.free = map[int64]int64{}, nil
+	clear(f.parts)
+	f.free = nil
 	begun := map[int64]int64{}
 	for segment := range f.segments {
 		part, commit, err := f.readSegment(segment)
@@ -286,10 +287,10 @@ func (f *file) room(need, least int64) error {
 // there already; by fewer when the disk has room for those.
 func (f *file) grow(by int64) error {
 	if by = min(by, f.most-f.segments); by <= 0 {
-		return fmt.Errorf("%w: %s may not grow beyond %d bytes (store.embedded.max_bytes)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize)
+		return fmt.Errorf("%w: %s may not grow beyond %d bytes (%s)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize, f.bound())
 	}
 	size := f.size()
-	if err := f.inPlace(); err != nil {
+	if err := f.inPlace(size); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
 	if n, err := f.put(make([]byte, by*segmentSize), size); err != nil {
@@ -300,11 +301,19 @@ func (f *file) grow(by int64) error {
 		}
 	}
 	for range by {
-		f.free = append(f.free, f.segments)
-		f.segments++
+		f.add()
 	}
 	return nil
 }
+
+// add adds a free segment.
+func (f *file) add() {
+	f.free = append(f.free, f.segments)
+	f.segments++
+}
+
+// segmentsIn is how many segments a file of so many bytes has, which may be one at least.
+func segmentsIn(bytes int64) int64 { return max(1, (bytes-segmentsAt)/segmentSize) }
 
 // put writes, and says so when the disk is full.
 func (f *file) put(b []byte, at int64) (n int, err error) {
@@ -342,7 +351,7 @@ func (f *file) writeLog(b []byte) error {
 // writeHead writes the head that comes after the one in force, in the place of the other.
 func (f *file) writeHead(next head) error {
 	slot := 1 - f.slot
-	b := next.encode()
+	b := next.encode(f.scratch[:0])
 	if _, err := f.put(b, int64(slot)*pageSize); err != nil {
 		return err
 	}
@@ -358,6 +367,7 @@ func (f *file) follow(before head) {
 		f.parts[part], f.free = f.free[0], f.free[1:]
 	}
 	for part := before.tail / partSize; (part+1)*partSize <= f.tail; part++ {
+		f.forget(f.parts[part])
 		f.free = append(f.free, f.parts[part])
 		delete(f.parts, part)
 	}
@@ -369,9 +379,8 @@ var errOverwritten = errors.New("its file was cut short or overwritten by somebo
 // untouched reports why the heads of the file, and of the segment in which the log ends, are
 // not what this process has left there.
 func (f *file) untouched() error {
-	var b [headBytes]byte
 	for i := range f.heads {
-		if _, err := f.ReadAt(b[:], int64(i)*pageSize); err != nil || b != f.heads[i] {
+		if _, err := f.ReadAt(f.scratch[:], int64(i)*pageSize); err != nil || f.scratch != f.heads[i] {
 			return errOverwritten
 		}
 	}
@@ -386,23 +395,5 @@ func (f *file) untouched() error {
 	return nil
 }
 
-// inPlace reports why the file under the path is not the one that was opened, or not the
-// whole of it.
-func (f *file) inPlace() error {
-	info, err := os.Stat(f.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return errors.New("its file was removed or moved away while it was in use")
-	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.EIO):
-		return fmt.Errorf("its file cannot be looked at: %w", err)
-	case info == nil: // that it cannot be looked at now says nothing about the file
-	case !os.SameFile(f.info, info):
-		return errors.New("another file was put in the place of its own while it was in use")
-	case info.Size() < f.size():
-		return fmt.Errorf("its file was cut from %d to %d bytes while it was in use", f.size(), info.Size())
-	}
-	return nil
-}
-
 // asLeft reports why the file is not as this process has left it.
-func (f *file) asLeft() error { return cmp.Or(f.inPlace(), f.untouched()) }
+func (f *file) asLeft() error { return cmp.Or(f.inPlace(f.size()), f.untouched()) }

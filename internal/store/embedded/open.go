@@ -32,7 +32,7 @@ func ensure(path string, log *slog.Logger) (err error) {
 	heads := make([]byte, segmentsAt)
 	for commit := range int64(2) {
 		h := head{commit: commit, clock: time.Now().UnixMilli()}
-		copy(heads[commit*pageSize:], h.encode())
+		copy(heads[commit*pageSize:], h.encode(nil))
 	}
 	_, err = f.Write(heads)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
@@ -103,7 +103,7 @@ func (d *database) load() error {
 func (x *index) read(f frame) error {
 	c, err := x.changed(f.kind, f.expires, f.key, f.value)
 	if f.kind == recordRow {
-		_, err = decodeRecord(f.value)
+		_, err = dedupe.DecodeSealed(f.value)
 	}
 	if err == nil {
 		c.place = f.place

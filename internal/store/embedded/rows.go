@@ -18,7 +18,7 @@ func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
 	if err != nil || value == nil {
 		return dedupe.Stored{}, err
 	}
-	return decodeRecord(value)
+	return dedupe.DecodeSealed(value)
 }
 
 // record reads one that is in the index, and its key; Absent when its time is over.
@@ -29,18 +29,9 @@ func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
 	}
 	f, err := t.read(r.place)
 	if err == nil {
-		stored, err = decodeRecord(f.value)
+		stored, err = dedupe.DecodeSealed(f.value)
 	}
 	return f.key, stored, err
-}
-
-// decodeRecord reads a record with its result, which shares memory with the value.
-func decodeRecord(value []byte) (dedupe.Stored, error) {
-	stored, result, err := dedupe.DecodeStored(value)
-	if len(result) > 0 {
-		stored.Result = result
-	}
-	return stored, err
 }
 
 // undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
@@ -54,8 +45,7 @@ func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Dur
 
 func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Duration) error {
 	stored := dedupe.Stored{Record: *record, Retention: retention}
-	body := stored.AppendTo(make([]byte, 0, stored.SealedBytes()))
-	return t.set(recordRow, key, t.now.Add(retention), body, record.Result)
+	return t.set(recordRow, key, t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.

@@ -63,7 +63,7 @@ func TestARemovedFileIsSavedFromTheProcess(t *testing.T) {
 	if _, err := s.Settle(t.Context(), settlement("at work", "paid")); err == nil {
 		t.Error("it is told as stored")
 	}
-	held, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()))
+	held, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.file.medium.(osFile).Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,11 @@ package memory_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/store/memory"
 )
@@ -59,33 +56,4 @@ func TestAPageStaysAsItWasRead(t *testing.T) {
 			t.Fatalf("%q, %v", page.Messages, err)
 		}
 	}
-}
-
-// What conversations take together is bounded; what has expired makes room.
-func TestTheMessagesInMemoryAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{MaxConversationBytes: 100})
-		write := func(id string, was, head string, after int64, ttl time.Duration) error {
-			w := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: id}, Was: []byte(was), Head: []byte(head), After: after, Messages: [][]byte{make([]byte, 38)}, TTL: ttl}
-			written, err := s.WriteConversation(t.Context(), w)
-			if err == nil && !written {
-				t.Errorf("%s is not written", id)
-			}
-			return err
-		}
-		if err := errors.Join(write("a", "", "h1", 0, time.Minute), write("a", "h1", "h2", 1, time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		if err := write("b", "", "h1", 0, time.Hour); !errors.Is(err, dedupe.ErrFull) {
-			t.Errorf("118 bytes: %v", err)
-		}
-		if got, err := s.ReadConversation(t.Context(), conversation.Key{Tenant: "acme", ID: "b"}, 0, 100); err != nil || len(got.Head) != 0 {
-			t.Errorf("of what was refused there is %q, %v", got.Head, err)
-		}
-		time.Sleep(time.Minute)
-		if err := errors.Join(write("a", "", "h1", 0, time.Hour), write("b", "", "h1", 0, time.Hour)); err != nil {
-			t.Errorf("after the first has expired: %v", err)
-		}
-	})
 }

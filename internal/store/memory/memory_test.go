@@ -1,24 +1,28 @@
-package memory
+package memory_test
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/tenured"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Open: func(t testing.TB) dedupe.Store {
-			s := New(Options{})
+			s := tenured.New()
 			t.Cleanup(func() {
 				if err := s.Close(); err != nil {
 					t.Error(err)
@@ -37,46 +41,19 @@ func call(id int, retention time.Duration) dedupe.Request {
 	}
 }
 
-func admit(t *testing.T, s *Store, req dedupe.Request) {
+func admit(t *testing.T, s *memory.Store, req dedupe.Request) {
 	t.Helper()
 	if got, err := s.Admit(context.Background(), req); err != nil || got.Verdict != dedupe.Won {
 		t.Fatalf("%v, %v", got.Verdict, err)
 	}
 }
 
-func TestRecordsAreSwept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{})
-		for i := range 1000 {
-			admit(t, s, call(i, time.Minute))
-		}
-		// One of them is given more time, and outlives the others.
-		if ok, err := storetest.Renew(context.Background(), s, tool.CallID{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		time.Sleep(30 * time.Second)
-		if ok, err := storetest.Renew(context.Background(), s, tool.CallID{ID: "0"}, "owner-0", 1, 2*time.Minute); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		time.Sleep(31 * time.Second)
-		for range 1000 / sweepBatch {
-			if err := s.Ping(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(s.records.entries) != 1 || len(s.records.queue) != 1 {
-			t.Errorf("%d records and %d in the queue are left, want the renewed one", len(s.records.entries), len(s.records.queue))
-		}
-	})
-}
-
-// What has expired is not there, though only a few of it are swept at a time.
+// What has expired is not there, though it takes its room until somebody writes.
 func TestWhatHasExpiredIsNotThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{})
-		const n = 3 * sweepBatch
+		s := memory.New(memory.Options{})
+		const n = 12
 		of := func(i int) dedupe.Request {
 			req := call(i, time.Minute+time.Duration(i)*time.Second) // they are swept in this order
 			req.Key.Conversation = fmt.Sprint(i)
@@ -113,23 +90,48 @@ func TestWhatHasExpiredIsNotThere(t *testing.T) {
 	})
 }
 
-func TestRecordsAreBounded(t *testing.T) {
+// What is kept together is bounded; what has expired makes room.
+func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
-	s := New(Options{MaxRecords: 2})
-	admit(t, s, call(1, time.Hour))
-	admit(t, s, call(2, time.Hour))
-	if _, err := s.Admit(context.Background(), call(3, time.Hour)); !errors.Is(err, dedupe.ErrFull) {
-		t.Errorf("got %v, want ErrFull", err)
-	}
-	if got, err := s.Admit(context.Background(), call(2, time.Hour)); err != nil || got.Verdict != dedupe.Won {
-		t.Errorf("a known call was refused: %v, %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{MaxBytes: 8 << 20})
+		write := func(id int, ttl time.Duration) error {
+			written, err := s.WriteConversation(t.Context(), conversation.Write{
+				Key: conversation.Key{ID: fmt.Sprint(id)}, Head: []byte("h"), Messages: [][]byte{make([]byte, 500<<10)}, TTL: ttl,
+			})
+			if err == nil && !written {
+				t.Errorf("%d is not written", id)
+			}
+			return err
+		}
+		admit(t, s, call(0, time.Hour))
+		n := 0
+		err := write(n, time.Minute)
+		for ; err == nil; err = write(n, time.Minute) {
+			n++
+		}
+		if !errors.Is(err, dedupe.ErrFull) || !strings.Contains(err.Error(), "store.memory") || n < 5 || n > 16 {
+			t.Errorf("after %d of 500 KiB in 8 MiB: %v", n, err)
+		}
+		if got, err := s.ReadConversation(t.Context(), conversation.Key{ID: fmt.Sprint(n)}, 0, 100); err != nil || len(got.Head) != 0 {
+			t.Errorf("of what was refused there is %q, %v", got.Head, err)
+		}
+		if got, err := s.Admit(t.Context(), call(0, time.Hour)); err != nil || got.Verdict != dedupe.Won {
+			t.Errorf("a known call was refused: %v, %v", got, err)
+		}
+		time.Sleep(2 * time.Minute)
+		for id := range n {
+			if err := write(id, time.Hour); err != nil {
+				t.Errorf("%d after all have expired: %v", id, err)
+			}
+		}
+	})
 }
 
 func TestOutputsAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := New(Options{MaxOutputBytes: 100})
+	s := memory.New(memory.Options{MaxOutputBytes: 150})
 	for i := range 5 {
 		admit(t, s, call(i, time.Hour))
 		_, err := s.Settle(ctx, dedupe.Settlement{
@@ -146,15 +148,12 @@ func TestOutputsAreBounded(t *testing.T) {
 			t.Errorf("output %d: kept %v, want only the newest two", i, kept)
 		}
 	}
-	if s.outputs.bytes != 80 || len(s.outputs.entries) != 2 {
-		t.Errorf("%d bytes in %d outputs", s.outputs.bytes, len(s.outputs.entries))
-	}
 }
 
 // BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two
 // processors.
 func BenchmarkAdmitSettle(b *testing.B) {
-	s := New(Options{MaxRecords: 1 << 30})
+	s := memory.New(memory.Options{MaxBytes: 16 << 30})
 	b.SetParallelism(16)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -3,8 +3,6 @@ package mutants
 // The files that the mutants change.
 const (
 	stateMachine = "dedupe/state.go"
-	memoryRows   = "internal/store/memory/rows.go"
-	memoryShelf  = "internal/store/memory/shelf.go"
 	embeddedRows = "internal/store/embedded/rows.go"
 	transaction  = "internal/store/embedded/txn.go"
 	database     = "internal/store/embedded/database.go"

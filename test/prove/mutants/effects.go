@@ -48,7 +48,7 @@ func effects() []Mutant {
 		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
 		one("step.go: a call that is restored holds nothing", stepFile, "Held(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
-		one("embedded: of an earlier call there is no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedEffects),
+		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('K', at, 0, r.kept(body))", "r.write('d', at, 0, nil)", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, "Claim: Origin{c.record, c.effect}, Lease: lease", "Claim: Origin{Record: c.record}, Lease: lease", forgottenEffect),

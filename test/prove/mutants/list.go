@@ -68,8 +68,6 @@ func stores() []Mutant {
 		one("tally.go: a call that is taken over counts twice", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != Claimed {\n		back", memoryTallies),
 		one("tally.go: what did not run stays charged", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != NotRun {\n		back", memoryTallies),
 		one("tally.go: what is in doubt is given back", tallies, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
-		one("memory: what has expired is there", memoryShelf, "if !found || !now.Before(e.expires) {", "if !found {", notThere),
-		one("memory: a sheet that is changed loses its time", memoryRows, "if keep == 0 {", "if keep < 0 {", memoryEffects),
 	}
 }
 

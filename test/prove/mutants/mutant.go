@@ -56,7 +56,6 @@ var (
 	callHistories      = Suite{"./test/prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./test/prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./internal/store/embedded", "TestNothingIsAnsweredThatIsNotSynced")
-	notThere           = test("./internal/store/memory", "TestWhatHasExpiredIsNotThere")
 	sheetTime          = test("./internal/store/embedded", "TestASheetKeepsItsTime")
 	fileGone           = test("./internal/store/embedded", "TestTheFileUnderARunningStore")
 	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")

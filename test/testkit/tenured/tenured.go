@@ -1,0 +1,43 @@
+// Package tenured is a store in memory on which several processes of a test follow each other
+// as one instance.
+package tenured
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/memory"
+)
+
+// Store is one that keeps tenures too.
+type Store struct {
+	*memory.Store
+
+	mu      sync.Mutex
+	tenures map[string]dedupe.Tenure
+}
+
+var _ dedupe.Tenures = (*Store)(nil)
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{Store: memory.New(memory.Options{}), tenures: map[string]dedupe.Tenure{}}
+}
+
+// Bid implements dedupe.Tenures.
+func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
+	if err := bid.Validate(); err != nil {
+		return before, after, err
+	}
+	if err := s.Ping(ctx); err != nil {
+		return before, after, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.tenures[bid.Instance]
+	after = before.Bid(bid, time.Now())
+	s.tenures[bid.Instance] = after
+	return before, after, nil
+}
