@@ -42,7 +42,7 @@ func Frames(from string, words ...string) ([]string, error) {
 func named(functions []string) (names []string) {
 	for _, function := range functions {
 		name, ours := strings.CutPrefix(function, module)
-		if ours && !strings.Contains(name, "_test.") && !strings.HasPrefix(name, "testkit/") && !strings.Contains(name, ".func") {
+		if ours && !strings.Contains(name, "_test.") && !strings.HasPrefix(name, "test/testkit/") && !strings.Contains(name, ".func") {
 			names = append([]string{name}, names...)
 		}
 	}
