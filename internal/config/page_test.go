@@ -18,7 +18,7 @@ const pageIntro = `# The config file
 
 Every key, from the same tags that the decoder reads: this page is generated
 (` + "`go test ./internal/config -update`" + `), and a test compares the two. So is
-[schema.json](schema.json), for editors. ` + "`sidecall check FILE`" + ` says what is
+[schema.json](../internal/config/schema.json), for editors. ` + "`sidecall check FILE`" + ` says what is
 wrong with a file, each with line and column.
 
 A duration has a unit (` + "`250ms`, `30s`, `1m30s`" + `), a size may have one (` + "`4MiB`" + `). Values

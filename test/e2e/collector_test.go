@@ -165,8 +165,8 @@ func TestOneTraceFromTheAgentIntoTheUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	agents := map[string][]string{
-		"node":   {"node", filepath.Join(harness.Root(), "e2e", "node", "traced.mjs")},
-		"python": {python, "-B", filepath.Join(harness.Root(), "e2e", "python", "traced.py")},
+		"node":   {"node", filepath.Join(harness.Root(), "test", "e2e", "node", "traced.mjs")},
+		"python": {python, "-B", filepath.Join(harness.Root(), "test", "e2e", "python", "traced.py")},
 	}
 	for language, agent := range agents {
 		t.Run(language, func(t *testing.T) {

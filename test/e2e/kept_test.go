@@ -33,11 +33,11 @@ func TestAnotherProcessGoesOnWithAConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	built(t)
-	script := filepath.Join(harness.Root(), "e2e", "python", "kept.py")
+	script := filepath.Join(harness.Root(), "test", "e2e", "python", "kept.py")
 	for language, program := range map[string][]string{
 		"python":       {python, "-B", script, "sync"},
 		"async python": {python, "-B", script, "async"},
-		"node":         {"node", filepath.Join(harness.Root(), "e2e", "node", "kept.mjs")},
+		"node":         {"node", filepath.Join(harness.Root(), "test", "e2e", "node", "kept.mjs")},
 	} {
 		for _, format := range []sidecall.Format{sidecall.Anthropic, sidecall.OpenAI, sidecall.OpenAIResponses} {
 			for _, when := range []string{"before", "after"} {
@@ -198,7 +198,7 @@ func keptAs(t *testing.T, addr string, format sidecall.Format, texts []string) {
 // it has refused.
 func play(t *testing.T, script string) (url string, heard func() (requests, refusals int)) {
 	t.Helper()
-	cmd := exec.Command("python3", filepath.Join(harness.Root(), "e2e", "python", "play.py"))
+	cmd := exec.Command("python3", filepath.Join(harness.Root(), "test", "e2e", "python", "play.py"))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

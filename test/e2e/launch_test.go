@@ -34,8 +34,8 @@ func TestAProgramHasASidecarOfItsOwn(t *testing.T) {
 	}
 	built(t)
 	programs := map[string][]string{
-		"python": {python, "-B", filepath.Join(harness.Root(), "e2e", "python", "launched.py")},
-		"node":   {"node", filepath.Join(harness.Root(), "e2e", "node", "launched.mjs")},
+		"python": {python, "-B", filepath.Join(harness.Root(), "test", "e2e", "python", "launched.py")},
+		"node":   {"node", filepath.Join(harness.Root(), "test", "e2e", "node", "launched.mjs")},
 	}
 	for language, program := range programs {
 		for end, ends := range map[string]string{"well": "", "kill": "signal: killed", "exception": "exit status 1"} {

@@ -158,14 +158,14 @@ func (k kind) program(t *testing.T) (argv, env []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []string{python, "-B", filepath.Join(harness.Root(), "e2e", "python", "worker.py"), how},
+		return []string{python, "-B", filepath.Join(harness.Root(), "test", "e2e", "python", "worker.py"), how},
 			[]string{"PYTHONPATH=" + filepath.Join(harness.Root(), "clients", "python", "src")}
 	}
 	if k == inNode {
 		if _, err := os.Stat(filepath.Join(harness.Root(), "clients", "node", "dist", "esm", "index.js")); err != nil {
 			t.Fatalf("the Node client is not built (run make deps): %v", err)
 		}
-		return []string{"node", filepath.Join(harness.Root(), "e2e", "node", "worker.mjs")}, nil
+		return []string{"node", filepath.Join(harness.Root(), "test", "e2e", "node", "worker.mjs")}, nil
 	}
 	self, err := os.Executable()
 	if err != nil {
