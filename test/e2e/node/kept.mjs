@@ -2,7 +2,7 @@
 // is kept.
 //
 // usage: kept.mjs TARGET PROVIDER FORMAT
-import { Sidecall } from '../../clients/node/dist/esm/index.js'
+import { Sidecall } from '../../../clients/node/dist/esm/index.js'
 
 const PATHS = { anthropic: '/v1/messages', openai: '/v1/chat/completions', 'openai-responses': '/v1/responses' }
 

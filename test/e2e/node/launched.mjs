@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 
-import { Sidecall } from '../../clients/node/dist/esm/index.js'
+import { Sidecall } from '../../../clients/node/dist/esm/index.js'
 
 const CALLS = {
   id: 'msg_1', type: 'message', role: 'assistant', stop_reason: 'tool_use',

@@ -7,7 +7,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-grpc'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 
-import { Sidecall } from '../../clients/node/dist/esm/index.js'
+import { Sidecall } from '../../../clients/node/dist/esm/index.js'
 
 /** What a model says that calls each of these tools. */
 const message = (turn, ...tools) => ({

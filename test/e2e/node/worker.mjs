@@ -3,8 +3,8 @@
 import { appendFileSync, closeSync, fsyncSync, openSync } from 'node:fs'
 import process from 'node:process'
 
-import { Sidecall } from '../../clients/node/dist/esm/index.js'
-import { WorkerService } from '../../clients/node/dist/esm/contract.js'
+import { Sidecall } from '../../../clients/node/dist/esm/index.js'
+import { WorkerService } from '../../../clients/node/dist/esm/contract.js'
 
 const [agent] = process.argv.slice(2)
 const { SIDECALL_TEST_WORKER_OF, SIDECALL_TEST_WORKER_LEDGER, SIDECALL_TEST_WORKER_PLACES, SIDECALL_TEST_WORKER_DIES } = process.env
