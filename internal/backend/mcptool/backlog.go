@@ -31,7 +31,7 @@ func (b *backlog) ask() bool {
 	return false
 }
 
-// answered implements watcher.
+// answered says that one waits no longer.
 func (b *backlog) answered() { b.asked.Add(-1) }
 
 // change reports whether a note that the tool list has changed may wait.
@@ -40,11 +40,10 @@ func (b *backlog) change() bool { return b.changes.Add(1) <= maxChanges }
 // relisted says that such notes have been heard.
 func (b *backlog) relisted() { b.changes.Store(0) }
 
-// slimmed takes from a message of the server what nobody reads, if it is large.
-func slimmed(r *jsonrpc.Request) bool {
+// slimmed is a message of the server without what nobody reads, if that is large.
+func slimmed(r *jsonrpc.Request) *jsonrpc.Request {
 	if len(r.Params) <= maxAskedParams {
-		return false
+		return r
 	}
-	r.Params = nil
-	return true
+	return &jsonrpc.Request{ID: r.ID, Method: r.Method}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,9 +16,6 @@ import (
 // capture travels in the context of one request, down through the SDK, and
 // brings back what the transport saw.
 type capture struct {
-	// method is the request's own; a cancellation sent on its behalf carries
-	// the same context and is not captured.
-	method string
 	// whole passes the original answer on to the SDK, which otherwise gets an
 	// empty one.
 	whole bool
@@ -30,19 +26,19 @@ type capture struct {
 	right backend.Right
 
 	mu   sync.Mutex
-	id   jsonrpc.ID
-	sent bool // bytes of the request may have left
-	// withheld: the right was gone, nothing left.
+	seen seen
+	// after is the event behind which the rest was asked for last, tries how often.
+	after string
+	tries int
+}
+
+// seen is what the transport saw of a request.
+type seen struct {
+	answer
+	id   jsonrpc.ID // that the SDK gave it; not valid when nothing was sent
+	sent bool       // bytes of it may have left
+	// withheld: the right to send was gone, and nothing left.
 	withheld bool
-	ans      answer
-	// streaming: the answer comes as a stream of events, whose end is read
-	// after the answer itself.
-	streaming bool
-	release   func()
-	// The end of a stream may outlive the answer: see linger.
-	closed bool
-	cancel func()
-	timer  *time.Timer
 }
 
 type captureKey struct{}
@@ -51,22 +47,18 @@ func (c *capture) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, captureKey{}, c)
 }
 
-// captureOf returns the capture for a request of that method, or nil.
-func captureOf(ctx context.Context, method string) *capture {
-	if c, ok := ctx.Value(captureKey{}).(*capture); ok && c.method == method {
-		return c
-	}
-	return nil
+// captureOf returns the capture for a request, or nil. The context of a request is
+// that of the note that cancels it, too, which has no answer.
+func captureOf(ctx context.Context) *capture {
+	c, _ := ctx.Value(captureKey{}).(*capture)
+	return c
 }
 
-// sending notes that bytes may leave from now on. release is called once nobody
-// waits for the answer any more.
-func (c *capture) sending(id jsonrpc.ID, release func()) {
+// sending notes that bytes may leave from now on.
+func (c *capture) sending(id jsonrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.id = id
-	c.sent = true
-	c.release = release
+	c.seen.id, c.seen.sent = id, true
 }
 
 // failed notes that sending failed; nothing says that provably no complete
@@ -74,8 +66,8 @@ func (c *capture) sending(id jsonrpc.ID, release func()) {
 func (c *capture) failed(err error, nothing bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sent = c.sent && !nothing
-	c.ans.err = err
+	c.seen.sent = c.seen.sent && !nothing
+	c.seen.err = err
 }
 
 // mayLeave asks for the right to send, right before the first byte.
@@ -91,85 +83,36 @@ func (c *capture) mayLeave() bool {
 func (c *capture) withhold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.withheld, c.sent = true, false
-}
-
-func (c *capture) wasWithheld() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.withheld
+	c.seen.withheld, c.seen.sent = true, false
 }
 
 // settle notes the answer. The first one counts.
 func (c *capture) settle(a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ans.outcome == unanswered {
-		c.ans = a
+	if c.seen.outcome == unanswered {
+		c.seen.answer = a
 	}
 }
 
-// requestID is the id that the SDK gave the request.
-func (c *capture) requestID() jsonrpc.ID {
+func (c *capture) settled() bool { return c.known().outcome != unanswered }
+
+// resuming counts how often the rest is asked for behind the same event.
+func (c *capture) resuming(after string) (tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.id
-}
-
-func (c *capture) settled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ans.outcome != unanswered
-}
-
-func (c *capture) stream() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.streaming = true
-}
-
-// done returns what is known and forgets the request.
-func (c *capture) done() (a answer, sent, streaming bool) {
-	c.mu.Lock()
-	release := c.release
-	c.release = nil
-	a, sent, streaming = c.ans, c.sent, c.streaming
-	c.mu.Unlock()
-	if release != nil {
-		release()
+	if after != c.after {
+		c.after, c.tries = after, 0
 	}
-	return a, sent, streaming
+	c.tries++
+	return c.tries
 }
 
-// request is the id of the request; not valid when nothing was sent.
-func (c *capture) request() jsonrpc.ID {
+// known is what was seen until now.
+func (c *capture) known() seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.id
-}
-
-// linger has the context of an answered stream cancelled once the stream is
-// closed, at the latest after d: its end, read meanwhile, lets the connection be
-// used again.
-func (c *capture) linger(d time.Duration, cancel func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		cancel()
-		return
-	}
-	c.cancel = cancel
-	c.timer = time.AfterFunc(d, cancel)
-}
-
-// streamClosed notes that the stream is closed.
-func (c *capture) streamClosed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	if c.timer != nil && c.timer.Stop() {
-		c.cancel()
-	}
+	return c.seen
 }
 
 // settleResponse notes a JSON-RPC response and returns what the SDK gets of it.
@@ -265,42 +208,4 @@ func unbatch(data []byte) []json.RawMessage {
 		}
 	}
 	return []json.RawMessage{data}
-}
-
-// watcher is what the transports tell a session.
-type watcher interface {
-	// heard is told of every sign of life.
-	heard()
-	// expire is told that the server does not know the session.
-	expire()
-	// doubt is told that the server may be gone.
-	doubt()
-	// progressed is told of the parameters of every note of progress.
-	progressed(params json.RawMessage)
-	// ask and change are asked whether a request of the server, and a note of a
-	// change, may wait for the SDK; answered is told that one no longer does.
-	ask() bool
-	change() bool
-	answered()
-}
-
-// wanted reports whether the SDK should see a request or notification of the
-// server. Notes of progress are passed on here, so that they come before the
-// answer that follows them; the other notifications (log messages, changes of
-// prompts and resources) are dropped before they can queue up. Requests are all
-// answered, unless there are too many at a time.
-func wanted(r *jsonrpc.Request, w watcher) bool {
-	if r.IsCall() {
-		return w.ask()
-	}
-	switch r.Method {
-	case "notifications/progress":
-		w.progressed(r.Params)
-		return false
-	case "notifications/tools/list_changed":
-		return w.change()
-	case "notifications/cancelled", "notifications/subscriptions/acknowledged":
-		return true
-	}
-	return false
 }

@@ -26,8 +26,6 @@ const (
 	maxComplaints = 20
 	// maxShownName is how much of a tool's name a log line shows.
 	maxShownName = 200
-	// methodList is the method that reads a page of the tool list.
-	methodList = "tools/list"
 )
 
 // anyObject is the schema of a tool that declares none that can be used.
@@ -125,9 +123,9 @@ func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
 }
 
 func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, error) {
-	c := &capture{method: methodList, whole: true}
+	c := &capture{whole: true}
 	result, err := s.client.ListTools(c.in(ctx), &mcp.ListToolsParams{Cursor: cursor})
-	a, _, _ := c.done()
+	a := s.done(c)
 	switch a.outcome {
 	case refused:
 		if a.rpc.Code == jsonrpc.CodeMethodNotFound {

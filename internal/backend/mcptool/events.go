@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // events reads a stream of server-sent events and passes on to the SDK the ones
@@ -19,9 +17,7 @@ type events struct {
 	lines *lineReader
 	wire  *wire
 
-	// id is the request that the stream answers; cp is nil when it answers
-	// none.
-	id jsonrpc.ID
+	// cp is of the request that the stream answers; nil when it answers none.
 	cp *capture
 
 	event
@@ -41,12 +37,12 @@ type event struct {
 	giant *line // the line that made the event too large
 }
 
-func newEvents(body io.ReadCloser, w *wire, id jsonrpc.ID, cp *capture) *events {
+func newEvents(body io.ReadCloser, w *wire, cp *capture) *events {
 	lines := newLineReader(body, w.limit, 4<<10)
 	if cp != nil {
 		lines.room = cp.room
 	}
-	return &events{body: body, lines: lines, wire: w, id: id, cp: cp}
+	return &events{body: body, lines: lines, wire: w, cp: cp}
 }
 
 // Read implements io.Reader.
@@ -61,16 +57,17 @@ func (e *events) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer. It reads the end of a stream that should be over,
-// so that the connection can be used again; the context of the request bounds it.
+// so that the connection can be used again; the body bounds how long.
 func (e *events) Close() error {
-	if e.cp == nil || !e.cp.settled() {
-		return e.body.Close()
+	if e.answered() {
+		_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
 	}
-	_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
-	err := e.body.Close()
-	e.cp.streamClosed()
-	return err
+	return e.body.Close()
 }
+
+// answered reports whether the request of the stream has its answer, behind which
+// nothing is read.
+func (e *events) answered() bool { return e.cp != nil && e.cp.settled() }
 
 // next reads one line.
 func (e *events) next() {
@@ -132,14 +129,17 @@ func (e *events) dispatch() {
 	if ev.id != "" {
 		e.lastID = ev.id
 	}
-	var data []byte
+	var msg []byte
 	switch {
 	case ev.giant != nil:
-		data = e.tooLarge(ev)
+		msg = e.tooLarge(ev)
 	case ev.data.Len() > 0 && (ev.name == "" || ev.name == "message"):
-		data = e.message(ev.data.Bytes())
+		msg = e.message(ev.data.Bytes())
 	}
-	if data == nil && ev.id == "" && ev.retry == "" {
+	if e.answered() {
+		e.err = io.EOF
+	}
+	if msg == nil && ev.id == "" && ev.retry == "" {
 		return
 	}
 	field := func(name, value string) {
@@ -149,9 +149,9 @@ func (e *events) dispatch() {
 	}
 	field("id", ev.id)
 	field("retry", ev.retry)
-	if data != nil {
+	if msg != nil {
 		e.out.WriteString("data: ")
-		e.out.Write(data)
+		e.out.Write(msg)
 		e.out.WriteByte('\n')
 	}
 	e.out.WriteByte('\n')
@@ -165,41 +165,31 @@ func (e *events) message(data []byte) []byte {
 		e.wire.log.Debug("an event that is no message was dropped", "bytes", len(data), "error", err)
 		return nil
 	}
-	e.wire.watch.heard()
-	switch msg := msg.(type) {
-	case *jsonrpc.Request:
-		if !wanted(msg, e.wire.watch) {
-			return nil
-		}
-		if slimmed(msg) {
-			return encode(msg)
-		}
-	case *jsonrpc.Response:
-		if e.cp != nil && msg.ID == e.id {
-			e.err = io.EOF
-			return encode(e.cp.settleResponse(msg, int64(len(data))))
-		}
-		if len(data) > largeAnswer {
-			return encode(oversized(msg.ID, int64(len(data))))
-		}
+	size, counted := int64(len(data)), int64(0)
+	if e.cp != nil {
+		counted = size // line by line
 	}
-	// On one line, whatever the server did.
-	return bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})
+	switch passed := e.wire.inbox.accept(msg, size, counted); passed {
+	case nil:
+		return nil
+	case msg:
+		// On one line, whatever the server did.
+		return bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})
+	default:
+		return encode(passed)
+	}
 }
 
-// tooLarge settles the request if the event is its answer.
+// tooLarge returns what the SDK gets for an event that is too large.
 func (e *events) tooLarge(ev event) []byte {
 	tail := ev.giant.tail
 	if tail == nil {
 		tail = last(ev.giant.text, keepOfGiant)
 	}
-	id, ok := identify(ev.giant.text, tail)
-	if !ok || e.cp == nil || id != e.id {
+	msg := e.wire.inbox.giant(ev.giant.text, tail, ev.size)
+	if msg == nil {
 		e.wire.log.Warn("an event that is too large was dropped", "bytes", ev.size)
 		return nil
 	}
-	e.wire.watch.heard()
-	e.cp.settle(answer{outcome: tooLarge, size: ev.size})
-	e.err = io.EOF
-	return encode(stub(e.id))
+	return encode(msg)
 }

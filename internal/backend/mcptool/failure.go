@@ -71,9 +71,9 @@ func ended(ctx context.Context, evidence tool.Evidence) *tool.Failure {
 
 // unansweredFailure is a call without an answer. Only the transport knows
 // whether anything was sent; the SDK's error says nothing about it.
-func unansweredFailure(ctx context.Context, a answer, sent bool, err error) *tool.Failure {
+func unansweredFailure(ctx context.Context, a seen, err error) *tool.Failure {
 	evidence := tool.Ambiguous
-	if !sent {
+	if !a.sent {
 		evidence = tool.NotExecuted
 	}
 	if ctx.Err() != nil {
@@ -82,7 +82,7 @@ func unansweredFailure(ctx context.Context, a answer, sent bool, err error) *too
 	if a.err != nil {
 		err = a.err
 	}
-	if sent {
+	if a.sent {
 		return lost(err)
 	}
 	return &tool.Failure{

@@ -43,11 +43,11 @@ func (w *wire) checkSession(req *http.Request, a answer) sessionWord {
 	word := noSession.MatchString(text)
 	if answers && a.rpc != nil && a.status == http.StatusBadRequest {
 		if word {
-			w.watch.expire()
+			w.inbox.expire()
 		}
 		return sessionKept
 	}
-	w.watch.expire()
+	w.inbox.expire()
 	word = word || a.status == http.StatusNotFound && lostSession.MatchString(text)
 	if answers || !readable || !word || len(text) > longestWord {
 		return sessionDoubted

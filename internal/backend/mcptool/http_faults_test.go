@@ -308,3 +308,74 @@ func TestAnEndlessAnswerIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// A stream that is resumed again and again and says nothing new is given up, and the
+// call that it answers with it: not the session, nor the calls beside it.
+func TestAStreamThatGoesNowhereCostsOnlyItsOwnCall(t *testing.T) {
+	s := newSite(t, mcp.StreamableHTTPOptions{})
+	r := run(t, s.config(t))
+	r.up()
+	other := make(chan *tool.Failure, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, f := r.Invoke(ctx, backend.Invocation{Target: "wait", Args: []byte(`{}`)})
+		other <- f
+	}()
+	waitFor(t, "the other call runs", func() bool { return s.ledger.count("waiting") == 1 })
+	before := r.current()
+	s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
+		if !isCall(body) && req.Header.Get("Last-Event-ID") != "7" {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "id: 7\nretry: 1\ndata:\n\n")
+		return true
+	})
+	_, f := r.call("pay", `{}`)
+	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.Ambiguous, "connection_lost")
+	s.before(nil)
+	r.want("echo", `{}`)
+	if r.current() != before {
+		t.Error("the session was lost for it")
+	}
+	cancel()
+	wantFailure(t, <-other, tool.CodeCancelled, tool.Ambiguous, "cancelled")
+}
+
+// unreachable fails every request.
+type unreachable struct{}
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ENETUNREACH }
+
+// The SDK would give up the session once the rest could not be asked for so often.
+func TestTheRestThatCannotBeAskedForCostsOnlyItsOwnCall(t *testing.T) {
+	w := wireTo(newInbox(), 1000)
+	w.base = unreachable{}
+	c := asked(w.inbox)
+	ask := func(after string) error {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		req.Header.Set("Last-Event-ID", after)
+		resp, err := w.resume(req, c)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	for range resumes - 1 {
+		if err := ask("7"); err == nil {
+			t.Fatal("it is given up too early")
+		}
+	}
+	if err := ask("8"); err == nil || c.settled() {
+		t.Error("it is given up though it went on")
+	}
+	for range resumes - 2 {
+		if err := ask("8"); err == nil {
+			t.Fatal("it is given up too early")
+		}
+	}
+	if err := ask("8"); err != nil || w.inbox.done(c).outcome != brokenOff {
+		t.Errorf("it is not given up: %v", err)
+	}
+}

@@ -3,7 +3,6 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -21,9 +20,6 @@ const (
 	// soon is what a call is told that has waited for a session in vain, while one is
 	// still being opened.
 	soon = time.Second
-	// drainGrace is how long the end of an answered stream may take, so that
-	// its connection can be used again.
-	drainGrace = time.Second
 	// methodCall is the method of a tool call.
 	methodCall = "tools/call"
 )
@@ -47,56 +43,33 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	}
 
 	callCtx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
-	c := &capture{method: methodCall, right: call.Right, room: call.Room}
-	result, err := s.client.CallTool(c.in(callCtx), params)
-	a, sent, streaming := c.done()
-	stop()
-	s.describe(ctx, c, a)
-	if streaming && ctx.Err() == nil {
-		c.linger(drainGrace, func() { cancel(nil) })
-	} else {
-		defer cancel(nil)
-	}
-
-	if c.wasWithheld() {
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
+	c := &capture{right: call.Right, room: call.Room}
+	_, err := s.client.CallTool(c.in(callCtx), params)
+	a := s.done(c)
+	s.describe(ctx, a)
+	if a.withheld {
 		return backend.Reply{}, backend.LeaseLost()
 	}
 	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
 		// What our own cancellation caused says nothing.
-		a = answer{err: a.err}
-	}
-	if a.outcome == unanswered && err == nil && ctx.Err() == nil {
-		a = remade(result)
+		a.answer = answer{err: a.err}
 	}
 	if a.outcome == unanswered {
-		failure := unansweredFailure(ctx, a, sent, err)
+		failure := unansweredFailure(ctx, a, err)
 		if failure.ErrorType == errorTypeTimeout {
 			notify(s.suspect)
 		}
 		return backend.Reply{}, failure
 	}
-	reply, failure := read(a, call)
+	reply, failure := read(a.answer, call)
 	if failure != nil && failure.Code == tool.CodeUnknownTool {
 		// Few servers say that their list has changed. Once it is read again, such
 		// a call is refused before it is sent.
 		notify(s.changed)
 	}
 	return reply, failure
-}
-
-// remade is an answer that came on a stream that answers nothing: it is read from
-// what the SDK made of it. The SDK leaves out what it does not know, so that nothing
-// is left of what may be a task.
-func remade(result *mcp.CallToolResult) answer {
-	if len(result.Content) == 0 && result.StructuredContent == nil && !result.IsError {
-		return answer{outcome: notMCP, err: errors.New("what came of the answer is empty")}
-	}
-	data, err := json.Marshal(result)
-	if err != nil {
-		return answer{outcome: notMCP, err: err}
-	}
-	return answer{outcome: resulted, result: data}
 }
 
 // acquire returns the session for one call; the caller must leave it.

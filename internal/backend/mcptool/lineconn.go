@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/sidecall/sidecall/internal/backend"
 )
 
 const (
@@ -34,14 +32,17 @@ func (c *pipeConn) Read(context.Context) (jsonrpc.Message, error) {
 	}
 	msg := c.queue[0]
 	c.queue = c.queue[1:]
-	c.watch.heard()
 	return msg, nil
 }
 
 // messages returns the messages of a line; none for noise.
 func (c *pipeConn) messages(ln line) []jsonrpc.Message {
 	if ln.giant {
-		return c.giant(ln)
+		if msg := c.inbox.giant(ln.text, ln.tail, ln.size); msg != nil {
+			return []jsonrpc.Message{msg}
+		}
+		c.noisy(ln.size, ln.text)
+		return nil
 	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(ln.text, []byte("\ufeff")))
 	if len(text) == 0 {
@@ -58,50 +59,11 @@ func (c *pipeConn) messages(ln line) []jsonrpc.Message {
 			c.noisy(ln.size, data)
 			continue
 		}
-		if msg = c.accept(msg, ln.size); msg != nil {
+		if msg = c.inbox.accept(msg, ln.size, 0); msg != nil { // one line was read before it is known whose it is
 			msgs = append(msgs, msg)
 		}
 	}
 	return msgs
-}
-
-// accept hands a response to its capture; nil when the SDK need not see it.
-func (c *pipeConn) accept(msg jsonrpc.Message, size int64) jsonrpc.Message {
-	switch msg := msg.(type) {
-	case *jsonrpc.Request:
-		if !wanted(msg, c.watch) {
-			return nil
-		}
-		slimmed(msg)
-	case *jsonrpc.Response:
-		if cp := c.take(msg.ID); cp != nil {
-			if !backend.Fits(cp.room, 0, size) { // one line was read before it was known whose it is
-				cp.settle(answer{outcome: tooLarge, size: size})
-				return stub(msg.ID)
-			}
-			return cp.settleResponse(msg, size)
-		}
-		if size > largeAnswer { // of the handshake
-			return oversized(msg.ID, size)
-		}
-	}
-	return msg
-}
-
-// giant answers the request that a line answers which is too long to be read.
-func (c *pipeConn) giant(ln line) []jsonrpc.Message {
-	id, ok := identify(ln.text, ln.tail)
-	if !ok {
-		c.noisy(ln.size, ln.text)
-		return nil
-	}
-	cp := c.take(id)
-	if cp == nil {
-		c.noisy(ln.size, ln.text)
-		return []jsonrpc.Message{oversized(id, ln.size)}
-	}
-	cp.settle(answer{outcome: tooLarge, size: ln.size})
-	return []jsonrpc.Message{stub(id)}
 }
 
 // noisy logs the first line that is no message.
@@ -113,28 +75,17 @@ func (c *pipeConn) noisy(size int64, text []byte) {
 	}
 }
 
-func (c *pipeConn) take(id jsonrpc.ID) *capture {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	cp := c.pending[id]
-	delete(c.pending, id)
-	return cp
-}
-
 // Write implements mcp.Connection. A message that could not be written whole
 // breaks the connection, since nothing can follow half a message.
 func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if _, ok := msg.(*jsonrpc.Response); ok {
-		defer c.watch.answered()
+		defer c.inbox.answered()
 	}
 	data := append(encode(msg), '\n')
 	var cp *capture
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		if cp = captureOf(ctx, req.Method); cp != nil {
-			c.mu.Lock()
-			c.pending[req.ID] = cp
-			c.mu.Unlock()
-			cp.sending(req.ID, func() { c.take(req.ID) })
+		if cp = captureOf(ctx); cp != nil {
+			c.inbox.await(req.ID, cp)
 		}
 	}
 	n, err := c.write(ctx, data, cp)

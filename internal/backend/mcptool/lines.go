@@ -88,7 +88,7 @@ var idAtEnd = regexp.MustCompile(`"id"\s*:\s*([0-9]{1,15})\s*(?:,\s*"jsonrpc"\s*
 
 // identify finds the id of a response from its start and its end.
 func identify(head, tail []byte) (jsonrpc.ID, bool) {
-	id, isResponse := idAtStart(head)
+	id, isResponse := idAtStart(bytes.NewReader(head))
 	if !isResponse {
 		return jsonrpc.ID{}, false
 	}
@@ -108,8 +108,8 @@ func identify(head, tail []byte) (jsonrpc.ID, bool) {
 
 // idAtStart reads the members of a message up to its result. isResponse is
 // false for a request.
-func idAtStart(head []byte) (id jsonrpc.ID, isResponse bool) {
-	dec := json.NewDecoder(bytes.NewReader(head))
+func idAtStart(message io.Reader) (id jsonrpc.ID, isResponse bool) {
+	dec := json.NewDecoder(message)
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
 		return jsonrpc.ID{}, false
 	}

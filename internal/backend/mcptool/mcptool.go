@@ -7,15 +7,30 @@
 //
 //	Invoke ── SDK session ──┬─ pipes (stdio.go)  lines ── process
 //	   ▲                    └─ wire  (wire.go)   HTTP  ── server
-//	   └────── capture ───────────┘
+//	   └── capture ── inbox ──────┘
 //
 // Each request that matters carries a capture in its context. The transport
-// tells it whether any byte of the request can have left, and hands it the
-// answer as it came. Three things follow. What a failure proves is known rather
+// tells it whether any byte of the request can have left, and the inbox of the
+// session hands it the answer as it came. Three things follow. What a failure proves is known rather
 // than guessed from the SDK's errors, which call a reset after sending
 // "rejected". Results are read once, from the original bytes, so that numbers,
 // key order and unknown content survive. And the SDK sees only well-formed, small
 // messages, so that one sick answer cannot end a session that others use.
+//
+// # What the SDK cannot be left
+//
+// As of v1.8.0. A Connection around its HTTP one is not told of the handshake, since
+// clientConnection is not exported: no Mcp-Protocol-Version is sent, and no stream of
+// notifications opened. So HTTP is watched by a RoundTripper, which is also the only
+// place that sees the first byte. Its HTTP connection fails, with every call in
+// flight, at one malformed or long event, one status that it does not know, one body
+// that breaks, and a few ends of a stream without a new event
+// (streamableClientConn.fail). Its stdio connection ends at one line that is no
+// message or too long, and writes under a lock that no deadline ends (ioConn). Its
+// decoder takes five times the memory of a large answer, and loses one that is nested
+// deeper than 1000 (internal/json). Its pings go on while a server works. From a
+// server that it does not know it asks for the newest protocol first, which one that
+// answers only what it knows does not answer.
 //
 // # Re-sends
 //

@@ -105,7 +105,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 			grace: b.timing.Grace,
 			limit: b.cfg.MaxMessage,
 			log:   b.log,
-			watch: s,
+			inbox: s.inbox,
 		}
 	}
 	w := &wire{
@@ -113,7 +113,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 		headers:    b.cfg.Headers,
 		limit:      b.cfg.MaxMessage,
 		log:        b.log,
-		watch:      s,
+		inbox:      s.inbox,
 		background: b.background,
 	}
 	if w.base == nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
 )
@@ -34,6 +35,42 @@ func (s *sending) nothing(ctx context.Context, err error) bool {
 		return false
 	}
 	return !s.wrote.Load() || backend.Unprocessed(err)
+}
+
+// tail is the body of a captured answer, with what ends its request.
+type tail struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (t *tail) Close() error {
+	defer t.end()
+	return t.ReadCloser.Close()
+}
+
+// of is a response with the tail as its body.
+func (t *tail) of(resp *http.Response) *http.Response {
+	t.ReadCloser, resp.Body = resp.Body, t
+	return resp
+}
+
+// outlasting returns the context for a captured request. It ends with that of the
+// call, but a while after one that has its answer: the end of a stream, read
+// meanwhile, lets its connection be used again.
+func outlasting(call context.Context, c *capture) (context.Context, *tail) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(call))
+	leave := context.AfterFunc(call, func() {
+		if c.settled() {
+			time.AfterFunc(drainGrace, cancel)
+			return
+		}
+		cancel()
+	})
+	if call.Err() != nil {
+		cancel() // now, and not soon: nothing is sent for a call that is over
+	}
+	return ctx, &tail{end: func() { leave(); cancel() }}
 }
 
 // limited is a body that ends early.

@@ -75,11 +75,10 @@ func TestAnAnswerOnStdioIsKeptWhereThereIsRoom(t *testing.T) {
 	answered := &jsonrpc.Response{ID: id, Result: []byte(`{"content":[]}`)}
 	for left, want := range map[allowance]outcome{0: tooLarge, 1 << 20: resulted} {
 		room := left
-		c := &pipeConn{pipes: &pipes{watch: new(witness)}, pending: make(map[jsonrpc.ID]*capture)}
-		cp := &capture{method: methodCall, room: &room}
-		c.pending[id] = cp
-		c.accept(answered, 1<<20)
-		if a, _, _ := cp.done(); a.outcome != want || want == tooLarge && a.size != 1<<20 {
+		in, c := newInbox(), &capture{room: &room}
+		in.await(id, c)
+		in.accept(answered, 1<<20, 0)
+		if a := in.done(c); a.outcome != want || want == tooLarge && a.size != 1<<20 {
 			t.Errorf("with room for %d: %+v", left, a)
 		}
 	}

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,23 +23,24 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 			req.Header.Set(name, value)
 		}
 	}
+	c := captureOf(req.Context())
 	switch req.Method {
 	case http.MethodPost:
-		id, method := envelope(orig)
-		if c := captureOf(req.Context(), method); c != nil && id.IsValid() {
-			c.sending(id, nil)
+		id, isResponse := envelope(orig)
+		switch {
+		case isResponse:
+			defer w.inbox.answered()
+		case c != nil && id.IsValid():
+			w.inbox.await(id, c)
 			resp, err := w.there(req, orig.GetBody, c)
 			if err != nil {
 				return nil, err
 			}
 			return w.captured(req, resp, id, c)
 		}
-		if id.IsValid() && method == "" {
-			defer w.watch.answered()
-		}
-		return w.plain(req, id.IsValid() && method != "")
+		return w.plain(req, id.IsValid() && !isResponse)
 	case http.MethodGet:
-		if c, ok := req.Context().Value(captureKey{}).(*capture); ok {
+		if c != nil {
 			return w.resume(req, c)
 		}
 		return w.listen(req), nil
@@ -51,38 +51,18 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 	}
 }
 
-// envelope reads the id and the method of the message that a request carries.
-// The SDK writes both before the parameters.
-func envelope(req *http.Request) (id jsonrpc.ID, method string) {
+// envelope reads the id of the message that a request carries, and whether it is an
+// answer to the server. The SDK writes the id before all that can be long.
+func envelope(req *http.Request) (id jsonrpc.ID, isResponse bool) {
 	if req.GetBody == nil {
-		return jsonrpc.ID{}, ""
+		return jsonrpc.ID{}, false
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return jsonrpc.ID{}, ""
+		return jsonrpc.ID{}, false
 	}
 	defer func() { _ = body.Close() }() // bytes in memory
-	dec := json.NewDecoder(body)
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return jsonrpc.ID{}, ""
-	}
-	for {
-		key, err := dec.Token()
-		if err != nil || key == json.Delim('}') {
-			return id, method
-		}
-		var value any
-		if dec.Decode(&value) != nil {
-			return id, method
-		}
-		switch key {
-		case "id":
-			id = makeID(value)
-		case "method":
-			method, _ = value.(string)
-			return id, method
-		}
-	}
+	return idAtStart(body)
 }
 
 // plain sends a message that nobody captures: the handshake, notifications and
@@ -92,7 +72,7 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.watch.heard()
+	w.inbox.heard()
 	switch {
 	case !isCall && !success(resp.StatusCode):
 		// A server that dislikes a notification must not cost the session.
@@ -102,7 +82,7 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 	case !success(resp.StatusCode):
 		resp.Body = limited{io.LimitReader(resp.Body, errorBody), resp.Body}
 	case mediaType(resp) == "text/event-stream":
-		resp.Body = newEvents(resp.Body, w, jsonrpc.ID{}, nil)
+		resp.Body = newEvents(resp.Body, w, nil)
 	default:
 		resp.Body = limited{io.LimitReader(resp.Body, min(int64(w.limit), largeAnswer)), resp.Body}
 	}
@@ -112,13 +92,12 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 // captured gives the answer to a request to its capture, and returns what the SDK gets
 // of it.
 func (w *wire) captured(req *http.Request, resp *http.Response, id jsonrpc.ID, c *capture) (*http.Response, error) {
-	w.watch.heard()
+	w.inbox.heard()
 	if success(resp.StatusCode) && mediaType(resp) == "text/event-stream" {
-		c.stream()
 		// The session id was settled by the handshake; another one here would
 		// end the SDK's session.
 		resp.Header.Del(sessionHeader)
-		resp.Body = newEvents(resp.Body, w, id, c)
+		resp.Body = newEvents(resp.Body, w, c)
 		return resp, nil
 	}
 	defer discard(resp)
@@ -130,7 +109,7 @@ func (w *wire) captured(req *http.Request, resp *http.Response, id jsonrpc.ID, c
 		a.session = w.checkSession(req, a)
 		c.settle(a)
 	case mediaType(resp) == "application/json":
-		if original := w.readJSON(resp, id, c); c.forSDK(original) && original != nil {
+		if original := w.readJSON(resp, id, c); original != nil {
 			return synthetic(req, http.StatusOK, "application/json", original), nil
 		}
 	default:
@@ -149,14 +128,14 @@ var errUnfit = errors.New("on every open connection there was an answer that nob
 // whether anything was sent, goes to the capture.
 func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *capture) (*http.Response, error) {
 	for range conn.MaxUnfit {
-		ctx, stop := context.WithCancel(req.Context())
-		trip, sent := conn.Trip{Right: c.right, Stop: stop}, new(sending)
+		ctx, t := outlasting(req.Context(), c)
+		trip, sent := conn.Trip{Right: c.right, Stop: t.end}, new(sending)
 		resp, err := w.base.RoundTrip(req.WithContext(trip.Watch(sent.trace(ctx))))
 		fate := trip.Fate(err)
 		if err == nil && fate == conn.Underway {
-			return resp, nil // its body ends with the call
+			return t.of(resp), nil
 		}
-		stop()
+		t.end()
 		if resp != nil {
 			_ = resp.Body.Close() // it is somebody else's
 		}
@@ -177,8 +156,8 @@ func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *c
 	return nil, errUnfit
 }
 
-// readJSON reads an answer that is one JSON document, and returns the message in
-// it that answers the request, or nil.
+// readJSON reads an answer that is one JSON document, and returns what the SDK gets
+// of it; nil for nothing.
 func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.room)
 	switch {
@@ -192,8 +171,10 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 	for _, m := range unbatch(data) {
 		msg, err := decode(m)
 		if r, ok := msg.(*jsonrpc.Response); err == nil && ok && r.ID == id {
-			c.settleResponse(r, int64(len(data)))
-			return m
+			if c.settleResponse(r, int64(len(data))) == r {
+				return m
+			}
+			return nil
 		}
 	}
 	c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: data[:min(len(data), errorBody)],
@@ -201,20 +182,35 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 	return nil
 }
 
-// resume asks for the rest of a stream that broke off before its answer.
+var errNothingNew = errors.New("it ends again and again without a new event")
+
+// resume asks for the rest of a stream that broke off before its answer, resumes
+// times at the most: after that the SDK would give up the session.
 func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
-	resp, err := w.base.RoundTrip(req)
+	tries := c.resuming(req.Header.Get("Last-Event-ID"))
+	if tries > resumes {
+		return w.brokenOff(req, c, errNothingNew), nil
+	}
+	ctx, t := outlasting(req.Context(), c)
+	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		t.end()
+	} else {
+		resp = t.of(resp)
+	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		// Nobody listens: the process that had the answer is gone, and the
 		// caller need not wait for all the tries that the SDK would make.
-		w.watch.doubt()
+		notify(w.inbox.suspect)
+		return w.brokenOff(req, c, err), nil
+	case err != nil && tries == resumes:
 		return w.brokenOff(req, c, err), nil
 	case err != nil:
-		return nil, err // the SDK asks again, a few times
+		return nil, err // the SDK asks again
 	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
 		resp.Header.Del(sessionHeader)
-		resp.Body = newEvents(resp.Body, w, c.requestID(), c)
+		resp.Body = newEvents(resp.Body, w, c)
 		return resp, nil
 	default:
 		discard(resp)
@@ -226,7 +222,7 @@ func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 // the session is not.
 func (w *wire) brokenOff(req *http.Request, c *capture, why error) *http.Response {
 	c.settle(answer{outcome: brokenOff, err: fmt.Errorf("the stream broke off and could not be resumed: %w", why)})
-	event := append(append([]byte("data: "), encode(stub(c.requestID()))...), "\n\n"...)
+	event := append(append([]byte("data: "), encode(stub(c.known().id))...), "\n\n"...)
 	return synthetic(req, http.StatusOK, "text/event-stream", event)
 }
 

@@ -13,7 +13,7 @@ import (
 // of the request. It is no span of its own, and no gen_ai.operation.name: the call has one
 // already. The session's id stays out, since to some servers it is as good as a
 // password.
-func (s *session) describe(ctx context.Context, c *capture, a answer) {
+func (s *session) describe(ctx context.Context, a seen) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -28,8 +28,8 @@ func (s *session) describe(ctx context.Context, c *capture, a answer) {
 	} else {
 		attributes = append(attributes, attribute.String("network.transport", "tcp"), attribute.String("network.protocol.name", "http"))
 	}
-	if id := c.request(); id.IsValid() {
-		attributes = append(attributes, attribute.String("jsonrpc.request.id", fmt.Sprint(id.Raw())))
+	if a.id.IsValid() {
+		attributes = append(attributes, attribute.String("jsonrpc.request.id", fmt.Sprint(a.id.Raw())))
 	}
 	if a.outcome == refused && a.rpc != nil {
 		attributes = append(attributes, attribute.String("rpc.response.status_code", strconv.FormatInt(a.rpc.Code, 10)))

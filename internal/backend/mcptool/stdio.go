@@ -35,7 +35,7 @@ type pipes struct {
 	grace time.Duration
 	limit int
 	log   *slog.Logger
-	watch watcher
+	inbox *inbox
 
 	conn *pipeConn // after Connect
 }
@@ -81,7 +81,6 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 		out:     parent[1],
 		lines:   newLineReader(parent[1], p.limit, pipeBuffer),
 		writing: make(chan struct{}, 1),
-		pending: make(map[jsonrpc.ID]*capture),
 		closing: make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
@@ -107,9 +106,6 @@ type pipeConn struct {
 
 	// writing is held by the one who writes.
 	writing chan struct{}
-
-	mu      sync.Mutex
-	pending map[jsonrpc.ID]*capture
 
 	noise     int // lines that were no messages
 	closeOnce sync.Once

@@ -13,6 +13,9 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 	// errorBody is how much of an HTTP error's body is read.
 	errorBody = 64 << 10
+	// drainGrace is how long the end of an answered stream may take, so that
+	// its connection can be used again.
+	drainGrace = time.Second
 	// endTimeout bounds the DELETE that ends a session.
 	endTimeout = 3 * time.Second
 )
@@ -27,7 +30,7 @@ type wire struct {
 	headers map[string]string
 	limit   int
 	log     *slog.Logger
-	watch   watcher
+	inbox   *inbox
 	// background runs what the backend waits for when it closes.
 	background func(func())
 }

@@ -147,9 +147,11 @@ func TestAnAnswerUnderAStaleIDAnswersNothing(t *testing.T) {
 		ids[i] = id
 	}
 	first, second := new(capture), new(capture)
-	c := &pipeConn{pipes: &pipes{}, pending: map[jsonrpc.ID]*capture{ids[0]: first, ids[1]: second}}
+	in := newInbox()
+	in.await(ids[0], first)
+	in.await(ids[1], second)
 	answer := func(id jsonrpc.ID, text string) {
-		c.accept(&jsonrpc.Response{ID: id, Result: []byte(text)}, int64(len(text)))
+		in.accept(&jsonrpc.Response{ID: id, Result: []byte(text)}, int64(len(text)), 0)
 	}
 	answer(ids[0], `"own"`)
 	answer(ids[0], `"once more"`) // of a call that is over
@@ -157,7 +159,7 @@ func TestAnAnswerUnderAStaleIDAnswersNothing(t *testing.T) {
 	if second.settled() {
 		t.Error("an answer to another call was taken")
 	}
-	if a, _, _ := first.done(); string(a.result) != `"own"` {
+	if a := in.done(first); string(a.result) != `"own"` {
 		t.Errorf("answered %s", a.result)
 	}
 }

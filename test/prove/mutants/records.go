@@ -13,7 +13,7 @@ const (
 	serviceFront = "server/service.go"
 	ownWord      = "internal/backend/ownword.go"
 	mcpForgotten = "internal/backend/mcptool/forgotten.go"
-	mcpLines     = "internal/backend/mcptool/lineconn.go"
+	mcpInbox     = "internal/backend/mcptool/inbox.go"
 )
 
 var (
@@ -68,7 +68,7 @@ func records() []Mutant {
 		// The reader of a kept connection may not have noticed what has come: the
 		// question to the kernel is what says so.
 		one("conn: an unasked answer answers the next call", connTrip, "	case t.kept && c.heard(t.received):\n", "	case false:\n", unasked),
-		one("mcptool: an answer under another id is taken", mcpLines, "	cp := c.pending[id]\n",
-			"	cp := c.pending[id]\n	for other, waits := range c.pending {\n		if cp == nil {\n			id, cp = other, waits\n		}\n	}\n", strayAnswers),
+		one("mcptool: an answer under another id is taken", mcpInbox, "	c := in.waiting[id]\n",
+			"	c := in.waiting[id]\n	for other, waits := range in.waiting {\n		if c == nil {\n			id, c = other, waits\n		}\n	}\n", strayAnswers),
 	}
 }
