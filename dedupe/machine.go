@@ -26,6 +26,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	s.wide = req.EffectKey.WholeTenant
 	if !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
 	}
@@ -39,6 +40,7 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
 	s := &settling{settlement: settlement}
 	s.step = m.step(settlement.Key, Frees, len(settlement.Result)+appendBytes(settlement.Appends))
+	s.wide = settlement.Frees.WholeTenant || settlement.Claim != nil && settlement.Claim.EffectKey.WholeTenant
 	if settlement.Output != nil {
 		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)
 	}
@@ -51,6 +53,7 @@ func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdi
 // Renew implements Store.
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	s := &renewing{step: m.step(renewal.Key, Frees, 0), renewal: renewal}
+	s.wide = renewal.Claim.EffectKey.WholeTenant
 	if err := m.do(ctx, s, s.renewal.Validate()); err != nil {
 		return Record{}, false, err
 	}

@@ -67,8 +67,9 @@ func effectSheet(key tool.CallID, e *EffectKey) Sheet {
 // Step is a request as an engine runs it.
 type Step interface {
 	// Call is the call that it is of; whatever else it touches is of the same
-	// conversation, or of the same tenant.
+	// conversation, or of the same tenant, as WholeTenant says.
 	Call() tool.CallID
+	WholeTenant() bool
 	// Apply reads and changes rows, and keeps the answer in the step. It may run again, on rows
 	// as they are by then: the last run counts.
 	Apply(rows Rows) error

@@ -15,6 +15,7 @@ type step struct {
 	bytes int
 	room  Room
 	binds bool
+	wide  bool // it may touch an effect of the whole tenant
 
 	rows Rows
 	now  time.Time
@@ -26,6 +27,7 @@ type step struct {
 }
 
 func (s *step) Call() tool.CallID { return s.key }
+func (s *step) WholeTenant() bool { return s.wide }
 func (s *step) Binds() bool       { return s.binds }
 func (s *step) Bytes() int        { return s.bytes }
 func (s *step) Room() Room        { return s.room }

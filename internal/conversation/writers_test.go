@@ -1,7 +1,6 @@
 package conversation_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -11,21 +10,11 @@ import (
 	"github.com/sidecall/sidecall/internal/store/memory"
 )
 
-// millis is a store whose clock is as fine as that of Redis (transcript.lua): milliseconds.
-type millis struct {
-	conversation.Store
-}
-
-func (s millis) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
-	stored, err := s.Store.ReadConversation(ctx, key, from, most)
-	stored.Now = stored.Now.Truncate(time.Millisecond)
-	return stored, err
-}
-
-// Two writers in one millisecond, with ids of their own and other messages of one length.
+// Two writers in one millisecond, which is as fine as the clocks of the stores are, with ids of
+// their own and other messages of one length.
 func TestTwoWritersOfOneMillisecond(t *testing.T) {
 	t.Parallel()
-	book := &conversation.Book{Store: millis{memory.New(memory.Options{})}, Limits: conversation.Limits{TTL: time.Hour, Messages: 1000, Bytes: 1 << 20}}
+	book := &conversation.Book{Store: memory.New(memory.Options{}), Limits: conversation.Limits{TTL: time.Hour, Messages: 1000, Bytes: 1 << 20}}
 	both, lost := 0, 0
 	for range 200 {
 		key := conversation.Key{ID: time.Now().String()}

@@ -117,7 +117,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 // listConversations looks at those of a tenant after one. Expired ones, which are soon
 // let go of, are passed over, and count, so that the work of a page is bounded.
 func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
-	prefix := string(appendComponents(nil, tenant))
+	prefix := string(keyOf(tenant, ""))
 	names := lowest(strings.Compare, func(yield func(string) bool) {
 		for _, v := range t.index.conversations {
 			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
@@ -137,11 +137,7 @@ func (t *txn) listConversations(tenant, after string, most int) (page conversati
 		if text == nil {
 			continue
 		}
-		id, _, ok := component([]byte(name[len(prefix):]))
-		if !ok {
-			return conversation.Page{}, corrupt("the key of a conversation is cut short")
-		}
-		page.Found = append(page.Found, conversation.Listed{ID: id, Head: conversation.Brief(text)})
+		page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
 	}
 	return page, nil
 }

@@ -58,7 +58,7 @@ func TestKeysAreDistinctAndOfAConversationNeighbours(t *testing.T) {
 		}
 		seen[encoded] = k
 	}
-	prefix := appendComponents(nil, "", "c")
+	prefix := keyOf("", "c", "")
 	for encoded, k := range seen {
 		if bytes.HasPrefix([]byte(encoded), prefix) != (k.Tenant == "" && k.Conversation == "c") {
 			t.Errorf("%+v is on the wrong side", k)

@@ -1,65 +1,47 @@
 package embedded
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// appendComponents encodes components so that no two lists of them are alike: 00 becomes
-// 00 FF, and 00 01 ends each.
-func appendComponents(b []byte, components ...string) []byte {
-	for _, c := range components {
-		if strings.IndexByte(c, 0) < 0 {
-			b = append(append(b, c...), 0, 1)
-			continue
-		}
-		b = append(append(b, strings.ReplaceAll(c, "\x00", "\x00\xff")...), 0, 1)
+// keyOf encodes the parts of a key so that no two lists of as many are alike: each but the last
+// has its length in 2 bytes before it. So those that differ in the last are in its order.
+func keyOf(parts ...string) (b []byte) {
+	last := len(parts) - 1
+	for _, part := range parts[:last] {
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(part))), part...)
 	}
-	return b
+	return append(b, parts[last]...)
 }
 
-// component reads what appendComponents has written, one at a time.
-func component(b []byte) (c string, rest []byte, ok bool) {
-	end := bytes.Index(b, []byte{0, 1})
-	if end < 0 {
-		return "", nil, false
-	}
-	return string(bytes.ReplaceAll(b[:end], []byte{0, 0xFF}, []byte{0})), b[end+2:], true
-}
-
-func encodeKey(k tool.CallID) []byte {
-	b := make([]byte, 0, len(k.Tenant)+len(k.Conversation)+len(k.Turn)+len(k.ID)+8)
-	return appendComponents(b, k.Tenant, k.Conversation, k.Turn, k.ID)
-}
+func encodeKey(k tool.CallID) []byte { return keyOf(k.Tenant, k.Conversation, k.Turn, k.ID) }
 
 // decodeKey reads what encodeKey has written.
 func decodeKey(b []byte) (k tool.CallID, err error) {
-	for _, c := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn, &k.ID} {
-		var ok bool
-		if *c, b, ok = component(b); !ok {
+	for _, part := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn} {
+		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
 			return tool.CallID{}, corrupt("the key of a record is cut short")
 		}
+		end := 2 + int(binary.BigEndian.Uint16(b))
+		*part, b = string(b[2:end]), b[end:]
 	}
-	if len(b) > 0 {
-		return tool.CallID{}, corrupt("the key of a record has %d bytes too many", len(b))
-	}
+	k.ID = string(b)
 	return k, nil
 }
 
 func sheetKey(name dedupe.Sheet) []byte {
-	return appendComponents(nil, name.Tenant, name.Conversation, name.Name)
+	return keyOf(name.Tenant, name.Conversation, name.Name)
 }
 
-func outputKey(tenant, ref string) []byte { return appendComponents(nil, tenant, ref) }
+func outputKey(tenant, ref string) []byte { return keyOf(tenant, ref) }
 
 // conversationKey is the key of a conversation's head.
-func conversationKey(k conversation.Key) []byte { return appendComponents(nil, k.Tenant, k.ID) }
+func conversationKey(k conversation.Key) []byte { return keyOf(k.Tenant, k.ID) }
 
 // messageKey is the key of a message of a conversation.
 func messageKey(name []byte, number int) []byte {

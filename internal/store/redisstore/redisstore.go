@@ -86,9 +86,6 @@ func New(options Options) (*Store, error) {
 // A replay does not, so a failover may forget that its call is Done. It is then
 // Claimed, which the replicas have: what must not be repeated becomes Unknown.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	if err := s.sameSlot(&req.EffectKey); err != nil {
-		return dedupe.Admission{}, err
-	}
 	if s.options.WaitReplicas == 0 {
 		return s.Machine.Admit(ctx, req)
 	}
@@ -109,38 +106,12 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 
 func (s *Store) tooFew() error { return s.options.tooFew() }
 
-// Settle implements dedupe.Store.
-func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	if err := s.sameSlot(&settlement.Frees); err != nil {
-		return 0, err
-	}
-	if c := settlement.Claim; c != nil {
-		if err := s.sameSlot(&c.EffectKey); err != nil {
-			return 0, err
-		}
-	}
-	return s.Machine.Settle(ctx, settlement)
-}
-
-// Renew implements dedupe.Store.
-func (s *Store) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.Record, bool, error) {
-	if err := s.sameSlot(&renewal.Claim.EffectKey); err != nil {
-		return dedupe.Record{}, false, err
-	}
-	return s.Machine.Renew(ctx, renewal)
-}
-
-// sameSlot refuses what a Cluster cannot do in one step, whatever the record is: the
-// effects of a tenant are in another slot than the records of its conversations.
-func (s *Store) sameSlot(e *dedupe.EffectKey) error {
-	if s.options.Cluster && e.WholeTenant {
+// Do implements dedupe.Engine. It refuses what a Cluster cannot do in one step, whatever the
+// record is: the effects of a tenant are in another slot than the records of its conversations.
+func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
+	if s.options.Cluster && step.WholeTenant() {
 		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
 	}
-	return nil
-}
-
-// Do implements dedupe.Engine.
-func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	return s.run(ctx, recordKey(s.options.KeyPrefix, step.Call()), step)
 }
 

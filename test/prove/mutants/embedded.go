@@ -4,10 +4,10 @@ package mutants
 func embedded() []Mutant {
 	in := func(name string) Suite { return test("./internal/store/embedded", name) }
 	return []Mutant{
-		one("embedded: a record is kept for half of its retention", embeddedRows, "t.now.Add(retention), body", "t.now.Add(retention/2), body", embeddedHistories),
+		one("embedded: a record is kept for half of its retention", embeddedRows, "t.now.Add(retention), stored", "t.now.Add(retention/2), stored", embeddedHistories),
 		one("embedded: what has expired is there", transaction, "if !known || r.expires <= t.ms() && kind != messageRow {", "if !known {", embeddedTallies),
 		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep == 0 {", "if keep < 0 {", sheetTime),
-		one("embedded: a replay has no result", embeddedRows, "stored.Result = result", "stored.Result = nil", embeddedHistories),
+		one("embedded: a replay has no result", layout, "s.Result = result", "s.Result = nil", embeddedHistories),
 		one("embedded: claims of an earlier incarnation stay", reopen, "if stored.State != dedupe.Claimed {", "if stored.State != dedupe.Unknown {", embeddedHistories),
 		one("embedded: claims of an earlier incarnation are given back", reopen,
 			"stored.Record = observed\n", "stored.Record = observed\n\t\t\tstored.State = dedupe.NotRun\n", embeddedHistories),
@@ -30,7 +30,7 @@ func embedded() []Mutant {
 		one("embedded: what a killed process has written is not synced", reopen, "	return f.sync()\n", "	return nil\n", in("TestWhatAKilledProcessHasWrittenIsSynced")),
 		one("embedded: a large row is in the way", database, "max(least, 1)+partsOf(t.largest)", "max(least, 1)", in("TestALargeRecordIsMovedInAFullFile")),
 		one("embedded: half of an expired conversation is damage", "internal/store/embedded/index.go", "if x.rows[of].expires <= now {", "if x.rows[of].expires <= 0 {", in("TestAnExpiredConversationIsGoneThroughInPart")),
-		one("embedded: does not look where its file is", storeFile, "case !os.SameFile(f.info, info):", "case !os.SameFile(info, info):", fileGone),
-		one("embedded: does not look at what its file says", storeFile, "err != nil || b != f.heads[i]", "err != nil && b != f.heads[i]", fileGone),
+		one("embedded: does not look where its file is", "internal/store/embedded/medium.go", "case !os.SameFile(d.info, info):", "case !os.SameFile(info, info):", fileGone),
+		one("embedded: does not look at what its file says", storeFile, "err != nil || f.scratch != f.heads[i]", "err != nil && b != f.heads[i]", fileGone),
 	}
 }

@@ -1,0 +1,60 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// A store in memory lets go of the memory of what has expired while it is used.
+func TestMemoryOfWhatHasExpiredIsFreed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := InMemory(Options{})
+		inUse := func() (n int) {
+			for _, segment := range s.file.medium.(*ram).segments {
+				if segment != nil {
+					n++
+				}
+			}
+			return n
+		}
+		const large = 100
+		for i := range large {
+			claim(t, s, request(fmt.Sprint(i), tool.NonIdempotent))
+			end := settlement(fmt.Sprint(i), "ok")
+			end.Retention, end.Result = time.Hour, make([]byte, segmentSize)
+			settle(t, s, end)
+		}
+		if n := inUse(); n < large {
+			t.Errorf("%d segments are in use, for %d results of the size of one", n, large)
+		}
+		time.Sleep(2 * time.Hour)
+		for i := range 2 * large {
+			finished(t, s, fmt.Sprint("small ", i), "ok")
+		}
+		if n := inUse(); n > slack/segmentSize+2 {
+			t.Errorf("%d segments are in use when all but some small records have expired", n)
+		}
+	})
+}
+
+// What comes after Close is refused, as by a store with a file.
+func TestAStoreInMemoryIsClosed(t *testing.T) {
+	t.Parallel()
+	s := InMemory(Options{})
+	finished(t, s, "x", "ok")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Admit(t.Context(), request("x", tool.NonIdempotent)); err != dedupe.ErrClosed {
+		t.Errorf("a claim: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != dedupe.ErrClosed {
+		t.Errorf("a ping: %v", err)
+	}
+}
