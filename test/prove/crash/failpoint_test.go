@@ -25,14 +25,14 @@ func traces(t *testing.T, binary string) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(symbols, []byte("sidecall/failpoint.")) {
+	if bytes.Contains(symbols, []byte("sidecall/internal/failpoint.")) {
 		found = append(found, "symbols")
 	}
 	text, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{failpoint.Env, "sidecall/failpoint"}
+	words := []string{failpoint.Env, "sidecall/internal/failpoint"}
 	for _, name := range failpoint.Names() {
 		words = append(words, string(name))
 	}
