@@ -31,6 +31,7 @@ var errDraining = status.Error(codes.Unavailable, "the sidecar is draining; noth
 var starting = map[string]bool{
 	sidecallv1.ToolService_ExecuteTool_FullMethodName:          true,
 	sidecallv1.ToolService_ExecuteTools_FullMethodName:         true,
+	sidecallv1.ToolService_RunMessage_FullMethodName:           true,
 	sidecallv1.OperatorService_ListUnknown_FullMethodName:      true,
 	sidecallv1.OperatorService_ResolveExecution_FullMethodName: true,
 	sidecallv1.OperatorService_VerifyExecution_FullMethodName:  true,

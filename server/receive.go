@@ -96,6 +96,7 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 	own := *service
 	own.Methods = make([]grpc.MethodDesc, len(service.Methods))
 	for i, method := range service.Methods {
+		in := in.of(method.MethodName)
 		own.Methods[i] = grpc.MethodDesc{
 			MethodName: method.MethodName,
 			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
@@ -121,6 +122,20 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 			},
 		}
 	}
+	return &own
+}
+
+// messageRequests is how many requests a message of a model may be as large as: it holds all
+// the calls of a turn, which a client could send one by one.
+const messageRequests = 4
+
+// of is the intake of a method.
+func (in *intake) of(method string) *intake {
+	if method != "RunMessage" && method != "ReadMessage" {
+		return in
+	}
+	own := *in
+	own.most *= messageRequests
 	return &own
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/call"
@@ -127,13 +125,19 @@ func answers(format provider.Format, pending []*sidecallv1.PendingCall) ([]strin
 	for i, p := range pending {
 		results[i] = p.GetResult()
 	}
-	messages, err := provider.Answers(format, results)
+	return written(format, results)
+}
+
+// openAt returns the open calls of a conversation that is at a version, and how long ago
+// the oldest of them was made.
+func (s *Conversations) openAt(ctx context.Context, key conversation.Key, version int64) (conversation.Head, []conversation.Asked, time.Duration, error) {
+	head, _, now, err := s.Book.LoadAt(ctx, key, 0, 0)
+	if err == nil && head.Version != version {
+		err = &conversation.Stale{Expected: version, Version: head.Version}
+	}
 	if err != nil {
-		return nil, status.Errorf(codes.DataLoss, "the conversation cannot be answered: %v", err)
+		return head, nil, 0, err
 	}
-	all := make([]string, len(messages))
-	for i, m := range messages {
-		all[i] = string(m)
-	}
-	return all, nil
+	asked, err := s.Book.Pending(ctx, key, &head)
+	return head, asked, now.Sub(head.CalledAt), err
 }

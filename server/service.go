@@ -17,6 +17,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -33,6 +34,9 @@ type Service struct {
 
 	// bytes is what the calls take room of; nil is all that there is.
 	bytes *limit.Bytes
+	// mostArguments is how many bytes the arguments of one call in a message may have; 0 is
+	// without a bound.
+	mostArguments int
 	// readers has a place for each output that may be read at a time: it is taken
 	// whole out of the store, for a page of it. nil is without a bound.
 	readers chan struct{}
@@ -63,7 +67,7 @@ func (s *Service) ExecuteTools(ctx context.Context, req *sidecallv1.ExecuteTools
 	for i, one := range req.GetCalls() {
 		calls[i] = s.request(ctx, lease.Snapshot, one)
 	}
-	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, lease, calls)}, nil
+	return &sidecallv1.ExecuteToolsResponse{Results: s.Executor.ExecuteBatch(ctx, lease, calls, 0)}, nil
 }
 
 // request is a call as the caller sends it.
@@ -84,7 +88,10 @@ func (s *Service) ListTools(_ context.Context, req *sidecallv1.ListToolsRequest)
 	if err != nil {
 		return nil, err
 	}
-	page := toolPage{most: int(req.GetPageSize())}
+	page := toolPage{most: int(req.GetPageSize()), provider: provider.Format(req.GetProvider())}
+	if p := page.provider; p != "" && !slices.Contains(provider.Formats(), p) {
+		return nil, status.Errorf(codes.InvalidArgument, "provider: is %s: expected one of %q, or nothing", tool.Quote(string(p)), provider.Formats())
+	}
 	for route := range snapshot.RoutesAfter(profile, after) {
 		if !page.add(result.Tool(&route.Tool)) {
 			break

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -25,25 +26,53 @@ const (
 
 // toolPage is a page of tools in the making.
 type toolPage struct {
-	most  int // 0 for as many as fit
-	tools []*sidecallv1.Tool
-	bytes int
-	more  bool
+	most        int             // 0 for as many as fit
+	provider    provider.Format // empty for what is known of them
+	tools       []*sidecallv1.Tool
+	definitions []string // in the place of the tools
+	last        string   // the name of the last one
+	bytes       int
+	more        bool
 }
 
 // add adds a tool; false when the page is full without it.
 func (p *toolPage) add(t *sidecallv1.Tool) bool {
-	if proto.Size(t)+toolOverhead > maxPage {
+	definition := p.definition(t)
+	if p.size(t, definition) > maxPage {
 		shorten(t)
+		definition = p.definition(t)
 	}
-	size := proto.Size(t) + toolOverhead
-	if len(p.tools) > 0 && p.bytes+size > maxPage || p.most > 0 && len(p.tools) == p.most {
+	size := p.size(t, definition)
+	if p.last != "" && p.bytes+size > maxPage || p.most > 0 && len(p.tools)+len(p.definitions) == p.most {
 		p.more = true
 		return false
 	}
-	p.tools = append(p.tools, t)
-	p.bytes += size
+	if p.provider == "" {
+		p.tools = append(p.tools, t)
+	} else {
+		p.definitions = append(p.definitions, definition)
+	}
+	p.last, p.bytes = t.GetName(), p.bytes+size
 	return true
+}
+
+// definition is the tool as the provider of the page takes it.
+func (p *toolPage) definition(t *sidecallv1.Tool) string {
+	if p.provider == "" {
+		return ""
+	}
+	definition, err := provider.Definition(p.provider, t)
+	if err != nil { // its schema is JSON, and the provider is known
+		panic(err)
+	}
+	return string(definition)
+}
+
+func (p *toolPage) size(t *sidecallv1.Tool, definition string) int {
+	if p.provider == "" {
+		return proto.Size(t) + toolOverhead
+	}
+	return len(definition) + toolOverhead
 }
 
 // shorten makes a tool fit that no page could hold: it is listed all the same.
@@ -63,10 +92,9 @@ func shorten(t *sidecallv1.Tool) {
 
 // response is the page; it ends where the next one begins.
 func (p *toolPage) response() *sidecallv1.ListToolsResponse {
-	res := &sidecallv1.ListToolsResponse{Tools: p.tools}
+	res := &sidecallv1.ListToolsResponse{Tools: p.tools, DefinitionsJson: p.definitions}
 	if p.more {
-		last := p.tools[len(p.tools)-1].GetName()
-		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
+		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(p.last))
 	}
 	return res
 }

@@ -191,6 +191,16 @@ func TestACallOfLongAgoMayHaveRun(t *testing.T) {
 			t.Errorf("%v", p)
 		}
 	}
+	// Of these only that one is sent again.
+	made, err := c.tools.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{OpenAtVersion: 1, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
+	if err != nil || len(made.GetResults()) != 3 || len(made.GetMessagesJson()) != 1 {
+		t.Fatal(made, err)
+	}
+	for i, one := range made.GetResults() {
+		if ran := i == 2; one.GetToolUseId() != string(rune('a'+i)) || (one.GetContent() == "paid") != ran || (calltest.Code(one) == tool.CodeOutcomeUnknown) == ran {
+			t.Errorf("%v", one)
+		}
+	}
 }
 
 // later is a store by whose clock it is later.

@@ -12,9 +12,9 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// Call runs one call; one whose effect must not be repeated at most once per
+// ExecuteTool runs one call; one whose effect must not be repeated at most once per
 // (Conversation, Turn, ID).
-func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
+func (c *Client) ExecuteTool(ctx context.Context, call Call) (*Result, error) {
 	if call.Conversation == "" {
 		return nil, ErrNoConversation
 	}
@@ -27,10 +27,10 @@ func (c *Client) Call(ctx context.Context, call Call) (*Result, error) {
 	return result, err
 }
 
-// Calls runs the calls of one assistant turn, in parallel where the tools allow
+// ExecuteTools runs the calls of one assistant turn, in parallel where the tools allow
 // it, and returns one result per call in the order of the calls. No calls, no
 // results. A call that no request can hold costs one result, and not the others'.
-func (c *Client) Calls(ctx context.Context, calls ...Call) ([]*Result, error) {
+func (c *Client) ExecuteTools(ctx context.Context, calls ...Call) ([]*Result, error) {
 	requests := make([]*sidecallv1.ExecuteToolRequest, len(calls))
 	for i, call := range calls {
 		if call.Conversation == "" {
@@ -64,11 +64,11 @@ func (c *Client) batch(ctx context.Context, calls []*sidecallv1.ExecuteToolReque
 	}
 	results := response.GetResults()
 	if len(results) != len(calls) {
-		return nil, fmt.Errorf("%w: %d results for %d calls", ErrBroken, len(results), len(calls))
+		return nil, fmt.Errorf("%w: %d results for %d calls", ErrBrokenAnswer, len(results), len(calls))
 	}
 	for i, r := range results {
 		if r.GetToolUseId() != calls[i].GetToolUseId() {
-			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBroken, i, r.GetToolUseId(), calls[i].GetToolUseId())
+			return nil, fmt.Errorf("%w: result %d is of call %q, not %q", ErrBrokenAnswer, i, r.GetToolUseId(), calls[i].GetToolUseId())
 		}
 	}
 	return results, nil

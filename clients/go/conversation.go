@@ -3,22 +3,20 @@ package sidecall
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/provider"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Conversation is one that the sidecar keeps, so that another process can go on with it.
 // It is for one goroutine. When two processes append to the same one, the second is told
-// by ErrStale: it resumes the conversation.
+// by ErrStaleConversation: it resumes the conversation.
 type Conversation struct {
 	// ID names it, Format is the provider's that its messages are sent to.
 	ID     string
@@ -27,7 +25,7 @@ type Conversation struct {
 	// that Compact leaves out.
 	Messages []json.RawMessage
 	// Prompt is the one that the last messages belong to, and those that Append is given.
-	// Who appends a message of the user by hand sets another; a Loop does so by itself.
+	// Who appends a message of the user by hand sets another; RunLoop does so by itself.
 	Prompt string
 
 	client *Client
@@ -39,9 +37,9 @@ type Conversation struct {
 	unsure bool
 }
 
-// ErrStale is an append to what has changed: somebody else has appended, or has run a call
+// ErrStaleConversation is an append to what has changed: somebody else has appended, or has run a call
 // that the messages say was not run. Nothing of it is kept; Resume loads what there is.
-var ErrStale = errors.New("the conversation has changed")
+var ErrStaleConversation = errors.New("the conversation has changed")
 
 // Conversation loads a conversation; one that is not there yet has no messages. Until it
 // has been resumed, nothing but the results of its calls can be appended to it.
@@ -98,7 +96,7 @@ func (v *Conversation) load(ctx context.Context) error {
 			return err
 		}
 		if len(page.GetMessagesJson()) == 0 {
-			return fmt.Errorf("%w: conversation %s has no message %d", ErrBroken, v.ID, len(v.Messages))
+			return fmt.Errorf("%w: conversation %s has no message %d", ErrBrokenAnswer, v.ID, len(v.Messages))
 		}
 		v.add(page.GetMessagesJson())
 	}
@@ -106,16 +104,8 @@ func (v *Conversation) load(ctx context.Context) error {
 	return nil
 }
 
-// forgotten is a call that may have run, and of which the sidecar has no record that
-// would keep it from running again.
-func forgotten(p *sidecallv1.PendingCall) bool {
-	return p.GetState() == sidecallv1.Pending_PENDING_UNKNOWN && !p.GetResult().GetRecorded()
-}
-
 func (v *Conversation) add(messages []string) {
-	for _, m := range messages {
-		v.Messages = append(v.Messages, json.RawMessage(m))
-	}
+	v.Messages = append(v.Messages, rawOf(messages)...)
 }
 
 func (c *Client) conversations() sidecallv1.ConversationServiceClient {
@@ -145,79 +135,56 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 	}
 	request := &sidecallv1.AppendMessagesRequest{
 		ConversationId: v.ID, ExpectedVersion: int64(len(v.Messages)), Provider: string(v.Format), TurnId: turn, MessagesJson: raw,
-		AppendId: uuid.NewString(), PromptId: v.Prompt,
+		AppendId: rand.Text(), PromptId: v.Prompt,
 	}
 	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
 	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
 		return v.client.conversations().AppendMessages(ctx, request)
 	})
-	switch status.Code(err) {
-	case codes.OK:
-		v.add(raw)
-		v.unsure = open
-		return nil
-	case codes.Aborted, codes.FailedPrecondition:
-		return fmt.Errorf("%w: %w", ErrStale, err)
-	default:
-		return err
+	if err != nil {
+		return stale(err)
 	}
+	v.add(raw)
+	v.unsure = open
+	return nil
+}
+
+// stale says of an error that the conversation has changed, when it has.
+func stale(err error) error {
+	switch status.Code(err) {
+	case codes.Aborted, codes.FailedPrecondition:
+		return fmt.Errorf("%w: %w", ErrStaleConversation, err)
+	}
+	return err
 }
 
 // Resume makes the calls that have no result: with the ids that they had, so that what is
 // done is replayed and nothing runs twice; and appends what answers them. A call of so
 // long ago that its record may be forgotten is not made again. of has what
 // they share, but for ID, Tool, Arguments, Conversation and Turn; its Prompt counts where
-// the conversation has none, since calls stay in theirs. Its answer is empty
+// the conversation has none, since calls stay in theirs. What it returns is empty
 // where every call has its result. After an error it loads what there is first.
-func (v *Conversation) Resume(ctx context.Context, of Call) (*Answer, error) {
+func (v *Conversation) Resume(ctx context.Context, of Call) (*ToolMessages, error) {
 	if v.unsure {
 		if err := v.load(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if len(v.pending) == 0 {
-		return &Answer{}, nil
-	}
-	made, err := v.calls()
-	if err != nil {
-		return nil, err
+		return &ToolMessages{}, nil
 	}
 	v.Prompt = cmp.Or(v.Prompt, of.Prompt)
-	answer := &Answer{Results: make([]*Result, len(v.pending))}
-	var calls []Call
-	var places []int // of their results
-	for i, p := range v.pending {
-		if forgotten(p) {
-			answer.Results[i] = p.GetResult()
-			continue
-		}
-		asked, ok := made[p.GetToolUseId()]
-		if !ok {
-			return nil, fmt.Errorf("%w: conversation %s has no call %q", ErrBroken, v.ID, p.GetToolUseId())
-		}
-		again := of
-		again.ID, again.Tool, again.Arguments = asked.ID, asked.Tool, asked.Arguments
-		again.Conversation, again.Turn, again.Prompt = v.ID, p.GetTurnId(), v.Prompt
-		again.Message = cmp.Or(of.Message, p.GetTurnId())
-		calls, places = append(calls, again), append(places, i)
+	of.Conversation, of.Turn, of.Prompt = v.ID, "", v.Prompt
+	v.unsure = true // whatever comes of it
+	answered, err := v.client.run(ctx, &sidecallv1.RunMessageRequest{OpenAtVersion: int64(len(v.Messages))}, of)
+	if err != nil {
+		return nil, stale(err)
 	}
-	for batch := range slices.Chunk(calls, maxBatch) {
-		some, err := insist(ctx, func() ([]*Result, error) { return v.client.Calls(ctx, batch...) })
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range some {
-			answer.Results[places[0]], places = one, places[1:]
-		}
-	}
-	if answer.Messages, err = provider.Answers(v.Format, answer.Results); err != nil {
-		return nil, err
-	}
-	if err := v.append(ctx, "", false, anyOf(answer.Messages)...); err != nil {
+	if err := v.append(ctx, "", false, anyOf(answered.Messages)...); err != nil {
 		return nil, err
 	}
 	v.pending = nil
-	return answer, nil
+	return answered, nil
 }
 
 // ended reports that the model has said its last word: a message without calls.
@@ -229,28 +196,6 @@ func (v *Conversation) ended() bool {
 		Role string `json:"role"`
 	}
 	return json.Unmarshal(v.Messages[len(v.Messages)-1], &last) == nil && last.Role == "assistant"
-}
-
-// calls are those of the messages, by their ids; of one that stands there twice the last.
-func (v *Conversation) calls() (map[string]Call, error) {
-	made := map[string]Call{}
-	for _, m := range v.Messages {
-		var message any = m
-		if v.Format == OpenAIResponses {
-			message = map[string]any{"object": "response", "output": []json.RawMessage{m}}
-		}
-		turn, err := Read(message)
-		if errors.Is(err, ErrNoMessage) {
-			continue // of somebody else
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, call := range turn.Calls {
-			made[call.ID] = call
-		}
-	}
-	return made, nil
 }
 
 func anyOf(messages []json.RawMessage) []any {

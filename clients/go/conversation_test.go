@@ -15,13 +15,15 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
+	"github.com/sidecall/sidecall/internal/provider"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // book keeps one conversation, append by append, and fails calls with a status.
 type book struct {
-	sidecallv1.UnimplementedToolServiceServer
+	reading
 	sidecallv1.UnimplementedConversationServiceServer
+
 	appends [][]string
 	sent    []*sidecallv1.AppendMessagesRequest
 	prompt  string // of the last append
@@ -60,6 +62,21 @@ func (b *book) ExecuteTools(ctx context.Context, r *sidecallv1.ExecuteToolsReque
 	return answering(&b.asked, fine).ExecuteTools(ctx, r)
 }
 
+// RunMessage runs the calls of a message, or those that are pending.
+func (b *book) RunMessage(ctx context.Context, r *sidecallv1.RunMessageRequest) (*sidecallv1.RunMessageResponse, error) {
+	if r.GetOpenAtVersion() == 0 {
+		return runs(b.ExecuteTools).message(ctx, r)
+	}
+	if all := slices.Concat(b.appends...); r.GetOpenAtVersion() != int64(len(all)) {
+		return nil, status.Error(codes.Aborted, "resume the conversation")
+	}
+	calls := make([]provider.Made, len(b.pending))
+	for i, p := range b.pending {
+		calls[i] = provider.Made{ID: p.GetToolUseId()}
+	}
+	return runs(b.ExecuteTools).calls(ctx, provider.Anthropic, calls, r.GetShared(), b.pending[0].GetTurnId())
+}
+
 // keeping returns a client of a sidecar that keeps a conversation.
 func keeping(t *testing.T, b *book) *sidecall.Client {
 	t.Helper()
@@ -79,7 +96,7 @@ func keeping(t *testing.T, b *book) *sidecall.Client {
 }
 
 // saying is a model that gives these messages, one after the other.
-func saying(messages ...string) func(context.Context, []json.RawMessage) (any, error) {
+func saying(messages ...string) sidecall.Ask {
 	return func(context.Context, []json.RawMessage) (any, error) {
 		said := messages[0]
 		messages = messages[1:]
@@ -99,8 +116,8 @@ func TestCallsOfAMessageThatWasCutAreKeptWithTheirAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut := strings.Replace(wants, `"stop_reason":"tool_use"`, `"stop_reason":"max_tokens"`, 1)
-	ended, err := sidecall.Loop{Ask: saying(cut, done), Keep: kept}.Run(t.Context(), client, hello)
-	if err != nil || ended.Reason != "end_turn" || ended.Turns != 2 {
+	ended, err := client.RunLoop(t.Context(), saying(cut, done), []any{hello}, sidecall.LoopOptions{Keep: kept})
+	if err != nil || ended.ExitReason != "end_turn" || ended.Turns != 2 {
 		t.Fatalf("%+v, %v", ended, err)
 	}
 	var sizes []int
@@ -124,25 +141,25 @@ func TestALoopThatFailedInItsCallsGoesOnWithItsConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (sidecall.Loop{Ask: saying(wants), Keep: kept}).Run(t.Context(), client, hello); status.Code(err) != codes.Internal {
+	if _, err := client.RunLoop(t.Context(), saying(wants), []any{hello}, sidecall.LoopOptions{Keep: kept}); status.Code(err) != codes.Internal {
 		t.Fatal(err)
 	}
 	b.fails = codes.OK
 	b.pending = []*sidecallv1.PendingCall{{ToolUseId: "a", TurnId: "msg_1"}, {ToolUseId: "b", TurnId: "msg_1"}}
-	ended, err := sidecall.Loop{Ask: saying(done), Keep: kept}.Run(t.Context(), client)
-	if err != nil || ended.Reason != "end_turn" || ended.Turns != 1 || len(ended.Messages) != 4 {
+	ended, err := client.RunLoop(t.Context(), saying(done), nil, sidecall.LoopOptions{Keep: kept})
+	if err != nil || ended.ExitReason != "end_turn" || ended.Turns != 1 || len(ended.Messages) != 4 {
 		t.Fatalf("%+v, %v", ended, err)
 	}
 	if len(b.asked) != 1 || len(b.asked[0].GetCalls()) != 2 || b.asked[0].GetCalls()[1].GetTurnId() != "msg_1" {
 		t.Errorf("asked %v", b.asked)
 	}
 	for _, call := range b.asked[0].GetCalls() {
-		if call.GetPromptId() != ended.Prompt {
-			t.Errorf("a call in the prompt %q of %q", call.GetPromptId(), ended.Prompt)
+		if call.GetPromptId() != ended.PromptID {
+			t.Errorf("a call in the prompt %q of %q", call.GetPromptId(), ended.PromptID)
 		}
 	}
-	if prompts := prompts(b); !slices.Equal(slices.Compact(prompts), []string{ended.Prompt}) {
-		t.Errorf("appends in %q, and it went on in %q", prompts, ended.Prompt)
+	if prompts := prompts(b); !slices.Equal(slices.Compact(prompts), []string{ended.PromptID}) {
+		t.Errorf("appends in %q, and it went on in %q", prompts, ended.PromptID)
 	}
 }
 
@@ -159,13 +176,13 @@ func prompts(b *book) (named []string) {
 func TestMessagesBeginAnotherPromptAndCallsStayInTheirs(t *testing.T) {
 	b := &book{}
 	client := keeping(t, b)
-	run := func(said string, prompt string, messages ...any) *sidecall.Ended {
+	run := func(said string, prompt string, messages ...any) *sidecall.Loop {
 		t.Helper()
 		kept, err := client.Conversation(t.Context(), "c", sidecall.Anthropic)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, err := sidecall.Loop{Ask: saying(said), Of: sidecall.Call{Prompt: prompt}, Keep: kept, MaxTurns: 1}.Run(t.Context(), client, messages...)
+		ended, err := client.RunLoop(t.Context(), saying(said), messages, sidecall.LoopOptions{Of: sidecall.Call{Prompt: prompt}, Keep: kept, MaxTurns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,15 +192,15 @@ func TestMessagesBeginAnotherPromptAndCallsStayInTheirs(t *testing.T) {
 	b.appends, b.asked = b.appends[:len(b.appends)-1], nil // without the results
 	b.pending = []*sidecallv1.PendingCall{{ToolUseId: "a", TurnId: "msg_1"}, {ToolUseId: "b", TurnId: "msg_1"}}
 	second := run(done, "", hello)
-	if first.Prompt == "" || second.Prompt == first.Prompt || b.asked[0].GetCalls()[0].GetPromptId() != first.Prompt {
-		t.Errorf("the prompts are %q and %q; asked %v", first.Prompt, second.Prompt, b.asked)
+	if first.PromptID == "" || second.PromptID == first.PromptID || b.asked[0].GetCalls()[0].GetPromptId() != first.PromptID {
+		t.Errorf("the prompts are %q and %q; asked %v", first.PromptID, second.PromptID, b.asked)
 	}
 	b.pending = nil
 	named := run(done, "mine", hello)
-	if named.Prompt != "mine" {
-		t.Errorf("the prompt that was named is %q", named.Prompt)
+	if named.PromptID != "mine" {
+		t.Errorf("the prompt that was named is %q", named.PromptID)
 	}
-	want := []string{first.Prompt, first.Prompt, first.Prompt, first.Prompt, second.Prompt, second.Prompt, "mine", "mine"}
+	want := []string{first.PromptID, first.PromptID, first.PromptID, first.PromptID, second.PromptID, second.PromptID, "mine", "mine"}
 	if got := prompts(b); !slices.Equal(got, want) {
 		t.Errorf("appends in %q, want %q", got, want)
 	}
@@ -206,7 +223,7 @@ func TestAppendsAreKnownByTheirIDs(t *testing.T) {
 	}
 	for _, code := range []codes.Code{codes.Aborted, codes.FailedPrecondition} {
 		b.refuses = []codes.Code{code}
-		if err := kept.Append(t.Context(), "", hello); !errors.Is(err, sidecall.ErrStale) || status.Code(err) != code {
+		if err := kept.Append(t.Context(), "", hello); !errors.Is(err, sidecall.ErrStaleConversation) || status.Code(err) != code {
 			t.Errorf("%s: %v", code, err)
 		}
 		if _, err := kept.Resume(t.Context(), sidecall.Call{}); err != nil {

@@ -16,7 +16,11 @@ import (
 
 // shop stands for a sidecar with one tool, so that the example runs anywhere.
 type shop struct {
-	sidecallv1.UnimplementedToolServiceServer
+	reading
+}
+
+func (s shop) RunMessage(ctx context.Context, r *sidecallv1.RunMessageRequest) (*sidecallv1.RunMessageResponse, error) {
+	return runs(s.ExecuteTools).message(ctx, r)
 }
 
 func (shop) ExecuteTools(_ context.Context, r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
@@ -59,7 +63,7 @@ func connected() (client *sidecall.Client, end func()) {
 func Example() {
 	client, end := connected()
 	defer end()
-	results, err := client.Calls(context.Background(),
+	results, err := client.ExecuteTools(context.Background(),
 		sidecall.Call{ID: "toolu_01", Tool: "get_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
 		sidecall.Call{ID: "toolu_02", Tool: "fetch_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
 	)
@@ -82,22 +86,22 @@ func ExampleClient_RunTools() {
 	// As the SDK of the provider gives it.
 	message := `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"tool_use","content":[
 		{"type":"tool_use","id":"toolu_01","name":"get_order","input":{"order_id":"A-1"}}]}`
-	answer, err := client.RunTools(context.Background(), message, sidecall.Call{Conversation: "c1", Prompt: "p1"})
+	answered, err := client.RunTools(context.Background(), message, sidecall.Call{Conversation: "c1", Prompt: "p1"})
 	if err != nil {
 		slog.Error("no result", "error", err)
 		return
 	}
-	for _, m := range answer.Messages {
+	for _, m := range answered.Messages {
 		fmt.Println(string(m))
 	}
-	fmt.Println("stop:", answer.Stop())
+	fmt.Println("stop:", answered.Stop)
 	// Output:
 	// {"content":[{"content":"{\"status\":\"shipped\"}","tool_use_id":"toolu_01","type":"tool_result"}],"role":"user"}
 	// stop: false
 }
 
 // A whole agent, but for the model.
-func ExampleLoop() {
+func ExampleClient_RunLoop() {
 	client, end := connected()
 	defer end()
 	model := []string{
@@ -105,15 +109,15 @@ func ExampleLoop() {
 			{"id":"call_1","type":"function","function":{"name":"get_order","arguments":"{\"order_id\":\"A-1\"}"}}]}}]}`,
 		`{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"It has been shipped."}}]}`,
 	}
-	ended, err := sidecall.Loop{
-		Ask: func(_ context.Context, messages []json.RawMessage) (any, error) { return model[len(messages)/2], nil },
-		Of:  sidecall.Call{Conversation: "c1"},
-	}.Run(context.Background(), client, map[string]string{"role": "user", "content": "Where is A-1?"})
+	loop, err := client.RunLoop(context.Background(),
+		func(_ context.Context, messages []json.RawMessage) (any, error) { return model[len(messages)/2], nil },
+		[]any{map[string]string{"role": "user", "content": "Where is A-1?"}},
+		sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c1"}})
 	if err != nil {
 		slog.Error("no end", "error", err)
 		return
 	}
-	fmt.Println(ended.Reason, "after", ended.Turns, "turns and", len(ended.Messages), "messages")
+	fmt.Println(loop.ExitReason, "after", loop.Turns, "turns and", len(loop.Messages), "messages")
 	// Output:
 	// end_turn after 2 turns and 4 messages
 }

@@ -43,7 +43,7 @@ func TestATurnIsOneBatch(t *testing.T) {
 	for _, c := range []struct{ given, want string }{{"", "msg_1"}, {"7", "7"}} {
 		asked = nil
 		answer, err := client.RunTools(t.Context(), wants, sidecall.Call{Conversation: "c", Prompt: "p", Turn: c.given})
-		if err != nil || len(answer.Messages) != 1 || len(answer.Results) != 2 || answer.Stop() || answer.RequireEscalation() {
+		if err != nil || len(answer.Messages) != 1 || len(answer.Results) != 2 || answer.Stop || answer.RequireEscalation {
 			t.Fatalf("%+v, %v", answer, err)
 		}
 		if len(asked) != 1 || len(asked[0].GetCalls()) != 2 {
@@ -54,16 +54,6 @@ func TestATurnIsOneBatch(t *testing.T) {
 				t.Errorf("call %d is %v", i, call)
 			}
 		}
-	}
-}
-
-func TestATurnOfManyCalls(t *testing.T) {
-	var asked []*sidecallv1.ExecuteToolsRequest
-	client := connect(t, answering(&asked, fine))
-	message := `{"role":"assistant","type":"message","content":[` + strings.TrimSuffix(strings.Repeat(`{"type":"tool_use","id":"a","name":"look","input":{}},`, 300), ",") + `]}`
-	answer, err := client.RunTools(t.Context(), message, sidecall.Call{Conversation: "c", Turn: "1"})
-	if err != nil || len(answer.Results) != 300 || len(asked) != 3 || len(asked[2].GetCalls()) != 44 {
-		t.Errorf("%d results in %d batches, %v", len(answer.Results), len(asked), err)
 	}
 }
 
@@ -92,11 +82,11 @@ func TestALoop(t *testing.T) {
 		}
 	}
 	stop := func(r *sidecallv1.ExecuteToolResponse) { r.Stop = true }
-	allow := func(context.Context, *sidecall.Answer) (bool, error) { return true, nil }
+	allow := func(context.Context, *sidecall.ToolMessages) (bool, error) { return true, nil }
 	for name, c := range map[string]struct {
 		model    []string // what it says, the last for ever
 		result   func(*sidecallv1.ExecuteToolResponse)
-		escalate func(context.Context, *sidecall.Answer) (bool, error)
+		escalate func(context.Context, *sidecall.ToolMessages) (bool, error)
 		most     int
 		reason   string
 		turns    int
@@ -114,24 +104,21 @@ func TestALoop(t *testing.T) {
 			var asked []*sidecallv1.ExecuteToolsRequest
 			client := connect(t, answering(&asked, c.result))
 			turn := 0
-			ended, err := sidecall.Loop{
-				Ask: func(_ context.Context, messages []json.RawMessage) (any, error) {
-					if len(messages) != 1+2*turn {
-						t.Errorf("turn %d is asked with %d messages", turn, len(messages))
-					}
-					said := c.model[min(turn, len(c.model)-1)]
-					turn++
-					return said, nil
-				},
-				Of: sidecall.Call{Conversation: "c"}, MaxTurns: c.most, Escalate: c.escalate,
-			}.Run(t.Context(), client, map[string]string{"role": "user", "content": "hi"})
-			if err != nil || ended.Reason != c.reason || ended.Turns != c.turns || ended.Prompt == "" {
+			ended, err := client.RunLoop(t.Context(), func(_ context.Context, messages []json.RawMessage) (any, error) {
+				if len(messages) != 1+2*turn {
+					t.Errorf("turn %d is asked with %d messages", turn, len(messages))
+				}
+				said := c.model[min(turn, len(c.model)-1)]
+				turn++
+				return said, nil
+			}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}, MaxTurns: c.most, OnEscalation: c.escalate})
+			if err != nil || ended.ExitReason != c.reason || ended.Turns != c.turns || ended.PromptID == "" {
 				t.Errorf("%+v, %v", ended, err)
 			}
 			for _, batch := range asked {
 				for _, call := range batch.GetCalls() {
-					if call.GetPromptId() != ended.Prompt || call.GetTokensUsed() == 0 {
-						t.Errorf("call %v of prompt %s", call, ended.Prompt)
+					if call.GetPromptId() != ended.PromptID || call.GetTokensUsed() == 0 {
+						t.Errorf("call %v of prompt %s", call, ended.PromptID)
 					}
 				}
 			}
@@ -144,10 +131,8 @@ func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 	client := connect(t, answering(&asked, fine))
 	model := []string{strings.Replace(wants, "msg_1", "", 1), strings.Replace(wants, "msg_1", "", 1), done}
 	turn := 0
-	_, err := sidecall.Loop{
-		Ask: func(context.Context, []json.RawMessage) (any, error) { turn++; return model[turn-1], nil },
-		Of:  sidecall.Call{Conversation: "c", Prompt: "p"},
-	}.Run(t.Context(), client, map[string]string{"role": "user", "content": "hi"})
+	_, err := client.RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) { turn++; return model[turn-1], nil },
+		[]any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c", Prompt: "p"}})
 	if err != nil || len(asked) != 2 {
 		t.Fatalf("%d batches, %v", len(asked), err)
 	}
@@ -160,29 +145,23 @@ func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 
 func TestALoopWhoseModelIsAway(t *testing.T) {
 	away := errors.New("the provider is away")
-	ended, err := sidecall.Loop{
-		Ask: func(context.Context, []json.RawMessage) (any, error) { return nil, away },
-		Of:  sidecall.Call{Conversation: "c"},
-	}.Run(t.Context(), connect(t, fake{}))
-	if !errors.Is(err, away) || ended.Reason != "error" {
+	ended, err := connect(t, fake{}).RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) { return nil, away }, nil,
+		sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}})
+	if !errors.Is(err, away) || ended.ExitReason != "error" {
 		t.Errorf("%+v, %v", ended, err)
 	}
 }
 
-// Tools are written as each provider takes them.
+// Tools come as a provider takes them, page by page.
 func TestToolsForProviders(t *testing.T) {
-	tools := []*sidecall.Tool{{Name: "t", Description: "d", InputSchemaJson: `{"type":"object"}`}}
-	for format, want := range map[sidecall.Format]string{
-		sidecall.Anthropic:       `{"description":"d","input_schema":{"type":"object"},"name":"t"}`,
-		sidecall.OpenAI:          `{"function":{"description":"d","name":"t","parameters":{"type":"object"},"strict":false},"type":"function"}`,
-		sidecall.OpenAIResponses: `{"description":"d","name":"t","parameters":{"type":"object"},"strict":false,"type":"function"}`,
-	} {
-		got, err := sidecall.ToolsFor(format, tools)
-		if err != nil || len(got) != 1 || string(got[0]) != want {
-			t.Errorf("%s: %s, %v", format, got, err)
+	client := connect(t, fake{list: func(r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		if r.GetPageToken() != "" {
+			return &sidecallv1.ListToolsResponse{DefinitionsJson: []string{`{"name":"last"}`}}, nil
 		}
-	}
-	if _, err := sidecall.ToolsFor("gemini", tools); err == nil {
-		t.Error("an unknown format is taken")
+		return &sidecallv1.ListToolsResponse{DefinitionsJson: []string{`{"of":"` + r.GetProvider() + ` ` + r.GetProfile() + `"}`}, NextPageToken: "more"}, nil
+	}})
+	got, err := client.Tools(t.Context(), sidecall.OpenAI, "code")
+	if err != nil || len(got) != 2 || string(got[0]) != `{"of":"openai code"}` || string(got[1]) != `{"name":"last"}` {
+		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -8,11 +8,11 @@
 //
 //	client, err := sidecall.Dial("unix:///run/sidecall/sidecall.sock")
 //	...
-//	answer, err := client.RunTools(ctx, message, sidecall.Call{Conversation: id, Prompt: prompt})
-//	messages = append(messages, answer.Messages...)
+//	answered, err := client.RunTools(ctx, message, sidecall.Call{Conversation: id, Prompt: prompt})
+//	messages = append(messages, answered.Messages...)
 //
 // RunTools takes the message of a provider (Anthropic, OpenAI Chat Completions and
-// Responses); Calls takes calls, for whoever has another. Loop is the loop between the
+// Responses); ExecuteTools takes calls, for whoever has another. RunLoop is the loop between the
 // model and its tools, and Launch starts a sidecar of the program's own.
 //
 // A tool that fails is no Go error: the Result says so (IsError, Error with the
@@ -33,7 +33,6 @@
 package sidecall
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,9 +53,9 @@ const DefaultTarget = "tcp://127.0.0.1:8470"
 // have run would have to be fetched again call by call.
 const MaxResponseBytes = 256 << 20
 
-// ErrBroken is wrapped by the error of a batch whose results do not belong to
+// ErrBrokenAnswer is wrapped by the error of a batch whose results do not belong to
 // its calls: what answers is no sidecar of this contract.
-var ErrBroken = errors.New("the answer does not match the calls")
+var ErrBrokenAnswer = errors.New("the answer does not match the calls")
 
 // ErrNoConversation is of calls that name no conversation. Nothing was sent: it is the
 // program's to mend, and no model's.
@@ -180,10 +179,10 @@ func (c *Client) Close() error {
 	return err
 }
 
-// Service is the generated client, for what has no method here: GetExecution
+// Stub is the generated client, for what has no method here: GetExecution
 // ("did it run?") and ReadOutput (pages of an output that was cut; with the
 // ConversationId of its call).
-func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
+func (c *Client) Stub() sidecallv1.ToolServiceClient { return c.service }
 
 // Operator returns the stub of the service for those who look after a sidecar:
 // it lists and settles calls of which nobody knows whether they ran. It is served
@@ -191,21 +190,4 @@ func (c *Client) Service() sidecallv1.ToolServiceClient { return c.service }
 // has no use for it.
 func (c *Client) Operator() sidecallv1.OperatorServiceClient {
 	return sidecallv1.NewOperatorServiceClient(c.conn)
-}
-
-// Tools lists what a profile may call, sorted by name; an empty profile is the
-// sidecar's default one. Tools of a backend that has never been reached are not
-// among them: Service().ListTools says which backends are down.
-func (c *Client) Tools(ctx context.Context, profile string) ([]*Tool, error) {
-	var tools []*Tool
-	for token := ""; ; {
-		page, err := c.service.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
-		if err != nil {
-			return nil, err
-		}
-		tools = append(tools, page.GetTools()...)
-		if token = page.GetNextPageToken(); token == "" {
-			return tools, nil
-		}
-	}
 }

@@ -27,11 +27,14 @@ import (
 
 // fake is a sidecar that answers as it is told to.
 type fake struct {
-	sidecallv1.UnimplementedToolServiceServer
-	fits  func([]*sidecallv1.ExecuteToolRequest) bool // nil: everything does
-	tool  func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error)
-	tools func(*sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error)
-	list  func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
+	reading
+
+	// message hears of each message; nil does not.
+	message func(*sidecallv1.RunMessageRequest)
+	fits    func([]*sidecallv1.ExecuteToolRequest) bool // nil: everything does
+	tool    func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error)
+	tools   func(*sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error)
+	list    func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
 }
 
 // refuse refuses requests as a sidecar does that takes only so much.
@@ -57,6 +60,14 @@ func (f fake) ExecuteTools(ctx context.Context, r *sidecallv1.ExecuteToolsReques
 		return nil, err
 	}
 	return f.tools(r)
+}
+
+func (f fake) RunMessage(ctx context.Context, r *sidecallv1.RunMessageRequest) (*sidecallv1.RunMessageResponse, error) {
+	if f.message != nil {
+		f.message(r)
+		return &sidecallv1.RunMessageResponse{}, nil
+	}
+	return runs(f.ExecuteTools).message(ctx, r)
 }
 
 func (f fake) ListTools(_ context.Context, r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
@@ -108,7 +119,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 		return &sidecallv1.ExecuteToolResponse{ToolUseId: r.GetToolUseId(), Content: "42", Outcome: sidecallv1.Outcome_OUTCOME_OK}, nil
 	}})
 
-	result, err := client.Call(t.Context(), sidecall.Call{
+	result, err := client.ExecuteTool(t.Context(), sidecall.Call{
 		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
 		Conversation: "c", Turn: "t", Message: "m", Prompt: "p", Profile: "research",
 		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
@@ -135,7 +146,7 @@ func TestACallThatSaysLittleSendsLittle(t *testing.T) {
 		}
 		return &sidecallv1.ExecuteToolResponse{}, nil
 	}})
-	if _, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"}); err != nil {
+	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,7 +158,7 @@ func TestAFailedToolIsAResultAndNoError(t *testing.T) {
 			Error: &sidecallv1.ToolError{Code: "NOT_FOUND"},
 		}, nil
 	}})
-	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "get_order", Conversation: "c"})
+	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "get_order", Conversation: "c"})
 	if err != nil || !result.GetIsError() || result.GetError().GetCode() != "NOT_FOUND" {
 		t.Errorf("result %v, error %v", result, err)
 	}
@@ -159,7 +170,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		requests.Add(1)
 		return nil, status.Error(codes.Unavailable, "draining")
 	}})
-	_, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "refund", Conversation: "c"})
+	_, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "refund", Conversation: "c"})
 	if status.Code(err) != codes.Unavailable || requests.Load() != 1 {
 		t.Errorf("%d requests, error %v", requests.Load(), err)
 	}
@@ -193,9 +204,9 @@ func TestABatch(t *testing.T) {
 				}
 				return test.response, test.err
 			}})
-			results, err := client.Calls(t.Context(), sidecall.Call{ID: "a", Tool: "first", Conversation: "c"}, sidecall.Call{ID: "b", Tool: "second", Conversation: "c"})
+			results, err := client.ExecuteTools(t.Context(), sidecall.Call{ID: "a", Tool: "first", Conversation: "c"}, sidecall.Call{ID: "b", Tool: "second", Conversation: "c"})
 			switch {
-			case errors.Is(err, sidecall.ErrBroken) != test.broken:
+			case errors.Is(err, sidecall.ErrBrokenAnswer) != test.broken:
 				t.Errorf("error %v", err)
 			case test.err != nil && status.Code(err) != test.code:
 				t.Errorf("error %v", err)
@@ -210,7 +221,7 @@ func TestABatch(t *testing.T) {
 
 func TestATurnWithoutCallsAsksNobody(t *testing.T) {
 	client := dial(t, "tcp://127.0.0.1:1")
-	if results, err := client.Calls(t.Context()); err != nil || results != nil {
+	if results, err := client.ExecuteTools(t.Context()); err != nil || results != nil {
 		t.Errorf("results %v, error %v", results, err)
 	}
 }
@@ -220,7 +231,7 @@ func TestAResultMayBeLarge(t *testing.T) {
 	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
 		return &sidecallv1.ExecuteToolResponse{Content: large}, nil
 	}})
-	result, err := client.Call(t.Context(), sidecall.Call{ID: "1", Tool: "dump", Conversation: "c"})
+	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "dump", Conversation: "c"})
 	if err != nil || result.GetContent() != large {
 		t.Errorf("%d characters, error %v", len(result.GetContent()), err)
 	}
@@ -233,11 +244,11 @@ func TestTools(t *testing.T) {
 		}
 		return &sidecallv1.ListToolsResponse{Tools: []*sidecallv1.Tool{{Name: r.GetProfile() + "_tool"}}}, nil
 	}})
-	tools, err := client.Tools(t.Context(), "code")
+	tools, err := client.ListTools(t.Context(), "code")
 	if err != nil || len(tools) != 1 || tools[0].GetName() != "code_tool" {
 		t.Errorf("tools %v, error %v", tools, err)
 	}
-	if _, err := client.Tools(t.Context(), "nobody"); status.Code(err) != codes.InvalidArgument {
+	if _, err := client.ListTools(t.Context(), "nobody"); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("error %v", err)
 	}
 }
@@ -248,7 +259,7 @@ func TestToolsOfAllPages(t *testing.T) {
 	client := connect(t, fake{list: func(r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 		return &sidecallv1.ListToolsResponse{Tools: []*sidecallv1.Tool{{Name: "tool_" + r.GetPageToken()}}, NextPageToken: next[r.GetPageToken()]}, nil
 	}})
-	tools, err := client.Tools(t.Context(), "")
+	tools, err := client.ListTools(t.Context(), "")
 	if err != nil || len(tools) != 3 || tools[2].GetName() != "tool_3" {
 		t.Errorf("tools %v, error %v", tools, err)
 	}
@@ -272,7 +283,7 @@ func TestTargets(t *testing.T) {
 	// A proxy that is set for the rest of the machine is none of our business.
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	for _, target := range []string{"unix://" + socket, "tcp://" + onPort.Addr().String(), onPort.Addr().String()} {
-		if _, err := dial(t, target).Tools(t.Context(), ""); err != nil {
+		if _, err := dial(t, target).ListTools(t.Context(), ""); err != nil {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
@@ -290,7 +301,7 @@ func TestASidecarThatIsNotThereIsUnavailable(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = dial(t, gone).Call(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"})
+	_, err = dial(t, gone).ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"})
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("error %v", err)
 	}
@@ -314,7 +325,7 @@ func TestACallThatNoRequestCanHold(t *testing.T) {
 		return sidecall.Call{ID: id, Tool: "save", Conversation: "c", Arguments: arguments}
 	}
 	large := of("b", strings.Repeat("ä", 100))
-	results, err := client.Calls(t.Context(), of("a", "{}"), large, of("c", "{}"), of("d", "{}"))
+	results, err := client.ExecuteTools(t.Context(), of("a", "{}"), large, of("c", "{}"), of("d", "{}"))
 	if err != nil || len(results) != 4 {
 		t.Fatal(results, err)
 	}
@@ -330,7 +341,7 @@ func TestACallThatNoRequestCanHold(t *testing.T) {
 	if r := results[1]; !proto.Equal(r.GetError(), want) || r.GetRecovery().GetClass() != sidecallv1.RecoveryClass_RECOVERY_CLASS_MALFORMED {
 		t.Errorf("it is told %v", r)
 	}
-	if one, err := client.Call(t.Context(), large); err != nil || !proto.Equal(one, results[1]) {
+	if one, err := client.ExecuteTool(t.Context(), large); err != nil || !proto.Equal(one, results[1]) {
 		t.Errorf("alone it is told %v, %v", one, err)
 	}
 }
@@ -342,7 +353,7 @@ func TestCallsThatDoNotFitIntoOneRequest(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		calls = append(calls, sidecall.Call{ID: id, Tool: "save", Conversation: "c"})
 	}
-	results, err := client.Calls(t.Context(), calls...)
+	results, err := client.ExecuteTools(t.Context(), calls...)
 	if err != nil || len(results) != len(calls) {
 		t.Fatal(results, err)
 	}
@@ -357,10 +368,10 @@ func TestCallsThatDoNotFitIntoOneRequest(t *testing.T) {
 func TestCallsOfNoConversation(t *testing.T) {
 	client := connect(t, fake{}) // which would panic
 	call := sidecall.Call{ID: "1", Tool: "save"}
-	_, one := client.Call(t.Context(), call)
-	_, batch := client.Calls(t.Context(), call)
+	_, one := client.ExecuteTool(t.Context(), call)
+	_, batch := client.ExecuteTools(t.Context(), call)
 	_, turn := client.RunTools(t.Context(), `{"role":"assistant","content":"done"}`, sidecall.Call{})
-	_, loop := sidecall.Loop{}.Run(t.Context(), client)
+	_, loop := client.RunLoop(t.Context(), nil, nil, sidecall.LoopOptions{})
 	for name, err := range map[string]error{"one": one, "batch": batch, "turn": turn, "loop": loop} {
 		if !errors.Is(err, sidecall.ErrNoConversation) {
 			t.Errorf("%s: %v", name, err)

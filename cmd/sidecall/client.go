@@ -28,7 +28,7 @@ func addrFlag(cmd *cobra.Command, addr *string) {
 
 // withClient runs do against the sidecar at addr.
 func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) error {
-	return withConnection(addr, func(client *sidecall.Client) error { return do(client.Service()) })
+	return withConnection(addr, func(client *sidecall.Client) error { return do(client.Stub()) })
 }
 
 // withConnection runs do with a client of the sidecar at addr.

@@ -10,7 +10,7 @@ import (
 
 // settle settles one call as the command line says.
 func (r *resolving) settle() error {
-	looked, err := r.client.Service().GetExecution(r.cmd.Context(), &sidecallv1.GetExecutionRequest{
+	looked, err := r.client.Stub().GetExecution(r.cmd.Context(), &sidecallv1.GetExecutionRequest{
 		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id,
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // ExecuteBatch runs the calls of one assistant turn, on one lease as Execute does: in
 // parallel, bounded, but calls of sequential tools, and those with one id, one after
 // the other in request order. The results stand in request order, one per call, whatever any one of them does.
-func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, requests []Request) []*response {
+func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, requests []Request, most int) []*response {
 	results := make([]*response, len(requests))
 	calls := make([]*call, len(requests))
 	for i, req := range requests {
@@ -29,7 +29,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, reques
 
 	over, cancel := context.WithDeadlineCause(ctx, time.Now(), errCallDeadline)
 	defer cancel()
-	var fitting result.Fitting
+	fitting := result.Fitting{Most: most}
 	var mu sync.Mutex // guards fitting, and the results that it has
 	var wg sync.WaitGroup
 	for range min(max(lease.Limits.BatchParallel, 1), len(sorted)) {

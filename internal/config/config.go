@@ -117,7 +117,7 @@ func (r Retry) check(w within) { RetryRules(r).check(w) }
 
 // Limits bound the sidecar as a whole.
 type Limits struct {
-	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read." default:"4MiB" min:"1KiB" max:"1GiB"`
+	MaxRequestBytes Bytes         `yaml:"max_request_bytes" doc:"Largest gRPC request that is read; the message of a model, with all its calls, may have four times as much." default:"4MiB" min:"1KiB" max:"1GiB"`
 	MaxHeldBytes    Bytes         `yaml:"max_held_bytes" doc:"What requests and replies may hold in memory at the same time, each counted as often as it is copied. When three quarters are taken calls are refused as OVERLOADED before anything is sent; a reply for which nothing is left is cut. Responses that agents have not read yet may take half as much beside it, and so may streams whose requests have not come. Listeners that differ in profiles have equal parts of it. 0B: a quarter of the memory limit (GOMEMLIMIT, else nine tenths of what the cgroup has), 256MiB without one." default:"0B" max:"1024GiB"`
 	MaxInFlight     int           `yaml:"max_in_flight" doc:"Calls in flight in the whole sidecar; more are refused as OVERLOADED." default:"10000" min:"1" max:"1000000"`
 	MaxWaiting      int           `yaml:"max_waiting" doc:"Duplicates, beside max_in_flight, that wait for the result of a call in flight; more are told IN_PROGRESS at once." default:"10000" min:"1" max:"1000000"`

@@ -69,7 +69,7 @@ func words(content string) string {
 		return said(content)
 	}
 	var all strings.Builder
-	err := each([]byte(content), "content", func(_ int, b *struct {
+	err := provider.Each([]byte(content), "content", func(_ int, b *struct {
 		Text string `json:"text"`
 	}) error {
 		all.WriteString(b.Text)

@@ -133,8 +133,8 @@ func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers [
 			return w, nil, err
 		}
 		said, err := answersIn(a.Provider, raw, follows.field, follows.answers)
-		if answers = append(answers, said...); err == nil && len(answers) > maxOpen {
-			err = invalid(follows.field, "answers more than %d calls with the messages before it: append it after them", maxOpen)
+		if answers = append(answers, said...); err == nil && len(answers) > provider.MaxCalls {
+			err = invalid(follows.field, "answers more than %d calls with the messages before it: append it after them", provider.MaxCalls)
 		}
 		if err != nil {
 			return w, nil, err

@@ -1,31 +1,19 @@
 package conversation
 
 import (
-	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-const (
-	// maxOpen bounds the calls that may be open: more than any model makes in a turn.
-	maxOpen = 1024
-	// maxNameBytes bounds the name of a tool that is called: twice what a provider
-	// takes. It stands in what is told of the call.
-	maxNameBytes = 256
-)
-
-// reading is how messages are read: names are what they are byte for byte, and stand
-// once, or a provider might find a call where there is none here. What they have beside
-// ids may be no text: it is the model's, and is not looked at.
-var reading = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(false))
+// maxNameBytes bounds the name of a tool that is called: twice what a provider takes. It
+// stands in what is told of the call.
+const maxNameBytes = 256
 
 // tracker follows a conversation message by message, as far as its calls go: which of
 // them are open. It refuses what the provider would refuse, as that would refuse it for
@@ -49,10 +37,18 @@ func (t *tracker) read(raw string) error {
 	if text := strings.TrimLeft(raw, " \t\r\n"); !strings.HasPrefix(text, "{") {
 		return invalid(t.field, "is no JSON object")
 	}
-	m, err := readEntry(raw)
+	m, err := provider.ReadEntry(raw)
 	if err != nil {
 		return invalid(t.field, "cannot be read: %v", err)
 	}
+	err = t.entry(m)
+	if list, ok := errors.AsType[*provider.Unreadable](err); ok {
+		return invalid(t.field+"."+list.Field, "cannot be read: %v", list.Err)
+	}
+	return err
+}
+
+func (t *tracker) entry(m *provider.Entry) error {
 	switch t.format {
 	case provider.Anthropic:
 		return t.anthropic(m)
@@ -64,100 +60,24 @@ func (t *tracker) read(raw string) error {
 	return invalid("provider", "there is none called %s", tool.Quote(string(t.format)))
 }
 
-// entry has the fields by which calls and results are known.
-type entry struct {
-	Type       string         `json:"type"`
-	Role       string         `json:"role"`
-	Content    jsontext.Value `json:"content"`
-	ToolCalls  jsontext.Value `json:"tool_calls"`
-	ToolCallID string         `json:"tool_call_id"`
-	function   `json:",inline"`
-
-	CallID string `json:"call_id"`
-}
-
-type toolCall struct {
-	ID       string   `json:"id"`
-	Function function `json:"function"`
-	Custom   function `json:"custom"`
-}
-
-// called is the function, or the custom tool.
-func (c *toolCall) called() *function {
-	if c.Function.Name == "" {
-		return &c.Custom
-	}
-	return &c.Function
-}
-
-// function is what is called, and with what: a function with arguments, which are a
-// JSON text, or a custom tool with an input.
-type function struct {
-	Name      string         `json:"name"`
-	Arguments jsontext.Value `json:"arguments"`
-	Input     jsontext.Value `json:"input"`
-}
-
-type block struct {
-	function `json:",inline"`
-
-	Type      string `json:"type"`
-	ID        string `json:"id"`
-	ToolUseID string `json:"tool_use_id"`
-}
-
-func readEntry(raw string) (*entry, error) {
-	var m entry
-	err := json.Unmarshal([]byte(raw), &m, reading)
-	return &m, err
-}
-
-// each reads the entries of a list one by one, up to the first error: as values all of
-// them would take a hundred times as much as their text. What is no list has none.
-func each[T any](list jsontext.Value, field string, visit func(i int, one *T) error) error {
-	if list.Kind() != '[' {
-		return nil
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(list), reading)
-	if _, err := dec.ReadToken(); err != nil {
-		return invalid(field, "cannot be read: %v", err)
-	}
-	one := new(T)
-	for i := 0; dec.PeekKind() != ']'; i++ {
-		*one = *new(T)
-		if err := json.UnmarshalDecode(dec, one); err != nil {
-			return invalid(field, "cannot be read: %v", err)
-		}
-		if err := visit(i, one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // anthropic reads a message of the Messages API: an assistant's, or a user's, which
 // begins with the results of all calls that are open.
-func (t *tracker) anthropic(m *entry) error {
+func (t *tracker) anthropic(m *provider.Entry) error {
 	switch m.Role {
 	case "assistant":
 		if err := t.nothingOpen(); err != nil {
 			return err
 		}
-		return each(m.Content, t.field+".content", func(_ int, b *block) error {
-			if b.Type != "tool_use" {
-				return nil
-			}
-			return t.call(b.ID, b.Name)
-		})
+		return m.Calls(t.format, t.call)
 	case "user":
 		return t.anthropicUser(m)
 	}
 	return invalid(t.field+".role", "is %s: expected user or assistant", tool.Quote(m.Role))
 }
 
-func (t *tracker) anthropicUser(m *entry) error {
+func (t *tracker) anthropicUser(m *provider.Entry) error {
 	results := 0
-	err := each(m.Content, t.field+".content", func(i int, b *block) error {
+	err := provider.Each(m.Content, "content", func(i int, b *provider.Block) error {
 		if b.Type != "tool_result" {
 			return nil
 		}
@@ -174,7 +94,7 @@ func (t *tracker) anthropicUser(m *entry) error {
 }
 
 // completions reads a message of Chat Completions.
-func (t *tracker) completions(m *entry) error {
+func (t *tracker) completions(m *provider.Entry) error {
 	if m.Role == "tool" {
 		return t.answered(m.ToolCallID, "tool_call_id")
 	}
@@ -190,15 +110,15 @@ func (t *tracker) completions(m *entry) error {
 	if kind := m.ToolCalls.Kind(); kind != '[' && kind != 'n' && len(m.ToolCalls) > 0 {
 		return invalid(t.field+".tool_calls", "is no list")
 	}
-	return each(m.ToolCalls, t.field+".tool_calls", func(_ int, c *toolCall) error { return t.call(c.ID, c.called().Name) })
+	return m.Calls(t.format, t.call)
 }
 
 // responses reads an item of the Responses API. Those of one response come one by one,
 // so that one of the model may follow a call.
-func (t *tracker) responses(m *entry) error {
+func (t *tracker) responses(m *provider.Entry) error {
 	switch m.Type {
 	case "function_call", "custom_tool_call":
-		return t.call(m.CallID, m.Name)
+		return m.Calls(t.format, t.call)
 	case "function_call_output", "custom_tool_call_output":
 		return t.answered(m.CallID, "call_id")
 	}
@@ -216,7 +136,8 @@ func (t *tracker) responses(m *entry) error {
 func noText(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }
 
 // call notes a call of the model.
-func (t *tracker) call(id, name string) error {
+func (t *tracker) call(c *provider.Call) error {
+	id, name := c.ID, c.Name
 	switch {
 	case id == "":
 		return invalid(t.field, "has a call without an id")
@@ -228,8 +149,8 @@ func (t *tracker) call(id, name string) error {
 		return invalid(t.field, "has a call of a tool with a name of %d bytes: at most %d", len(name), maxNameBytes)
 	case slices.ContainsFunc(t.open, func(c Call) bool { return c.ID == id }):
 		return invalid(t.field, "has two calls with the id %s", tool.Quote(id))
-	case len(t.open) == maxOpen:
-		return invalid(t.field, "has more than %d calls", maxOpen)
+	case len(t.open) == provider.MaxCalls:
+		return invalid(t.field, "has more than %d calls", provider.MaxCalls)
 	}
 	t.called = true
 	t.open = append(t.open, Call{ID: id, Turn: t.turn, Tool: name, At: t.at})

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/sidecall/sidecall/internal/provider"
@@ -22,7 +21,7 @@ func (b *Book) Pending(ctx context.Context, key Key, head *Head) ([]Asked, error
 	all := make([]Asked, 0, len(head.Open))
 	var page []Message
 	from, at := int64(0), int64(-1)
-	var calls map[string]function // those of the message at
+	var calls map[string]*provider.Call // those of the message at
 	for _, call := range head.Open {
 		if call.At < from || call.At >= from+int64(len(page)) {
 			var err error
@@ -38,51 +37,24 @@ func (b *Book) Pending(ctx context.Context, key Key, head *Head) ([]Asked, error
 			}
 			at = call.At
 		}
-		f, found := calls[call.ID]
+		asked, found := calls[call.ID]
 		if !found {
 			return nil, fmt.Errorf("%w: message %d has no call %s", ErrCorrupt, call.At, tool.Quote(call.ID))
 		}
-		all = append(all, Asked{Call: call, Arguments: f.text()})
+		all = append(all, Asked{Call: call, Arguments: asked.Arguments()})
 	}
 	return all, nil
 }
 
 // callsIn are the calls of a message by their ids.
-func callsIn(format provider.Format, raw string) (map[string]function, error) {
-	m, err := readEntry(raw)
+func callsIn(format provider.Format, raw string) (map[string]*provider.Call, error) {
+	m, err := provider.ReadEntry(raw)
 	if err != nil {
 		return nil, err
 	}
-	calls := map[string]function{}
-	switch format {
-	case provider.Anthropic:
-		err = each(m.Content, "content", func(_ int, b *block) error {
-			if b.Type == "tool_use" {
-				calls[b.ID] = b.function
-			}
-			return nil
-		})
-	case provider.OpenAI:
-		err = each(m.ToolCalls, "tool_calls", func(_ int, c *toolCall) error {
-			calls[c.ID] = *c.called()
-			return nil
-		})
-	case provider.OpenAIResponses:
-		calls[m.CallID] = m.function
-	}
-	return calls, err
-}
-
-// text are the arguments as the model wrote them: a text in JSON is that text, as in
-// what a client sends.
-func (f *function) text() string {
-	raw := f.Arguments
-	if len(raw) == 0 {
-		raw = f.Input
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text // null is the empty one
-	}
-	return string(raw)
+	calls := map[string]*provider.Call{}
+	return calls, m.Calls(format, func(c *provider.Call) error {
+		calls[c.ID] = c
+		return nil
+	})
 }

@@ -44,7 +44,7 @@ type parts map[string]part
 
 // partsOf are the members of an object that begins at a place of the message.
 func partsOf(raw []byte, at int) (parts, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), reading)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), provider.Reading)
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (p parts) blocks(name string) (all []span, err error) {
 	if list.value.Kind() != jsontext.KindBeginArray {
 		return nil, nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(list.value), reading)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(list.value), provider.Reading)
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func Answers(format Format, results []*sidecallv1.ExecuteToolResponse) ([]json.R
 
 // marshal is json.Marshal, but leaves markup as it is: as \u003c it would be six times
 // as long.
-func marshal(m object) (json.RawMessage, error) {
+func marshal(m any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

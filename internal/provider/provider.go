@@ -1,6 +1,6 @@
-// Package provider has the wire formats in which providers of models are told what
-// came of the calls of their models. The sidecar writes them for a conversation that is
-// resumed, the Go client for every turn: the same words in both.
+// Package provider has the wire formats of the providers of models: what their messages ask
+// for, how they are told what came of it, and what tools they may be given. It is the only
+// place that knows them.
 package provider
 
 // Format is the wire format of a provider.

@@ -155,14 +155,14 @@ func TestTheGoClient(t *testing.T) {
 		{ID: "call_0", Tool: "create_ticket", Arguments: `{"title":"Paper is out","priority":"low"}`, Conversation: "go", Turn: "1"},
 		{ID: "call_1", Tool: "create_ticket", Arguments: `{"title":`, Conversation: "go", Turn: "1"},
 	}
-	first, err := client.Calls(t.Context(), turn...)
+	first, err := client.ExecuteTools(t.Context(), turn...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if first[0].GetIsError() || first[0].GetReplayed() || first[1].GetError().GetCode() != "INVALID_ARGS" {
 		t.Fatalf("results %v", first)
 	}
-	again, err := client.Calls(t.Context(), turn...)
+	again, err := client.ExecuteTools(t.Context(), turn...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +174,10 @@ func TestTheGoClient(t *testing.T) {
 	}
 
 	// What a program has done wrong is an error of the program.
-	if _, err := client.Call(t.Context(), sidecall.Call{Tool: "create_ticket", Conversation: "go"}); status.Code(err) != codes.InvalidArgument {
+	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{Tool: "create_ticket", Conversation: "go"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a call without an id: %v", err)
 	}
-	tools, err := client.Tools(t.Context(), "")
+	tools, err := client.ListTools(t.Context(), "")
 	if err != nil || len(tools) < 2 || tools[0].GetName() != "create_ticket" {
 		t.Errorf("tools %v, error %v", tools, err)
 	}
@@ -195,7 +195,7 @@ func TestACallThatIsTooLargeForARequest(t *testing.T) {
 	of := func(id, title string) sidecall.Call {
 		return sidecall.Call{ID: id, Tool: "create_ticket", Conversation: "large", Turn: "1", Arguments: `{"title":"` + title + `","priority":"low"}`}
 	}
-	results, err := client.Calls(t.Context(), of("a", "Paper"), of("b", strings.Repeat("x", 5<<20)), of("c", "Ink"))
+	results, err := client.ExecuteTools(t.Context(), of("a", "Paper"), of("b", strings.Repeat("x", 5<<20)), of("c", "Ink"))
 	if err != nil {
 		t.Fatal(err)
 	}

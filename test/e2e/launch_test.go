@@ -179,7 +179,7 @@ func startedAgain(t *testing.T, end func(sidecar *exec.Cmd, stdin io.Closer) err
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	go agent.Call(t.Context(), payment) // it is broken off
+	go agent.ExecuteTool(t.Context(), payment) // it is broken off
 	harness.WaitFor(t, "the call to begin", func() bool { return paid(dir) == 1 })
 	if err := errors.Join(agent.Close(), end(before, stdin)); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func startedAgain(t *testing.T, end func(sidecar *exec.Cmd, stdin io.Closer) err
 		client, err := sidecall.Launch{Config: config, Log: log}.Start(t.Context())
 		if err == nil {
 			defer client.Close()
-			result, failed := client.Call(t.Context(), payment)
+			result, failed := client.ExecuteTool(t.Context(), payment)
 			if err = failed; err == nil && (!result.GetReplayed() || result.GetIsError()) {
 				t.Errorf("the call is answered with %v", result)
 			}
@@ -280,7 +280,7 @@ func TestTheProcessesOfOneServiceShareASidecar(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, client := range clients {
-		result, err := client.Call(t.Context(), payment)
+		result, err := client.ExecuteTool(t.Context(), payment)
 		if err != nil || result.GetIsError() || result.GetReplayed() != (i > 0) {
 			t.Errorf("process %d: %v, %v", i, result, err)
 		}
@@ -309,7 +309,7 @@ func TestALaunchWaitsForTheToolsOfItsServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools, err := client.Tools(t.Context(), "")
+	tools, err := client.ListTools(t.Context(), "")
 	if err != nil || len(tools) != 3 {
 		t.Errorf("there are %d tools, want its two and read_output: %v, %v", len(tools), tools, err)
 	}

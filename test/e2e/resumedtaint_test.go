@@ -55,17 +55,17 @@ tools:
   browse: {backend: shop, trust: untrusted, effect: read_only, http: {method: POST, path: /browse}}
   pay: {backend: shop, sensitive: true, http: {method: POST, path: /pay}}
 `, shop.URL))
-			run := func(client *sidecall.Client, loop sidecall.Loop, messages ...any) *sidecall.Ended {
+			run := func(client *sidecall.Client, ask sidecall.Ask, options sidecall.LoopOptions, messages ...any) *sidecall.Loop {
 				t.Helper()
-				ended, err := loop.Run(t.Context(), client, messages...)
+				loop, err := client.RunLoop(t.Context(), ask, messages, options)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return ended
+				return loop
 			}
 			hello := map[string]string{"role": "user", "content": "Hi."}
 			client, kept := keeper(t, s)
-			first := run(client, sidecall.Loop{Ask: saying(calling("1", "browse")), Keep: kept, MaxTurns: 1}, hello)
+			first := run(client, saying(calling("1", "browse")), sidecall.LoopOptions{Keep: kept, MaxTurns: 1}, hello)
 			said := []string{calling("2", "pay"), ending}
 			if when == "in the call" {
 				if err := kept.Append(t.Context(), "msg_2", json.RawMessage(`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_2","name":"pay","input":{}}]}`)); err != nil {
@@ -76,12 +76,12 @@ tools:
 			s.Kill()
 			s.Run()
 			client, kept = keeper(t, s)
-			second := run(client, sidecall.Loop{Ask: saying(said...), Keep: kept})
-			if second.Prompt != first.Prompt || paid.Load() != 0 {
-				t.Errorf("it went on in %q with %q, and has paid %d times: %s", first.Prompt, second.Prompt, paid.Load(), kept.Messages)
+			second := run(client, saying(said...), sidecall.LoopOptions{Keep: kept})
+			if second.PromptID != first.PromptID || paid.Load() != 0 {
+				t.Errorf("it went on in %q with %q, and has paid %d times: %s", first.PromptID, second.PromptID, paid.Load(), kept.Messages)
 			}
 			client, kept = keeper(t, s)
-			if run(client, sidecall.Loop{Ask: saying(calling("3", "pay"), ending), Keep: kept}, hello); paid.Load() != 1 {
+			if run(client, saying(calling("3", "pay"), ending), sidecall.LoopOptions{Keep: kept}, hello); paid.Load() != 1 {
 				t.Errorf("in the next prompt it was paid %d times: %s", paid.Load(), kept.Messages)
 			}
 		})

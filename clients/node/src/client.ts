@@ -3,26 +3,26 @@ import { randomUUID } from 'node:crypto'
 
 import * as grpc from '@grpc/grpc-js'
 
-import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, mostBytes, PATIENCE, unary } from './channel.js'
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, MAX_RESPONSE_BYTES, mostBytes, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService, WorkerService } from './contract.js'
 import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
-import { BrokenAnswer, WrongTool } from './errors.js'
+import { BrokenAnswer, WrongMessage, WrongTool } from './errors.js'
 import type {
-  ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, Tool, ToolServiceStub,
-  WorkerServiceStub,
+  ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, ReadMessageResponse,
+  RunMessageResponse, Tool, ToolServiceStub, WorkerServiceStub,
 } from './generated/messages.js'
 import { launch, launchFields, type Launched, type LaunchOptions } from './launch.js'
 import { runLoop, type Ask, type KeptLoopOptions, type Loop, type LoopOptions } from './loop.js'
-import type { AnswerTo, Format, ToolMessages, ToolsOf, Turn } from './messages.js'
-import { read } from './read.js'
+import { checkFormat, sent, ToolMessages } from './messages.js'
+import type { AnswerTo, Format, ToolsOf } from './messages.js'
 import {
   address, callFields, checked, listed, milliseconds, named, object, text, waitFields, type Call, type Checks, type Fields, type Id, type OfAConversation,
   type Wait,
 } from './request.js'
 import type { JsonSchema, StandardSchema } from './schema.js'
+import { tooLarge } from './toolarge.js'
 import { Work, type WorkSettings } from './work.js'
 import { served, type Served, type ToolFunction, type ToolSettings } from './worker.js'
-import { answers, checkFormat, notRun, tooLarge, tools } from './write.js'
 
 /** How a client is connected. */
 export interface Options {
@@ -147,7 +147,7 @@ export class Sidecall implements AsyncDisposable {
   async executeTools(calls: readonly (Call & OfAConversation)[], fields?: Fields, wait?: Wait): Promise<ExecuteToolResponse[]>
   async executeTools(calls: readonly Call[], fields: Fields & OfAConversation, wait?: Wait): Promise<ExecuteToolResponse[]>
   async executeTools(calls: readonly Call[], fields: Fields = {}, wait: Wait = {}): Promise<ExecuteToolResponse[]> {
-    return this.#execute(calls, fields, waiting(wait), 0)
+    return this.#execute(calls, fields, waiting(wait))
   }
 
   /**
@@ -163,9 +163,9 @@ export class Sidecall implements AsyncDisposable {
   async runTools<M>(message: M, options: Fields & OfAConversation & Wait): Promise<ToolMessages<AnswerTo<M>>> {
     const { rpcTimeout, signal, ...fields } = object(options === undefined ? {} : options, 'options') as Fields & Wait
     const limits = waiting({ rpcTimeout, signal })
-    named(checked(fields, callFields)) // of a message that calls nothing, too
-    const turn = read(message)
-    return (await this.#run(turn, { ...fields, turnId: fields.turnId ?? turn.id }, limits)) as ToolMessages<AnswerTo<M>>
+    const shared = checked(fields, callFields)
+    named(shared) // of a message that calls nothing, too
+    return (await this.#run({ messageJson: sent(message) }, shared, limits)) as ToolMessages<AnswerTo<M>>
   }
 
   /**
@@ -178,7 +178,8 @@ export class Sidecall implements AsyncDisposable {
    */
   async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
     const sidecar = {
-      run: (turn: Turn, fields: Fields, wait: Wait) => this.#run(turn, fields, wait),
+      read: async (messageJson: string, wait: Wait) => (await this.#ofMessage('readMessage', { messageJson }, wait)) as ReadMessageResponse,
+      run: (messageJson: string, fields: Record<string, unknown>, wait: Wait) => this.#run({ messageJson }, fields, wait),
       endPrompt: (request: object) => unary(this.#id, this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
     }
     return runLoop(sidecar, ask, messages, options)
@@ -196,7 +197,7 @@ export class Sidecall implements AsyncDisposable {
     const leaves = checked({ compactAfterTurns, compactToTokens }, compactionFields) as Compaction
     const kept = new Kept({
       ask: (method, request, limits) => this.#ask(method, request, limits, this.#patience, this.conversations),
-      execute: (calls, fields, limits) => this.#execute(calls, fields, limits, this.#patience),
+      runOpen: (openAtVersion, fields, limits) => this.#run({ openAtVersion }, fields, limits),
     }, id, provider, leaves)
     await kept.load(waiting(wait))
     return new Conversation(kept)
@@ -210,7 +211,8 @@ export class Sidecall implements AsyncDisposable {
   async tools<F extends Format = 'anthropic'>(format?: F, options: { profile?: string } & Wait = {}): Promise<ToolsOf[F][]> {
     const known = checkFormat(format ?? 'anthropic') as F // a wrong one is told before anything is asked
     const { profile = '', ...wait } = checked(object(options, 'options'), toolsFields) as { profile?: string } & Wait
-    return tools(await this.#list(profile, wait, this.#patience), known)
+    const asked = { profile, provider: known }
+    return this.#list(asked, wait, this.#patience, (page) => page.definitionsJson.map((one) => JSON.parse(one) as ToolsOf[F]))
   }
 
   /**
@@ -230,7 +232,7 @@ export class Sidecall implements AsyncDisposable {
    * @param wait
    */
   async listTools(profile = '', wait: Wait = {}): Promise<Tool[]> {
-    return this.#list(profile, waiting(wait), 0)
+    return this.#list({ profile }, waiting(wait), 0, (page) => page.tools)
   }
 
   /**
@@ -287,30 +289,30 @@ export class Sidecall implements AsyncDisposable {
     }
   }
 
-  async #execute(calls: readonly Call[], fields: Fields, wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {
+  async #execute(calls: readonly Call[], fields: Fields, wait: Wait): Promise<ExecuteToolResponse[]> {
     if (listed(calls).length === 0) return []
     const shared = checked(object(fields, 'identity'), callFields)
-    const sent: Sent[] = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), callFields, `calls[${i}]`) }))
-    for (const [i, call] of sent.entries()) named(call, `calls[${i}].conversationId`)
+    const checkedCalls: Sent[] = calls.map((call, i) => ({ ...shared, ...checked(object(call, `calls[${i}]`), callFields, `calls[${i}]`) }))
+    for (const [i, call] of checkedCalls.entries()) named(call, `calls[${i}].conversationId`)
     const all: ExecuteToolResponse[] = []
-    for (let first = 0; first < sent.length; first += MAX_BATCH) {
-      all.push(...(await this.#batch(sent.slice(first, first + MAX_BATCH), wait, patience)))
+    for (let first = 0; first < checkedCalls.length; first += MAX_BATCH) {
+      all.push(...(await this.#batch(checkedCalls.slice(first, first + MAX_BATCH), wait)))
     }
     return all
   }
 
   /** A call that no request can hold costs one result, and not the others'. */
-  async #batch(batch: Sent[], wait: Wait, patience: number): Promise<ExecuteToolResponse[]> {
+  async #batch(batch: Sent[], wait: Wait): Promise<ExecuteToolResponse[]> {
     let answer: ExecuteToolsResponse
     try {
-      answer = (await this.#ask('executeTools', { calls: batch }, wait, patience)) as ExecuteToolsResponse
+      answer = (await this.#ask('executeTools', { calls: batch }, wait)) as ExecuteToolsResponse
     } catch (error) {
       const most = mostBytes(error)
       if (most === undefined) throw error
       if (batch.length === 1) return [tooLarge(batch[0]!, most)]
       const half = batch.length >> 1 // nothing was begun: less at a time, in their order
-      const first = await this.#batch(batch.slice(0, half), wait, patience)
-      return [...first, ...(await this.#batch(batch.slice(half), wait, patience))]
+      const first = await this.#batch(batch.slice(0, half), wait)
+      return [...first, ...(await this.#batch(batch.slice(half), wait))]
     }
     const got = JSON.stringify(answer.results.map((r) => r.toolUseId))
     const wanted = JSON.stringify(batch.map((c) => c.toolUseId ?? ''))
@@ -318,24 +320,37 @@ export class Sidecall implements AsyncDisposable {
     return answer.results
   }
 
-  async #run(turn: Turn, fields: Fields, wait: Wait): Promise<ToolMessages> {
-    if (turn.cut) return answers(turn, notRun(turn))
-    const messageId = fields.messageId ?? fields.turnId // its calls may be several batches
-    return answers(turn, await this.#execute(turn.calls, { ...fields, messageId }, wait, this.#patience))
+  /** Runs calls that the sidecar finds itself: in a message, or in a conversation. */
+  async #run(what: { messageJson: string } | { openAtVersion: number }, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages> {
+    const request = { ...what, shared: fields, maxResponseBytes: MAX_RESPONSE_BYTES }
+    return new ToolMessages((await this.#ofMessage('runMessage', request, wait)) as RunMessageResponse)
   }
 
-  async #list(profile: string, wait: Wait, patience: number): Promise<Tool[]> {
-    text(profile, 'profile')
-    const found: Tool[] = []
+  async #ofMessage(method: 'readMessage' | 'runMessage', request: object, wait: Wait): Promise<unknown> {
+    try {
+      return await this.#ask(method, request, wait, this.#patience)
+    } catch (error) {
+      const { code, details = '' } = error as Partial<grpc.ServiceError>
+      if (code !== grpc.status.INVALID_ARGUMENT || !details.startsWith(OF_THE_MESSAGE)) throw error
+      throw new WrongMessage(details.slice(OF_THE_MESSAGE.length))
+    }
+  }
+
+  async #list<T>(asked: { profile: string; provider?: Format }, wait: Wait, patience: number, of: (page: ListToolsResponse) => T[]): Promise<T[]> {
+    text(asked.profile, 'profile')
+    const found: T[] = []
     const seen = new Set([''])
     for (let pageToken = ''; ; seen.add(pageToken)) {
-      const page = (await this.#ask('listTools', { profile, pageToken }, wait, patience)) as ListToolsResponse
-      found.push(...page.tools)
+      const page = (await this.#ask('listTools', { ...asked, pageToken }, wait, patience)) as ListToolsResponse
+      found.push(...of(page))
       pageToken = page.nextPageToken
       if (!pageToken) return found
       if (seen.has(pageToken)) throw new BrokenAnswer('the pages of the list of tools go round in circles')
     }
   }
 }
+
+/** How the details of an error begin that is the message's. */
+const OF_THE_MESSAGE = 'message_json: '
 
 const waiting = (wait: Wait) => checked(object(wait, 'wait'), waitFields) as Wait

@@ -3,12 +3,10 @@ import { randomUUID } from 'node:crypto'
 
 import { status, type ServiceError } from '@grpc/grpc-js'
 
-import { BrokenAnswer, StaleConversation, WrongField, WrongMessage } from './errors.js'
-import type { ExecuteToolResponse, PendingCall, ResumeConversationResponse } from './generated/messages.js'
-import { ToolMessages, type Format, type Turn } from './messages.js'
-import { read } from './read.js'
-import { callFields, checked, id, integer, jsonText, object, shown, waitFields, type Call, type Checks, type Fields, type Id, type Wait } from './request.js'
-import { answers, checkFormat } from './write.js'
+import { BrokenAnswer, StaleConversation, WrongField } from './errors.js'
+import type { PendingCall, ResumeConversationResponse } from './generated/messages.js'
+import { checkFormat, ToolMessages, type Format } from './messages.js'
+import { callFields, checked, id, integer, jsonText, object, shown, waitFields, type Checks, type Fields, type Id, type Wait } from './request.js'
 
 /** The trailing metadata that tells the version of a conversation to whom had another. */
 const VERSION = 'sidecall-conversation-version'
@@ -30,7 +28,7 @@ export const compactionFields: Checks = { compactAfterTurns: integer(0, 2 ** 31 
 /** What a conversation needs of a sidecar; both are asked again while it is away. */
 export interface Keeper {
   ask(method: 'appendMessages' | 'loadConversation' | 'resumeConversation', request: object, wait: Wait): Promise<unknown>
-  execute(calls: readonly Call[], fields: Fields, wait: Wait): Promise<ExecuteToolResponse[]>
+  runOpen(openAtVersion: number, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages>
 }
 
 /** What a loop does with its conversation. */
@@ -189,16 +187,12 @@ export class Kept {
   async resume(fields: Fields, wait: Wait): Promise<ToolMessages> {
     if (this.#unsure) await this.load(wait)
     if (this.pending.length === 0) return new ToolMessages()
-    const made = this.#calls()
     this.promptId ||= fields.promptId ? String(fields.promptId) : ''
-    const calls = this.pending.filter((p) => !isForgotten(p)).map(({ toolUseId, turnId }) => {
-      const call = made.get(toolUseId)
-      if (call === undefined) throw new BrokenAnswer(`the conversation ${this.id} has no call ${shown(toolUseId)}`)
-      return { ...call, conversationId: this.id, turnId, messageId: fields.messageId ?? turnId, promptId: this.promptId }
+    const shared = { ...fields, conversationId: this.id, promptId: this.promptId }
+    this.#unsure = true // whatever comes of it
+    const answered = await this.#keeper.runOpen(this.texts.length, shared, wait).catch((error: unknown) => {
+      throw stale(error, this.texts.length) ?? error
     })
-    const again = calls.length > 0 ? await this.#keeper.execute(calls, fields, wait) : []
-    const results = this.pending.map((p) => (isForgotten(p) ? p.result! : again.shift()!))
-    const answered = answers({ ...nothing, format: this.provider }, results)
     await this.append(answered, wait)
     this.pending = []
     return answered
@@ -218,29 +212,7 @@ export class Kept {
     const last = this.texts.at(-1)
     return last !== undefined && (JSON.parse(last) as { role?: unknown } | null)?.role === 'assistant'
   }
-
-  /** The calls in the messages, by their ids; of one that stands there twice the last. */
-  #calls(): Map<string, Call> {
-    const made = new Map<string, Call>()
-    for (const text of this.texts) {
-      for (const call of this.#turn(JSON.parse(text)).calls) made.set(call.toolUseId, call)
-    }
-    return made
-  }
-
-  /** What a message asks for; nothing, when it is somebody else's. */
-  #turn(message: unknown): Turn {
-    const item = this.provider === 'openai-responses' ? { object: 'response', output: [message] } : message
-    try {
-      return read(item)
-    } catch (error) {
-      if (!(error instanceof WrongMessage)) throw error
-      return nothing
-    }
-  }
 }
-
-const nothing: Turn = { format: 'anthropic', calls: [], id: '', cut: '', reason: '', tokens: 0, messages: [] }
 
 /** The JSON text of a message; a text is one already. */
 function textOf(message: unknown, at: string): string {
@@ -261,9 +233,4 @@ function stale(error: unknown, known: number): StaleConversation | undefined {
   const told = metadata?.get(VERSION)[0]
   const version = code === status.ABORTED ? told : code === status.FAILED_PRECONDITION ? (told ?? known) : undefined
   return version === undefined ? undefined : new StaleConversation(details ?? '', Number(version))
-}
-
-/** Whether a call may have run, without a record that keeps it from running again. */
-function isForgotten({ state, result }: PendingCall): boolean {
-  return state === 'PENDING_UNKNOWN' && !result?.recorded
 }

@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto'
 
 import { Conversation, kept } from './conversation.js'
 import { WrongField } from './errors.js'
-import type { ExecuteToolResponse } from './generated/messages.js'
-import type { ToolMessages, Turn } from './messages.js'
-import { plain, read } from './read.js'
+import type { ExecuteToolResponse, ReadMessageResponse } from './generated/messages.js'
+import { plain, sent, type ToolMessages } from './messages.js'
 import { callFields, checked, id, integer, object, shown, waitFields, type Fields, type Id, type Wait } from './request.js'
 
 /** The turns of a loop that sets no other limit. */
@@ -54,14 +53,9 @@ export interface Loop<M = unknown, A = unknown> {
 
 /** What a loop needs of a sidecar. */
 export interface Sidecar {
-  run(turn: Turn, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages>
+  read(messageJson: string, wait: Wait): Promise<ReadMessageResponse>
+  run(messageJson: string, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages>
   endPrompt(request: { conversationId: string; promptId: string; profile: string; exitReason: string }): Promise<unknown>
-}
-
-/** What a provider calls the end of a message, as an exit reason. */
-const reasons: Record<string, ExitReason> = {
-  max_tokens: 'max_tokens', length: 'max_tokens', max_output_tokens: 'max_tokens', model_context_window_exceeded: 'max_tokens',
-  refusal: 'refusal', content_filter: 'refusal',
 }
 
 /** Everything that a loop is told, checked before the model is asked for the first time. */
@@ -127,15 +121,17 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     signal?.throwIfAborted()
     loop.message = await ask([...loop.messages], signal === undefined ? {} : { signal })
     loop.turns++
-    const turn = read(loop.message)
+    const text = sent(loop.message)
+    const turn = await sidecar.read(text, it.wait)
     loop.tokens += turn.tokens
     const of = told(turn, loop)
-    const run = () => sidecar.run(turn, { ...it.fields, ...of }, it.wait)
+    const run = () => sidecar.run(text, { ...it.fields, ...of }, it.wait)
     // Calls of a message that was cut are not run, and have their answers with them: whoever goes on would run them. The
     // others are kept before anything is run: whoever goes on finds what became of them.
-    const cut = turn.cut ? await run() : undefined
-    await add(loop, [...turn.messages, ...(cut ?? [])], it, of.turnId, cut === undefined && turn.calls.length > 0)
-    if (turn.calls.length === 0) return reasons[turn.reason] ?? 'end_turn'
+    const cut = turn.cut && turn.calls > 0 ? await run() : undefined
+    const own = turn.messagesJson.map((one) => JSON.parse(one) as unknown)
+    await add(loop, [...own, ...(cut ?? [])], it, of.turnId, cut === undefined && turn.calls > 0)
+    if (turn.calls === 0) return turn.exitReason as ExitReason
     const answered = cut ?? (await run())
     if (cut === undefined) await add(loop, answered, it)
     loop.results = answered.results
@@ -156,7 +152,7 @@ async function add<M>(loop: Loop<M>, messages: readonly unknown[], it: Begun, tu
 
 /** What tells one turn's calls from another's. A message without an id is known by its place among all messages: its
  * calls may have the ids of an earlier one's, and a loop that is begun again with the same messages finds it there. */
-function told(turn: Turn, loop: Loop): { turnId: string; tokensUsed?: number } {
+function told(turn: ReadMessageResponse, loop: Loop): { turnId: string; tokensUsed?: number } {
   const turnId = turn.id || `${loop.promptId}/${loop.messages.length}`
   return loop.tokens > 0 ? { turnId, tokensUsed: loop.tokens } : { turnId }
 }

@@ -1,31 +1,12 @@
-/**
- * What a provider's message asks for, and what the provider wants to hear: the shapes that
- * read.ts makes of messages, and write.ts of results.
- */
-import type { ExecuteToolResponse } from './generated/messages.js'
-import type { Call } from './request.js'
+/** What goes to a provider, and what comes from it: the sidecar knows the formats, and these are their types. */
+import { WrongMessage } from './errors.js'
+import type { ExecuteToolResponse, RunMessageResponse } from './generated/messages.js'
+import { jsonText, shown } from './request.js'
 
 /** The wire formats of providers: Anthropic messages, Chat Completions, Responses. */
 export type Format = 'anthropic' | 'openai' | 'openai-responses'
 
 export const FORMATS: readonly Format[] = ['anthropic', 'openai', 'openai-responses']
-
-/** What one message of an assistant asks for. */
-export interface Turn {
-  format: Format
-  calls: (Call & { toolUseId: string; argumentsJson: string })[]
-  /** The provider's id of the message or response; empty when it has none. */
-  id: string
-  /** Why the message ends before its end, in the provider's word, so that its calls may be incomplete; empty when it is
-   * whole. */
-  cut: string
-  /** Why it ends, in the provider's word; empty when that is not said. */
-  reason: string
-  /** Tokens of the request and of the message; 0 when that is not said. */
-  tokens: number
-  /** What is to be appended for the message itself. */
-  messages: unknown[]
-}
 
 export interface AnthropicText {
   type: 'text'
@@ -145,26 +126,49 @@ export class ToolMessages<M = Appended> extends Array<M> {
     return Array
   }
 
-  #results: readonly ExecuteToolResponse[]
+  readonly #answer: Partial<RunMessageResponse>
 
-  constructor(messages: readonly M[] = [], results: readonly ExecuteToolResponse[] = []) {
+  constructor(answer: Partial<RunMessageResponse> = {}) {
     super()
-    this.push(...messages)
-    this.#results = results
+    for (const text of answer.messagesJson ?? []) this.push(JSON.parse(text) as M)
+    this.#answer = answer
   }
 
   /** The results of the calls, in order. */
   get results(): readonly ExecuteToolResponse[] {
-    return this.#results
+    return this.#answer.results ?? []
   }
 
   /** The loop has to end now: the model goes round in circles, and was told so. */
   get stop(): boolean {
-    return this.#results.some((r) => r.stop)
+    return this.#answer.stop ?? false
   }
 
   /** A person has to be asked before the model goes on. */
   get requireEscalation(): boolean {
-    return this.#results.some((r) => r.recovery?.requireEscalation)
+    return this.#answer.requireEscalation ?? false
   }
+}
+
+/** Refuses what is no format. */
+export function checkFormat(format: unknown): Format {
+  if (FORMATS.includes(format as Format)) return format as Format
+  throw new WrongMessage(`want a format of ${FORMATS.join(', ')}, got ${shown(format)}`)
+}
+
+/** What is given as plain data, without what is undefined: as it is sent to the provider. */
+export function plain(of: unknown): unknown {
+  return of === undefined ? undefined : JSON.parse(sent(of))
+}
+
+/** The JSON text of what a provider's SDK gave, or of the same as plain objects. */
+export function sent(message: unknown): string {
+  let text: string | undefined
+  try {
+    text = typeof message === 'string' ? message : JSON.stringify(message)
+  } catch (error) {
+    throw new WrongMessage(`want a message that JSON can hold: ${String(error instanceof Error ? error.message : error).split('\n', 1)[0]}`)
+  }
+  if (text === undefined) throw new WrongMessage(`want the message of an assistant, got ${shown(message)}`)
+  return jsonText(text, 'message')
 }

@@ -1,6 +1,8 @@
 // One conversation, as a sidecar keeps it.
 import grpc from '@grpc/grpc-js'
 
+import { answered, readMessage } from './reading.mjs'
+
 const { ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE } = grpc.status
 
 export class Book {
@@ -27,9 +29,7 @@ export class Book {
     if (this.told.has(appendId)) return { version: this.told.get(appendId) }
     if (this.contradicted-- > 0) throw { code: FAILED_PRECONDITION, details: 'the call toolu_1 is running: resume the conversation' }
     if (at !== this.texts.length) {
-      const metadata = new grpc.Metadata()
-      metadata.set('sidecall-conversation-version', String(this.texts.length))
-      throw { code: ABORTED, details: `expected_version is ${at}, and the conversation has ${this.texts.length} messages`, metadata }
+      throw this.#stale(`expected_version is ${at}, and the conversation has ${this.texts.length} messages`)
     }
     this.texts.push(...messagesJson)
     this.provider = provider
@@ -37,6 +37,27 @@ export class Book {
     this.told.set(appendId, this.texts.length)
     if (this.lost-- > 0) throw { code: UNAVAILABLE, details: 'the answer is lost' }
     return { version: this.texts.length }
+  }
+
+  /** Makes the calls that are pending again. */
+  open({ openAtVersion, shared }, execute) {
+    if (openAtVersion !== this.texts.length) throw this.#stale('somebody has appended')
+    const made = new Map(this.texts.flatMap((text) => this.#calls(JSON.parse(text)).map((call) => [call[0], call])))
+    return answered(this.provider, execute(this.pending.map(({ toolUseId, turnId }) => {
+      const [, toolName, argumentsJson] = made.get(toolUseId)
+      return { ...shared, toolUseId, toolName, argumentsJson, turnId, messageId: turnId }
+    })))
+  }
+
+  #calls(message) {
+    if (this.provider === 'openai-responses') return readMessage({ messageJson: JSON.stringify({ object: 'response', output: [message] }) }).made
+    return message.role === 'assistant' ? readMessage({ messageJson: JSON.stringify(message) }).made : []
+  }
+
+  #stale(details) {
+    const metadata = new grpc.Metadata()
+    metadata.set('sidecall-conversation-version', String(this.texts.length))
+    return { code: ABORTED, details, metadata }
   }
 
   resume() {

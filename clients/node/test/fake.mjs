@@ -3,6 +3,8 @@ import grpc from '@grpc/grpc-js'
 
 import { Sidecall } from '@sidecall/client'
 
+import { readMessage, runMessage } from './reading.mjs'
+
 /**
  * Records every request; every call is answered with its arguments, unless the test says otherwise.
  * @param {(server: grpc.Server) => void} [more] Further services.
@@ -30,13 +32,40 @@ export async function fakeSidecar() {
       done(error)
     }
   }
+  /** Calls of a message, which are a batch of the fake. */
+  const execute = (calls) => {
+    fake.requests.push(['executeTools', { calls }])
+    return calls.map(fake.result)
+  }
+  const asks = (name, answer) => (call, done) => {
+    fake.arrived?.()
+    call.on('cancelled', () => fake.cancelled.push(name))
+    if (fake.statuses.length > 0) {
+      fake.requests.push([name, call.request])
+      return done({ code: fake.statuses.shift(), details: 'as the test wants it' })
+    }
+    if (fake.hold) return
+    try {
+      done(null, answer(call.request))
+    } catch (error) {
+      done(error)
+    }
+  }
   const server = new grpc.Server()
   const any = new Sidecall()
   server.addService(any.stub.constructor.service, {
     executeTool: rpc('executeTool', (call) => fake.result(call)),
     executeTools: rpc('executeTools', ({ calls }) => ({ results: calls.map(fake.result) })),
+    readMessage: (call, done) => {
+      try {
+        done(null, readMessage(call.request))
+      } catch (error) {
+        done(error)
+      }
+    },
+    runMessage: asks('runMessage', (request) => (request.openAtVersion ? fake.book.open(request, execute) : runMessage(request, execute))),
     // A list that has no end, for who asks for it.
-    listTools: rpc('listTools', ({ profile }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], nextPageToken: profile === 'endless' ? 'again' : '' })),
+    listTools: rpc('listTools', ({ profile, provider }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], definitionsJson: provider ? [JSON.stringify({ of: provider })] : [], nextPageToken: profile === 'endless' ? 'again' : '' })),
     getInstructions: rpc('getInstructions', () => ({ text: 'Read the code.' })),
     getExecution: rpc('getExecution', () => ({})),
     readOutput: rpc('readOutput', () => ({})),

@@ -37,9 +37,9 @@ test('a turn that is named goes by that name', async () => {
 test('the same ids are sent again while the sidecar is away', async () => {
   fake.statuses = [status.UNAVAILABLE, status.UNAVAILABLE]
   assert.equal((await sidecall.runTools(CHAT, { conversationId: 'c' })).length, 2)
-  const [first, second, third] = fake.sent('executeTools')
+  const [first, second, third] = fake.sent('runMessage').concat(fake.calls())
   assert.deepEqual(first, second)
-  assert.deepEqual(first, third)
+  assert.equal(third.toolUseId, 'call_1')
 })
 
 test('patience ends', async () => {
@@ -59,20 +59,13 @@ test('no other error is sent again', async () => {
   }
 })
 
-test('a message that was cut sends nothing', async () => {
+test('a message that was cut runs nothing', async () => {
   const [message] = await sidecall.runTools({ ...ANTHROPIC, stop_reason: 'max_tokens' }, { conversationId: 'c' })
   assert.deepEqual(fake.requests, [])
   assert.ok(message.content.every((b) => b.is_error))
 })
 
-test('a message with many calls', async () => {
-  const content = Array.from({ length: 300 }, (_, i) => ({ type: 'tool_use', id: `toolu_${i}`, name: 't', input: {} }))
-  const [message] = await sidecall.runTools({ ...ANTHROPIC, content }, { conversationId: 'c' })
-  assert.deepEqual(fake.sent('executeTools').map((r) => r.calls.length), [128, 128, 44])
-  assert.deepEqual(message.content.map((b) => b.tool_use_id), content.map((b) => b.id))
-})
-
-test('what is no message sends nothing, nor what is no field', async () => {
+test('what is no message runs nothing, nor what is no field', async () => {
   await assert.rejects(sidecall.runTools({ role: 'user', content: 'hi' }, { conversationId: 'c' }), WrongMessage)
   for (const [options, field] of [
     [{ conversation_id: 'c' }, 'conversation_id'], [{ conversationId: {} }, 'conversationId'], [{ signal: new AbortController() }, 'signal'],
@@ -105,9 +98,9 @@ test('a signal ends the patience', async () => {
 
 test('tools and instructions', async () => {
   fake.statuses = [status.UNAVAILABLE]
-  assert.equal((await sidecall.tools('openai', { profile: 'code' }))[0].function.name, 't')
+  assert.equal((await sidecall.tools('openai', { profile: 'code' }))[0].of, 'openai')
   assert.equal(fake.requests[1][1].profile, 'code')
-  assert.deepEqual(Object.keys((await sidecall.tools())[0]), ['name', 'description', 'input_schema'])
+  assert.deepEqual(await sidecall.tools(), [{ of: 'anthropic' }])
   assert.equal(await sidecall.instructions(), 'Read the code.')
 })
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import grpc
 from sidecall import AsyncSidecall, BrokenAnswer, LaunchFailed, Sidecall, UnsafeSocket, WrongMessage, pb
 from sidecall.v1 import conversation_service_pb2 as conversations
 from sidecall.v1 import conversation_service_pb2_grpc, tool_service_pb2_grpc
-from tests.test_messages import ANTHROPIC, CHAT
+from tests.test_messages import ANTHROPIC, CHAT, read, run
 
 
 class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_grpc.ConversationServiceServicer):
@@ -46,10 +47,25 @@ class Fake(tool_service_pb2_grpc.ToolServiceServicer, conversation_service_pb2_g
         self._begin(request, context)
         return pb.ExecuteToolsResponse(results=[self.result(call) for call in request.calls])
 
+    def ReadMessage(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return self._of_message(context, lambda: read(request.message_json)[0])
+
+    def RunMessage(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return self._of_message(context, lambda: run(request, lambda batch: self.ExecuteTools(batch, context)))
+
+    @staticmethod
+    def _of_message(context: grpc.ServicerContext, answer: Callable[[], Any]) -> Any:
+        try:
+            return answer()
+        except ValueError as e:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"message_json: {e}")
+
     def ListTools(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._begin(request, context)
         # A list that has no end.
         token = "again" if request.profile == "endless" else ""
+        if request.provider:
+            return pb.ListToolsResponse(definitions_json=[json.dumps({"of": request.provider})], next_page_token=token)
         return pb.ListToolsResponse(tools=[pb.Tool(name="t", input_schema_json="{}")], next_page_token=token)
 
     def GetInstructions(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -136,7 +152,7 @@ class RunToolsTest(Both):
 
         self.each(test)
 
-    def test_a_message_that_was_cut_sends_nothing(self) -> None:
+    def test_a_message_that_was_cut_runs_nothing(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             appended = run("run_tools", {**ANTHROPIC, "stop_reason": "max_tokens"}, conversation_id="c")
             self.assertEqual(fake.requests, [])
@@ -144,17 +160,7 @@ class RunToolsTest(Both):
 
         self.each(test)
 
-    def test_a_message_with_many_calls(self) -> None:
-        def test(fake: Fake, run: Callable[..., Any]) -> None:
-            block = {"type": "tool_use", "name": "t", "input": {}}
-            message = {**ANTHROPIC, "content": [{**block, "id": f"toolu_{i}"} for i in range(300)]}
-            (appended,) = run("run_tools", message, conversation_id="c")
-            self.assertEqual([len(r.calls) for r in fake.requests], [128, 128, 44])
-            self.assertEqual([b["tool_use_id"] for b in appended["content"]], [f"toolu_{i}" for i in range(300)])
-
-        self.each(test)
-
-    def test_what_is_no_message_sends_nothing(self) -> None:
+    def test_what_is_no_message_runs_nothing(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             with self.assertRaises(WrongMessage):
                 run("run_tools", {"role": "user", "content": "hi"}, conversation_id="c")
@@ -167,7 +173,7 @@ class ToolsTest(Both):
     def test_tools_and_instructions(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             fake.statuses = [grpc.StatusCode.UNAVAILABLE]
-            self.assertEqual(run("tools", "openai", profile="code")[0]["function"]["name"], "t")
+            self.assertEqual(run("tools", "openai", profile="code"), [{"of": "openai"}])
             self.assertEqual(fake.requests[1].profile, "code")
             self.assertEqual(run("instructions"), "Read the code.")
             with self.assertRaises(BrokenAnswer):
@@ -314,11 +320,11 @@ class CancelTest(unittest.TestCase):
         begun, cancelled = futures.Future(), futures.Future()  # type: ignore[var-annotated]
 
         class Slow(tool_service_pb2_grpc.ToolServiceServicer):
-            def ExecuteTools(self, request: Any, context: grpc.ServicerContext) -> Any:
+            def RunMessage(self, request: Any, context: grpc.ServicerContext) -> Any:
                 context.add_callback(lambda: cancelled.set_result(True))
                 begun.set_result(True)
                 cancelled.result(timeout=60)
-                return pb.ExecuteToolsResponse()
+                return pb.RunMessageResponse()
 
         server = grpc.server(futures.ThreadPoolExecutor(2))
         tool_service_pb2_grpc.add_ToolServiceServicer_to_server(Slow(), server)
@@ -446,7 +452,7 @@ import grpc
 from sidecall.v1 import tool_service_pb2_grpc, worker_service_pb2 as pb, worker_service_pb2_grpc
 
 class Tools(tool_service_pb2_grpc.ToolServiceServicer):
-    def ExecuteTools(self, request, context):
+    def RunMessage(self, request, context):
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(3)
 

@@ -36,6 +36,25 @@ func UnknownProfile(name string, offered []string) tool.Error {
 	}
 }
 
+// CutShort refuses a call of a message that ended too early, in the provider's word.
+func CutShort(cut string) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeCancelled,
+		Constraint: fmt.Sprintf("the message ends early (%s), so its calls may be incomplete", cut),
+		Hint:       "Nothing was run. Make the calls again, fewer of them or with shorter arguments in one message.",
+	}
+}
+
+// TooLarge refuses a call whose arguments have more bytes than a request may have.
+func TooLarge(name string, bytes, most int) tool.Error {
+	return tool.Error{
+		Code:       tool.CodeInvalidArgs,
+		Constraint: fmt.Sprintf("a call has at most %d bytes (limits.max_request_bytes)", most),
+		Received:   fmt.Sprintf("(%d bytes of arguments)", bytes),
+		Hint:       fmt.Sprintf("Nothing was run. Shorten the arguments, or split them, then call %s again: once for each part.", name),
+	}
+}
+
 // Undiscovered refuses a tool that may be one of backends whose tools are not known
 // yet. Why they are not is for operators: a model cannot act on it.
 func Undiscovered(name string, awaited []string) tool.Error {

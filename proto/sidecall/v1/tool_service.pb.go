@@ -1700,6 +1700,327 @@ func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
 	return nil
 }
 
+// RunMessageRequest is a message of a model, and what its calls have in common.
+type RunMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message as JSON, as the provider sent it. At most 1,024 calls. It may have four
+	// times as many bytes as limits.max_request_bytes allows; a call that has more than that
+	// costs its own result.
+	MessageJson string `protobuf:"bytes,1,opt,name=message_json,json=messageJson,proto3" json:"message_json,omitempty"`
+	// What its calls share: all fields but tool_use_id, tool_name and arguments_json. Its
+	// turn_id is the provider's id of the message, or of the response, unless it is given;
+	// its message_id is the turn_id.
+	Shared *ExecuteToolRequest `protobuf:"bytes,2,opt,name=shared,proto3" json:"shared,omitempty"`
+	// Instead of a message: makes the calls without a result of the conversation that the
+	// sidecar keeps (ConversationService) and that shared names, as long as it is at this
+	// version; ABORTED, with the trailer of AppendMessages, when it is at another. They have
+	// the ids that they had, so that what is done is replayed and nothing runs twice, and
+	// the prompt that they had, where the conversation knows it. One that may have run, and
+	// of which no record would keep it from running again, is answered and not made. What is
+	// returned is to be appended at the same version.
+	OpenAtVersion int64 `protobuf:"varint,3,opt,name=open_at_version,json=openAtVersion,proto3" json:"open_at_version,omitempty"`
+	// How many bytes of a response the client can receive; 0 means 4 MiB, as gRPC has it.
+	MaxResponseBytes int64 `protobuf:"varint,4,opt,name=max_response_bytes,json=maxResponseBytes,proto3" json:"max_response_bytes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RunMessageRequest) Reset() {
+	*x = RunMessageRequest{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunMessageRequest) ProtoMessage() {}
+
+func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunMessageRequest.ProtoReflect.Descriptor instead.
+func (*RunMessageRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RunMessageRequest) GetMessageJson() string {
+	if x != nil {
+		return x.MessageJson
+	}
+	return ""
+}
+
+func (x *RunMessageRequest) GetShared() *ExecuteToolRequest {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
+func (x *RunMessageRequest) GetOpenAtVersion() int64 {
+	if x != nil {
+		return x.OpenAtVersion
+	}
+	return 0
+}
+
+func (x *RunMessageRequest) GetMaxResponseBytes() int64 {
+	if x != nil {
+		return x.MaxResponseBytes
+	}
+	return 0
+}
+
+// RunMessageResponse is what became of the calls of a message.
+type RunMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is to be appended after the message, each a JSON object, in this order and with
+	// nothing in between; none when it calls no tool:
+	//
+	//	anthropic         one user message, its tool_result blocks first and in order
+	//	openai            one tool message per call, then, when there are pictures, a user
+	//	                  message that has them
+	//	openai-responses  one function_call_output item per call
+	MessagesJson []string `protobuf:"bytes,1,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
+	// What became of each call, in the order of the calls.
+	Results []*ExecuteToolResponse `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
+	// The loop has to end now: one of the results says stop.
+	Stop bool `protobuf:"varint,3,opt,name=stop,proto3" json:"stop,omitempty"`
+	// A person has to be asked before the model goes on: one of the results says so.
+	RequireEscalation bool `protobuf:"varint,4,opt,name=require_escalation,json=requireEscalation,proto3" json:"require_escalation,omitempty"`
+	// There were calls, and each was refused because the budget of the prompt is used up. The
+	// model was told to wrap up: where it calls again, the loop has to end.
+	BudgetExceeded bool `protobuf:"varint,5,opt,name=budget_exceeded,json=budgetExceeded,proto3" json:"budget_exceeded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RunMessageResponse) Reset() {
+	*x = RunMessageResponse{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunMessageResponse) ProtoMessage() {}
+
+func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunMessageResponse.ProtoReflect.Descriptor instead.
+func (*RunMessageResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RunMessageResponse) GetMessagesJson() []string {
+	if x != nil {
+		return x.MessagesJson
+	}
+	return nil
+}
+
+func (x *RunMessageResponse) GetResults() []*ExecuteToolResponse {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *RunMessageResponse) GetStop() bool {
+	if x != nil {
+		return x.Stop
+	}
+	return false
+}
+
+func (x *RunMessageResponse) GetRequireEscalation() bool {
+	if x != nil {
+		return x.RequireEscalation
+	}
+	return false
+}
+
+func (x *RunMessageResponse) GetBudgetExceeded() bool {
+	if x != nil {
+		return x.BudgetExceeded
+	}
+	return false
+}
+
+// ReadMessageRequest is a message of a model.
+type ReadMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in RunMessageRequest.
+	MessageJson   string `protobuf:"bytes,1,opt,name=message_json,json=messageJson,proto3" json:"message_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadMessageRequest) Reset() {
+	*x = ReadMessageRequest{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadMessageRequest) ProtoMessage() {}
+
+func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadMessageRequest.ProtoReflect.Descriptor instead.
+func (*ReadMessageRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReadMessageRequest) GetMessageJson() string {
+	if x != nil {
+		return x.MessageJson
+	}
+	return ""
+}
+
+// ReadMessageResponse is what a message of a model asks for.
+type ReadMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose format it is: anthropic, openai (Chat Completions) or openai-responses.
+	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// The provider's id of the message or response; empty when it has none.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// How many tools it calls.
+	Calls int32 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Why the message ends before its end, in the provider's word, so that RunMessage
+	// answers its calls and runs none; empty when it is whole.
+	Cut string `protobuf:"bytes,4,opt,name=cut,proto3" json:"cut,omitempty"`
+	// Why a loop ends with this message, when it calls nothing: end_turn, max_tokens or
+	// refusal.
+	ExitReason string `protobuf:"bytes,5,opt,name=exit_reason,json=exitReason,proto3" json:"exit_reason,omitempty"`
+	// Tokens of the request and of the message; 0 when that is not said.
+	Tokens int64 `protobuf:"varint,6,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// What is to be appended for the message itself, each a JSON object. It has as many
+	// bytes as the message.
+	MessagesJson  []string `protobuf:"bytes,7,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadMessageResponse) Reset() {
+	*x = ReadMessageResponse{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadMessageResponse) ProtoMessage() {}
+
+func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadMessageResponse.ProtoReflect.Descriptor instead.
+func (*ReadMessageResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReadMessageResponse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ReadMessageResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReadMessageResponse) GetCalls() int32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ReadMessageResponse) GetCut() string {
+	if x != nil {
+		return x.Cut
+	}
+	return ""
+}
+
+func (x *ReadMessageResponse) GetExitReason() string {
+	if x != nil {
+		return x.ExitReason
+	}
+	return ""
+}
+
+func (x *ReadMessageResponse) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *ReadMessageResponse) GetMessagesJson() []string {
+	if x != nil {
+		return x.MessagesJson
+	}
+	return nil
+}
+
 // Tool is one entry of the registry.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1728,7 +2049,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2061,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2074,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Tool) GetName() string {
@@ -1820,14 +2141,17 @@ type ListToolsRequest struct {
 	// The most tools of a page. 0 means as many as fit.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before. Empty means the first page.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// anthropic, openai (Chat Completions) or openai-responses: the tools as this provider
+	// takes them, in definitions_json. Empty means what is known of them, in tools.
+	Provider      string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +2163,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +2176,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -1876,6 +2200,13 @@ func (x *ListToolsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListToolsRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
 // ListToolsResponse is a page of the tools of a profile.
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1887,13 +2218,16 @@ type ListToolsResponse struct {
 	// Send it as page_token for the tools that follow; empty on the last page. It
 	// stays good when tools come and go.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Instead of tools, where the request names a provider: entries of the tools parameter
+	// of its API, each a JSON object. Sorted by name.
+	DefinitionsJson []string `protobuf:"bytes,4,rep,name=definitions_json,json=definitionsJson,proto3" json:"definitions_json,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2239,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2252,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -1942,6 +2276,13 @@ func (x *ListToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListToolsResponse) GetDefinitionsJson() []string {
+	if x != nil {
+		return x.DefinitionsJson
+	}
+	return nil
+}
+
 // GetInstructionsRequest asks what a model is to be told of the tools of a profile.
 type GetInstructionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1953,7 +2294,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2306,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2319,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -2003,7 +2344,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2356,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2369,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -2062,7 +2403,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2415,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2428,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -2126,7 +2467,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2479,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2492,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -2206,7 +2547,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2559,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2572,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -2325,7 +2666,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2678,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2691,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2412,7 +2753,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2765,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2778,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2623,7 +2964,29 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x13ExecuteToolsRequest\x125\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x05calls\"R\n" +
 	"\x14ExecuteToolsResponse\x12:\n" +
-	"\aresults\x18\x01 \x03(\v2 .sidecall.v1.ExecuteToolResponseR\aresults\"\x8c\x03\n" +
+	"\aresults\x18\x01 \x03(\v2 .sidecall.v1.ExecuteToolResponseR\aresults\"\xc5\x01\n" +
+	"\x11RunMessageRequest\x12!\n" +
+	"\fmessage_json\x18\x01 \x01(\tR\vmessageJson\x127\n" +
+	"\x06shared\x18\x02 \x01(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x06shared\x12&\n" +
+	"\x0fopen_at_version\x18\x03 \x01(\x03R\ropenAtVersion\x12,\n" +
+	"\x12max_response_bytes\x18\x04 \x01(\x03R\x10maxResponseBytes\"\xe1\x01\n" +
+	"\x12RunMessageResponse\x12#\n" +
+	"\rmessages_json\x18\x01 \x03(\tR\fmessagesJson\x12:\n" +
+	"\aresults\x18\x02 \x03(\v2 .sidecall.v1.ExecuteToolResponseR\aresults\x12\x12\n" +
+	"\x04stop\x18\x03 \x01(\bR\x04stop\x12-\n" +
+	"\x12require_escalation\x18\x04 \x01(\bR\x11requireEscalation\x12'\n" +
+	"\x0fbudget_exceeded\x18\x05 \x01(\bR\x0ebudgetExceeded\"7\n" +
+	"\x12ReadMessageRequest\x12!\n" +
+	"\fmessage_json\x18\x01 \x01(\tR\vmessageJson\"\xc7\x01\n" +
+	"\x13ReadMessageResponse\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
+	"\x05calls\x18\x03 \x01(\x05R\x05calls\x12\x10\n" +
+	"\x03cut\x18\x04 \x01(\tR\x03cut\x12\x1f\n" +
+	"\vexit_reason\x18\x05 \x01(\tR\n" +
+	"exitReason\x12\x16\n" +
+	"\x06tokens\x18\x06 \x01(\x03R\x06tokens\x12#\n" +
+	"\rmessages_json\x18\a \x03(\tR\fmessagesJson\"\x8c\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12*\n" +
@@ -2635,16 +2998,18 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x0fdefinition_hash\x18\b \x01(\tR\x0edefinitionHash\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\x10ListToolsRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\xb8\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x1a\n" +
+	"\bprovider\x18\x04 \x01(\tR\bprovider\"\xe3\x01\n" +
 	"\x11ListToolsResponse\x12'\n" +
 	"\x05tools\x18\x01 \x03(\v2\x11.sidecall.v1.ToolR\x05tools\x12R\n" +
 	"\x14unavailable_backends\x18\x02 \x03(\v2\x1f.sidecall.v1.UnavailableBackendR\x13unavailableBackends\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"2\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12)\n" +
+	"\x10definitions_json\x18\x04 \x03(\tR\x0fdefinitionsJson\"2\n" +
 	"\x16GetInstructionsRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\"\x81\x01\n" +
 	"\x17GetInstructionsResponse\x12\x12\n" +
@@ -2724,10 +3089,13 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x14EXECUTION_STATE_DONE\x10\x02\x12\x1b\n" +
 	"\x17EXECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n" +
 	"\x17EXECUTION_STATE_UNKNOWN\x10\x04\x12\x1a\n" +
-	"\x16EXECUTION_STATE_CLOSED\x10\x052\xf7\x03\n" +
+	"\x16EXECUTION_STATE_CLOSED\x10\x052\x98\x05\n" +
 	"\vToolService\x12P\n" +
 	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n" +
-	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12J\n" +
+	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12M\n" +
+	"\n" +
+	"RunMessage\x12\x1e.sidecall.v1.RunMessageRequest\x1a\x1f.sidecall.v1.RunMessageResponse\x12P\n" +
+	"\vReadMessage\x12\x1f.sidecall.v1.ReadMessageRequest\x1a .sidecall.v1.ReadMessageResponse\x12J\n" +
 	"\tListTools\x12\x1d.sidecall.v1.ListToolsRequest\x1a\x1e.sidecall.v1.ListToolsResponse\x12\\\n" +
 	"\x0fGetInstructions\x12#.sidecall.v1.GetInstructionsRequest\x1a$.sidecall.v1.GetInstructionsResponse\x12H\n" +
 	"\fGetExecution\x12 .sidecall.v1.GetExecutionRequest\x1a\x16.sidecall.v1.Execution\x12M\n" +
@@ -2747,7 +3115,7 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                    // 0: sidecall.v1.Outcome
 	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
@@ -2767,24 +3135,28 @@ var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(*ContentBlock)(nil),            // 15: sidecall.v1.ContentBlock
 	(*ExecuteToolsRequest)(nil),     // 16: sidecall.v1.ExecuteToolsRequest
 	(*ExecuteToolsResponse)(nil),    // 17: sidecall.v1.ExecuteToolsResponse
-	(*Tool)(nil),                    // 18: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 19: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 20: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 21: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 22: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 23: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 24: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 25: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 26: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 27: sidecall.v1.ReadOutputResponse
-	nil,                             // 28: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 29: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 31: google.protobuf.Timestamp
+	(*RunMessageRequest)(nil),       // 18: sidecall.v1.RunMessageRequest
+	(*RunMessageResponse)(nil),      // 19: sidecall.v1.RunMessageResponse
+	(*ReadMessageRequest)(nil),      // 20: sidecall.v1.ReadMessageRequest
+	(*ReadMessageResponse)(nil),     // 21: sidecall.v1.ReadMessageResponse
+	(*Tool)(nil),                    // 22: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 23: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 24: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 25: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 26: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 27: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 28: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 29: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 30: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 31: sidecall.v1.ReadOutputResponse
+	nil,                             // 32: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 33: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	30, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	28, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	34, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	32, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
 	10, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
 	10, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
@@ -2792,51 +3164,57 @@ var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
 	12, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
 	13, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
 	14, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	30, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	34, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
 	15, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
 	9,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
 	7,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
 	8,  // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
 	1,  // 14: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
-	31, // 15: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
-	31, // 16: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
+	35, // 15: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	35, // 16: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
 	4,  // 17: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
-	31, // 18: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	35, // 18: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
 	4,  // 19: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
 	2,  // 20: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	30, // 21: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	34, // 21: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
 	10, // 22: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	31, // 23: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	35, // 23: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
 	5,  // 24: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
 	6,  // 25: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 26: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	29, // 27: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	18, // 28: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	23, // 29: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	23, // 30: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	4,  // 31: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	31, // 32: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	31, // 33: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	6,  // 34: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 35: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	31, // 36: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	5,  // 37: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	16, // 38: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	19, // 39: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	21, // 40: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	24, // 41: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	26, // 42: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	6,  // 43: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	17, // 44: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	20, // 45: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	22, // 46: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	25, // 47: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	27, // 48: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	5,  // 26: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 27: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 28: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	33, // 29: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	22, // 30: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	27, // 31: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	27, // 32: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 33: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	35, // 34: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	35, // 35: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 36: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 37: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	35, // 38: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	5,  // 39: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	16, // 40: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	18, // 41: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
+	20, // 42: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
+	23, // 43: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	25, // 44: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	28, // 45: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	30, // 46: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	6,  // 47: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	17, // 48: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	19, // 49: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
+	21, // 50: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
+	24, // 51: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	26, // 52: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	29, // 53: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	31, // 54: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -2850,7 +3228,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

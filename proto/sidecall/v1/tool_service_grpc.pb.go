@@ -21,6 +21,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ToolService_ExecuteTool_FullMethodName     = "/sidecall.v1.ToolService/ExecuteTool"
 	ToolService_ExecuteTools_FullMethodName    = "/sidecall.v1.ToolService/ExecuteTools"
+	ToolService_RunMessage_FullMethodName      = "/sidecall.v1.ToolService/RunMessage"
+	ToolService_ReadMessage_FullMethodName     = "/sidecall.v1.ToolService/ReadMessage"
 	ToolService_ListTools_FullMethodName       = "/sidecall.v1.ToolService/ListTools"
 	ToolService_GetInstructions_FullMethodName = "/sidecall.v1.ToolService/GetInstructions"
 	ToolService_GetExecution_FullMethodName    = "/sidecall.v1.ToolService/GetExecution"
@@ -83,6 +85,18 @@ type ToolServiceClient interface {
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
 	ExecuteTools(ctx context.Context, in *ExecuteToolsRequest, opts ...grpc.CallOption) (*ExecuteToolsResponse, error)
+	// RunMessage runs the tools that a message of a model calls, as ExecuteTools would, and
+	// returns the messages to append after it in the format of its provider. The message is
+	// what the provider sent: a message of Anthropic, a Chat Completion of OpenAI (or a
+	// choice or the message of one), or a Response; which of them is seen in it. Tools that
+	// the provider has run itself are left alone. The calls of a message that ends too early
+	// are answered and not run, as nobody knows whether they are what the model meant.
+	// INVALID_ARGUMENT whose text begins with message_json: what is no message of an
+	// assistant, or has a call that is no function's, which is for the program to run.
+	RunMessage(ctx context.Context, in *RunMessageRequest, opts ...grpc.CallOption) (*RunMessageResponse, error)
+	// ReadMessage returns what RunMessage reads in a message, and runs nothing. It is for
+	// loops, which keep a message before its calls are made.
+	ReadMessage(ctx context.Context, in *ReadMessageRequest, opts ...grpc.CallOption) (*ReadMessageResponse, error)
 	// ListTools lists the tools that a profile may call, page by page: a page has at
 	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
@@ -124,6 +138,26 @@ func (c *toolServiceClient) ExecuteTools(ctx context.Context, in *ExecuteToolsRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExecuteToolsResponse)
 	err := c.cc.Invoke(ctx, ToolService_ExecuteTools_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolServiceClient) RunMessage(ctx context.Context, in *RunMessageRequest, opts ...grpc.CallOption) (*RunMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunMessageResponse)
+	err := c.cc.Invoke(ctx, ToolService_RunMessage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolServiceClient) ReadMessage(ctx context.Context, in *ReadMessageRequest, opts ...grpc.CallOption) (*ReadMessageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadMessageResponse)
+	err := c.cc.Invoke(ctx, ToolService_ReadMessage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +260,18 @@ type ToolServiceServer interface {
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
 	ExecuteTools(context.Context, *ExecuteToolsRequest) (*ExecuteToolsResponse, error)
+	// RunMessage runs the tools that a message of a model calls, as ExecuteTools would, and
+	// returns the messages to append after it in the format of its provider. The message is
+	// what the provider sent: a message of Anthropic, a Chat Completion of OpenAI (or a
+	// choice or the message of one), or a Response; which of them is seen in it. Tools that
+	// the provider has run itself are left alone. The calls of a message that ends too early
+	// are answered and not run, as nobody knows whether they are what the model meant.
+	// INVALID_ARGUMENT whose text begins with message_json: what is no message of an
+	// assistant, or has a call that is no function's, which is for the program to run.
+	RunMessage(context.Context, *RunMessageRequest) (*RunMessageResponse, error)
+	// ReadMessage returns what RunMessage reads in a message, and runs nothing. It is for
+	// loops, which keep a message before its calls are made.
+	ReadMessage(context.Context, *ReadMessageRequest) (*ReadMessageResponse, error)
 	// ListTools lists the tools that a profile may call, page by page: a page has at
 	// most page_size tools, and at most as many as fit into 3 MiB.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
@@ -258,6 +304,12 @@ func (UnimplementedToolServiceServer) ExecuteTool(context.Context, *ExecuteToolR
 }
 func (UnimplementedToolServiceServer) ExecuteTools(context.Context, *ExecuteToolsRequest) (*ExecuteToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExecuteTools not implemented")
+}
+func (UnimplementedToolServiceServer) RunMessage(context.Context, *RunMessageRequest) (*RunMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunMessage not implemented")
+}
+func (UnimplementedToolServiceServer) ReadMessage(context.Context, *ReadMessageRequest) (*ReadMessageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadMessage not implemented")
 }
 func (UnimplementedToolServiceServer) ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTools not implemented")
@@ -324,6 +376,42 @@ func _ToolService_ExecuteTools_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ToolServiceServer).ExecuteTools(ctx, req.(*ExecuteToolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolService_RunMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolServiceServer).RunMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolService_RunMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolServiceServer).RunMessage(ctx, req.(*RunMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ToolService_ReadMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadMessageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolServiceServer).ReadMessage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolService_ReadMessage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolServiceServer).ReadMessage(ctx, req.(*ReadMessageRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -414,6 +502,14 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExecuteTools",
 			Handler:    _ToolService_ExecuteTools_Handler,
+		},
+		{
+			MethodName: "RunMessage",
+			Handler:    _ToolService_RunMessage_Handler,
+		},
+		{
+			MethodName: "ReadMessage",
+			Handler:    _ToolService_ReadMessage_Handler,
 		},
 		{
 			MethodName: "ListTools",

@@ -120,7 +120,7 @@ func TestCallerAndWorkerOverOneConnection(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- client.Work(ctx, w) }()
 	<-there
-	results, err := client.Calls(t.Context(),
+	results, err := client.ExecuteTools(t.Context(),
 		sidecall.Call{ID: "1", Tool: "my_act", Arguments: `{"key":"A"}`, Conversation: "c"},
 		sidecall.Call{ID: "2", Tool: "my_act", Arguments: `{"kee":"B"}`, Conversation: "c"})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
+	"github.com/sidecall/sidecall/internal/provider"
 )
 
 // jobVariable makes the test binary an agent, with its job as JSON.
@@ -66,9 +67,9 @@ func (j *job) do(ctx context.Context) error {
 	if len(kept.Messages) == 0 {
 		messages = append(messages, map[string]any{"role": "user", "content": "Pay."})
 	}
-	ended, err := sidecall.Loop{Ask: j.ask, Keep: kept}.Run(ctx, client, messages...)
-	if err == nil && ended.Reason != "end_turn" {
-		err = fmt.Errorf("it ended with %s", ended.Reason)
+	loop, err := client.RunLoop(ctx, j.ask, messages, sidecall.LoopOptions{Keep: kept})
+	if err == nil && loop.ExitReason != "end_turn" {
+		err = fmt.Errorf("it ended with %s", loop.ExitReason)
 	}
 	return errors.Join(err, client.Close())
 }
@@ -111,7 +112,7 @@ func (j *job) ask(ctx context.Context, messages []json.RawMessage) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	turn, err := sidecall.Read(said)
+	turn, err := provider.Read(string(said))
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ var points = func() (all []point) {
 	}
 	for nth := range 2 {
 		for _, when := range []string{"before", "in", "after"} {
-			all = append(all, point{"ExecuteTools", when, nth})
+			all = append(all, point{"RunMessage", when, nth})
 		}
 	}
 	for _, when := range []string{"arrived", "paid", "answered"} {

@@ -247,7 +247,7 @@ func (s *Sidecar) Execute(ctx context.Context, req call.Request) *sidecallv1.Exe
 func (s *Sidecar) ExecuteBatch(ctx context.Context, requests []call.Request) []*sidecallv1.ExecuteToolResponse {
 	lease := s.Parts.Catalog.Lease()
 	defer lease.Release()
-	return s.Executor.ExecuteBatch(ctx, lease, requests)
+	return s.Executor.ExecuteBatch(ctx, lease, requests, 0)
 }
 
 // Call runs a call and checks what holds for every response.

@@ -18,9 +18,9 @@ import type { ExecuteToolResponse } from '../generated/messages.js'
 import type { AnthropicBlock, AnthropicTool, Schema } from '../messages.js'
 import { object, shown as shownOf } from '../request.js'
 import { Reply } from '../worker.js'
-import { toolResult } from '../write.js'
 import { Calls, noAnswer, type Asked, type IdOf, type Options } from './calls.js'
 import { read, replyOf, type Body } from './own.js'
+import { isShownByAnthropic, pictures, texts } from './shown.js'
 
 /** What the SDK knows of a call. */
 export type CallOf = BetaToolRunContext
@@ -139,9 +139,13 @@ async function answered(calls: Calls<CallOf>, asked: Asked, of: CallOf | undefin
 }
 
 function shown(result: ExecuteToolResponse): string | AnthropicBlock[] {
-  const { content } = toolResult(result)
-  if (!result.isError) return content
-  const blocks: AnthropicBlock[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+  const blocks: AnthropicBlock[] = texts(result, isShownByAnthropic).map((text) => ({ type: 'text', text }))
+  for (const { type, data } of pictures(result, isShownByAnthropic)) {
+    blocks.push(type === 'application/pdf'
+      ? { type: 'document', source: { type: 'base64', media_type: type, data } }
+      : { type: 'image', source: { type: 'base64', media_type: type, data } })
+  }
+  if (!result.isError) return blocks.every(({ type }) => type === 'text') && blocks.length < 2 ? result.content : blocks
   if (result.stop) told.add(blocks)
   throw new ToolError(blocks)
 }

@@ -15,9 +15,9 @@ import type { ExecuteToolResponse } from '../generated/messages.js'
 import type { AnthropicTool } from '../messages.js'
 import { object, type Id } from '../request.js'
 import { faultOf } from '../schema.js'
-import { isPicture, pictures, texts } from '../write.js'
 import { Calls, type Found, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Part } from './own.js'
+import { isPicture, pictures, texts } from './shown.js'
 
 /** What the SDK knows of a call: the context of its run. */
 export type CallOf = RunContext<any>

@@ -15,9 +15,9 @@ import { Failure, WrongTool } from '../errors.js'
 import type { ExecuteToolResponse } from '../generated/messages.js'
 import { object } from '../request.js'
 import { Reply } from '../worker.js'
-import { isPicture, pictures, texts } from '../write.js'
 import { Calls, noAnswer, type Asked, type Found, type IdOf, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Declared } from './own.js'
+import { isPicture, pictures, texts } from './shown.js'
 
 /** What the SDK knows of a call. context is there when a tool is run, and not when its call is repaired. */
 export type CallOf = Pick<ToolExecutionOptions<unknown>, 'toolCallId' | 'messages'> & Partial<Pick<ToolExecutionOptions<unknown>, 'abortSignal' | 'context'>>

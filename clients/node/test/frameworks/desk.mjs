@@ -75,7 +75,7 @@ export async function desk(t, backends = {}) {
     payments: () => (existsSync(path.join(directory, 'payments.jsonl')) ? lines(path.join(directory, 'payments.jsonl')).map((line) => JSON.parse(line)) : []),
     /** From now on each request ends like this. */
     breaks: () => {
-      sidecall.stub.executeTools = (request, metadata, options, answered) => {
+      sidecall.stub.runMessage = (request, metadata, options, answered) => {
         setImmediate(() => answered(Object.assign(new Error('13 INTERNAL: broken'), { code: status.INTERNAL })))
         return { cancel: () => {} }
       }
@@ -121,9 +121,12 @@ export async function desk(t, backends = {}) {
       }
     },
   }
-  const real = sidecall.stub.executeTools
-  sidecall.stub.executeTools = (request, metadata, options, answered) => {
-    it.batches.push(request.calls)
+  const real = sidecall.stub.runMessage
+  sidecall.stub.runMessage = (request, metadata, options, answered) => {
+    const message = JSON.parse(request.messageJson)
+    const blocks = (message.content ?? []).filter(({ type }) => type === 'tool_use')
+    const calls = message.tool_calls ?? blocks.map(({ id, name, input }) => ({ id, function: { name, arguments: JSON.stringify(input) } }))
+    it.batches.push(calls.map(({ id, function: { name, arguments: argumentsJson } }) => ({ ...request.shared, toolUseId: id, toolName: name, argumentsJson })))
     return real.call(sidecall.stub, request, metadata, options, (error, response) => {
       if (error) it.errors.push(error)
       else it.answers.push(response.results)

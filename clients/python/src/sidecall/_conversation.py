@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from sidecall import _messages, _session
-from sidecall._errors import BrokenAnswer, StaleConversation, WrongField, WrongMessage
-from sidecall._messages import FORMATS, Format, Message, ToolMessages
+from sidecall._errors import BrokenAnswer, StaleConversation, WrongField
+from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, identity, json_text, request
 from sidecall.v1 import conversation_service_pb2 as pb
+from sidecall.v1 import tool_service_pb2 as tools
 
 if TYPE_CHECKING:
     from sidecall._aio import AsyncSidecall
@@ -37,12 +38,10 @@ class Kept:
     task, at a time."""
 
     def __init__(self, id: Any, provider: Format, compact_after_turns: int = 0, compact_to_tokens: int = 0) -> None:
-        if provider not in FORMATS:
-            raise WrongMessage(f"want a provider of {', '.join(FORMATS)}, got {provider!r}")
         #: What names it.
         self.id = identity(id, "conversation_id")
         #: Whose array its messages are.
-        self.provider: Format = provider
+        self.provider: Format = _messages.check_format(provider)
         #: The messages, each the JSON text that was appended, byte for byte but for
         #: results that are left out.
         self.texts: list[str] = []
@@ -115,25 +114,19 @@ class Kept:
     def _resume(self, fields: Mapping[str, Any]) -> _session.Steps[ToolMessages]:
         """Makes the calls that have no result, with the ids that they had, in the prompt
         that they belong to, and appends what answers them. One that is forgotten is not
-        made again."""
+        made again: the sidecar sees to that."""
         if self._unsure:
             yield from self._load()
         if not self.pending:
             return ToolMessages()
-        made = self._calls()
         if not self.prompt_id and fields.get("prompt_id") is not None:
             self.prompt_id = identity(fields["prompt_id"], "prompt_id")
-        own = {"conversation_id": self.id, "prompt_id": self.prompt_id}
-        sent = []
-        for p in self.pending:
-            if _is_forgotten(p):
-                continue
-            if p.tool_use_id not in made:
-                raise BrokenAnswer(f"the conversation {self.id} has no call {p.tool_use_id!r}")
-            sent.append(request(made[p.tool_use_id], {"message_id": p.turn_id, **fields, **own, "turn_id": p.turn_id}))
-        made_again = iter((yield from _session.send(sent, insist=True)) if sent else ())
-        results = [p.result if _is_forgotten(p) else next(made_again) for p in self.pending]
-        answered = _messages.answers(_messages.Turn(self.provider, (), "", "", "", 0, ()), results)
+        shared = {**fields, "conversation_id": self.id, "turn_id": None, "prompt_id": self.prompt_id}
+        self._unsure = True  # whatever comes of it
+        try:
+            answered = yield from _session.run_message(tools.RunMessageRequest(open_at_version=self.version), shared)
+        except grpc.RpcError as e:
+            raise _stale(e, self.version) or e from e
         yield from self._append(answered)
         self.pending = ()
         return answered
@@ -152,18 +145,6 @@ class Kept:
         """Whether the model has said its last word: a message without calls."""
         last = json.loads(self.texts[-1]) if self.texts else None
         return isinstance(last, Mapping) and last.get("role") == "assistant"
-
-    def _calls(self) -> dict[str, Call]:
-        """The calls in the messages, by their ids; of one that stands there twice the last."""
-        made: dict[str, Call] = {}
-        for message in self.messages:
-            item = {"object": "response", "output": [message]} if self.provider == "openai-responses" else message
-            try:
-                turn = _messages.read(item)
-            except WrongMessage:
-                continue  # of somebody else
-            made.update((str(call.tool_use_id), call) for call in turn.calls)
-        return made
 
 
 class Conversation(Kept):
@@ -237,11 +218,6 @@ def _bound(value: Any, name: str, below: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
         raise WrongField(name, f"want 0, which is no bound, or more, got {value!r}")
     return value
-
-
-def _is_forgotten(p: pb.PendingCall) -> bool:
-    """Whether a call may have run, without a record that keeps it from running again."""
-    return p.state == pb.PENDING_UNKNOWN and not p.result.recorded
 
 
 def _named(kept: Kept, turn_id: Any, prompt_id: Any) -> dict[str, Any]:

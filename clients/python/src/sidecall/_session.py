@@ -5,6 +5,7 @@ the other awaits it."""
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from sidecall import _channel, _messages
-from sidecall._errors import BrokenAnswer, SidecallError, WrongField
+from sidecall._errors import BrokenAnswer, SidecallError, WrongField, WrongMessage
 from sidecall._messages import Format, Message, ToolMessages
+from sidecall._refused import too_large
 from sidecall._request import Call, listed, named, request, text
 from sidecall.v1 import conversation_service_pb2 as conversations
 from sidecall.v1 import tool_service_pb2 as pb
@@ -77,7 +79,7 @@ def _batch(batch: Sequence[pb.ExecuteToolRequest], insist: bool) -> Steps[list[p
         if most is None:
             raise
         if len(batch) == 1:
-            return [_messages.too_large(batch[0], most)]
+            return [too_large(batch[0], most)]
         half = len(batch) // 2  # nothing was begun: less at a time, in their order
         return [*(yield from _batch(batch[:half], insist)), *(yield from _batch(batch[half:], insist))]
     got, wanted = [r.tool_use_id for r in answer.results], [c.tool_use_id for c in batch]
@@ -87,40 +89,51 @@ def _batch(batch: Sequence[pb.ExecuteToolRequest], insist: bool) -> Steps[list[p
 
 
 def list_tools(profile: Any, insist: bool) -> Steps[list[pb.Tool]]:
-    profile = text(profile, "profile")
-    tools: list[pb.Tool] = []
-    token, seen = "", {""}
+    return (yield from _pages(pb.ListToolsRequest(profile=text(profile, "profile")), insist, lambda page: page.tools))
+
+
+def _pages(asked: pb.ListToolsRequest, insist: bool, of: Callable[[Any], Any]) -> Steps[list[Any]]:
+    """What stands in the pages of a list of tools."""
+    found: list[Any] = []
+    seen = {""}
     while True:
-        page = yield Rpc("tools", "ListTools", pb.ListToolsRequest(profile=profile, page_token=token), insist)
-        tools += page.tools
+        page = yield Rpc("tools", "ListTools", asked, insist)
+        found += of(page)
         token = page.next_page_token
         if not token:
-            return tools
+            return found
         if token in seen:
             raise BrokenAnswer("the pages of the list of tools go round in circles")
         seen.add(token)
+        asked = pb.ListToolsRequest(profile=asked.profile, provider=asked.provider, page_token=token)
 
 
 def run_tools(message: Any, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
     """Runs the calls in a message."""
     named(fields)  # of one that calls nothing, too
-    return (yield from _run_turn(_messages.read(message), fields))
+    return (yield from run_message(pb.RunMessageRequest(message_json=_messages.sent(message)), fields))
 
 
-def _run_turn(turn: _messages.Turn, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
-    if turn.cut:
-        return _messages.answers(turn, _messages.not_run(turn))
-    with_turn = dict(fields)
-    if with_turn.get("turn_id") is None:
-        with_turn["turn_id"] = turn.id
-    with_turn.setdefault("message_id", with_turn["turn_id"])  # the calls of one message may be several batches
-    results = yield from execute(turn.calls, with_turn, insist=True)
-    return _messages.answers(turn, results)
+def run_message(asked: pb.RunMessageRequest, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
+    """Asks the sidecar to run calls, with what they share."""
+    asked.shared.CopyFrom(request(Call("", ""), fields))
+    asked.max_response_bytes = _channel.MAX_RESPONSE_BYTES
+    return ToolMessages((yield from _of_message("RunMessage", asked)))
+
+
+def _of_message(method: str, asked: Any) -> Steps[Any]:
+    try:
+        return (yield Rpc("tools", method, asked, True))
+    except grpc.RpcError as e:
+        why = str(e.details())
+        if e.code() == grpc.StatusCode.INVALID_ARGUMENT and why.startswith("message_json: "):
+            raise WrongMessage(why.removeprefix("message_json: ")) from e
+        raise
 
 
 def tools(profile: Any, format: Format) -> Steps[list[Message]]:
-    _messages.tools([], format)  # a wrong one is told before anything is asked
-    return _messages.tools((yield from list_tools(profile, insist=True)), format)
+    listed = pb.ListToolsRequest(profile=text(profile, "profile"), provider=_messages.check_format(format))
+    return [json.loads(one) for one in (yield from _pages(listed, True, lambda page: page.definitions_json))]
 
 
 def instructions(profile: Any) -> Steps[str]:
@@ -149,13 +162,6 @@ class Loop:
     tokens: int = 0
     #: The results of the last turn that called tools.
     results: Sequence[pb.ExecuteToolResponse] = field(default_factory=tuple)
-
-
-#: What a provider calls the end of a message, as an exit reason.
-_REASONS = {
-    "max_tokens": "max_tokens", "length": "max_tokens", "max_output_tokens": "max_tokens",
-    "model_context_window_exceeded": "max_tokens", "refusal": "refusal", "content_filter": "refusal",
-}  # fmt: skip
 
 
 def run_loop(
@@ -221,20 +227,24 @@ def _turns(
     while loop.turns < max_turns:
         loop.message = yield Do(ask, (list(loop.messages),))
         loop.turns += 1
-        turn = _messages.read(loop.message)
+        asked = pb.ReadMessageRequest(message_json=_messages.sent(loop.message))
+        turn = yield from _of_message("ReadMessage", asked)
         loop.tokens += turn.tokens
         # A message without an id is known by its place among all: some providers start their
         # ids of calls again in every turn, and a loop that goes on later comes to the same.
         place = turn.id or f"{loop.prompt_id}/{len(loop.messages)}"
+        of = {**fields, "turn_id": place, "tokens_used": loop.tokens or None}
+        run = pb.RunMessageRequest(message_json=asked.message_json)
         # Calls that are not run have their answers with them: whoever goes on would run them.
-        cut = _messages.answers(turn, _messages.not_run(turn)) if turn.cut else None
+        cut = (yield from run_message(run, of)) if turn.cut and turn.calls else None
         # The others are kept before anything is run: whoever goes on finds what became of them.
-        yield from _add(loop, [*turn.messages, *(cut or ())], keep, place, cut is None and bool(turn.calls))
+        own = [json.loads(message) for message in turn.messages_json]
+        yield from _add(loop, [*own, *(cut or ())], keep, place, cut is None and turn.calls > 0)
         if not turn.calls:
-            loop.exit_reason = _REASONS.get(turn.reason, "end_turn")
+            loop.exit_reason = turn.exit_reason
             return
         if cut is None:
-            appended = yield from _run_turn(turn, {**fields, "turn_id": place, "tokens_used": loop.tokens or None})
+            appended = yield from run_message(run, of)
             yield from _add(loop, appended, keep)
         else:
             appended = cut
@@ -247,11 +257,10 @@ def _turns(
             if not allowed:
                 loop.exit_reason = "escalation"
                 return
-        spent = all(r.error.code == "BUDGET_EXCEEDED" for r in appended.results)
-        if spent and told_to_wrap_up:
+        if appended._spent and told_to_wrap_up:
             loop.exit_reason = "budget_exceeded"
             return
-        told_to_wrap_up = told_to_wrap_up or spent
+        told_to_wrap_up = told_to_wrap_up or appended._spent
     loop.exit_reason = "max_turns"
 
 
@@ -269,5 +278,5 @@ def one(call: Call, fields: Mapping[str, Any]) -> Steps[pb.ExecuteToolResponse]:
         most = _channel.most_bytes(e)
         if most is None:
             raise
-        return _messages.too_large(asked, most)
+        return too_large(asked, most)
     return answer  # type: ignore[no-any-return]

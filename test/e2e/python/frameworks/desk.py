@@ -119,6 +119,14 @@ class DeskTest(unittest.TestCase):
                 return rpc
 
         self.s.stub.ExecuteTools = Counted()
+        run = self.s.stub.RunMessage
+
+        def counted(request: Any, **how: Any) -> Any:
+            answer = run(request, **how)
+            answers.append(list(answer.results))
+            return answer
+
+        self.s.stub.RunMessage = counted
 
 
 class OwnTest(DeskTest):

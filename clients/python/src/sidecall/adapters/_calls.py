@@ -22,9 +22,9 @@ from sidecall import _session
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._errors import WrongField
-from sidecall._messages import texts_of
 from sidecall._request import Call, request
 from sidecall.adapters._awaited import Awaited
+from sidecall.adapters._shown import texts_of
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: How often the event loop goes round without a new call before a batch is sent, and how

@@ -38,11 +38,12 @@ from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
-from sidecall._messages import _PICTURES, cut_short, pictures_of
+from sidecall._refused import cut_short
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.adapters._own import Body, Declared, Own
+from sidecall.adapters._shown import PICTURES, pictures_of
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: Gives the id of the conversation from the config of a run.
@@ -337,7 +338,7 @@ def _messages(state: Any) -> Sequence[Any]:
 
 
 def _message(asked: _Asked, result: pb.ExecuteToolResponse) -> ToolMessage:
-    content: Any = text(result, _PICTURES)
+    content: Any = text(result, PICTURES)
     shown = [{"type": "image", "base64": data, "mime_type": kind} for kind, data in pictures_of(result)]
     if shown:
         content = [*([{"type": "text", "text": content}] if content else []), *shown]

@@ -29,11 +29,11 @@ from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Failure, Reply
 from sidecall._errors import WrongField
-from sidecall._messages import _PICTURES
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.adapters._own import Declared, Own
+from sidecall.adapters._shown import PICTURES
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: An id, or what gives it for a run.
@@ -197,8 +197,8 @@ def _door(tools: Sequence[Any], name: str) -> _Door | None:
 
 
 def _output(ev: ToolCall, result: pb.ExecuteToolResponse) -> ToolOutput:
-    words = text(result, _PICTURES)
-    pictures = [block for block in result.blocks if block.data and block.mime_type in _PICTURES]
+    words = text(result, PICTURES)
+    pictures = [block for block in result.blocks if block.data and block.mime_type in PICTURES]
     blocks: list[ContentBlock] = [TextBlock(text=words)] if words or not pictures else []
     blocks += [ImageBlock(image=block.data, image_mimetype=block.mime_type) for block in pictures]
     return ToolOutput(

@@ -30,11 +30,11 @@ from agents.tool_context import ToolContext
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Reply
-from sidecall._messages import _PICTURES, pictures_of
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
 from sidecall.adapters._own import Declared, Own
+from sidecall.adapters._shown import PICTURES, pictures_of
 from sidecall.v1 import tool_service_pb2 as pb
 
 #: An id, or what gives it for a call.
@@ -165,7 +165,7 @@ def _of(id: Id | None, context: ToolContext[Any]) -> str | None:
 
 
 def _output(result: pb.ExecuteToolResponse) -> Any:
-    words = text(result, _PICTURES)
+    words = text(result, PICTURES)
     shown = [
         ToolOutputImage(image_url=f"data:{mime_type};base64,{data}") for mime_type, data in pictures_of(result)
     ]

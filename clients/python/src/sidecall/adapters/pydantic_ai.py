@@ -29,11 +29,11 @@ from typing_extensions import Self
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Failure, Reply
-from sidecall._messages import _PICTURES
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
 from sidecall.adapters._own import Declared, Own
+from sidecall.adapters._shown import PICTURES
 from sidecall.v1 import tool_service_pb2 as pb
 
 
@@ -209,7 +209,7 @@ class _Unchecked:
 
 
 def _returned(result: pb.ExecuteToolResponse) -> Any:
-    words = text(result, _PICTURES)
-    pictures = [block for block in result.blocks if block.data and block.mime_type in _PICTURES]
+    words = text(result, PICTURES)
+    pictures = [block for block in result.blocks if block.data and block.mime_type in PICTURES]
     shown = [BinaryContent(block.data, media_type=block.mime_type) for block in pictures]
     return [*([words] if words else []), *shown] if shown else words

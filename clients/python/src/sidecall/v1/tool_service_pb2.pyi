@@ -322,6 +322,56 @@ class ExecuteToolsResponse(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[ExecuteToolResponse]
     def __init__(self, results: _Optional[_Iterable[_Union[ExecuteToolResponse, _Mapping]]] = ...) -> None: ...
 
+class RunMessageRequest(_message.Message):
+    __slots__ = ("message_json", "shared", "open_at_version", "max_response_bytes")
+    MESSAGE_JSON_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_AT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESPONSE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    message_json: str
+    shared: ExecuteToolRequest
+    open_at_version: int
+    max_response_bytes: int
+    def __init__(self, message_json: _Optional[str] = ..., shared: _Optional[_Union[ExecuteToolRequest, _Mapping]] = ..., open_at_version: _Optional[int] = ..., max_response_bytes: _Optional[int] = ...) -> None: ...
+
+class RunMessageResponse(_message.Message):
+    __slots__ = ("messages_json", "results", "stop", "require_escalation", "budget_exceeded")
+    MESSAGES_JSON_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_ESCALATION_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_EXCEEDED_FIELD_NUMBER: _ClassVar[int]
+    messages_json: _containers.RepeatedScalarFieldContainer[str]
+    results: _containers.RepeatedCompositeFieldContainer[ExecuteToolResponse]
+    stop: bool
+    require_escalation: bool
+    budget_exceeded: bool
+    def __init__(self, messages_json: _Optional[_Iterable[str]] = ..., results: _Optional[_Iterable[_Union[ExecuteToolResponse, _Mapping]]] = ..., stop: _Optional[bool] = ..., require_escalation: _Optional[bool] = ..., budget_exceeded: _Optional[bool] = ...) -> None: ...
+
+class ReadMessageRequest(_message.Message):
+    __slots__ = ("message_json",)
+    MESSAGE_JSON_FIELD_NUMBER: _ClassVar[int]
+    message_json: str
+    def __init__(self, message_json: _Optional[str] = ...) -> None: ...
+
+class ReadMessageResponse(_message.Message):
+    __slots__ = ("provider", "id", "calls", "cut", "exit_reason", "tokens", "messages_json")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    EXIT_REASON_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_JSON_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    id: str
+    calls: int
+    cut: str
+    exit_reason: str
+    tokens: int
+    messages_json: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, provider: _Optional[str] = ..., id: _Optional[str] = ..., calls: _Optional[int] = ..., cut: _Optional[str] = ..., exit_reason: _Optional[str] = ..., tokens: _Optional[int] = ..., messages_json: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Tool(_message.Message):
     __slots__ = ("name", "description", "input_schema_json", "output_schema_json", "effect", "backend", "annotations", "definition_hash")
     class AnnotationsEntry(_message.Message):
@@ -350,24 +400,28 @@ class Tool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., backend: _Optional[str] = ..., annotations: _Optional[_Mapping[str, str]] = ..., definition_hash: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
-    __slots__ = ("profile", "page_size", "page_token")
+    __slots__ = ("profile", "page_size", "page_token", "provider")
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
     profile: str
     page_size: int
     page_token: str
-    def __init__(self, profile: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    provider: str
+    def __init__(self, profile: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., provider: _Optional[str] = ...) -> None: ...
 
 class ListToolsResponse(_message.Message):
-    __slots__ = ("tools", "unavailable_backends", "next_page_token")
+    __slots__ = ("tools", "unavailable_backends", "next_page_token", "definitions_json")
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     UNAVAILABLE_BACKENDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DEFINITIONS_JSON_FIELD_NUMBER: _ClassVar[int]
     tools: _containers.RepeatedCompositeFieldContainer[Tool]
     unavailable_backends: _containers.RepeatedCompositeFieldContainer[UnavailableBackend]
     next_page_token: str
-    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    definitions_json: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., unavailable_backends: _Optional[_Iterable[_Union[UnavailableBackend, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., definitions_json: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetInstructionsRequest(_message.Message):
     __slots__ = ("profile",)

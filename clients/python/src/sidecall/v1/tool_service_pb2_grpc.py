@@ -85,6 +85,16 @@ class ToolServiceStub:
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsResponse.FromString,
                 _registered_method=True)
+        self.RunMessage = channel.unary_unary(
+                '/sidecall.v1.ToolService/RunMessage',
+                request_serializer=sidecall_dot_v1_dot_tool__service__pb2.RunMessageRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.RunMessageResponse.FromString,
+                _registered_method=True)
+        self.ReadMessage = channel.unary_unary(
+                '/sidecall.v1.ToolService/ReadMessage',
+                request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ReadMessageRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ReadMessageResponse.FromString,
+                _registered_method=True)
         self.ListTools = channel.unary_unary(
                 '/sidecall.v1.ToolService/ListTools',
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ListToolsRequest.SerializeToString,
@@ -171,6 +181,28 @@ class ToolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RunMessage(self, request, context):
+        """RunMessage runs the tools that a message of a model calls, as ExecuteTools would, and
+        returns the messages to append after it in the format of its provider. The message is
+        what the provider sent: a message of Anthropic, a Chat Completion of OpenAI (or a
+        choice or the message of one), or a Response; which of them is seen in it. Tools that
+        the provider has run itself are left alone. The calls of a message that ends too early
+        are answered and not run, as nobody knows whether they are what the model meant.
+        INVALID_ARGUMENT whose text begins with message_json: what is no message of an
+        assistant, or has a call that is no function's, which is for the program to run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadMessage(self, request, context):
+        """ReadMessage returns what RunMessage reads in a message, and runs nothing. It is for
+        loops, which keep a message before its calls are made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTools(self, request, context):
         """ListTools lists the tools that a profile may call, page by page: a page has at
         most page_size tools, and at most as many as fit into 3 MiB.
@@ -220,6 +252,16 @@ def add_ToolServiceServicer_to_server(servicer, server):
                     servicer.ExecuteTools,
                     request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsResponse.SerializeToString,
+            ),
+            'RunMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunMessage,
+                    request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.RunMessageRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_tool__service__pb2.RunMessageResponse.SerializeToString,
+            ),
+            'ReadMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadMessage,
+                    request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ReadMessageRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_tool__service__pb2.ReadMessageResponse.SerializeToString,
             ),
             'ListTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTools,
@@ -337,6 +379,60 @@ class ToolService:
             '/sidecall.v1.ToolService/ExecuteTools',
             sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsRequest.SerializeToString,
             sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ToolService/RunMessage',
+            sidecall_dot_v1_dot_tool__service__pb2.RunMessageRequest.SerializeToString,
+            sidecall_dot_v1_dot_tool__service__pb2.RunMessageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.ToolService/ReadMessage',
+            sidecall_dot_v1_dot_tool__service__pb2.ReadMessageRequest.SerializeToString,
+            sidecall_dot_v1_dot_tool__service__pb2.ReadMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

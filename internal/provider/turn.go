@@ -1,0 +1,273 @@
+package provider
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxCalls bounds the calls of a message: more than any model makes in a turn.
+const MaxCalls = 1024
+
+// Turn is what one message of an assistant asks for.
+type Turn struct {
+	Format Format
+	Calls  []Made
+	// ID is the provider's, of the message or response; empty when it has none.
+	ID string
+	// Cut is why the message ends before its end, in the provider's word, so that its
+	// calls may be incomplete; empty when it is whole.
+	Cut string
+	// Reason is why it ends, in the provider's word; empty when that is not said.
+	Reason string
+	// Tokens of the request and the message; 0 when that is not said.
+	Tokens int64
+	// Messages are what is to be appended for the message itself.
+	Messages []string
+}
+
+// Made is a call of a turn.
+type Made struct{ ID, Tool, Arguments string }
+
+// Read reads the message of an assistant, as its provider sent it: an Anthropic message, a
+// Chat Completion (or a choice or message of one) or a Response. Tools that the provider
+// has run itself are left alone.
+func Read(message string) (*Turn, error) {
+	m := &envelope{text: strings.TrimSpace(message)}
+	if !strings.HasPrefix(m.text, "{") {
+		return nil, errors.New("want the message of an assistant, which is a JSON object")
+	}
+	if err := jsonv2.Unmarshal([]byte(m.text), m, lenient); err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	switch {
+	case isThere(m.Choices):
+		return m.completion()
+	case isThere(m.Message) && len(m.FinishReason.raw) > 0:
+		return m.choice(m.Message, m.FinishReason.is)
+	case m.Object.is == "response" || m.Output.Kind() == jsontext.KindBeginArray:
+		return m.response()
+	case m.Role.is != assistant:
+		return nil, notAssistant(m.Role)
+	case m.isAnthropic():
+		return m.anthropic()
+	}
+	return m.choice(jsontext.Value(m.text), "")
+}
+
+// ExitReason is why a loop ends with the message, when it calls nothing.
+func (t *Turn) ExitReason() string {
+	switch t.Reason {
+	case "max_tokens", "length", "max_output_tokens", "model_context_window_exceeded":
+		return "max_tokens"
+	case "refusal", "content_filter":
+		return "refusal"
+	}
+	return "end_turn"
+}
+
+const assistant = "assistant"
+
+// envelope has the fields by which the formats are told apart.
+type envelope struct {
+	text string
+
+	ID     loose[string] `json:"id"`
+	Type   loose[string] `json:"type"`
+	Object loose[string] `json:"object"`
+	Role   loose[string] `json:"role"`
+	Status loose[string] `json:"status"`
+
+	StopReason loose[string]  `json:"stop_reason"`
+	Content    jsontext.Value `json:"content"`
+	ToolCalls  jsontext.Value `json:"tool_calls"`
+
+	Choices      jsontext.Value `json:"choices"`
+	Message      jsontext.Value `json:"message"`
+	FinishReason loose[string]  `json:"finish_reason"`
+
+	Output     jsontext.Value `json:"output"`
+	Incomplete loose[struct {
+		Reason loose[string] `json:"reason"`
+	}] `json:"incomplete_details"`
+	Usage loose[usage] `json:"usage"`
+}
+
+// usage is what a provider says of tokens.
+type usage struct {
+	Total       loose[int64] `json:"total_tokens"`
+	Input       loose[int64] `json:"input_tokens"`
+	Output      loose[int64] `json:"output_tokens"`
+	CacheWrites loose[int64] `json:"cache_creation_input_tokens"`
+	CacheReads  loose[int64] `json:"cache_read_input_tokens"`
+}
+
+// loose is a value beside the calls: what is none of its type is the zero value.
+type loose[T any] struct {
+	is  T
+	raw jsontext.Value
+}
+
+// UnmarshalJSONFrom takes any value.
+func (l *loose[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	var is T
+	if jsonv2.Unmarshal(raw, &is, lenient) != nil {
+		is = *new(T)
+	}
+	l.is, l.raw = is, raw.Clone()
+	return nil
+}
+
+func isThere(value jsontext.Value) bool { return len(value) > 0 && value.Kind() != jsontext.KindNull }
+
+func notAssistant(role loose[string]) error {
+	if !isThere(role.raw) {
+		return errors.New("want the message of an assistant, got what has no role")
+	}
+	return fmt.Errorf("want the message of an assistant, got one of role %s", role.raw)
+}
+
+// isAnthropic: where the envelope does not say it, a block does that nobody else has.
+func (m *envelope) isAnthropic() bool {
+	switch {
+	case isThere(m.ToolCalls):
+		return false
+	case m.Type.is == "message" || isThere(m.StopReason.raw):
+		return true
+	case m.Content.Kind() != jsontext.KindBeginArray:
+		return false
+	}
+	known, blocks := false, 0
+	err := Each(m.Content, "content", func(_ int, b *struct {
+		Type loose[string] `json:"type"`
+	}) error {
+		blocks++
+		known = known || ofAnthropic(b.Type.is)
+		return nil
+	})
+	return err == nil && (known || blocks == 0)
+}
+
+func ofAnthropic(kind string) bool {
+	switch kind {
+	case "tool_use", "thinking", "redacted_thinking", "server_tool_use", "web_search_tool_result", "mcp_tool_use":
+		return true
+	}
+	return false
+}
+
+func (m *envelope) anthropic() (*Turn, error) {
+	if kind := m.Content.Kind(); isThere(m.Content) && kind != jsontext.KindString && kind != jsontext.KindBeginArray {
+		return nil, errors.New("want a list in content")
+	}
+	turn := &Turn{Format: Anthropic, ID: m.ID.is, Reason: m.StopReason.is, Tokens: m.Usage.is.anthropic()}
+	switch turn.Reason {
+	case "max_tokens", "model_context_window_exceeded", "refusal":
+		turn.Cut = turn.Reason
+	}
+	content := string(m.Content)
+	turn.Messages = []string{`{"role":"assistant","content":` + cmp.Or(content, "null") + `}`}
+	return turn, turn.take(&Entry{Content: m.Content})
+}
+
+func (u *usage) anthropic() (tokens int64) {
+	for _, some := range []loose[int64]{u.Input, u.Output, u.CacheWrites, u.CacheReads} {
+		tokens += max(some.is, 0)
+	}
+	return tokens
+}
+
+func (m *envelope) completion() (*Turn, error) {
+	var first *envelope
+	if m.Choices.Kind() != jsontext.KindBeginArray {
+		return nil, errors.New("want a list in choices")
+	}
+	err := Each(m.Choices, "choices", func(i int, c *envelope) error {
+		if i == 0 {
+			kept := *c
+			first = &kept
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case first == nil:
+		return nil, errors.New("want a completion with a choice, got none")
+	}
+	turn, err := m.choice(first.Message, first.FinishReason.is)
+	if err != nil {
+		return nil, err
+	}
+	turn.ID, turn.Tokens = m.ID.is, max(m.Usage.is.Total.is, 0)
+	return turn, nil
+}
+
+func (m *envelope) choice(message jsontext.Value, reason string) (*Turn, error) {
+	if message.Kind() != jsontext.KindBeginObject {
+		return nil, errors.New("want the message of an assistant, got what is no object")
+	}
+	var own struct {
+		Role      loose[string]  `json:"role"`
+		ToolCalls jsontext.Value `json:"tool_calls"`
+	}
+	if err := jsonv2.Unmarshal(message, &own, lenient); err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if own.Role.is != assistant {
+		return nil, notAssistant(own.Role)
+	}
+	if isThere(own.ToolCalls) && own.ToolCalls.Kind() != jsontext.KindBeginArray {
+		return nil, errors.New("want a list in tool_calls")
+	}
+	turn := &Turn{Format: OpenAI, Reason: reason, Messages: []string{string(message)}}
+	if reason == "length" || reason == "content_filter" {
+		turn.Cut = reason
+	}
+	return turn, turn.take(&Entry{ToolCalls: own.ToolCalls})
+}
+
+func (m *envelope) response() (*Turn, error) {
+	if isThere(m.Output) && m.Output.Kind() != jsontext.KindBeginArray {
+		return nil, errors.New("want a list in output")
+	}
+	turn := &Turn{Format: OpenAIResponses, ID: m.ID.is, Tokens: max(m.Usage.is.Total.is, 0)}
+	if m.Status.is == "incomplete" {
+		turn.Cut = cmp.Or(m.Incomplete.is.Reason.is, "incomplete")
+	}
+	err := Each(m.Output, "output", func(_ int, raw *jsontext.Value) error {
+		item, err := readEntry(*raw, lenient)
+		if err != nil {
+			return &Unreadable{"output", err}
+		}
+		if item.Type == "function_call" && string(item.Status) == `"incomplete"` {
+			turn.Cut = cmp.Or(turn.Cut, "incomplete")
+		}
+		turn.Messages = append(turn.Messages, string(*raw))
+		return turn.take(item)
+	})
+	turn.Reason = cmp.Or(turn.Cut, m.Status.is)
+	return turn, err
+}
+
+// take takes in the calls of an entry.
+func (t *Turn) take(m *Entry) error {
+	return m.Calls(t.Format, func(c *Call) error {
+		switch {
+		case c.Custom != "":
+			return fmt.Errorf("want calls of functions, got one of type %q, which is for the program to run", c.Custom)
+		case len(t.Calls) == MaxCalls:
+			return fmt.Errorf("has more than %d calls", MaxCalls)
+		}
+		t.Calls = append(t.Calls, Made{c.ID, c.Name, c.Arguments()})
+		return nil
+	})
+}
