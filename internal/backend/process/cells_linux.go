@@ -74,9 +74,12 @@ func (c *cells) expect(cmd *exec.Cmd) (made *cell, started func(error), err erro
 	if err := os.Mkdir(c.dir, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, nil, fmt.Errorf("cgroup: %w", err)
 	}
-	made = &cell{dir: filepath.Join(c.dir, strconv.Itoa(c.next))}
-	c.next++
-	if err := os.Mkdir(made.dir, 0o750); err != nil {
+	// One may be there: a process that was killed had the same number before.
+	for err = os.ErrExist; errors.Is(err, os.ErrExist); c.next++ {
+		made = &cell{dir: filepath.Join(c.dir, strconv.Itoa(c.next))}
+		err = os.Mkdir(made.dir, 0o750)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("cgroup: %w", err)
 	}
 	dir, err := os.Open(made.dir)

@@ -7,12 +7,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain lets the test binary stand in for a tool that leaves its group, and for
@@ -280,5 +283,29 @@ func TestTheCgroupIsFoundAmongTheMounts(t *testing.T) {
 		if got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, tt.want)
 		}
+	}
+}
+
+// A process that was killed leaves its cells behind, and another gets its number.
+func TestCellsOfAnEarlierProcessAreInNobodysWay(t *testing.T) {
+	c, err := newCells()
+	if err != nil {
+		t.Skip("cells cannot be made here:", err)
+	}
+	own := &cells{dir: c.dir + "-again"}
+	for _, name := range []string{"", "0", "1"} {
+		dir := filepath.Join(own.dir, name)
+		if err := os.Mkdir(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Rmdir(dir) }()
+	}
+	made, started, err := own.expect(&exec.Cmd{Path: "/bin/true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started(errors.New("it is not"))
+	if filepath.Base(made.dir) != "2" {
+		t.Errorf("the cell is %s", made.dir)
 	}
 }
